@@ -1,0 +1,39 @@
+# Everything below sets itself up: a virtual environment and its packages come first where they are missing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test test-slow bench format clean
+
+help:  ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
+
+demo: $(READY)  ## Keep the all-time means of 328,521 real flights out of a window of 512 records
+	$(BIN)/python -m vestige.demo
+
+test: $(READY)  ## Run the whole check: lint, types, import layers, tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2
+
+test-slow: $(READY)  ## Run the tests that take minutes
+	$(BIN)/pytest -n 2 -m slow
+
+bench: $(READY)  ## Measure speed side by side, and print one table
+	$(BIN)/python benchmarks/run.py
+
+format: $(READY)  ## Format the code and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## Remove the virtual environments and all caches
+	rm -rf $(VENV) .venv-bench .cache out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,54 @@
+"""Many batches in one kernel, of which a single update is the case of one batch: one algorithm, not two.
+
+For each batch: read the estimate off the kept records, move it by the batch, keep the records that say the result.
+Only the last batch's choice comes out; those before it have been replaced.
+Guarantee: extending by an array gives the same state as pushing one by one; held by tests/stream/test_rules.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige.channels.kernels import read_batch, write_batch
+from vestige.compiling import kernel
+from vestige.records import Bools, Floats
+from vestige.statistics.kernels import move, tolerance
+
+
+@kernel
+def advance(
+    atoms: Floats,
+    present: Bools,
+    can: Bools,
+    estimate: Floats,
+    encoded: int,
+    keys: NDArray[np.uint64],
+    mode: int,
+) -> Bools:
+    """The records of the last batch to keep; none where a coordinate cannot be written.
+
+    Args:
+        atoms: the batches, one after the other, each as long; shape (batches * length, size).
+        present: which rounds have a record; shape (batches * length,).
+        can: which of the records may be kept; shape (batches * length,).
+        estimate: what the records kept before say; shape (size,).
+        encoded: how many records that speaks for.
+        keys: the coins of each batch; shape (batches,).
+        mode: how it is written, see `vestige.channels.kernels`.
+    """
+    length, size = len(atoms) // len(keys), atoms.shape[1]
+    target, spread, near = np.empty(size), np.empty(size), np.empty(size)
+    keep = np.zeros(length, np.bool_)
+    for k in range(len(keys)):
+        here = slice(k * length, (k + 1) * length)
+        counted = encoded + (k + 1) * length
+        move(estimate, atoms[here], present[here], length / counted, target, spread)
+        for i in range(size):
+            near[i] = tolerance(spread[i], length, counted / length, target[i])
+        if not write_batch(atoms[here], can[here], target, near, keys[k], mode, keep):
+            keep[:] = False
+            return keep
+        if k + 1 < len(keys):
+            estimate = read_batch(atoms[here], keep)
+    return keep

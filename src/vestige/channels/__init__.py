@@ -1,0 +1,92 @@
+"""How a vector is stored in a choice of records.
+
+Sections 3.1 and 3.3 of Immorlica et al. (2024) store it as averages; presence bits are ours. All channels are read
+alike, because each segment says with its flag how it was written (see `vestige.channels.kernels`); they differ in
+what they write.
+Guarantee: what is written is read back within the tolerance or within one step of the presence word; held by
+tests/channels/test_channels.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige.errors import ParameterError
+from vestige.records import Floats, Ints
+
+T = TypeVar("T", bound=np.generic)
+
+_FLAG, _SIGN_AND_EXPONENT, _LEAST_MANTISSA = 1, 12, 11
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One way of writing; reading is common to all."""
+
+    name: ClassVar[str]
+    mode: ClassVar[int]
+    minimum: ClassVar[int]
+    """The fewest records that a coordinate needs."""
+
+    def read(self, rounds: Ints, atoms: Floats, first: int, last: int) -> Floats:
+        """The vector that the kept records of the batch `first` .. `last` hold; nan where a coordinate was lost.
+
+        Args:
+            rounds: rounds of the kept records; shape (n,).
+            atoms: what is averaged, a row each; shape (n, dim).
+            first: first round of the batch.
+            last: last round of the batch.
+        """
+        from vestige.channels.kernels import read_batch  # noqa: PLC0415
+
+        slots, length = rounds - first, last - first + 1
+        return read_batch(in_slots(slots, atoms, length), in_slots(slots, np.ones(len(slots), np.bool_), length))
+
+
+class Average(Channel):
+    """The plain average of the kept records is the number."""
+
+    name = "average"
+    mode = 0
+    minimum = 2
+
+
+class Bits(Channel):
+    """Which rounds are present spells the number, rounded without bias to the leading bits of a float64."""
+
+    name = "bits"
+    mode = 1
+    minimum = _FLAG + _SIGN_AND_EXPONENT + _LEAST_MANTISSA
+
+
+class Auto(Channel):
+    """An average where that meets the tolerance, presence bits where not."""
+
+    name = "auto"
+    mode = 2
+    minimum = Bits.minimum
+
+
+CHANNELS: dict[str, Channel] = {channel.name: channel() for channel in (Auto, Average, Bits)}
+
+
+def named(name: str) -> Channel:
+    """The channel called `name`.
+
+    >>> named("auto").minimum
+    24
+    """
+    if name not in CHANNELS:
+        raise ParameterError(f"channel={name!r} is unknown; use one of {', '.join(sorted(CHANNELS))}")
+    return CHANNELS[name]
+
+
+def in_slots(slots: Ints, rows: NDArray[T], length: int) -> NDArray[T]:
+    """`rows` laid out by slot, zero where there is none: a missing record shifts nothing."""
+    laid_out = np.zeros((length, *rows.shape[1:]), rows.dtype)
+    laid_out[slots] = rows
+    return laid_out

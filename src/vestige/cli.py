@@ -1,0 +1,192 @@
+"""The command: parse, call, print.
+
+`vestige run` streams a file through a window of records and prints the all-time answer. Results go to standard output,
+progress and errors to standard error, so that the command can stand in a pipe.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from vestige.channels import CHANNELS
+from vestige.errors import SourceError, VestigeError
+from vestige.policies import Mean
+from vestige.sources import Block, Source
+from vestige.stream import Estimate, Stream
+
+_PLAIN_EVERY = 2.0
+"""Seconds between progress lines where there is no terminal."""
+
+
+class _Command(click.Group):
+    """Turns our errors into one line on standard error and exit status 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand."""
+        try:
+            return super().invoke(ctx)
+        except VestigeError as problem:
+            raise click.ClickException(str(problem)) from None
+        except OSError as problem:
+            raise click.ClickException(f"{problem.filename or 'input/output'}: {problem.strerror}") from None
+
+
+@click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="vestige")
+def command() -> None:
+    """All-time answers from a window of records.
+
+    Vestige keeps statistics of an endless stream while holding nothing but a few recent records: it chooses which of
+    the records that are still allowed to keep, so that the all-time answer can be recomputed from them.
+    """
+
+
+@command.command()
+@click.argument("source")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    required=True,
+    help="A numeric column; several make one record of that dimension.",
+)
+@click.option("--retention", type=int, required=True, help="A record is erased this many records after it arrived.")
+@click.option(
+    "--channel",
+    type=click.Choice(sorted(CHANNELS)),
+    default="auto",
+    show_default=True,
+    help="How the answer is kept. average: the kept records' plain average is it. bits: which records are kept spells "
+    "it. auto: an average where that is near enough, bits where not.",
+)
+@click.option("--seed", type=int, help="Makes the run reproducible.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+def run(
+    source: str, columns: tuple[str, ...], retention: int, channel: str, seed: int | None, *, as_json: bool
+) -> None:
+    r"""Stream SOURCE through a window of records and print the all-time mean.
+
+    SOURCE is a CSV, NDJSON or Parquet file, or - for CSV or NDJSON on standard input. A row with a missing value in a
+    column takes no round; such rows are counted and reported.
+
+    \b
+    Examples:
+      vestige run flights.csv --column dep_delay --retention 512
+      vestige run flights.parquet --column dep_delay --column distance --retention 512 --json
+      zcat log.csv.gz | vestige run - --column latency --retention 1000
+    """
+    stream = Stream(Mean(dim=len(columns), channel=channel), retention=retention, seed=seed)
+    blocks = Source(source).blocks(columns)
+    head = next(blocks, None)
+    _prepare(stream)
+    started = time.perf_counter()
+    skipped = 0
+    with _progress(Source(source).size) as report:
+        for block in _from(head, blocks):
+            stream.extend(block.rows)
+            skipped += block.skipped
+            report(stream.t, block.position)
+    if not stream.t:
+        raise SourceError(f"{source}: has no complete row ({skipped:,} with a missing value); nothing to answer from")
+    estimate = stream.estimate()
+    seconds = time.perf_counter() - started
+    if as_json:
+        click.echo(json.dumps(_facts(estimate, columns, retention, channel, skipped, seconds)))
+    else:
+        _show(estimate, columns, retention, skipped)
+
+
+def _from(head: Block | None, rest: Iterator[Block]) -> Iterator[Block]:
+    if head is not None:
+        yield head
+        yield from rest
+
+
+def _prepare(stream: Stream) -> None:
+    """Compile or load the kernels before the clock starts, and say so where it takes long."""
+    console = Console(stderr=True)
+    rehearsal = Stream(stream.policy, retention=2 * stream.policy.minimum, seed=0)
+    rows = np.random.default_rng(0).normal(size=(2 * rehearsal.batch + 1, stream.policy.columns))
+    started = time.perf_counter()
+    with console.status("Loading kernels (compiled on the first run, then cached) ..."):
+        rehearsal.extend(rows)
+        rehearsal.estimate()
+    seconds = time.perf_counter() - started
+    if seconds > _PLAIN_EVERY:
+        console.print(f"Kernels compiled in {seconds:.0f} s and cached for the next run.", highlight=False)
+
+
+@contextmanager
+def _progress(size: int | None) -> Iterator[Any]:
+    """A bar on a terminal, a plain line every two seconds elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        last = [time.perf_counter()]
+
+        def line(t: int, position: int) -> None:
+            if time.perf_counter() - last[0] >= _PLAIN_EVERY:
+                share = f", {position / size:.0%}" if size else ""
+                click.echo(f"{t:,} records{share}", err=True)
+                last[0] = time.perf_counter()
+
+        yield line
+        return
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.fields[t]:,} records"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("", total=size, t=0)
+        yield lambda t, position: bar.update(task, completed=position, t=t)
+
+
+def _facts(
+    estimate: Estimate, columns: tuple[str, ...], retention: int, channel: str, skipped: int, seconds: float
+) -> dict[str, object]:
+    return {
+        "statistic": "mean",
+        "value": dict(zip(columns, np.atleast_1d(estimate.value).tolist(), strict=True)),
+        "t": estimate.t,
+        "skipped": skipped,
+        "retention": retention,
+        "channel": channel,
+        "held": estimate.held,
+        "oldest_age": estimate.oldest_age,
+        "notes": list(estimate.notes),
+        "seconds": round(seconds, 3),
+    }
+
+
+def _show(estimate: Estimate, columns: tuple[str, ...], retention: int, skipped: int) -> None:
+    table = Table()
+    table.add_column("column")
+    table.add_column("mean", justify="right")
+    for name, value in zip(columns, np.atleast_1d(estimate.value), strict=True):
+        table.add_row(name, f"{value:.10g}")
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    console.print(f"All-time mean of {estimate.t:,} records", highlight=False)
+    console.print(table)
+    console.print(
+        f"Held: {estimate.held} records; the oldest arrived {estimate.oldest_age} records ago (limit {retention}).",
+        highlight=False,
+    )
+    if skipped:
+        console.print(f"Skipped: {skipped:,} rows with a missing value.", highlight=False)
+    for note in estimate.notes:
+        console.print(f"Note: {note}", highlight=False)

@@ -1,0 +1,154 @@
+"""The tour: the all-time means of 328,521 flights out of a window of 512, beside what the window alone would say.
+
+Run it with `make demo`; the figure goes to the path given, or to out/flights.png.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vestige.errors import MissingExtraError
+from vestige.flights import flights
+from vestige.policies import Mean, Window
+from vestige.records import Floats
+from vestige.stream import Estimate, Stream
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+RETENTION = 512
+COLUMNS = ("dep_delay", "distance")
+LABELS = ("departure delay (minutes)", "distance (miles)")
+_POINTS = 300
+_INK, _BLUE, _ORANGE = "#4d4d4d", "#0072B2", "#E69F00"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tour:
+    """What was seen along the way.
+
+    Attributes:
+        t: how many flights had left at each look; shape (looks,).
+        truth: the mean of all of them; shape (looks, columns).
+        vestige: Vestige's answer; shape (looks, columns).
+        window: the sliding window's answer; shape (looks, columns).
+        standard_error: of the mean of all flights; shape (columns,).
+        last: Vestige's last estimate.
+        last_window: the window's.
+    """
+
+    t: Floats
+    truth: Floats
+    vestige: Floats
+    window: Floats
+    standard_error: Floats
+    last: Estimate
+    last_window: Estimate
+
+
+def tour(rows: Floats, retention: int = RETENTION, seed: int = 0) -> Tour:
+    """Stream `rows` through Vestige and through a sliding window, looking now and then."""
+    dim = rows.shape[1]
+    ours = Stream(Mean(dim=dim), retention=retention, seed=seed)
+    plain = Stream(Window(Mean(dim=dim)), retention=retention)
+    looks = np.linspace(0, len(rows), _POINTS + 1).astype(int)[1:]
+    answers: list[tuple[Floats, Floats]] = []
+    start = 0
+    for stop in looks:
+        for stream in (ours, plain):
+            stream.extend(rows[start:stop])
+        answers.append((np.atleast_1d(ours.estimate().value), np.atleast_1d(plain.estimate().value)))
+        start = stop
+    return Tour(
+        t=looks.astype(np.float64),
+        truth=np.cumsum(rows, axis=0)[looks - 1] / looks[:, None],
+        vestige=np.array([pair[0] for pair in answers]),
+        window=np.array([pair[1] for pair in answers]),
+        standard_error=rows.std(axis=0, ddof=1) / np.sqrt(len(rows)),
+        last=ours.estimate(),
+        last_window=plain.estimate(),
+    )
+
+
+def table(seen: Tour) -> Table:
+    """The end of the tour, in figures."""
+    from rich.table import Table  # noqa: PLC0415
+
+    made = Table()
+    for name in ("", "all flights", "Vestige", "off by", "sliding window", "off by"):
+        made.add_column(name, justify="right" if name else "left")
+    for i, label in enumerate(LABELS):
+        truth, scale = seen.truth[-1, i], seen.standard_error[i]
+        cells = [label, f"{truth:.4f}"]
+        for answer in (seen.vestige[-1, i], seen.window[-1, i]):
+            cells += [f"{answer:.4f}", f"{(answer - truth) / scale:+.4f} s.e."]
+        made.add_row(*cells)
+    held, age = "records held", "oldest arrived"
+    made.add_section()
+    made.add_row(held, f"{seen.last.t:,}", f"{seen.last.held}", "", f"{seen.last_window.held}", "")
+    made.add_row(age, "", f"{seen.last.oldest_age} flights ago", "", f"{seen.last_window.oldest_age} flights ago", "")
+    return made
+
+
+def figure(seen: Tour, path: Path) -> None:
+    """The answers along the way, as a picture."""
+    try:
+        import matplotlib as mpl  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise MissingExtraError("the figure", "plot") from None
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    drawn, panels = plt.subplots(1, len(LABELS), figsize=(10, 3.8), layout="constrained")
+    for i, (panel, label) in enumerate(zip(panels, LABELS, strict=True)):
+        thousands = seen.t / 1000
+        panel.plot(thousands, seen.window[:, i], color=_ORANGE, lw=0.9, label=f"mean of the last {RETENTION} records")
+        panel.plot(thousands, seen.truth[:, i], color=_INK, lw=4.5, alpha=0.45, label="mean of all records so far")
+        panel.plot(
+            thousands, seen.vestige[:, i], color=_BLUE, lw=1.4, ls="--", label=f"Vestige, holding at most {RETENTION}"
+        )
+        panel.set(xlabel="flights so far (thousands)", ylabel=label)
+        panel.margins(x=0.01)
+        panel.spines[["top", "right"]].set_visible(False)
+    handles, names = panels[0].get_legend_handles_labels()
+    drawn.legend(handles, names, loc="outside upper center", ncols=3, frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawn.savefig(path, dpi=150)
+    plt.close(drawn)
+
+
+def main() -> None:
+    """Show the tour."""
+    try:
+        from rich.console import Console  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise MissingExtraError("the demo", "demo") from None
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else "out/flights.png")
+    console.print("Reading the flights that left New York City in 2013, in time order ...")
+    rows = flights(*COLUMNS)
+    console.print("Loading kernels (compiled on the first run, then cached) ...")
+    tour(rows[: 2 * RETENTION])
+    console.print(f"Streaming {len(rows):,} flights; no record may outlive {RETENTION} others ...")
+    started = time.perf_counter()
+    seen = tour(rows)
+    seconds = time.perf_counter() - started
+    console.print(table(seen))
+    figure(seen, path)
+    console.print(f"s.e.: standard errors of the mean of all flights. {seconds:.1f} s. Figure: {path}\n")
+    console.print(
+        f"Vestige just gave the mean of all {seen.last.t:,} flights to a fraction of its standard error while never "
+        f"holding a record for more than {RETENTION} rounds: the choice of which records to keep carries the answer, "
+        "and with it a trace of everybody who was erased. Try it on a file of your own: "
+        "vestige run FILE --column NAME --retention 512."
+    )
+
+
+if __name__ == "__main__":
+    main()

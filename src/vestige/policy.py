@@ -1,0 +1,75 @@
+"""A policy: two pure functions that say which records to keep, and what the kept ones say.
+
+Section 2 of Immorlica et al. (2024), "Adaptive Subsampling": A_upd and A_out. `update` returns a mask, so a policy
+cannot make records up; both see nothing but the clock and records, so it cannot remember.
+Guarantee: `vestige.checks.check_policy` catches one that does.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from vestige.records import Bools, Clock, Floats, Records
+
+
+class Policy(ABC):
+    """What to subclass for a policy of your own; make it a frozen dataclass.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class KeepNewest(Policy):
+    ...     def update(self, clock, retained, arrivals, coins):
+    ...         newest = np.concatenate((retained.rounds, arrivals.rounds)) == clock.t
+    ...         return newest & ~np.concatenate((retained.leaving, arrivals.leaving))
+    ...     def answer(self, clock, retained):
+    ...         return float(retained.values.mean())
+    """
+
+    every_round: ClassVar[bool] = False
+    """Whether `update` is called at every round (a streaming policy) or once per batch."""
+
+    @property
+    def columns(self) -> int:
+        """How many values a record has."""
+        return 1
+
+    @property
+    def minimum(self) -> int:
+        """The smallest batch that it can work with."""
+        return 1
+
+    @property
+    def maximum(self) -> int | None:
+        """The largest batch that it can work with, if there is one."""
+        return None
+
+    @abstractmethod
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        """Which records to keep: a mask over `retained`, then `arrivals`.
+
+        Args:
+            clock: `clock.t` counts the arrivals; `clock.first` .. `clock.last` is still the batch before them.
+            retained: what was held; what is due has been erased.
+            arrivals: the records since `clock.last`.
+            coins: a 64-bit key, fresh for this round; the only randomness allowed.
+
+        Records marked `leaving` may be learned from but not be kept.
+        """
+
+    @abstractmethod
+    def answer(self, clock: Clock, retained: Records) -> float | Floats:
+        """What the retained records say; those after `clock.last` have arrived since the last update."""
+
+
+def split(clock: Clock, retained: Records) -> tuple[Records, Records]:
+    """The records of the encoded batch, and those that arrived after it."""
+    encoded = (clock.first <= retained.rounds) & (retained.rounds <= clock.last)
+    return retained.where(encoded), retained.where(retained.rounds > clock.last)
+
+
+def keep_of_arrivals(retained: Records, keep: Bools) -> Bools:
+    """The mask that keeps nothing of `retained` and `keep` of the arrivals."""
+    return np.concatenate((np.zeros(len(retained), np.bool_), keep))

@@ -1,0 +1,220 @@
+"""Records and the public clock: the whole state of a stream, as immutable values in canonical order.
+
+Section 2 of Immorlica et al. (2024): a state is a subset of the records that have arrived, each labelled with its
+round; nothing else may be remembered.
+Guarantee: order says nothing (records are sorted by round) and nothing can be changed in place; held by
+tests/test_records.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vestige.errors import ParameterError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def _frozen(array: ArrayLike, dtype: object) -> NDArray[np.generic]:
+    """A read-only array of our own, so that nobody else's reference can change it."""
+    own: NDArray[np.generic] = np.array(array, dtype=dtype)  # type: ignore[call-overload]
+    own.flags.writeable = False
+    return own
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """All that a policy knows besides records: a function of arrivals and requests, never of values.
+
+    Attributes:
+        t: number of records that have arrived; never restarts.
+        first: first round of the batch that is now encoded.
+        last: last round of that batch; `first - 1` while none is.
+        since: the round since which the statistic counts; 1 unless everything once had to be erased.
+
+    >>> Clock(t=100, first=49, last=96).batches(48)
+    2.0
+    """
+
+    t: int = 0
+    first: int = 1
+    last: int = 0
+    since: int = 1
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.last <= self.t and 1 <= self.since <= self.first <= self.last + 1):
+            raise ParameterError(
+                f"{self} is no clock; needs last <= t and 1 <= since <= first <= last + 1: "
+                "pass the clock of the stream that you restart, unchanged"
+            )
+
+    @property
+    def encoded(self) -> int:
+        """How many records the encoded batch speaks for: all from `since` to `last`."""
+        return self.last - self.since + 1
+
+    @property
+    def counted(self) -> int:
+        """How many records the statistic counts: all from `since` to `t`."""
+        return self.t - self.since + 1
+
+    @property
+    def pending(self) -> int:
+        """How many records arrived after the encoded batch."""
+        return self.t - self.last
+
+    @property
+    def weight(self) -> float:
+        """The share of the records after the encoded batch in all that count (eta_t for a running average)."""
+        return self.pending / self.counted
+
+    def batches(self, size: int) -> float:
+        """How many batches of `size` the statistic counts, the one at hand included."""
+        return max(1.0, self.counted / size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """A set of records, sorted by round.
+
+    Args:
+        rounds: the round in which each arrived, counted from 1; shape (n,), all different.
+        values: one row each; shape (n, columns).
+        leaving: whether each may still be learned from but not be kept by the next update; shape (n,).
+        times: when each arrived or says it did, in UTC, not-a-time where unknown; shape (n,).
+        subjects: whom each is about, or None; shape (n,).
+
+    Policies are shown rounds, values and `leaving` only.
+
+    >>> records = Records([7, 5], [[0.7], [0.5]])
+    >>> records.rounds
+    array([5, 7])
+    >>> len(records), records.columns
+    (2, 1)
+    """
+
+    rounds: Ints
+    values: Floats
+    leaving: Bools = field(default=None)  # type: ignore[assignment]
+    times: NDArray[np.datetime64] = field(default=None)  # type: ignore[assignment]
+    subjects: NDArray[np.object_] = field(default=None)  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        rounds: ArrayLike,
+        values: ArrayLike,
+        leaving: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+        subjects: Sequence[str | None] | NDArray[np.object_] | None = None,
+    ) -> None:
+        n = len(np.atleast_1d(np.asarray(rounds)))
+        columns = {
+            "rounds": _frozen(rounds, np.int64),
+            "values": _frozen(values, np.float64),
+            "leaving": _frozen(np.zeros(n) if leaving is None else leaving, np.bool_),
+            "times": _frozen(np.full(n, "NaT", "datetime64[us]") if times is None else times, "datetime64[us]"),
+            "subjects": _frozen([None] * n if subjects is None else subjects, np.object_),
+        }
+        if columns["values"].ndim != 2:
+            raise ParameterError(f"values has shape {columns['values'].shape}; needs (records, columns)")
+        for name, column in columns.items():
+            if len(column) != n:
+                raise ParameterError(f"{name} has {len(column)} entries for {n} rounds; needs one each")
+        order = np.argsort(columns["rounds"], kind="stable")
+        gaps = np.diff(columns["rounds"][order])
+        if n and (columns["rounds"][order[0]] < 1 or not np.all(gaps > 0)):
+            raise ParameterError("rounds repeat or lie below 1; each record has a round of its own, from 1 up")
+        in_order = bool(np.all(order == np.arange(n)))
+        for name, column in columns.items():
+            object.__setattr__(self, name, column if in_order else _frozen(column[order], column.dtype))
+
+    @classmethod
+    def _trusted(
+        cls,
+        rounds: Ints,
+        values: Floats,
+        leaving: Bools,
+        times: NDArray[np.datetime64],
+        subjects: NDArray[np.object_],
+    ) -> Records:
+        """Wrap arrays that are known to be ours, checked and in the order wanted."""
+        records = object.__new__(cls)
+        columns = (rounds, values, leaving, times, subjects)
+        for name, column in zip(cls.__slots__, columns, strict=True):
+            column.flags.writeable = False
+            object.__setattr__(records, name, column)
+        return records
+
+    @classmethod
+    def none(cls, columns: int) -> Records:
+        """No records, of rows with `columns` values."""
+        return cls([], np.empty((0, columns)))
+
+    def __len__(self) -> int:
+        return len(self.rounds)
+
+    def __repr__(self) -> str:
+        span = f", rounds {self.rounds.min()} to {self.rounds.max()}" if len(self) else ""
+        return f"<{len(self)} records of {self.columns} columns{span}>"
+
+    def __iter__(self) -> Iterator[None]:
+        raise TypeError("Records are columns, not rows; use .rounds and .values")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Records):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name), equal_nan=name == "times")
+            for name in self.__slots__
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Records, (self.rounds, self.values, self.leaving, self.times, self.subjects)
+
+    @property
+    def columns(self) -> int:
+        """How many values a row has."""
+        return int(self.values.shape[1])
+
+    def where(self, mask: Bools | Ints | slice) -> Records:
+        """The records that `mask` selects, copied, so that the others can be freed."""
+        return Records._trusted(
+            self.rounds[mask].copy(),
+            self.values[mask].copy(),
+            self.leaving[mask].copy(),
+            self.times[mask].copy(),
+            self.subjects[mask].copy(),
+        )
+
+    def followed_by(self, later: Records) -> Records:
+        """These records and `later` ones, whose rounds all come after."""
+        return Records._trusted(
+            *(np.concatenate((getattr(self, name), getattr(later, name))) for name in self.__slots__)
+        )
+
+    def with_leaving(self, leaving: Bools) -> Records:
+        """The same records with other leave marks."""
+        return Records._trusted(self.rounds, self.values, leaving.copy(), self.times, self.subjects)
+
+    def as_columns(self) -> dict[str, NDArray[np.generic]]:
+        """The columns by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def shown(self) -> Records:
+        """What a policy may see: rounds, values and leave marks; neither times nor subjects."""
+        n = len(self)
+        return Records._trusted(
+            self.rounds,
+            self.values,
+            self.leaving,
+            np.full(n, "NaT", "datetime64[us]"),
+            np.full(n, None, dtype=np.object_),
+        )

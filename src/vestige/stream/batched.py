@@ -1,0 +1,81 @@
+"""The paper's batched model: a batch arrives whole, and what is kept is a part of it.
+
+Section 2.2 of Immorlica et al. (2024), and the first half of Proposition 2.1: a streaming policy is run on the records
+of the batch one by one, under recency, so that what it holds at the end is a part of the batch.
+Guarantee: a batched policy goes through the same states here and in a stream of twice the memory; held by
+tests/stream/test_batched.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vestige.errors import DataError
+from vestige.policy import Policy
+from vestige.records import Clock, Floats, Records
+from vestige.stream.arriving import rows_of
+from vestige.stream.runtime import Runtime
+
+
+class Batched(Runtime):
+    """A stream whose records arrive in batches, each of which replaces the one before.
+
+    Args:
+        policy: what to keep and what to answer.
+        batch: records in a batch.
+        seed: makes the run reproducible; None takes coins from the operating system.
+        retained: with `clock`, restarts the stream that these records and this clock belong to.
+        clock: see `retained`; its `t` counts records, here too.
+
+    >>> from vestige import Mean
+    >>> batched = Batched(Mean(), batch=50, seed=0)
+    >>> batched.extend(range(1, 1_001))
+    >>> round(batched.estimate().value, 6), batched.clock.first
+    (500.5, 951)
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        batch: int,
+        seed: int | None = None,
+        retained: Records | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(policy, ("batch", batch), 1, seed, retained, clock)
+        self.memory = batch
+
+    def push(self, rows: ArrayLike) -> None:
+        """Take one batch: as many rows as a batch has."""
+        table = rows_of(rows, self._policy.columns)
+        if len(table) != self.memory:
+            raise DataError(f"rows has {len(table)} records; a batch has batch={self.memory}: pass just so many")
+        self._take(table)
+
+    def extend(self, rows: ArrayLike) -> None:
+        """Take several whole batches."""
+        table = rows_of(rows, self._policy.columns)
+        if len(table) % self.memory:
+            raise DataError(
+                f"rows has {len(table)} records, which are no whole batches of batch={self.memory}; "
+                "the batched model holds nothing between batches: pass a multiple, or use a Stream"
+            )
+        self._take(table)
+
+    def _take(self, table: Floats) -> None:
+        """Go through the batches; on any error the state is as it was."""
+        clock, held = self._clock, self._held
+        for start in range(0, len(table), self._batch):
+            rows = table[start : start + self._batch]
+            rounds = np.arange(clock.t + 1, clock.t + 1 + len(rows))
+            clock = replace(clock, t=clock.t + len(rows))
+            if self._policy.every_round:
+                held = held.where(held.rounds > clock.t - self.memory)
+            else:  # the batch before is read once more and must go
+                held = held.with_leaving(np.ones(len(held), np.bool_))
+            clock, held = self._updated(clock, held, Records(rounds, rows))
+        self._clock, self._held = clock, held

@@ -1,0 +1,156 @@
+"""Which of these numbers have an average nearest this target? Arrays in, mask out; nothing here knows of records.
+
+The nearest *average* is not the nearest *sum*: the sum favours tiny subsets, and on whole numbers it is a disaster.
+Guarantee: methods that say `exact` are checked against brute force in tests/subset/test_subset.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vestige.errors import ParameterError
+from vestige.records import Bools, Floats
+
+METHODS = ("auto", "exhaustive", "meet", "lattice", "search")
+EXHAUSTIVE_LIMIT = 26
+_MEET_LIMIT = 40
+_LATTICE_CELLS = 50_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """A choice of records: which, their average, its distance from the target, and whether none is nearer.
+
+    Attributes:
+        mask: the records chosen; shape (n,).
+        average: their average; shape (dim,), or () for one dimension.
+        residual: l2 distance from the target.
+        exact: whether it is proven that no nonempty subset is nearer.
+    """
+
+    mask: Bools
+    average: Floats
+    residual: float
+    exact: bool
+
+
+def nearest_average(
+    values: ArrayLike, target: ArrayLike, *, tolerance: float = 0.0, method: str = "auto", seed: int = 0
+) -> Selection:
+    """The nonempty subset of `values` whose average is nearest `target`.
+
+    Args:
+        values: shape (n,) or (n, dim).
+        target: shape () or (dim,).
+        tolerance: stop as soon as the residual is at most this.
+        method: `exhaustive` looks at all subsets, in any dimension, up to 26 records; `meet` is exact for up to 40 in
+            one dimension; `lattice` is exact for whole numbers, cents and the like; `search` tries choices of 24
+            records until the tolerance is met. `auto` takes `lattice` where it applies, else `meet` up to 24 records,
+            else `search`; in several dimensions `exhaustive`.
+        seed: the same seed gives the same selection.
+
+    >>> chosen = nearest_average([1.0, 2.0, 4.0, 8.0], 3.3)
+    >>> chosen.mask, float(chosen.average), chosen.exact
+    (array([False,  True,  True, False]), 3.0, True)
+    """
+    table, goal = _checked(values, target, tolerance, method)
+    if table.shape[1] > 1 or method == "exhaustive":
+        mask, exact = _exhaustive(table - goal), True
+    else:
+        mask, exact = _one_dimension(table[:, 0], float(goal[0]), tolerance, method, seed)
+    mask.flags.writeable = False
+    average = table[mask].mean(axis=0)
+    residual = _norm(average - goal)
+    return Selection(mask, average if np.ndim(values) == 2 else average[0], residual, exact)
+
+
+def _checked(values: ArrayLike, target: ArrayLike, tolerance: float, method: str) -> tuple[Floats, Floats]:
+    """`values` as (n, dim) and `target` as (dim,), or an error."""
+    table = np.asarray(values, np.float64)
+    goal = np.atleast_1d(np.asarray(target, np.float64))
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or not table.size:
+        raise ParameterError(f"values has shape {np.shape(values)}; needs (n,) or (n, dim) with n >= 1")
+    if goal.shape != (table.shape[1],):
+        raise ParameterError(f"target has shape {np.shape(target)}; needs one number per dimension, {table.shape[1]}")
+    if not (np.isfinite(table).all() and np.isfinite(goal).all()):
+        raise ParameterError("values or target are not finite; drop or fill what is missing")
+    if not tolerance >= 0.0:
+        raise ParameterError(f"tolerance={tolerance} is below 0; use 0 for the nearest average there is")
+    if method not in METHODS:
+        raise ParameterError(f"method={method!r} is unknown; use one of {', '.join(METHODS)}")
+    return table, goal
+
+
+def _norm(vector: Floats) -> float:
+    """The l2 norm, safe from overflow and underflow of squares."""
+    scale = float(np.abs(vector).max())
+    return scale * float(np.linalg.norm(vector / scale)) if scale else 0.0
+
+
+def _members(word: int, n: int) -> Bools:
+    """The bit mask `word` as an array of n booleans."""
+    return (np.uint64(word) >> np.arange(n, dtype=np.uint64)) & np.uint64(1) == 1
+
+
+def _exhaustive(offsets: Floats) -> Bools:
+    from vestige.subset.exhaustive import exhaustive  # noqa: PLC0415
+
+    n = len(offsets)
+    if n > EXHAUSTIVE_LIMIT:
+        raise ParameterError(
+            f"{n} records to choose from are above the {EXHAUSTIVE_LIMIT} that an exhaustive search takes; "
+            "use fewer records, or one coordinate at a time"
+        )
+    scale = np.abs(offsets).max() or 1.0  # so that squares neither overflow nor vanish
+    return _members(int(exhaustive(np.ascontiguousarray(offsets / scale))), n)
+
+
+def _one_dimension(values: Floats, target: float, tolerance: float, method: str, seed: int) -> tuple[Bools, bool]:
+    """Dispatch to a kernel: the mask, and whether it is proven optimal."""
+    from vestige.subset.lattice import scale_of  # noqa: PLC0415
+    from vestige.subset.meet import meet  # noqa: PLC0415
+    from vestige.subset.search import search  # noqa: PLC0415
+
+    n = len(values)
+    values = np.ascontiguousarray(values)
+    scale = scale_of(values) if method in ("auto", "lattice") else 0.0
+    if method == "lattice" and scale == 0.0:
+        raise ParameterError("method='lattice' needs values on a decimal lattice (to four places); use method='auto'")
+    if scale > 0.0:
+        found = _lattice(values, target, scale, seed, must=method == "lattice")
+        if found is not None:
+            return found
+    if method == "meet" or (method == "auto" and n <= 24):
+        if n > _MEET_LIMIT:
+            raise ParameterError(
+                f"{n} records are above the {_MEET_LIMIT} that method='meet' takes; use method='search'"
+            )
+        mask = _members(int(meet(values - target, tolerance)), n)
+        return mask, tolerance == 0.0
+    return search(values, target, tolerance, np.uint64(seed)), False
+
+
+def _lattice(values: Floats, target: float, scale: float, seed: int, *, must: bool) -> tuple[Bools, bool] | None:
+    """The nearest average on a lattice, proven; None where the dynamic programme would be too large."""
+    from vestige.subset.lattice import complete, exchange_search, steps_of  # noqa: PLC0415
+
+    order = np.argsort(values, kind="stable")
+    steps, spacing = steps_of(values[order], scale)
+    goal = (target * scale - np.rint(values[order[0]] * scale)) / spacing
+    inside, exact = exchange_search(steps, goal, np.uint64(seed))
+    if not exact:
+        cells = (len(steps) + 1) * (int(steps.sum()) + 1)
+        if cells > _LATTICE_CELLS:
+            if must:
+                raise ParameterError(
+                    f"method='lattice' would need {cells:,} cells, above {_LATTICE_CELLS:,}; use method='search'"
+                )
+            return None
+        inside = complete(steps, goal)
+    mask = np.zeros(len(values), np.bool_)
+    mask[order] = inside
+    return mask, True

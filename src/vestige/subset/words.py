@@ -1,0 +1,44 @@
+"""Bit tricks that the kernels share: population counts, and draws from a key."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vestige.coins import GOLDEN as _GOLDEN
+from vestige.coins import MIX_1 as _MIX_1
+from vestige.coins import MIX_2 as _MIX_2
+from vestige.compiling import kernel
+
+GOLDEN = np.uint64(_GOLDEN)
+MIX_1 = np.uint64(_MIX_1)
+MIX_2 = np.uint64(_MIX_2)
+
+
+@kernel
+def ones(word: np.uint64) -> int:
+    """How many bits of `word` are one."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@kernel
+def draw(key: np.uint64, index: int) -> np.uint64:
+    """The `index`-th 64-bit draw of a key (SplitMix64)."""
+    word = key + GOLDEN * np.uint64(index + 1)
+    word = (word ^ (word >> np.uint64(30))) * MIX_1
+    word = (word ^ (word >> np.uint64(27))) * MIX_2
+    return word ^ (word >> np.uint64(31))
+
+
+@kernel
+def uniform(key: np.uint64, index: int) -> float:
+    """The `index`-th draw of a key, uniform in [0, 1)."""
+    return np.float64(draw(key, index) >> np.uint64(11)) * 2.0**-53
+
+
+@kernel
+def below(key: np.uint64, index: int, bound: int) -> int:
+    """The `index`-th draw of a key, uniform in 0 .. bound-1 (the bias is below bound / 2^53)."""
+    return np.int64(uniform(key, index) * bound)

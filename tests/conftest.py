@@ -1,0 +1,20 @@
+"""Set up before any kernel is loaded: a cache of compiled kernels that cannot be stale, and reproducible properties."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from hypothesis import settings
+
+ROOT = Path(__file__).parent.parent
+
+# Numba looks only at the file of the kernel itself, not at those of the kernels that it calls.
+_digest = hashlib.sha256()
+for _path in sorted((ROOT / "src").rglob("*.py")):
+    _digest.update(_path.read_bytes())
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "kernels" / _digest.hexdigest()[:16]))
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=100)
+settings.load_profile("repeatable")

@@ -1,0 +1,42 @@
+"""Coins depend on the seed and the round alone, and look random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vestige import coins
+from vestige.subset.words import below, draw, ones, uniform
+
+
+def test_keys_of_splitmix64() -> None:
+    """The first outputs of the reference implementation, seeded with 1234567."""
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
+    assert [int(draw(np.uint64(1234567), i)) for i in range(4)] == published
+
+
+def test_a_key_is_the_same_alone_and_among_others() -> None:
+    assert [coins.key(5, t) for t in (1, 2, 3)] == coins.keys(5, np.array([1, 2, 3])).tolist()
+    assert coins.key(-1, 1) == coins.key(2**64 - 1, 1)
+
+
+def test_without_a_seed_coins_differ() -> None:
+    assert coins.key(None, 1) != coins.key(None, 1)
+
+
+def test_uniform_draws_are_uniform() -> None:
+    n = 20_000
+    draws = np.array([uniform(np.uint64(9), i) for i in range(n)])
+    # the Kolmogorov distance exceeds 1.95 / sqrt(n) with probability below 0.001
+    assert np.max(np.abs(np.sort(draws) - (np.arange(n) + 0.5) / n)) < 1.95 / np.sqrt(n)
+    assert {int(below(np.uint64(3), i, 5)) for i in range(200)} == {0, 1, 2, 3, 4}
+
+
+def test_ones() -> None:
+    for word in (0, 1, 2**64 - 1, 0xF0F0, 1 << 63):
+        assert ones(np.uint64(word)) == word.bit_count()
+
+
+def test_an_order_goes_by_rounds_not_by_storage() -> None:
+    rounds = np.array([5, 9, 7, 6])
+    shuffled = rounds[[2, 0, 3, 1]]
+    assert rounds[coins.order(1, rounds)].tolist() == shuffled[coins.order(1, shuffled)].tolist()
