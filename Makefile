@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCH := .venv-bench
 
 .PHONY: help demo test test-slow bench format clean
 
@@ -27,13 +28,21 @@ test: $(READY)  ## Run the whole check: lint, types, import layers, tests
 test-slow: $(READY)  ## Run the tests that take minutes
 	$(BIN)/pytest -n 2 -m slow
 
-bench: $(READY)  ## Measure speed side by side, and print one table
-	$(BIN)/python benchmarks/run.py
+$(BENCH)/.ready: pyproject.toml benchmarks/peers.txt
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --editable '.[demo]'
+	@while read -r peer; do \
+	    $(BENCH)/bin/python -m pip install --quiet $$peer || echo "peer not installed: $$peer"; \
+	done < benchmarks/peers.txt
+	@touch $@
+
+bench: $(BENCH)/.ready  ## Measure speed side by side with other libraries, and print one table
+	$(BENCH)/bin/python benchmarks/run.py
 
 format: $(READY)  ## Format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:  ## Remove the virtual environments and all caches
-	rm -rf $(VENV) .venv-bench .cache out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) .cache out .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

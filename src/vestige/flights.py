@@ -37,4 +37,5 @@ def flights(*columns: str) -> Floats:
     table = csv.read_csv(raw, convert_options=options)
     key = [table[name].to_numpy() for name in reversed(_SCHEDULE)]
     rows = np.column_stack([table[name].to_numpy().astype(np.float64) for name in columns])[np.lexsort(key)]
-    return rows[~np.isnan(rows).any(axis=1)]
+    complete: Floats = rows[~np.isnan(rows).any(axis=1)]
+    return complete

@@ -45,9 +45,8 @@ def _with_fresh(clock: Clock, average: Floats, fresh: Floats) -> Floats:
     """The average of the encoded records and of those that arrived since, each weighed by what it speaks for."""
     if not len(fresh):
         return average
-    if not clock.encoded:
-        return fresh.mean(axis=0)
-    return average + clock.weight * (fresh.mean(axis=0) - average)
+    since: Floats = fresh.mean(axis=0)
+    return average + clock.weight * (since - average) if clock.encoded else since
 
 
 @dataclass(frozen=True)
@@ -169,4 +168,5 @@ def _in_order(records: Records) -> Floats:
 
 
 def _mean(records: Records) -> Floats:
-    return _in_order(records).mean(axis=0)
+    average: Floats = _in_order(records).mean(axis=0)
+    return average

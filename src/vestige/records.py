@@ -9,7 +9,7 @@ tests/test_records.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,8 +38,9 @@ class Clock:
         last: last round of that batch; `first - 1` while none is.
         since: the round since which the statistic counts; 1 unless everything once had to be erased.
 
-    >>> Clock(t=100, first=49, last=96).batches(48)
-    2.0
+    >>> clock = Clock(t=100, first=49, last=96)
+    >>> clock.pending, clock.weight
+    (4, 0.04)
     """
 
     t: int = 0
@@ -74,12 +75,8 @@ class Clock:
         """The share of the records after the encoded batch in all that count (eta_t for a running average)."""
         return self.pending / self.counted
 
-    def batches(self, size: int) -> float:
-        """How many batches of `size` the statistic counts, the one at hand included."""
-        return max(1.0, self.counted / size)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Records:
     """A set of records, sorted by round.
 
@@ -101,9 +98,9 @@ class Records:
 
     rounds: Ints
     values: Floats
-    leaving: Bools = field(default=None)  # type: ignore[assignment]
-    times: NDArray[np.datetime64] = field(default=None)  # type: ignore[assignment]
-    subjects: NDArray[np.object_] = field(default=None)  # type: ignore[assignment]
+    leaving: Bools
+    times: NDArray[np.datetime64]
+    subjects: NDArray[np.object_]
 
     def __init__(
         self,
@@ -119,7 +116,7 @@ class Records:
             "values": _frozen(values, np.float64),
             "leaving": _frozen(np.zeros(n) if leaving is None else leaving, np.bool_),
             "times": _frozen(np.full(n, "NaT", "datetime64[us]") if times is None else times, "datetime64[us]"),
-            "subjects": _frozen([None] * n if subjects is None else subjects, np.object_),
+            "subjects": _frozen(np.array([None] * n if subjects is None else subjects, np.object_), np.object_),
         }
         if columns["values"].ndim != 2:
             raise ParameterError(f"values has shape {columns['values'].shape}; needs (records, columns)")

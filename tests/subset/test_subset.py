@@ -21,7 +21,9 @@ RNG = np.random.default_rng
 def brute(values: list[float], target: float) -> float:
     """The least distance of any subset's average, in exact arithmetic."""
     exact = [Fraction(value) - Fraction(target) for value in values]
-    return float(min(abs(sum(c)) / len(c) for n in range(1, len(exact) + 1) for c in combinations(exact, n)))
+    return float(
+        min(abs(sum(c, Fraction(0))) / len(c) for n in range(1, len(exact) + 1) for c in combinations(exact, n))
+    )
 
 
 numbers = st.one_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -59,14 +60,14 @@ class _Recorder(Policy):
         return self.policy.every_round
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
-        return self._noted(Question(clock, retained, arrivals, coins))  # type: ignore[return-value]
+        return cast(Bools, self._noted(Question(clock, retained, arrivals, coins)))
 
     def answer(self, clock: Clock, retained: Records) -> float | Floats:
-        return self._noted(Question(clock, retained, None, 0))
+        return cast("float | Floats", self._noted(Question(clock, retained, None, 0)))
 
     def _noted(self, question: Question) -> Bools | float | Floats:
         reply = question.ask(self.policy)
-        self.exchanges.append(Exchange(question, np.copy(reply) if isinstance(reply, np.ndarray) else reply))
+        self.exchanges.append(Exchange(question, reply.copy() if isinstance(reply, np.ndarray) else reply))
         return reply
 
 

@@ -44,9 +44,11 @@ def rows_of(rows: ArrayLike, columns: int) -> Floats:
 
 def instant_of(time: Time | None) -> np.datetime64:
     """A time in UTC to the microsecond; not-a-time where there is none."""
-    if isinstance(time, datetime) and time.tzinfo is not None:
-        time = time.astimezone(UTC).replace(tzinfo=None)
-    return np.datetime64("NaT" if time is None else time, "us")
+    if time is None:
+        return np.datetime64("NaT", "us")
+    if isinstance(time, datetime):
+        return np.datetime64(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, "us")
+    return np.datetime64(np.datetime_as_string(time, "us"), "us")
 
 
 class Appended:

@@ -129,7 +129,7 @@ class Runtime:
                 if not clock.t
                 else f"all records had to be erased by round {clock.t}; the statistic starts anew with the next one"
             )
-        notes = ()
+        notes: tuple[str, ...] = ()
         if clock.since > 1:
             notes = (
                 f"Counts from round {clock.since} on: what was known before had to be erased before it could be "

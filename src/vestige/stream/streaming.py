@@ -119,12 +119,13 @@ class Stream(Runtime):
         n = len(table)
         when = np.full(n, "NaT", "datetime64[us]")
         who = np.full(n, None, dtype=np.object_)
-        for name, given, column in (("times", times, when), ("subjects", subjects, who)):
-            if given is None:
-                continue
-            if len(given) != n:
+        for name, given in (("times", times), ("subjects", subjects)):
+            if given is not None and len(given) != n:
                 raise DataError(f"{name} has {len(given)} entries for {n} rows; pass one per row, or none at all")
-            column[:] = [instant_of(time) for time in given] if name == "times" else given
+        if times is not None:
+            when[:] = [instant_of(time) for time in times]
+        if subjects is not None:
+            who[:] = subjects
         self._take(table, when, who)
 
     def _take(self, rows: Floats, times: NDArray[np.datetime64], subjects: NDArray[np.object_]) -> None:

@@ -93,7 +93,8 @@ def _norm(vector: Floats) -> float:
 
 def _members(word: int, n: int) -> Bools:
     """The bit mask `word` as an array of n booleans."""
-    return (np.uint64(word) >> np.arange(n, dtype=np.uint64)) & np.uint64(1) == 1
+    members: Bools = (np.uint64(word) >> np.arange(n, dtype=np.uint64)) & np.uint64(1) == 1
+    return members
 
 
 def _exhaustive(offsets: Floats) -> Bools:

@@ -15,7 +15,7 @@ MIX_2 = np.uint64(_MIX_2)
 
 
 @kernel
-def ones(word: np.uint64) -> int:
+def ones(word: np.uint64) -> np.int64:
     """How many bits of `word` are one."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -39,6 +39,6 @@ def uniform(key: np.uint64, index: int) -> float:
 
 
 @kernel
-def below(key: np.uint64, index: int, bound: int) -> int:
+def below(key: np.uint64, index: int, bound: int) -> np.int64:
     """The `index`-th draw of a key, uniform in 0 .. bound-1 (the bias is below bound / 2^53)."""
     return np.int64(uniform(key, index) * bound)

@@ -1,0 +1,235 @@
+"""Policies that cheat, each in its own way; tests/test_checks.py wants every one of them caught."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vestige import Clock, Policy, Records
+from vestige.records import Bools
+
+MODULE_MEMORY: list[float] = []
+DIARY = Path(tempfile.gettempdir()) / f"vestige-diary-{os.getpid()}"
+
+
+@dataclass(frozen=True)
+class Window(Policy):
+    """What an honest one would do; the others spoil it."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:  # noqa: ARG002
+        return ~np.concatenate((retained.leaving, arrivals.leaving))
+
+    def answer(self, clock: Clock, retained: Records) -> float:  # noqa: ARG002
+        return float(np.sort(retained.values.ravel()).mean())
+
+
+class InstanceAttribute(Window):
+    """Keeps a running sum on itself."""
+
+    total = 0.0
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        object.__setattr__(self, "total", self.total + float(arrivals.values.sum()))
+        return super().update(clock, retained, arrivals, coins)
+
+    def answer(self, clock: Clock, retained: Records) -> float:  # noqa: ARG002
+        return self.total / clock.t
+
+
+class ClassVariable(Window):
+    """Keeps a running sum on its class."""
+
+    total = 0.0
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        type(self).total += float(arrivals.values.sum())
+        return super().update(clock, retained, arrivals, coins)
+
+    def answer(self, clock: Clock, retained: Records) -> float:  # noqa: ARG002
+        return self.total / clock.t
+
+
+class ModuleVariable(Window):
+    """Keeps sums in its module."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        MODULE_MEMORY.append(float(arrivals.values.sum()))
+        return super().update(clock, retained, arrivals, coins)
+
+    def answer(self, clock: Clock, retained: Records) -> float:  # noqa: ARG002
+        return sum(MODULE_MEMORY) / clock.t
+
+
+class DefaultArgument(Window):
+    """Keeps sums in a default argument."""
+
+    def update(
+        self,
+        clock: Clock,
+        retained: Records,
+        arrivals: Records,
+        coins: int,
+        seen: list[float] = [],  # noqa: B006
+    ) -> Bools:
+        seen.append(float(arrivals.values.sum()))
+        keep = super().update(clock, retained, arrivals, coins)
+        keep[:1] &= bool(sum(seen) > 0)
+        return keep
+
+
+def _remembering() -> Callable[[float], float]:
+    seen: list[float] = []
+
+    def total(value: float) -> float:
+        seen.append(value)
+        return sum(seen)
+
+    return total
+
+
+class Closure(Window):
+    """Keeps sums in a closure."""
+
+    total = staticmethod(_remembering())
+
+    def answer(self, clock: Clock, retained: Records) -> float:  # noqa: ARG002
+        return self.total(float(retained.values.mean()))
+
+
+class KeptGenerator(Window):
+    """Draws from a generator that lives across rounds."""
+
+    rng = np.random.default_rng(0)
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        keep = super().update(clock, retained, arrivals, coins)
+        return keep & (self.rng.random(len(keep)) < 0.5)
+
+
+class File(Window):
+    """Keeps sums in a file."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        with DIARY.open("a") as diary:
+            diary.write(f"{arrivals.values.sum()}\n")
+        return super().update(clock, retained, arrivals, coins)
+
+    def answer(self, clock: Clock, retained: Records) -> float:  # noqa: ARG002
+        return sum(map(float, DIARY.read_text().split() if DIARY.exists() else ())) / clock.t
+
+
+class SilentFile(Window):
+    """Writes records to a file, and never uses it."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        descriptor = os.open(DIARY, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(descriptor, arrivals.values.tobytes())
+        os.close(descriptor)
+        return super().update(clock, retained, arrivals, coins)
+
+
+class SampleHoarder(Window):
+    """Stores every sample in a class variable, and never uses them."""
+
+    samples: list[Any] = []  # noqa: RUF012
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        self.samples.append(arrivals.values.copy())
+        return super().update(clock, retained, arrivals, coins)
+
+
+@functools.lru_cache
+def _squares(raw: bytes) -> float:
+    return float(np.square(np.frombuffer(raw)).sum())
+
+
+class Cache(Window):
+    """Caches what it computed: its results do not change, but the records stay in memory."""
+
+    cached = _squares
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        _squares(arrivals.values.tobytes())
+        return super().update(clock, retained, arrivals, coins)
+
+
+class StorageOrder(Window):
+    """Answers with the record that happens to be stored first."""
+
+    def answer(self, clock: Clock, retained: Records) -> float:  # noqa: ARG002
+        return float(retained.values[0, 0])
+
+
+class StorageOrderOfKept(Window):
+    """Keeps the half that happens to be stored first."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        keep = super().update(clock, retained, arrivals, coins)
+        keep[len(retained) + len(arrivals) // 2 :] = False
+        return keep
+
+
+@dataclass(frozen=True)
+class LostInPickle(Window):
+    """A parameter that does not survive a pickle round trip."""
+
+    factor: float = 2.0
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return LostInPickle, (1.0,)
+
+    def answer(self, clock: Clock, retained: Records) -> float:
+        return self.factor * super().answer(clock, retained)
+
+
+@dataclass(frozen=True)
+class NoPickle(Window):
+    """Holds a function that cannot be pickled."""
+
+    function: Callable[[float], float] = field(default=lambda x: x)
+
+
+class ThisProcess(Window):
+    """Answers differently in a process that another one started."""
+
+    def answer(self, clock: Clock, retained: Records) -> float:
+        return super().answer(clock, retained) + float(multiprocessing.parent_process() is not None)
+
+
+class GlobalRandom(Window):
+    """Draws from numpy's global generator."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        keep = super().update(clock, retained, arrivals, coins)
+        return keep & (np.random.random(len(keep)) < 0.5)  # noqa: NPY002
+
+
+class KeepsLeavers(Window):
+    """Keeps what must leave."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:  # noqa: ARG002
+        return np.ones(len(retained) + len(arrivals), np.bool_)
+
+
+class WritesIntoRecords(Window):
+    """Tries to change the records that it is shown."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        arrivals.values[:] = 0.0
+        return super().update(clock, retained, arrivals, coins)
+
+
+def forget_everything() -> None:
+    """Wipe what the policies above remember, so that one does not give another away."""
+    MODULE_MEMORY.clear()
+    SampleHoarder.samples.clear()
+    _squares.cache_clear()
+    DIARY.unlink(missing_ok=True)

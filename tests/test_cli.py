@@ -1,0 +1,139 @@
+"""The command: what it reads, what it prints, how it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+from pyarrow import csv, parquet
+
+from vestige import Mean, Stream
+from vestige.cli import command
+
+PATH = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+ROWS = np.random.default_rng(0).normal(10.0, 2.0, (2_000, 2))
+
+
+def vestige(*arguments: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], input=stdin, prog_name="vestige")
+
+
+def last_line(result: Result) -> dict[str, object]:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    table = pa.table({"name": ["x"] * len(ROWS), "a": ROWS[:, 0], "b": ROWS[:, 1]})
+    paths = {kind: tmp_path / f"rows.{kind}" for kind in ("csv", "parquet", "ndjson", "data")}
+    csv.write_csv(table, paths["csv"])
+    csv.write_csv(table, paths["data"])
+    parquet.write_table(table, paths["parquet"])
+    lines = (json.dumps({"name": "x", "a": a, "b": b}) for a, b in ROWS.tolist())
+    paths["ndjson"].write_text("\n".join(lines) + "\n")
+    return paths
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "ndjson", "data"])
+def test_every_format_gives_the_answer_of_the_library(files: dict[str, Path], kind: str) -> None:
+    said = last_line(vestige("run", files[kind], "--column", "a", "--retention", 96, "--seed", 5, "--json"))
+    stream = Stream(Mean(), retention=96, seed=5)
+    stream.extend(ROWS[:, 0])
+    estimate = stream.estimate()
+    assert said["value"] == {"a": pytest.approx(estimate.value, rel=1e-12)}
+    assert (said["t"], said["skipped"], said["retention"]) == (2_000, 0, 96)
+    assert isinstance(said["held"], int)
+    assert isinstance(said["oldest_age"], int)
+    assert said["oldest_age"] < 96
+
+
+def test_several_columns_make_one_record(files: dict[str, Path]) -> None:
+    said = last_line(
+        vestige(
+            "run", files["csv"], "--column", "a", "--column", "b", "--retention", 192, "--channel", "bits", "--json"
+        )
+    )
+    assert said["value"] == {"a": pytest.approx(ROWS[:, 0].mean()), "b": pytest.approx(ROWS[:, 1].mean())}
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n,5\nNA,6\n3,4\n", '{"a": 1}\n{"a": null}\n{"b": 3}\n{"a": 3}\n'])
+def test_standard_input_and_missing_values(text: str) -> None:
+    said = last_line(vestige("run", "-", "--column", "a", "--retention", 96, "--json", stdin=text))
+    assert (said["value"], said["t"], said["skipped"]) == ({"a": 2.0}, 2, 2)
+
+
+def test_the_plain_output_says_what_is_held(files: dict[str, Path]) -> None:
+    result = vestige("run", files["csv"], "--column", "a", "--retention", 96, "--seed", 0)
+    assert "All-time mean of 2,000 records" in result.stdout
+    assert "a " in result.stdout
+    assert "records ago (limit 96)" in result.stdout
+    assert "Skipped" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "text"),
+    [
+        (["nowhere.csv", "--column", "a"], None, "nowhere.csv: there is no such file"),
+        ([".", "--column", "a"], None, ".: is a folder"),
+        (["-", "--column", "c"], "a,b\n1,2\n", "-: has no column 'c'; it has a, b"),
+        (["-", "--column", "c"], '{"a": 1}\n', "-: has no column 'c'; it has a"),
+        (["-", "--column", "a"], "", "-: is empty"),
+        (["-", "--column", "a"], "a\n", "has no complete row"),
+        (["-", "--column", "a"], "a\nNA\n", "has no complete row (1 with a missing value)"),
+        (["-", "--column", "a"], "a\n1\n4711x\n", "holds a value that is not a number"),
+        (["-", "--column", "a"], '{"a": "4711x"}\n', "column 'a' is not numeric in rows 1 to 1"),
+        (["-", "--column", "a"], '{"a": [4711}\n', "rows that cannot be parsed"),
+        (["-", "--column", "a"], "a,b\n1,2\n4711\n", "rows that cannot be parsed"),
+        (["-", "--column", "a"], "a\n1\ninf\n", "row 2 has an infinite value"),
+        (["-", "--column", "a"], "a\n1\n1e305\n", "beyond 1e+300 in magnitude"),
+        (["-", "--column", "a", "--retention", "20"], "a\n1\n", "use retention >= 48"),
+        (["-", "--column", "a"], "PAR1 and so on", "Parquet cannot be read from a pipe"),
+    ],
+)
+def test_bad_input_is_named_and_nothing_of_it_shown(arguments: list[str], stdin: str | None, text: str) -> None:
+    arguments = arguments if "--retention" in arguments else [*arguments, "--retention", "96"]
+    result = vestige("run", *arguments, stdin=stdin)
+    assert result.exit_code != 0
+    assert text in result.stderr
+    assert "4711" not in result.output
+    assert "Traceback" not in result.output
+
+
+def test_module_and_script_are_the_same_command() -> None:
+    shown = subprocess.run([sys.executable, "-m", "vestige", "--help"], check=True, capture_output=True, text=True)
+    assert "Usage: vestige" in shown.stdout
+    script = subprocess.run(["vestige", "--help"], env=os.environ | PATH, check=True, capture_output=True, text=True)
+    assert script.stdout == shown.stdout
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    program = "import sys; sys.modules['click'] = None; from vestige.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "pip install 'vestige[cli]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_pipe_that_is_read_in_blocks(tmp_path: Path) -> None:
+    """More than one block, as a real pipe, with plain progress lines kept off standard output."""
+    path = tmp_path / "long.csv"
+    path.write_text("v\n" + "\n".join(map(str, range(300_000))) + "\n")
+    with path.open("rb") as stream:
+        done = subprocess.run(
+            [sys.executable, "-m", "vestige", "run", "-", "--column", "v", "--retention", "96", "--json"],
+            check=True,
+            stdin=stream,
+            capture_output=True,
+            text=True,
+        )
+    said = json.loads(done.stdout)
+    assert said["t"] == 300_000
+    assert said["value"]["v"] == pytest.approx(149_999.5, abs=0.05 * 300_000 / np.sqrt(12 * 300_000))

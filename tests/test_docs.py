@@ -1,0 +1,87 @@
+"""Docs that cannot lie: every example is run, every name they lean on exists."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.M | re.S)
+
+
+def sessions() -> list[tuple[str, str, str]]:
+    """Each command of each console block, with the output that the page shows."""
+    found = []
+    for page in PAGES:
+        for block in blocks(page, "console"):
+            for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+                command, _, shown = part.partition("\n")
+                found.append((page.name, command, shown))
+    return found
+
+
+@pytest.mark.parametrize(("page", "command", "shown"), sessions(), ids=lambda value: str(value)[:60])
+def test_console_examples(page: str, command: str, shown: str, tmp_path: Path) -> None:  # noqa: ARG001
+    words = shlex.split(command)
+    if words[0] == "make":
+        recipe = re.search(rf"^{words[1]}:.*\n((?:\t.*\n)*)", (ROOT / "Makefile").read_text(), flags=re.M)
+        assert recipe, f"no target {words[1]}"
+        if not shown:
+            return
+        command = recipe[1].replace("$(BIN)/", "")
+    if words[:2] == ["pip", "install"]:
+        extras = re.findall(r"\[(.*)\]", words[-1])
+        assert set(",".join(extras).split(",")) - {""} <= set(PROJECT["project"]["optional-dependencies"])
+        return
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    pattern = ".*".join(map(re.escape, shown.strip().split("...")))
+    printed = "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+    assert re.fullmatch(pattern, printed, flags=re.S), printed
+
+
+def test_no_example_escapes() -> None:
+    """Python is shown as a session, which doctest runs; shell as `$ ...`, which the test above runs."""
+    for page in PAGES:
+        for language in ("python", "py", "sh", "bash", "shell"):
+            for block in blocks(page, language):
+                assert language == "python", f"{page.name}: use console"
+                assert block.startswith(">>>"), f"{page.name}: show a session"
+
+
+def test_linked_files_exist() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_no_host_is_named() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    scheme = "http" + "s?://"
+    for name in tracked:
+        if not name.endswith(".png"):
+            assert not re.search(scheme, (ROOT / name).read_text(encoding="utf-8")), name
+
+
+def test_every_module_opens_with_a_claim() -> None:
+    for path in (ROOT / "src").rglob("*.py"):
+        assert path.read_text().startswith('"""'), path

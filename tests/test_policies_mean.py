@@ -1,0 +1,129 @@
+"""The all-time mean out of a window: as good as the mean of all data, whatever the data look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from vestige import Mean, Stream, Window
+from vestige.errors import NoRecordsError, ParameterError
+from vestige.flights import flights
+from vestige.records import Floats
+
+STREAMS, RECORDS = 200, 48_000
+Draw = Callable[[np.random.Generator, int], Floats]
+DISTRIBUTIONS: dict[str, tuple[Draw, float]] = {
+    "normal": (lambda rng, n: rng.normal(size=n), 0.0),
+    "uniform": (lambda rng, n: rng.random(n), 0.5),
+    "exponential": (lambda rng, n: rng.exponential(size=n), 1.0),
+    "student-t(3)": (lambda rng, n: rng.standard_t(3, size=n), 0.0),
+    "lognormal(0,1)": (lambda rng, n: rng.lognormal(size=n), float(np.exp(0.5))),
+}
+
+
+def error_in_standard_errors(rows: Floats, policy: Mean | Window, retention: int, seed: int = 0) -> Floats:
+    """How far the last answer is from the mean of all rows, in standard errors of that mean."""
+    stream = Stream(policy, retention=retention, seed=seed)
+    stream.extend(rows)
+    scale = np.abs(rows).max()  # so that squares do not overflow
+    scaled = rows / scale
+    error = np.abs(stream.estimate().value / scale - scaled.mean(axis=0))
+    relative: Floats = error / (scaled.std(axis=0, ddof=1) / np.sqrt(len(rows)))
+    return relative
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_as_good_as_the_mean_of_all_data(name: str) -> None:
+    """Mean squared error at most 1.05 times that of the all-data mean, over 200 seeded streams."""
+    draw, truth = DISTRIBUTIONS[name]
+    ours, optimum = [], []
+    for seed in range(STREAMS):
+        rows = draw(np.random.default_rng(seed), RECORDS)
+        stream = Stream(Mean(), retention=96, seed=seed)
+        stream.extend(rows)
+        ours.append(float(stream.estimate().value - truth) ** 2)
+        optimum.append((rows.mean() - truth) ** 2)
+    assert np.mean(ours) <= 1.05 * np.mean(optimum)
+
+
+def test_as_good_as_the_mean_of_all_data_in_four_dimensions() -> None:
+    mixing = np.array([[1.0, 0.0, 0.0, 0.0], [0.9, 0.4, 0.0, 0.0], [0.5, -0.5, 1.0, 0.0], [0.2, 0.2, 0.2, 3.0]])
+    ours, optimum = 0.0, 0.0
+    for seed in range(STREAMS):
+        rows = np.random.default_rng(seed).normal(size=(RECORDS, 4)) @ mixing.T
+        stream = Stream(Mean(dim=4), retention=400, seed=seed)
+        stream.extend(rows)
+        ours += np.sum(np.square(stream.estimate().value))
+        optimum += np.sum(np.square(rows.mean(axis=0)))
+    assert ours <= 1.05 * optimum
+
+
+@pytest.mark.parametrize("column", ["dep_delay", "air_time", "distance"])
+@pytest.mark.parametrize("retention", [512, 80])
+def test_flights(column: str, retention: int) -> None:
+    rows = flights(column)[:, 0]
+    assert error_in_standard_errors(rows, Mean(), retention) <= 0.05
+    assert error_in_standard_errors(rows, Window(), retention) > 10
+    if retention == 80:
+        assert error_in_standard_errors(rows, Mean(channel="bits"), retention) <= 0.01
+
+
+ODD: dict[str, Floats] = {
+    "whole numbers": np.random.default_rng(0).poisson(3.0, 20_000).astype(float),
+    "cents": np.random.default_rng(0).integers(0, 5_000, 20_000) / 100,
+    "two values": np.random.default_rng(0).integers(0, 2, 20_000).astype(float),
+    "huge and tiny": np.tile([1e150, 1e-150], 10_000),
+    "huge of both signs": np.tile([1e299, -1e299, 1e299], 7_000),
+    "far from zero": 1e9 + np.random.default_rng(0).normal(size=20_000),
+    "sorted": np.sort(np.random.default_rng(0).normal(size=20_000)),
+    "sorted whole numbers": np.arange(20_000.0),
+    "drifting": np.cumsum(np.random.default_rng(0).normal(size=20_000)),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("retention", [96, 512])
+def test_odd_data(name: str, retention: int) -> None:
+    assert error_in_standard_errors(ODD[name], Mean(), retention) <= 0.05
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -7.0, 1e-310, 1e300])
+def test_constant_data_give_the_constant(value: float) -> None:
+    stream = Stream(Mean(), retention=96, seed=0)
+    stream.extend(np.full(10_000, value))
+    assert stream.estimate().value == pytest.approx(value, rel=1e-14)
+
+
+def test_a_plain_average_of_what_is_kept_is_the_all_time_mean() -> None:
+    """In one dimension, right after an update written as an average: anybody's AVG() will do."""
+    rows = np.random.default_rng(0).normal(size=9_600)
+    stream = Stream(Mean(channel="average"), retention=96, seed=0)
+    stream.extend(rows)
+    assert stream.clock.pending == 0
+    assert stream.retained.values.mean() == pytest.approx(rows.mean(), abs=0.02 / np.sqrt(9_600))
+
+
+def test_every_prefix_against_numpy() -> None:
+    rows = np.random.default_rng(4).gumbel(size=1_000)
+    stream = Stream(Mean(), retention=96, seed=1)
+    for t, row in enumerate(rows, start=1):
+        stream.push(row)
+        spread = rows[:t].std() / np.sqrt(t) if t > 1 else 1.0
+        assert abs(stream.estimate().value - rows[:t].mean()) <= 0.1 * spread + 1e-12
+
+
+def test_parameters_are_checked() -> None:
+    with pytest.raises(ParameterError, match="dim=0 is below 1"):
+        Mean(dim=0)
+    with pytest.raises(ParameterError, match="channel='smoke' is unknown"):
+        Mean(channel="smoke")
+
+
+def test_a_batch_with_missing_records_is_not_read_as_if_it_were_whole() -> None:
+    stream = Stream(Mean(channel="average"), retention=96, seed=0)
+    stream.extend(np.random.default_rng(0).normal(size=96))
+    nothing = stream.retained.where(np.zeros(stream.estimate().held, np.bool_))
+    with pytest.raises(NoRecordsError, match="erased by round 96"):
+        Stream(Mean(channel="average"), retention=96, retained=nothing, clock=stream.clock).estimate()
