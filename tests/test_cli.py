@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -137,3 +139,34 @@ def test_a_pipe_that_is_read_in_blocks(tmp_path: Path) -> None:
     said = json.loads(done.stdout)
     assert said["t"] == 300_000
     assert said["value"]["v"] == pytest.approx(149_999.5, abs=0.05 * 300_000 / np.sqrt(12 * 300_000))
+
+
+def examples() -> list[str]:
+    """The command lines that the help pages show."""
+    pages = [page.help or "" for page in command.commands.values()]
+    return [line.strip() for page in pages for line in page.splitlines() if re.match(r" +(vestige|zcat) ", line)]
+
+
+@pytest.mark.parametrize("line", examples())
+def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path) -> None:
+    table = pa.table(dict.fromkeys(("dep_delay", "distance", "latency"), ROWS[:, 0]))
+    csv.write_csv(table, tmp_path / "flights.csv")
+    parquet.write_table(table, tmp_path / "flights.parquet")
+    with gzip.open(tmp_path / "log.csv.gz", "wb") as packed:
+        csv.write_csv(table, packed)
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=os.environ | PATH, check=True, capture_output=True)
+    assert b"2,000 records" in done.stdout or b'"t": 2000' in done.stdout
+
+
+def test_a_long_compilation_is_announced_and_cached(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "vestige", "run", "-", "--column", "a", "--retention", "96"],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        input="a\n1\n3\n",
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "Compiling kernels (once; cached for the next run)" in done.stderr
+    assert "Compiling" not in done.stdout
+    assert list(tmp_path.rglob("*.nbc"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,8 +26,8 @@ from vestige.policies import Mean
 from vestige.sources import Block, Source
 from vestige.stream import Estimate, Stream
 
-_PLAIN_EVERY = 2.0
-"""Seconds between progress lines where there is no terminal."""
+_PATIENCE = 2.0
+"""Seconds after which we say what takes so long; and between progress lines where there is no terminal."""
 
 
 class _Command(click.Group):
@@ -115,16 +116,14 @@ def _from(head: Block | None, rest: Iterator[Block]) -> Iterator[Block]:
 
 def _prepare(stream: Stream) -> None:
     """Compile or load the kernels before the clock starts, and say so where it takes long."""
-    console = Console(stderr=True)
+    said = threading.Timer(
+        _PATIENCE, click.echo, ("Compiling kernels (once; cached for the next run) ...",), {"err": True}
+    )
+    said.start()
     rehearsal = Stream(stream.policy, retention=2 * stream.policy.minimum, seed=0)
-    rows = np.random.default_rng(0).normal(size=(2 * rehearsal.batch + 1, stream.policy.columns))
-    started = time.perf_counter()
-    with console.status("Loading kernels (compiled on the first run, then cached) ..."):
-        rehearsal.extend(rows)
-        rehearsal.estimate()
-    seconds = time.perf_counter() - started
-    if seconds > _PLAIN_EVERY:
-        console.print(f"Kernels compiled in {seconds:.0f} s and cached for the next run.", highlight=False)
+    rehearsal.extend(np.random.default_rng(0).normal(size=(2 * rehearsal.batch + 1, stream.policy.columns)))
+    rehearsal.estimate()
+    said.cancel()
 
 
 @contextmanager
@@ -135,7 +134,7 @@ def _progress(size: int | None) -> Iterator[Any]:
         last = [time.perf_counter()]
 
         def line(t: int, position: int) -> None:
-            if time.perf_counter() - last[0] >= _PLAIN_EVERY:
+            if time.perf_counter() - last[0] >= _PATIENCE:
                 share = f", {position / size:.0%}" if size else ""
                 click.echo(f"{t:,} records{share}", err=True)
                 last[0] = time.perf_counter()
