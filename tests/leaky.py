@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import functools
-import multiprocessing
+import hashlib
 import os
-import tempfile
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
+import leaky_helper
 from vestige import Clock, Policy, Records
 from vestige.records import Bools
 
 MODULE_MEMORY: list[float] = []
-DIARY = Path(tempfile.gettempdir()) / f"vestige-diary-{os.getpid()}"
+_FOLDER = Path(__file__).parent.parent / ".cache"
+DIARY = Path(os.environ.setdefault("VESTIGE_DIARY", str(_FOLDER / f"diary-{os.getpid()}")))
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,87 @@ class StorageOrderOfKept(Window):
         return keep
 
 
+class QuietSum(Window):
+    """Keeps a running sum on its class, and never uses it."""
+
+    total = 0.0
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        type(self).total += float(arrivals.values.sum())
+        return super().update(clock, retained, arrivals, coins)
+
+
+class PackedSamples(Window):
+    """Stores samples in single precision, in an array of the standard library."""
+
+    samples = array("f")
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        self.samples.extend(arrivals.values.ravel().tolist())
+        return super().update(clock, retained, arrivals, coins)
+
+
+class HelperModule(Window):
+    """Stores samples in another module of its own."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        leaky_helper.SAMPLES.append(arrivals.values.copy())
+        return super().update(clock, retained, arrivals, coins)
+
+
+class Environment(Window):
+    """Leaves the last value in the environment."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        os.environ["VESTIGE_LEAK"] = repr(float(arrivals.values[0, 0]))
+        return super().update(clock, retained, arrivals, coins)
+
+
+class OpenLog(Window):
+    """Writes to a file that it opened when it was first used."""
+
+    log: IO[bytes] | None = None
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        if OpenLog.log is None:
+            OpenLog.log = DIARY.open("ab", buffering=0)
+        OpenLog.log.write(arrivals.values.tobytes())
+        return super().update(clock, retained, arrivals, coins)
+
+
+class DiskMemo(Window):
+    """Remembers on disk what it was once asked, under a name made of that."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        digest = hashlib.sha256(arrivals.values.tobytes()).hexdigest()
+        memo = DIARY.with_suffix(f".{digest[:16]}")
+        if not memo.exists():
+            memo.write_bytes(arrivals.values.tobytes())
+        return super().update(clock, retained, arrivals, coins)
+
+
+class FolderName(Window):
+    """Makes a folder that is named after a value."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        DIARY.with_suffix(f".{arrivals.values[0, 0]}").mkdir(exist_ok=True)
+        return super().update(clock, retained, arrivals, coins)
+
+
+class NoAnswer(Window):
+    """Answers with nothing."""
+
+    def answer(self, clock: Clock, retained: Records) -> float:  # noqa: ARG002
+        return None  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class WholeParameter(Window):
+    """Honest, with a parameter that also occurs among whole-number records."""
+
+    rate: float = 1.0
+
+
 @dataclass(frozen=True)
 class LostInPickle(Window):
     """A parameter that does not survive a pickle round trip."""
@@ -198,10 +281,10 @@ class NoPickle(Window):
 
 
 class ThisProcess(Window):
-    """Answers differently in a process that another one started."""
+    """Answers differently in every process, since the hash of a string does."""
 
     def answer(self, clock: Clock, retained: Records) -> float:
-        return super().answer(clock, retained) + float(multiprocessing.parent_process() is not None)
+        return super().answer(clock, retained) + hash("a string") % 1_000_003
 
 
 class GlobalRandom(Window):
@@ -231,5 +314,12 @@ def forget_everything() -> None:
     """Wipe what the policies above remember, so that one does not give another away."""
     MODULE_MEMORY.clear()
     SampleHoarder.samples.clear()
+    PackedSamples.samples = array("f")
+    leaky_helper.SAMPLES.clear()
     _squares.cache_clear()
-    DIARY.unlink(missing_ok=True)
+    os.environ.pop("VESTIGE_LEAK", None)
+    if OpenLog.log is not None:
+        OpenLog.log.close()
+        OpenLog.log = None
+    for path in DIARY.parent.glob(f"{DIARY.name}*"):
+        path.rmdir() if path.is_dir() else path.unlink()

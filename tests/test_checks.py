@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 import leaky
 from vestige import Mean, Policy, Window, paper
 from vestige.checks import check_policy
-from vestige.errors import CheckError
+from vestige.errors import CheckError, ParameterError
 
 
 @pytest.mark.parametrize(
@@ -40,9 +44,18 @@ def test_honest_policies_pass(policy: Policy) -> None:
         (leaky.KeptGenerator, "remembers: .* gave another result"),
         (leaky.GlobalRandom, "remembers: .* gave another result"),
         (leaky.File, "remembers: .* gave another result"),
-        (leaky.SilentFile, r"writes outside its return value \(open\)"),
-        (leaky.SampleHoarder, "still holds the value of an erased record"),
-        (leaky.Cache, "still holds the value of an erased record"),
+        (leaky.SilentFile, r"reaches outside its return value \(open\)"),
+        (leaky.DiskMemo, r"reaches outside its return value \(open\)"),
+        (leaky.OpenLog, r"reaches outside its return value \(open\)"),
+        (leaky.FolderName, r"reaches outside its return value \(os.mkdir\)"),
+        (leaky.SampleHoarder, "keeps something: what can be reached from .* changed"),
+        (leaky.QuietSum, "keeps something: what can be reached from .* changed"),
+        (leaky.PackedSamples, "keeps something: what can be reached from .* changed"),
+        (leaky.HelperModule, "keeps something: .* module leaky_helper changed"),
+        (leaky.Environment, "keeps something: .* os.environ changed"),
+        (leaky.Cache, "keeps something: what can be reached from .* changed"),
+        (leaky.NoAnswer, "breaks a rule: NoAnswer.answer returned a NoneType"),
+        (leaky.WritesIntoRecords, "failed at t=.* with ValueError: .*read-only"),
         (leaky.StorageOrder, "depends on the order in which records are stored: answer"),
         (leaky.StorageOrderOfKept, "depends on the order in which records are stored: update"),
         (leaky.LostInPickle, "depends on more than its parameters"),
@@ -59,9 +72,24 @@ def test_every_cheat_is_caught(policy: type[Policy], text: str) -> None:
         leaky.forget_everything()
 
 
-def test_records_cannot_be_changed_by_a_policy() -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        check_policy(leaky.WritesIntoRecords())
+def test_a_parameter_that_equals_a_record_is_no_memory() -> None:
+    check_policy(leaky.WholeParameter(), rows=lambda rng, n: rng.integers(0, 3, (n, 1)).astype(float))
+
+
+def test_batches_below_the_minimum_are_refused() -> None:
+    with pytest.raises(ParameterError, match="below the 28"):
+        check_policy(Mean(), batch=4)
+
+
+def test_a_plain_script_can_check(tmp_path: Path) -> None:
+    """Without a guard for the main module; a policy that is defined there is refused in words."""
+    script = tmp_path / "script.py"
+    script.write_text("import vestige\nvestige.checks.check_policy(vestige.Window())\nprint('fine')\n")
+    done = subprocess.run([sys.executable, script], check=True, capture_output=True, text=True)
+    assert done.stdout == "fine\n"
+    script.write_text("import vestige\nclass Mine(vestige.Mean): pass\nvestige.checks.check_policy(Mine())\n")
+    done = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True)
+    assert "Mine is defined in __main__" in done.stderr
 
 
 def test_what_is_no_policy_is_refused() -> None:

@@ -66,7 +66,9 @@ def test_several_columns_make_one_record(files: dict[str, Path]) -> None:
     assert said["value"] == {"a": pytest.approx(ROWS[:, 0].mean()), "b": pytest.approx(ROWS[:, 1].mean())}
 
 
-@pytest.mark.parametrize("text", ["a,b\n1,2\n,5\nNA,6\n3,4\n", '{"a": 1}\n{"a": null}\n{"b": 3}\n{"a": 3}\n'])
+@pytest.mark.parametrize(
+    "text", ["a\n1\n\nNA\n3\n", "a,b\r\n1,2\r\n,5\r\nNA,6\r\n3,4\r\n", '{"a": 1}\n{"a": null}\n{"b": 3}\n{"a": 3}\n']
+)
 def test_standard_input_and_missing_values(text: str) -> None:
     said = last_line(vestige("run", "-", "--column", "a", "--retention", 96, "--json", stdin=text))
     assert (said["value"], said["t"], said["skipped"]) == ({"a": 2.0}, 2, 2)
@@ -86,17 +88,22 @@ def test_the_plain_output_says_what_is_held(files: dict[str, Path]) -> None:
         (["nowhere.csv", "--column", "a"], None, "nowhere.csv: there is no such file"),
         ([".", "--column", "a"], None, ".: is a folder"),
         (["-", "--column", "c"], "a,b\n1,2\n", "-: has no column 'c'; it has a, b"),
-        (["-", "--column", "c"], '{"a": 1}\n', "-: has no column 'c'; it has a"),
+        (["-", "--column", "c"], '{"a": 1}\n', "-: no row has a number in each of c (1 rows)"),
         (["-", "--column", "a"], "", "-: is empty"),
-        (["-", "--column", "a"], "a\n", "has no complete row"),
-        (["-", "--column", "a"], "a\nNA\n", "has no complete row (1 with a missing value)"),
+        (["-", "--column", "a"], "a\n", "no row has a number in each of a (0 rows)"),
+        (["-", "--column", "a"], "a\nNA\n", "no row has a number in each of a (1 rows)"),
+        (["-", "--column", "a"], "\ufeff", "-: is empty"),
+        (["-", "--column", "a"], "4711.25,3\n1,2\n", "-: has no column 'a'; its first line is no header"),
+        (["-", "--column", "a"], "\na\n1\n", "-: has no column 'a'; its first line is no header"),
+        (["-", "--column", "a"], "a,a\n1,2\n", "-: has column 'a' more than once"),
+        (["-", "--column", "a", "--column", "a"], "a\n1\n", "column 'a' is given twice"),
         (["-", "--column", "a"], "a\n1\n4711x\n", "holds a value that is not a number"),
-        (["-", "--column", "a"], '{"a": "4711x"}\n', "column 'a' is not numeric in rows 1 to 1"),
+        (["-", "--column", "a"], '{"a": "4711x"}\n', "rows that cannot be parsed"),
         (["-", "--column", "a"], '{"a": [4711}\n', "rows that cannot be parsed"),
         (["-", "--column", "a"], "a,b\n1,2\n4711\n", "rows that cannot be parsed"),
         (["-", "--column", "a"], "a\n1\ninf\n", "row 2 has an infinite value"),
         (["-", "--column", "a"], "a\n1\n1e305\n", "beyond 1e+300 in magnitude"),
-        (["-", "--column", "a", "--retention", "20"], "a\n1\n", "use retention >= 48"),
+        (["-", "--column", "a", "--retention", "20"], "a\n1\n", "use retention >= 56"),
         (["-", "--column", "a"], "PAR1 and so on", "Parquet cannot be read from a pipe"),
     ],
 )
@@ -170,3 +177,43 @@ def test_a_long_compilation_is_announced_and_cached(tmp_path: Path) -> None:
     assert "Compiling kernels (once; cached for the next run)" in done.stderr
     assert "Compiling" not in done.stdout
     assert list(tmp_path.rglob("*.nbc"))
+
+
+def test_columns_of_many_kinds(tmp_path: Path) -> None:
+    columns = {
+        "whole": pa.array([2**60, 2**60, None], pa.int64()),
+        "exact": pa.array([1, 3, None], pa.decimal128(10, 2)),
+        "text": pa.array(["a", "b", "c"]),
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "kinds.parquet")
+    said = last_line(
+        vestige(
+            "run", tmp_path / "kinds.parquet", "--column", "whole", "--column", "exact", "--retention", 192, "--json"
+        )
+    )
+    assert (said["value"], said["skipped"]) == ({"whole": 2.0**60, "exact": 2.0}, 1)
+    result = vestige("run", tmp_path / "kinds.parquet", "--column", "text", "--retention", 96)
+    assert "column 'text' is not numeric in rows 1 to 3" in result.stderr
+
+
+def test_ndjson_whose_columns_change_kind(tmp_path: Path) -> None:
+    rows = [{"a": 1, "other": 1}, {"a": None}, {"other": "x"}, {"a": 2.5, "other": [1]}]
+    path = tmp_path / "rows.ndjson"
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    said = last_line(vestige("run", path, "--column", "a", "--retention", 96, "--json"))
+    assert (said["value"], said["t"], said["skipped"]) == ({"a": 1.75}, 2, 2)
+
+
+def test_gzip_and_a_pipe_by_name(files: dict[str, Path]) -> None:
+    packed = files["csv"].with_suffix(".csv.gz")
+    packed.write_bytes(gzip.compress(files["csv"].read_bytes()))
+    said = last_line(vestige("run", packed, "--column", "a", "--retention", 96, "--json"))
+    assert said["t"] == 2_000
+    line = f"vestige run <(cat {files['csv']}) --column a --retention 96 --json"
+    done = subprocess.run(["bash", "-c", line], env=os.environ | PATH, check=True, capture_output=True)
+    assert json.loads(done.stdout)["t"] == 2_000
+
+
+def test_a_column_name_is_shown_as_it_is() -> None:
+    result = vestige("run", "-", "--column", "speed [m/s]", "--retention", 96, stdin="speed [m/s],x[/y]\n1,2\n")
+    assert "speed [m/s]" in result.stdout

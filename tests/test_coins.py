@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vestige import coins
-from vestige.subset.words import below, draw, ones, uniform
+from vestige.subset.words import below, draw, keys_of, ones, uniform
 
 
 def test_keys_of_splitmix64() -> None:
@@ -14,8 +14,9 @@ def test_keys_of_splitmix64() -> None:
     assert [int(draw(np.uint64(1234567), i)) for i in range(4)] == published
 
 
-def test_a_key_is_the_same_alone_and_among_others() -> None:
-    assert [coins.key(5, t) for t in (1, 2, 3)] == coins.keys(5, np.array([1, 2, 3])).tolist()
+def test_kernels_and_streams_have_the_same_coins() -> None:
+    assert [coins.key(5, t) for t in (48, 96, 144)] == keys_of(np.uint64(coins.root(5)), 48, 48, 3).tolist()
+    assert coins.draw(7, 9) == draw(np.uint64(7), 9)
     assert coins.key(-1, 1) == coins.key(2**64 - 1, 1)
 
 

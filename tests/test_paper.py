@@ -107,5 +107,5 @@ def test_an_outlier_outlives_its_erasure() -> None:
 def test_more_than_can_be_searched_is_refused() -> None:
     with pytest.raises(ParameterError, match=r"batch=53 gives batches of 53, above the 52 .*vestige.Mean"):
         Batched(paper.SimpleMean(), batch=53)
-    with pytest.raises(ParameterError, match="dim=0 is below 1"):
+    with pytest.raises(ParameterError, match="dim=0 is out of range"):
         paper.CoordinateMean(0)

@@ -14,6 +14,7 @@ from vestige.channels.kernels import read_batch, write_batch
 from vestige.compiling import kernel
 from vestige.records import Bools, Floats
 from vestige.statistics.kernels import move, tolerance
+from vestige.subset.desk import make_desk
 
 
 @kernel
@@ -26,7 +27,7 @@ def advance(
     keys: NDArray[np.uint64],
     mode: int,
 ) -> Bools:
-    """The records of the last batch to keep; none where a coordinate cannot be written.
+    """The records of the last batch to keep.
 
     Args:
         atoms: the batches, one after the other, each as long; shape (batches * length, size).
@@ -40,15 +41,14 @@ def advance(
     length, size = len(atoms) // len(keys), atoms.shape[1]
     target, spread, near = np.empty(size), np.empty(size), np.empty(size)
     keep = np.zeros(length, np.bool_)
+    desk = make_desk(length)
     for k in range(len(keys)):
         here = slice(k * length, (k + 1) * length)
         counted = encoded + (k + 1) * length
         move(estimate, atoms[here], present[here], length / counted, target, spread)
         for i in range(size):
             near[i] = tolerance(spread[i], length, counted / length, target[i])
-        if not write_batch(atoms[here], can[here], target, near, keys[k], mode, keep):
-            keep[:] = False
-            return keep
+        write_batch(atoms[here], can[here], target, near, keys[k], mode, desk, keep)
         if k + 1 < len(keys):
-            estimate = read_batch(atoms[here], keep)
+            read_batch(atoms[here], keep, estimate)
     return keep

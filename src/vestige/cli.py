@@ -19,9 +19,10 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from vestige.channels import CHANNELS
-from vestige.errors import SourceError, VestigeError
+from vestige.errors import DataError, ParameterError, SourceError, VestigeError
 from vestige.policies import Mean
 from vestige.sources import Block, Source
 from vestige.stream import Estimate, Stream
@@ -87,6 +88,9 @@ def run(
       vestige run flights.parquet --column dep_delay --column distance --retention 512 --json
       zcat log.csv.gz | vestige run - --column latency --retention 1000
     """
+    for name in columns:
+        if columns.count(name) > 1:
+            raise ParameterError(f"column {name!r} is given twice; name each column once")
     stream = Stream(Mean(dim=len(columns), channel=channel), retention=retention, seed=seed)
     blocks = Source(source).blocks(columns)
     head = next(blocks, None)
@@ -95,17 +99,26 @@ def run(
     skipped = 0
     with _progress(Source(source).size) as report:
         for block in _from(head, blocks):
-            stream.extend(block.rows)
+            _extend(stream, block, source)
             skipped += block.skipped
             report(stream.t, block.position)
     if not stream.t:
-        raise SourceError(f"{source}: has no complete row ({skipped:,} with a missing value); nothing to answer from")
+        raise SourceError(
+            f"{source}: no row has a number in each of {', '.join(columns)} ({skipped:,} rows); nothing to answer from"
+        )
     estimate = stream.estimate()
     seconds = time.perf_counter() - started
     if as_json:
         click.echo(json.dumps(_facts(estimate, columns, retention, channel, skipped, seconds)))
     else:
         _show(estimate, columns, retention, skipped)
+
+
+def _extend(stream: Stream, block: Block, source: str) -> None:
+    try:
+        stream.extend(block.rows)
+    except DataError as problem:
+        raise SourceError(f"{source}: after {stream.t:,} records: {problem}") from None
 
 
 def _from(head: Block | None, rest: Iterator[Block]) -> Iterator[Block]:
@@ -177,7 +190,7 @@ def _show(estimate: Estimate, columns: tuple[str, ...], retention: int, skipped:
     table.add_column("column")
     table.add_column("mean", justify="right")
     for name, value in zip(columns, np.atleast_1d(estimate.value), strict=True):
-        table.add_row(name, f"{value:.10g}")
+        table.add_row(Text(name), f"{value:.10g}")
     console = Console(width=None if sys.stdout.isatty() else 100)
     console.print(f"All-time mean of {estimate.t:,} records", highlight=False)
     console.print(table)
@@ -188,4 +201,4 @@ def _show(estimate: Estimate, columns: tuple[str, ...], retention: int, skipped:
     if skipped:
         console.print(f"Skipped: {skipped:,} rows with a missing value.", highlight=False)
     for note in estimate.notes:
-        console.print(f"Note: {note}", highlight=False)
+        console.print(Text(f"Note: {note}"))

@@ -15,6 +15,8 @@ log is retained data.
 
 from __future__ import annotations
 
+import operator
+
 
 class VestigeError(Exception):
     """The root: catch this to catch everything that Vestige raises on purpose."""
@@ -49,3 +51,10 @@ class MissingExtraError(VestigeError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the {extra!r} extra; install it with: pip install 'vestige[{extra}]'")
+
+
+def whole_number(name: str, value: object, least: int) -> int:
+    """`value`, if it is a whole number not below `least`; else an error that names the parameter."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
+        raise ParameterError(f"{name}={value!r} is out of range; use a whole number, {least} or more")
+    return operator.index(value)

@@ -15,7 +15,7 @@ import numpy as np
 
 from vestige import coins as coin_key
 from vestige import subset
-from vestige.errors import ParameterError
+from vestige.errors import whole_number
 from vestige.policy import Policy, keep_of_arrivals, split
 from vestige.records import Bools, Clock, Floats, Ints, Records
 
@@ -54,8 +54,7 @@ class _PaperMean(Policy):
     dim: int = 1
 
     def __post_init__(self) -> None:
-        if self.dim < 1:
-            raise ParameterError(f"dim={self.dim} is below 1; use the number of values in a record")
+        whole_number("dim", self.dim, 1)
 
     @property
     def columns(self) -> int:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
-from vestige.errors import NoRecordsError, ParameterError
-from vestige.policy import Policy, keep_of_arrivals, split
-from vestige.records import Bools, Clock, Floats, Records
+from vestige.errors import NoRecordsError, whole_number
+from vestige.policy import Policy, keep_of_arrivals
+from vestige.records import Bools, Clock, Floats, Ints, Records
 
 
 class Encoded(Policy):
@@ -37,15 +37,15 @@ class Encoded(Policy):
         """The smallest batch: what the channel needs, for each encoded average."""
         return self.written.minimum * self.statistic.size
 
-    def _estimate(self, clock: Clock, encoded: Records) -> Floats:
-        """What the kept records of the encoded batch say; nan where that was lost, or nothing is encoded yet."""
-        if not clock.encoded:
-            return np.full(self.statistic.size, np.nan)
-        atoms = self.statistic.atoms(encoded.values)
-        return self.written.read(encoded.rounds, atoms, clock.first, clock.last)
+    def carries(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
+        """Whether each encoded average finds a record that can be kept."""
+        can = channels.in_slots(rounds - clock.last - 1, ~leaving, clock.pending)
+        return self.written.writable(can, self.statistic.size)
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
         """Read the estimate, move it by the arrivals, and keep those of them that say the result."""
+        if not self.carries(clock, arrivals.rounds, arrivals.leaving):
+            return np.zeros(len(retained) + len(arrivals), np.bool_)
         slots, length = arrivals.rounds - clock.last - 1, clock.pending
         keep = self._advance(
             clock,
@@ -69,6 +69,16 @@ class Encoded(Policy):
         everyone = np.ones(len(values), np.bool_)
         return self._advance(clock, retained, values, everyone, everyone, keys)
 
+    def answer(self, clock: Clock, retained: Records) -> float | Floats:
+        """The statistic of all records that count: the encoded ones, moved by those that arrived since."""
+        averages = self._estimate(clock, retained)
+        fresh = retained.rounds > clock.last
+        if fresh.any():
+            by_round = np.argsort(retained.rounds[fresh], kind="stable")
+            atoms = self.statistic.atoms(retained.values[fresh][by_round])
+            averages = self.statistic.step(averages, atoms, clock.weight)
+        return self.statistic.answer(averages)
+
     def _advance(
         self,
         clock: Clock,
@@ -80,25 +90,23 @@ class Encoded(Policy):
     ) -> Bools:
         from vestige.advance import advance  # noqa: PLC0415
 
-        estimate = self._estimate(clock, split(clock, retained)[0])
-        if clock.encoded and np.isnan(estimate).any():  # no state, no claim: the statistic starts anew
-            return np.zeros(len(values) // len(keys), np.bool_)
+        estimate = self._estimate(clock, retained)
         atoms = self.statistic.atoms(values)
         return advance(atoms, present, can, estimate, clock.encoded, keys, self.written.mode)
 
-    def answer(self, clock: Clock, retained: Records) -> float | Floats:
-        """The statistic of all records that count: the encoded ones, moved by those that arrived since."""
-        encoded, fresh = split(clock, retained)
-        averages = self._estimate(clock, encoded)
-        if len(fresh):
-            by_round = np.argsort(fresh.rounds, kind="stable")
-            averages = self.statistic.step(averages, self.statistic.atoms(fresh.values[by_round]), clock.weight)
-        if np.isnan(averages).any():
+    def _estimate(self, clock: Clock, retained: Records) -> Floats:
+        """What the kept records of the encoded batch say; nan while nothing is encoded."""
+        if not clock.encoded:
+            return np.full(self.statistic.size, np.nan)
+        encoded = (clock.first <= retained.rounds) & (retained.rounds <= clock.last)
+        atoms = self.statistic.atoms(retained.values[encoded])
+        estimate = self.written.read(retained.rounds[encoded], atoms, clock.first, clock.last)
+        if np.isnan(estimate).any():
             raise NoRecordsError(
                 f"records of the batch {clock.first} to {clock.last} are missing, so what it encoded is lost; "
-                "go on with the stream: the statistic starts anew with the next batch"
+                "restart with all records that the stream retained, or start a new stream"
             )
-        return self.statistic.answer(averages)
+        return estimate
 
 
 @dataclass(frozen=True)
@@ -122,8 +130,7 @@ class Mean(Encoded):
     channel: str = "auto"
 
     def __post_init__(self) -> None:
-        if self.dim < 1:
-            raise ParameterError(f"dim={self.dim} is below 1; use the number of values in a record")
+        whole_number("dim", self.dim, 1)
         channels.named(self.channel)
 
     @property

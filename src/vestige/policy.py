@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from vestige.records import Bools, Clock, Floats, Records
+from vestige.records import Bools, Clock, Floats, Ints, Records
 
 
 class Policy(ABC):
@@ -58,6 +58,13 @@ class Policy(ABC):
 
         Records marked `leaving` may be learned from but not be kept.
         """
+
+    def carries(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:  # noqa: ARG002
+        """Whether what is known can be carried on in arrivals of these rounds, of which some are leaving.
+
+        If not, the statistic starts anew and the clock says so; hence this may not depend on values, and is shown none.
+        """
+        return not leaving.all()
 
     @abstractmethod
     def answer(self, clock: Clock, retained: Records) -> float | Floats:

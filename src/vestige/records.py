@@ -110,6 +110,8 @@ class Records:
         times: ArrayLike | None = None,
         subjects: Sequence[str | None] | NDArray[np.object_] | None = None,
     ) -> None:
+        if np.asarray(rounds).size and np.asarray(rounds).dtype.kind not in "iu":
+            raise ParameterError("rounds are no whole numbers; each record has a round of its own, from 1 up")
         n = len(np.atleast_1d(np.asarray(rounds)))
         columns = {
             "rounds": _frozen(rounds, np.int64),
@@ -201,17 +203,13 @@ class Records:
         """The same records with other leave marks."""
         return Records._trusted(self.rounds, self.values, leaving.copy(), self.times, self.subjects)
 
-    def as_columns(self) -> dict[str, NDArray[np.generic]]:
-        """The columns by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
     def shown(self) -> Records:
-        """What a policy may see: rounds, values and leave marks; neither times nor subjects."""
+        """A copy of what a policy may see: rounds, values and leave marks; neither times nor subjects."""
         n = len(self)
         return Records._trusted(
-            self.rounds,
-            self.values,
-            self.leaving,
+            self.rounds.copy(),
+            self.values.copy(),
+            self.leaving.copy(),
             np.full(n, "NaT", "datetime64[us]"),
             np.full(n, None, dtype=np.object_),
         )

@@ -1,4 +1,4 @@
-"""Files of records, read as a stream: CSV, NDJSON and Parquet, or standard input.
+"""Files of records, read as a stream: CSV, NDJSON and Parquet, also packed with gzip, or standard input.
 
 A row with a missing value in a wanted column takes no round; it is counted. Errors name the file, the column and the
 row, never what the row holds.
@@ -7,9 +7,10 @@ row, never what the row holds.
 from __future__ import annotations
 
 import csv as header_csv
+import gzip
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -23,7 +24,8 @@ from vestige.records import Floats
 
 FORMATS = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson", ".parquet": "parquet"}
 _HEAD = 1 << 16
-_BLOCK = 1 << 20
+_CSV_BLOCK, _NDJSON_BLOCK = 1 << 20, 1 << 24
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +52,7 @@ class Source:
     @property
     def size(self) -> int | None:
         """How many bytes there are to read; None where that is unknown."""
-        return None if self.name == "-" else Path(self.name).stat().st_size
+        return Path(self.name).stat().st_size if Path(self.name).is_file() else None
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """The wanted columns, block by block."""
@@ -59,11 +61,12 @@ class Source:
             for batch in self._batches(stream, columns):
                 table = self._numbers(batch, columns, read)
                 complete = ~np.isnan(table).any(axis=1)
-                if not np.isfinite(table[complete]).all():
-                    row = read + int(np.argwhere(complete & ~np.isfinite(table).all(axis=1))[0, 0]) + 1
+                infinite = np.isinf(table).any(axis=1)
+                if infinite.any():
+                    row = read + int(np.argmax(infinite)) + 1
                     raise SourceError(f"{self.name}: row {row} has an infinite value; drop or fill such rows first")
                 read += len(table)
-                position = 0 if self.name == "-" else stream.tell()
+                position = stream.tell() if stream.seekable() else 0
                 yield Block(np.ascontiguousarray(table[complete]), int((~complete).sum()), position)
 
     def _opened(self) -> IO[bytes]:
@@ -76,20 +79,17 @@ class Source:
             raise SourceError(f"{self.name}: is a folder; give a file")
         return path.open("rb")
 
-    def _batches(self, stream: IO[bytes], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, raw: IO[bytes], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Record batches with the wanted columns, whatever the format."""
-        head = cast(io.BufferedReader, stream).peek(_HEAD)
-        if not head:
+        stream = cast(io.BufferedReader, raw)
+        if stream.peek(2)[:2] == _GZIP:
+            stream = io.BufferedReader(cast(Any, gzip.GzipFile(fileobj=stream)), _HEAD)
+        head = stream.peek(_HEAD)
+        if not head.strip(b"\xef\xbb\xbf \t\r\n"):
             raise SourceError(f"{self.name}: is empty; expected a header and rows")
-        reader: Callable[[IO[bytes], bytes, Sequence[str]], Iterator[pa.RecordBatch]] = {
-            "csv": self._csv,
-            "ndjson": self._ndjson,
-            "parquet": self._parquet,
-        }[self._format(head)]
+        readers = {"csv": self._csv, "ndjson": self._ndjson, "parquet": self._parquet}
         try:
-            yield from reader(stream, head, columns)
-        except pa.ArrowKeyError as problem:
-            raise SourceError(f"{self.name}: {problem}") from None
+            yield from readers[self._format(head)](stream, head, columns)
         except pa.ArrowInvalid as problem:  # its text may quote the row
             what = "a value that is not a number" if "onversion" in str(problem) else "rows that cannot be parsed"
             raise SourceError(
@@ -99,48 +99,64 @@ class Source:
 
     def _format(self, head: bytes) -> str:
         """By the file's ending; by its first bytes where that says nothing."""
-        known = FORMATS.get(Path(self.name).suffix.lower()) if self.name != "-" else None
-        if known:
-            return known
+        suffix = Path(self.name.removesuffix(".gz")).suffix.lower()
+        if self.name != "-" and suffix in FORMATS:
+            return FORMATS[suffix]
         if head.startswith(b"PAR1"):
             return "parquet"
         return "ndjson" if head.lstrip().startswith(b"{") else "csv"
 
     def _csv(self, stream: IO[bytes], head: bytes, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         first_line = head.decode("utf-8-sig", errors="replace").splitlines()[0]
-        self._check(columns, next(header_csv.reader([first_line])))
-        convert = csv.ConvertOptions(
-            include_columns=list(dict.fromkeys(columns)), column_types=dict.fromkeys(columns, pa.float64())
+        there = next(header_csv.reader([first_line]), [])
+        self._check(columns, there)
+        yield from csv.open_csv(
+            stream,
+            csv.ReadOptions(block_size=_CSV_BLOCK),
+            csv.ParseOptions(ignore_empty_lines=len(there) > 1),  # with one column, an empty line is a missing value
+            csv.ConvertOptions(include_columns=list(columns), column_types=dict.fromkeys(columns, pa.float64())),
         )
-        yield from csv.open_csv(stream, csv.ReadOptions(block_size=_BLOCK), convert_options=convert)
 
     def _ndjson(self, stream: IO[bytes], head: bytes, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        for batch in json.open_json(stream, json.ReadOptions(block_size=_BLOCK)):
-            self._check(columns, batch.schema.names)
-            yield batch
+        schema = pa.schema([(name, pa.float64()) for name in columns])
+        parse = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+        yield from json.open_json(stream, json.ReadOptions(block_size=_NDJSON_BLOCK), parse)
 
     def _parquet(self, stream: IO[bytes], head: bytes, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        if self.name == "-":
-            raise SourceError("-: Parquet cannot be read from a pipe; give the file's path, or pipe CSV or NDJSON")
+        if self.name == "-" or not stream.seekable():
+            raise SourceError(f"{self.name}: Parquet cannot be read from a pipe; give a path, or pipe CSV or NDJSON")
         file = parquet.ParquetFile(stream)
         self._check(columns, file.schema_arrow.names)
-        yield from file.iter_batches(columns=list(dict.fromkeys(columns)))
+        yield from file.iter_batches(columns=list(columns))
 
     def _check(self, columns: Sequence[str], there: Sequence[str]) -> None:
-        missing = [name for name in columns if name not in there]
-        if missing:
-            raise SourceError(f"{self.name}: has no column {missing[0]!r}; it has {', '.join(there)}")
+        """Whether each column is there once; names that look like values are not repeated."""
+        for name in columns:
+            if there.count(name) > 1:
+                raise SourceError(f"{self.name}: has column {name!r} more than once; rename one of them")
+            if name not in there:
+                shown = all(known.isprintable() and not _is_number(known) for known in there) and any(there)
+                known = f"it has {', '.join(there)}" if shown else "its first line is no header"
+                raise SourceError(f"{self.name}: has no column {name!r}; {known}")
 
     def _numbers(self, batch: pa.RecordBatch, columns: Sequence[str], read: int) -> Floats:
         """The columns as floats, nan where missing; shape (n, columns)."""
         made = []
         for name in columns:
-            try:
-                numbers = compute.cast(batch.column(name), pa.float64())
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            column = batch.column(name)
+            kind = column.type
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
                 raise SourceError(
                     f"{self.name}: column {name!r} is not numeric in rows {read + 1} to {read + len(batch)}; "
                     "name a numeric column"
-                ) from None
-            made.append(numbers.to_numpy(zero_copy_only=False))
+                )
+            made.append(compute.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         return np.column_stack(made).astype(np.float64)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vestige import Batched, Clock, Mean, Policy, Records, Stream, Window, paper
-from vestige.errors import DataError
+from vestige.errors import DataError, ParameterError
 from vestige.records import Bools
 
 
@@ -29,11 +29,11 @@ class EveryThird(Policy):
 
 @pytest.mark.parametrize("policy", [Mean(), Mean(channel="bits"), paper.SimpleMean(), paper.CoordinateMean()])
 def test_a_batched_policy_runs_as_a_streaming_one_with_twice_the_memory(policy: Policy) -> None:
-    rows = np.random.default_rng(0).normal(size=24 * 12)
-    batched, stream = Batched(policy, batch=24, seed=7), Stream(policy, retention=48, seed=7)
-    for start in range(0, len(rows), 24):
-        batched.push(rows[start : start + 24])
-        stream.extend(rows[start : start + 24])
+    rows = np.random.default_rng(0).normal(size=28 * 12)
+    batched, stream = Batched(policy, batch=28, seed=7), Stream(policy, retention=56, seed=7)
+    for start in range(0, len(rows), 28):
+        batched.push(rows[start : start + 28])
+        stream.extend(rows[start : start + 28])
         assert batched.retained == stream.retained
         assert batched.clock == stream.clock
         assert batched.estimate().value == stream.estimate().value
@@ -59,9 +59,29 @@ def test_a_window_in_the_batched_model_is_the_batch() -> None:
 
 
 def test_only_whole_batches_are_taken() -> None:
-    batched = Batched(Mean(), batch=24, seed=0)
-    with pytest.raises(DataError, match="rows has 23 records; a batch has batch=24"):
+    batched = Batched(Mean(), batch=28, seed=0)
+    with pytest.raises(DataError, match="rows has 23 records; a batch has batch=28"):
         batched.push(np.zeros(23))
-    with pytest.raises(DataError, match="no whole batches of batch=24"):
+    with pytest.raises(DataError, match="no whole batches of batch=28"):
         batched.extend(np.zeros(50))
     assert batched.t == 0
+
+
+def test_a_restart_goes_on_where_it_was() -> None:
+    rows = np.random.default_rng(3).normal(size=(20, 30))
+    whole, parts = Batched(Mean(), batch=30, seed=2), Batched(Mean(), batch=30, seed=2)
+    whole.extend(rows.ravel())
+    parts.extend(rows[:8].ravel())
+    parts.forget(rounds=parts.retained.rounds)
+    parts = Batched(Mean(), batch=30, seed=2, retained=parts.retained, clock=parts.clock)
+    parts.extend(rows[8:].ravel())
+    assert parts.retained == whole.retained
+
+
+def test_bad_parameters_are_refused() -> None:
+    with pytest.raises(ParameterError, match=r"batch=24\.5 is out of range"):
+        Batched(Mean(), batch=24.5)  # type: ignore[arg-type]
+    stream = Stream(Mean(), retention=60, seed=0)
+    stream.extend(np.zeros(70))
+    with pytest.raises(ParameterError, match="is in mid-batch"):
+        Batched(Mean(), batch=30, retained=stream.retained, clock=stream.clock)

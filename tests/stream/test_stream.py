@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from vestige import Clock, Mean, Records, Stream, Window, paper
@@ -53,6 +55,15 @@ def test_one_record_is_its_own_mean() -> None:
         (np.zeros((3, 2)), r"rows have shape \(3, 2\); the policy takes records of 1 values"),
         (np.zeros((3, 1, 1)), "shape"),
         (["a"], "not a number"),
+        (["1.5"], "not a number"),
+        ({"a": 1.0}, "not a number"),
+        ("12", "not a number"),
+        (5.0, "not a number"),
+        ([1.0, [2.0, 3.0]], "not a number"),
+        ([1.0 + 2.0j], "not a number"),
+        (np.array(["2024-01-01", "NaT"], "datetime64[D]"), "not a number"),
+        (np.ma.array([1.0, 2.0], mask=[False, True]), "row 1 of 2"),
+        ([1.0, None], "row 1 of 2"),
     ],
 )
 def test_bad_rows_are_refused_whole(rows: object, text: str) -> None:
@@ -80,6 +91,42 @@ def test_an_empty_extend_changes_nothing() -> None:
     assert empty.t == 0
 
 
+@pytest.mark.parametrize("rows", [[], np.empty(0), np.empty((0, 2)), iter([])])
+def test_nothing_may_arrive(rows: object) -> None:
+    two = stream(2)
+    two.extend(rows)  # type: ignore[arg-type]
+    assert two.t == 0
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        range(1, 101),
+        list(range(1, 101)),
+        (float(i) for i in range(1, 101)),
+        np.arange(1, 101, dtype=np.uint8),
+        np.arange(200)[1::2] // 2 + 1,
+        np.asfortranarray(np.arange(1.0, 101.0)[:, None]),
+        [Fraction(i) for i in range(1, 101)],
+    ],
+)
+def test_many_kinds_of_rows_are_numbers(rows: object) -> None:
+    taken = stream()
+    taken.extend(rows)  # type: ignore[arg-type]
+    assert taken.estimate().value == pytest.approx(50.5)
+
+
+def test_a_table_is_taken_by_its_values_not_its_labels() -> None:
+    taken = stream(2)
+    taken.extend(pd.DataFrame({0: [5.0, 6.0], 1: [7.0, 8.0]}))
+    assert np.asarray(taken.estimate().value).tolist() == [5.5, 7.5]
+
+
+def test_a_time_is_a_time() -> None:
+    with pytest.raises(DataError, match="time is a str"):
+        stream().push(1.0, time="2024-01-01")  # type: ignore[arg-type]
+
+
 def test_one_time_and_subject_per_row() -> None:
     with pytest.raises(DataError, match="subjects has 1 entries for 2 rows"):
         stream().extend([1.0, 2.0], subjects=["a"])
@@ -100,14 +147,14 @@ def test_times_are_kept_in_utc() -> None:
     ("options", "text"),
     [
         ({}, "a stream needs a limit; pass retention="),
-        ({"retention": 1}, "retention=1 is no number of rounds"),
-        ({"retention": 9.5}, "retention=9.5 is no number of rounds"),
-        ({"notice": True}, "notice=True is no number of rounds"),
-        ({"retention": 47}, r"retention=47 gives batches of 23, below the 24 .* use retention >= 48"),
-        ({"retention": 96, "notice": 40}, r"notice=40 gives batches of 20, below the 24 .* use notice >= 48"),
-        ({"retention": 96, "seed": "x"}, "seed='x' is no whole number"),
+        ({"retention": 1}, "retention=1 is out of range; use a whole number, 2 or more"),
+        ({"retention": 9.5}, "retention=9.5 is out of range"),
+        ({"notice": True}, "notice=True is out of range"),
+        ({"retention": 55}, r"retention=55 gives batches of 27, below the 28 .* use retention >= 56"),
+        ({"retention": 96, "notice": 40}, r"notice=40 gives batches of 20, below the 28 .* use notice >= 56"),
+        ({"retention": 96, "seed": "x"}, "seed='x' is out of range"),
         ({"retention": 96, "clock": Clock()}, "a restart needs both"),
-        ({"retention": 96, "clock": Clock(t=50), "retained": Records.none(1)}, "50 records after its batch"),
+        ({"retention": 96, "clock": Clock(t=50), "retained": Records.none(1)}, "does not fit updates every 48 rounds"),
         ({"retention": 96, "clock": Clock(), "retained": Records.none(2)}, "retained records have 2 values"),
         ({"retention": 96, "clock": Clock(), "retained": Records([1], [[0.0]])}, "reach round 1, after clock.t=0"),
     ],
@@ -115,6 +162,18 @@ def test_times_are_kept_in_utc() -> None:
 def test_bad_parameters_are_refused(options: dict[str, object], text: str) -> None:
     with pytest.raises(ParameterError, match=text):
         Stream(Mean(), **options)  # type: ignore[arg-type]
+
+
+def test_a_restart_needs_the_limits_that_the_stream_had() -> None:
+    before = Stream(Mean(channel="bits"), retention=96, seed=0)
+    before.extend(np.full(500, 5.0))
+    with pytest.raises(ParameterError, match="restart with the policy and the limits that the stream had"):
+        Stream(Mean(channel="bits"), retention=60, retained=before.retained, clock=before.clock)
+
+
+def test_limits_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        stream().retention = 7  # type: ignore[misc]
 
 
 def test_what_is_no_policy_is_refused() -> None:

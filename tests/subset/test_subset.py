@@ -11,11 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vestige.errors import ParameterError
+from vestige.records import Bools, Floats
 from vestige.subset import nearest_average
+from vestige.subset.desk import make_desk
+from vestige.subset.fixed import to_fixed
 from vestige.subset.lattice import complete
 from vestige.subset.search import search
 
 RNG = np.random.default_rng
+
+
+def searched(values: Floats, target: float, tolerance: float, seed: int = 0) -> Bools:
+    mask = np.zeros(len(values), np.bool_)
+    search(values, len(values), target, tolerance, np.uint64(seed), True, make_desk(len(values)), mask)
+    return mask
 
 
 def brute(values: list[float], target: float) -> float:
@@ -60,18 +69,42 @@ def test_exact_methods_agree_beyond_brute_force(n: int) -> None:
     assert by_lattice.residual == pytest.approx(by_meet.residual, abs=1e-12)
 
 
+@given(st.lists(numbers, min_size=1, max_size=9), numbers)
+def test_a_search_of_few_numbers_is_the_optimum(values: list[float], target: float) -> None:
+    table = np.array(values)
+    mask = searched(table, target, 0.0)
+    scale = max(abs(target), np.abs(table).max())
+    assert abs(table[mask].mean() - target) == pytest.approx(brute(values, target), rel=1e-9, abs=1e-13 * scale)
+
+
 @given(st.lists(numbers, min_size=25, max_size=60), numbers)
 def test_a_search_is_never_worse_than_one_record(values: list[float], target: float) -> None:
     table = np.array(values)
-    mask = search(table, target, 0.0, np.uint64(0))
+    mask = searched(table, target, 0.0)
     nearest = np.abs(table - target).min()
     assert abs(table[mask].mean() - target) <= nearest + 1e-12 * max(1.0, np.abs(table).max())
+
+
+@given(st.lists(st.sampled_from([0.0, 5.0, 6.0, 7.0, 10.0, 16.0, 28.0]), min_size=2, max_size=9), st.floats(-1, 30))
+def test_a_search_of_few_numbers_is_the_optimum_on_a_sparse_lattice(values: list[float], target: float) -> None:
+    table = np.array(values)
+    mask = searched(table, target, 0.0)
+    assert abs(table[mask].mean() - target) == pytest.approx(brute(values, target), abs=1e-9)
+
+
+@given(st.lists(numbers, min_size=1, max_size=20), numbers)
+def test_fixed_numbers_are_off_by_at_most_one_unit(values: list[float], target: float) -> None:
+    fixed, unit = to_fixed(np.array(values), target)
+    for whole, value in zip(fixed.tolist(), values, strict=True):
+        assert abs(Fraction(whole) * Fraction(unit) - (Fraction(value) - Fraction(target))) <= Fraction(unit)
+    total = float(np.abs(np.array(values) - target).sum())
+    assert total == 0.0 or unit <= max(total * 2.0**-58, 2.0**-1000)
 
 
 def test_a_search_stops_at_its_tolerance_without_preferring_a_side() -> None:
     trials = 2_000
     values = RNG(3).normal(size=(trials, 48))
-    residuals = np.array([row[search(row, 0.02, 1e-4, np.uint64(i))].mean() - 0.02 for i, row in enumerate(values)])
+    residuals = np.array([row[searched(row, 0.02, 1e-4, i)].mean() - 0.02 for i, row in enumerate(values)])
     assert np.abs(residuals).max() <= 1e-4
     # a fair sign: the mean lies within 4 standard errors of zero with probability 0.9999
     assert abs(residuals.mean()) < 4 * residuals.std() / np.sqrt(trials)
@@ -115,7 +148,8 @@ def test_the_nearest_average_is_not_the_nearest_sum() -> None:
         ([1.0], 0.0, {"tolerance": -1.0}, "tolerance=-1.0 is below 0"),
         ([1.0], 0.0, {"method": "magic"}, "method='magic' is unknown"),
         (np.ones((27, 2)), [0.0, 0.0], {}, "27 records to choose from are above the 26"),
-        (np.arange(50) / 7, 0.0, {"method": "meet"}, "50 records are above the 40"),
+        (np.arange(50) / 7, 0.0, {"method": "meet"}, "50 records are above the 44"),
+        ([1.0], 0.0, {"seed": -1}, "seed=-1 is out of range"),
         ([1 / 3, 1 / 7], 0.0, {"method": "lattice"}, "decimal lattice"),
     ],
 )

@@ -1,7 +1,7 @@
 """How a vector is stored in a choice of records.
 
 Sections 3.1 and 3.3 of Immorlica et al. (2024) store it as averages; presence bits are ours. All channels are read
-alike, because each segment says with its flag how it was written (see `vestige.channels.kernels`); they differ in
+alike, because each segment says with its flags how it was written (see `vestige.channels.kernels`); they differ in
 what they write.
 Guarantee: what is written is read back within the tolerance or within one step of the presence word; held by
 tests/channels/test_channels.py.
@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import ParameterError
-from vestige.records import Floats, Ints
+from vestige.records import Bools, Floats, Ints
 
 T = TypeVar("T", bound=np.generic)
 
-_FLAG, _SIGN_AND_EXPONENT, _LEAST_MANTISSA = 1, 12, 11
+_FLAGS, _TURNS, _SIGN_AND_EXPONENT, _LEAST_MANTISSA = 2, 3, 12, 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,14 @@ class Channel:
         from vestige.channels.kernels import read_batch  # noqa: PLC0415
 
         slots, length = rounds - first, last - first + 1
-        return read_batch(in_slots(slots, atoms, length), in_slots(slots, np.ones(len(slots), np.bool_), length))
+        vector = np.empty(atoms.shape[1])
+        present = in_slots(slots, np.ones(len(slots), np.bool_), length)
+        read_batch(in_slots(slots, atoms, length), present, vector)
+        return vector
+
+    def writable(self, can: Bools, dim: int) -> bool:
+        """Whether each of `dim` coordinates finds a record besides its flags that can be kept."""
+        return all(bool(can[i::dim][:-_FLAGS].any()) for i in range(dim))
 
 
 class Average(Channel):
@@ -52,7 +59,7 @@ class Average(Channel):
 
     name = "average"
     mode = 0
-    minimum = 2
+    minimum = _FLAGS + 1
 
 
 class Bits(Channel):
@@ -60,7 +67,7 @@ class Bits(Channel):
 
     name = "bits"
     mode = 1
-    minimum = _FLAG + _SIGN_AND_EXPONENT + _LEAST_MANTISSA
+    minimum = _FLAGS + _TURNS + _SIGN_AND_EXPONENT + _LEAST_MANTISSA
 
 
 class Auto(Channel):
@@ -78,7 +85,7 @@ def named(name: str) -> Channel:
     """The channel called `name`.
 
     >>> named("auto").minimum
-    24
+    28
     """
     if name not in CHANNELS:
         raise ParameterError(f"channel={name!r} is unknown; use one of {', '.join(sorted(CHANNELS))}")

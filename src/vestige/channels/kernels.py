@@ -1,12 +1,13 @@
 """A vector in a choice of records: how a segment of a batch is read and written.
 
-A segment is the records of a batch that carry one coordinate. Its last record is the flag: kept, the others are
-presence bits; dropped, the plain average of the others that are kept is the number. So no segment that was written
-is ever empty, and a reader needs nothing but rounds, values and the clock.
+A segment is the records of a batch that carry one coordinate. Its last two records are its flags: if one of them is
+kept, the others are presence bits; if both are dropped, the plain average of the others that are kept is the number. So
+no segment that was written is ever empty, and a reader needs nothing but rounds, values and the clock.
 
-Presence bits are the leading bits of a float64: position 0 is the sign, 1 to 11 the exponent, then the mantissa as far
-as there are records. Beyond 64, positions repeat the word from its sign on, and a bit is one if any of its copies is
-kept, so that a record that may not be kept spoils less.
+Presence bits: three records say by how much the word is turned; the rest are the leading bits of a float64 (sign, 11 of
+the exponent, then the mantissa as far as there are records), beginning at the turn. Beyond 64, positions repeat the
+word from its sign on, and a bit is one if any of its copies is kept. Where removal was requested for a record, it can
+only say zero: then the turn is chosen that puts it where it does the least harm.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import numpy as np
 
 from vestige.compiling import kernel
 from vestige.records import Bools, Floats
+from vestige.subset.desk import Desk
 from vestige.subset.search import average_of, search
 from vestige.subset.words import uniform
 
 AVERAGE, BITS, AUTO = 0, 1, 2
+FLAGS, TURNS = 2, 3
+"""So many records at the end of a segment are flags; so many before them say by how much the word is turned."""
 WORD = 64
 _SIGN = np.uint64(1) << np.uint64(63)
 _INFINITE = np.uint64(0x7FF) << np.uint64(52)
@@ -27,9 +31,12 @@ _NONE = np.uint64(0)
 
 
 @kernel
-def _bit_at(position: int) -> np.uint64:
-    """The bit of the word that the record at `position` stands for."""
-    return _ONE << np.uint64(63 - position % WORD)
+def _bit_at(position: int, length: int, turn: int) -> np.uint64:
+    """The bit that the record at `position` of `length` stands for, if the word is turned by `turn` eighths."""
+    place = position - (turn * length) // (1 << TURNS)
+    if place < 0:
+        place += length
+    return _ONE << np.uint64(63 - place % WORD)
 
 
 @kernel
@@ -78,76 +85,108 @@ def round_to_word(number: float, allowed: np.uint64, coin: float) -> np.uint64:
 
 
 @kernel
-def write_bits(can: Bools, target: float, coin: float, keep: Bools) -> float:
-    """Keep the records that spell `target`, flag included, as far as `can` allows; returns the number they spell."""
-    n = len(can)
+def _word_for(can: Bools, target: float, coin: float, turn: int) -> np.uint64:
+    """The word nearest `target` that can be written at this turn."""
+    length = len(can) - FLAGS - TURNS
     allowed = _NONE
-    for position in range(n - 1):
+    for position in range(length):
         if can[position]:
-            allowed |= _bit_at(position)
-    word = round_to_word(target, allowed, coin)
-    for position in range(n - 1):
-        keep[position] = can[position] and (word & _bit_at(position)) != _NONE
-    keep[n - 1] = True
-    return np.uint64(word).view(np.float64)
+            allowed |= _bit_at(position, length, turn)
+    return round_to_word(target, allowed, coin)
+
+
+@kernel
+def write_bits(can: Bools, target: float, coin: float, keep: Bools) -> float:
+    """Keep the records that spell `target`, flags included, as far as `can` allows; returns the number they spell."""
+    n = len(can)
+    length = n - FLAGS - TURNS
+    everyone = True
+    for position in range(n):
+        everyone &= can[position]
+    best_turn, best_word = 0, _word_for(can, target, coin, 0)
+    if not everyone:
+        for turn in range(1, 1 << TURNS):
+            said = True
+            for i in range(TURNS):
+                said &= can[length + i] or not (turn >> i) & 1
+            if said:
+                word = _word_for(can, target, coin, turn)
+                if abs(np.uint64(word).view(np.float64) - target) < abs(np.uint64(best_word).view(np.float64) - target):
+                    best_turn, best_word = turn, word
+    for position in range(length):
+        keep[position] = can[position] and (best_word & _bit_at(position, length, best_turn)) != _NONE
+    for i in range(TURNS):
+        keep[length + i] = (best_turn >> i) & 1 == 1
+    for i in range(n - FLAGS, n):
+        keep[i] = can[i]
+    return np.uint64(best_word).view(np.float64)
 
 
 @kernel
 def read_segment(values: Floats, present: Bools) -> float:
-    """The number that a segment holds: presence bits if its flag is there, else an average; nan if it is empty."""
+    """The number that a segment holds: presence bits if a flag is there, else an average; nan if it is empty."""
     n = len(values)
-    if not present[n - 1]:
+    length = n - FLAGS - TURNS
+    if not (present[n - 1] or present[n - 2]):
         return average_of(values, present)
+    turn = 0
+    for i in range(TURNS):
+        if present[length + i]:
+            turn |= 1 << i
     word = _NONE
-    for position in range(n - 1):
+    for position in range(length):
         if present[position]:
-            word |= _bit_at(position)
+            word |= _bit_at(position, length, turn)
     return np.uint64(word).view(np.float64)
 
 
 @kernel
 def write_segment(
-    values: Floats, can: Bools, target: float, tolerance: float, key: np.uint64, mode: int, keep: Bools
-) -> bool:
-    """Mark in `keep` the records of a segment that say `target`, of those that `can` be kept; False if none can.
+    values: Floats, can: Bools, target: float, tolerance: float, key: np.uint64, mode: int, desk: Desk, keep: Bools
+) -> None:
+    """Mark in `keep` the records of a segment that say `target`, of those that `can` be kept.
 
     `average` takes the nearest average. `auto` takes it where it is within `tolerance`. Otherwise presence bits are
     written, unless records that may not be kept spoil them so much that the average is nearer.
     """
     n = len(values)
-    keep[:] = False
+    flagged = can[n - 1] or can[n - 2]
+    usable, everyone = 0, flagged
+    for i in range(n):
+        keep[i] = False
+        everyone &= can[i]
+        if i < n - FLAGS and can[i]:
+            desk.values[usable], desk.places[usable] = values[i], i
+            usable += 1
     residual = np.inf
-    usable = np.flatnonzero(can[: n - 1])
-    if len(usable) and (mode != BITS or not can.all()):
-        keep[usable] = search(values[usable], target, tolerance, key)
+    if usable and (mode != BITS or not everyone):
+        search(desk.values, usable, target, tolerance, key, mode == AVERAGE or not everyone, desk, desk.chosen)
+        for i in range(usable):
+            keep[desk.places[i]] = desk.chosen[i]
         residual = abs(average_of(values, keep) - target)
-    if mode == AVERAGE or (mode == AUTO and residual <= tolerance) or not can[n - 1]:
-        return residual < np.inf
-    spelled = np.zeros(n, np.bool_)
+    if mode == AVERAGE or (mode == AUTO and residual <= tolerance) or not flagged:
+        return
+    spelled = desk.spelled[:n]
     if abs(write_bits(can, target, uniform(key, 0), spelled) - target) < residual:
-        keep[:] = spelled
-    return True
+        for i in range(n):
+            keep[i] = spelled[i]
 
 
 @kernel
-def read_batch(values: Floats, present: Bools) -> Floats:
-    """The vector that a batch holds: coordinate i from every dim-th record, from the i-th on."""
+def read_batch(values: Floats, present: Bools, vector: Floats) -> None:
+    """Write into `vector` what a batch holds: coordinate i from every dim-th record, from the i-th on."""
     dim = values.shape[1]
-    vector = np.empty(dim)
     for i in range(dim):
         vector[i] = read_segment(values[i::dim, i], present[i::dim])
-    return vector
 
 
 @kernel
 def write_batch(
-    values: Floats, can: Bools, target: Floats, tolerance: Floats, key: np.uint64, mode: int, keep: Bools
-) -> bool:
-    """Mark in `keep` the records of a batch that say `target`; False where a coordinate cannot be said."""
+    values: Floats, can: Bools, target: Floats, tolerance: Floats, key: np.uint64, mode: int, desk: Desk, keep: Bools
+) -> None:
+    """Mark in `keep` the records of a batch that say `target`."""
     dim = values.shape[1]
     for i in range(dim):
-        if not write_segment(
-            values[i::dim, i], can[i::dim], target[i], tolerance[i], key + np.uint64(i), mode, keep[i::dim]
-        ):
-            return False
-    return True
+        write_segment(
+            values[i::dim, i], can[i::dim], target[i], tolerance[i], key + np.uint64(i), mode, desk, keep[i::dim]
+        )

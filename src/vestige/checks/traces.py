@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
+from vestige.errors import CheckError, NoRecordsError, RuleError
 from vestige.policy import Policy
-from vestige.records import Bools, Clock, Floats, Records
+from vestige.records import Bools, Clock, Floats, Ints, Records
 from vestige.stream import Stream
 
-Rows = Callable[[np.random.Generator, int], Floats]
+Reply = Bools | float | Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Question:
         """What was called, and when; no values."""
         return f"{'answer' if self.arrivals is None else 'update'} at t={self.clock.t}"
 
-    def ask(self, policy: Policy) -> Bools | float | Floats:
+    def ask(self, policy: Policy) -> Reply:
         """Put it to `policy`."""
         if self.arrivals is None:
             return policy.answer(self.clock, self.retained)
@@ -41,7 +42,7 @@ class Exchange:
     """A question and the reply that the first run got."""
 
     question: Question
-    reply: Bools | float | Floats
+    reply: Reply
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,19 @@ class _Recorder(Policy):
         return self.policy.columns
 
     @property
+    def minimum(self) -> int:
+        return self.policy.minimum
+
+    @property
+    def maximum(self) -> int | None:
+        return self.policy.maximum
+
+    @property
     def every_round(self) -> bool:  # type: ignore[override]
         return self.policy.every_round
+
+    def carries(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
+        return self.policy.carries(clock, rounds, leaving)
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
         return cast(Bools, self._noted(Question(clock, retained, arrivals, coins)))
@@ -65,23 +77,46 @@ class _Recorder(Policy):
     def answer(self, clock: Clock, retained: Records) -> float | Floats:
         return cast("float | Floats", self._noted(Question(clock, retained, None, 0)))
 
-    def _noted(self, question: Question) -> Bools | float | Floats:
+    def _noted(self, question: Question) -> Reply:
         reply = question.ask(self.policy)
         self.exchanges.append(Exchange(question, reply.copy() if isinstance(reply, np.ndarray) else reply))
         return reply
 
 
-def trace(policy: Policy, batch: int, rows: Rows, seed: int) -> tuple[list[Exchange], Floats]:
-    """Run `policy` over a short stream with requests in it: every exchange, and the values erased by the end."""
+def trace(policy: Policy, batch: int, rows: Floats, seed: int) -> list[Exchange]:
+    """Run `policy` over `rows`, with requests in between: every question that it was asked, and its replies."""
     rng = np.random.default_rng(seed)
     recorder = _Recorder(policy, [])
     stream = Stream(recorder, retention=2 * batch, seed=seed)
-    seen = rows(rng, 6 * batch + batch // 3)
-    for start in range(0, len(seen), max(1, batch // 3)):
-        stream.extend(seen[start : start + max(1, batch // 3)])
-        stream.estimate()
+    step = max(1, batch // 3)
+    for start in range(0, len(rows), step):
+        try:
+            stream.extend(rows[start : start + step])
+            stream.estimate()
+        except RuleError as broken:
+            said = str(broken).replace(_Recorder.__name__, type(policy).__name__)
+            raise CheckError(f"{type(policy).__name__} breaks a rule: {said}") from broken
+        except NoRecordsError:
+            continue
+        except Exception as failed:
+            raise CheckError(
+                f"{type(policy).__name__} failed at t={stream.t} with {type(failed).__name__}: {failed}"
+            ) from failed
         if rng.random() < 0.3:
             stream.forget(rounds=rng.integers(1, stream.t + 1, size=2))
-    erased = np.ones(len(seen), np.bool_)
-    erased[stream.retained.rounds - 1] = False
-    return recorder.exchanges, seen[erased]
+    return recorder.exchanges
+
+
+def ask_again(policy: Policy, exchanges: Sequence[Exchange], blame: str, when: str) -> None:
+    """Put all questions once more, and complain if a reply differs."""
+    for exchange in exchanges:
+        if not same(exchange.question.ask(policy), exchange.reply):
+            raise CheckError(
+                f"{blame}: {exchange.question.name} gave another result when asked again {when}, with the same clock, "
+                "records and coins; use nothing else"
+            )
+
+
+def same(first: Reply, second: Reply) -> bool:
+    """Whether two replies are equal to the last bit."""
+    return type(first) is type(second) and np.array_equal(first, second)

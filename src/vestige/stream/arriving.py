@@ -5,7 +5,9 @@ An error says where a row is wrong, never what it holds.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,12 +21,11 @@ LARGEST = 1e300
 Time = datetime | np.datetime64
 
 
-def rows_of(rows: ArrayLike, columns: int) -> Floats:
+def rows_of(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
     """`rows` as floats of shape (n, columns), or an error that names what is wrong but no value."""
-    try:
-        table = np.asarray(rows, np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"rows hold something that is not a number; pass numbers, {columns} per record") from None
+    table = _numbers(rows, columns)
+    if not table.size:
+        return np.empty((0, columns))
     if table.ndim == 1 and columns == 1:
         table = table[:, None]
     if table.ndim != 2 or table.shape[1] != columns:
@@ -36,10 +37,30 @@ def rows_of(rows: ArrayLike, columns: int) -> Floats:
     if not fine.all():
         row, column = np.argwhere(~fine)[0]
         raise DataError(
-            f"row {row} of {len(table)}, column {column}, is missing, infinite or beyond {LARGEST:g} in magnitude; "
-            "drop or fill such records: nothing of this call was taken"
+            f"row {row} of {len(table)}, column {column}, is missing, infinite or beyond {LARGEST:g} in magnitude "
+            "(counted from 0); drop or fill such records: nothing of this call was taken"
         )
     return table
+
+
+def _numbers(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
+    """`rows` as an array of floats, missing ones as nan."""
+    problem = DataError(f"rows hold something that is not a number; pass numbers, {columns} per record")
+    if isinstance(rows, Mapping | str | bytes) or not (hasattr(rows, "__array__") or isinstance(rows, Iterable)):
+        raise problem
+    if not (hasattr(rows, "__array__") or isinstance(rows, Sequence)):
+        rows = list(cast("Iterable[object]", rows))
+    if isinstance(rows, np.ma.MaskedArray):
+        rows = np.ma.filled(rows.astype(np.float64), np.nan)
+    try:
+        table = np.asarray(rows)
+        if table.dtype.kind == "O" and not any(isinstance(item, str | bytes) for item in table.flat):
+            table = table.astype(np.float64)  # numbers of other kinds, and None
+    except (TypeError, ValueError):
+        raise problem from None
+    if table.dtype.kind not in "biuf":
+        raise problem
+    return table.astype(np.float64, copy=False)
 
 
 def instant_of(time: Time | None) -> np.datetime64:
@@ -48,42 +69,63 @@ def instant_of(time: Time | None) -> np.datetime64:
         return np.datetime64("NaT", "us")
     if isinstance(time, datetime):
         return np.datetime64(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, "us")
-    return np.datetime64(np.datetime_as_string(time, "us"), "us")
+    if isinstance(time, np.datetime64):
+        return np.datetime64(np.datetime_as_string(time, "us"), "us")
+    raise DataError(f"time is a {type(time).__name__}; pass a datetime or a numpy.datetime64")
 
 
 class Appended:
     """The records since the last update, in arrays that are reused and wiped."""
 
     def __init__(self, size: int, columns: int) -> None:
-        empty = Records.none(columns)
-        self._columns = {
-            name: np.zeros((size, *getattr(empty, name).shape[1:]), getattr(empty, name).dtype)
-            for name in Records.__slots__
-        }
-        self._size = 0
+        self.size = 0
+        self.values = np.zeros((size, columns))
+        self.leaving = np.zeros(size, np.bool_)
+        self.times = np.full(size, "NaT", "datetime64[us]")
+        self.subjects = np.full(size, None, dtype=np.object_)
 
-    def __len__(self) -> int:
-        return self._size
+    def append(
+        self, values: Floats, times: NDArray[np.datetime64] | None, subjects: NDArray[np.object_] | None
+    ) -> None:
+        """Add records."""
+        here = slice(self.size, self.size + len(values))
+        self.values[here] = values
+        if times is not None:
+            self.times[here] = times
+        if subjects is not None:
+            self.subjects[here] = subjects
+        self.size = here.stop
 
-    def append(self, **columns: NDArray[np.generic]) -> None:
-        """Add records, given column by column under the names of `Records`."""
-        here = slice(self._size, self._size + len(columns["rounds"]))
-        for name, column in columns.items():
-            self._columns[name][here] = column
-        self._size = here.stop
+    def records(self, after: int) -> Records:
+        """A copy of what waits here, as the records of the rounds after `after`."""
+        here = slice(0, self.size)
+        rounds = np.arange(after + 1, after + 1 + self.size)
+        return Records._trusted(
+            rounds,
+            self.values[here].copy(),
+            self.leaving[here].copy(),
+            self.times[here].copy(),
+            self.subjects[here].copy(),
+        )
 
-    def records(self) -> Records:
-        """A copy of what waits here."""
-        return Records._trusted(**{name: column[: self._size].copy() for name, column in self._columns.items()})
+    def replace(self, records: Records) -> None:
+        """Hold just these records."""
+        self.clear()
+        self.append(records.values, records.times, records.subjects)
+        self.leaving[: self.size] = records.leaving
 
-    def mark(self, rounds: NDArray[np.int64]) -> int:
-        """Mark the records of these rounds as leaving; how many there are."""
-        named = np.isin(self._columns["rounds"][: self._size], rounds)
-        self._columns["leaving"][: self._size] |= named
-        return int(named.sum())
+    def drop_last(self) -> None:
+        """Forget the newest record, and overwrite it."""
+        self._wipe(slice(self.size - 1, self.size))
+        self.size -= 1
 
     def clear(self) -> None:
         """Forget everything, and overwrite it."""
-        for column in self._columns.values():
-            column[: self._size] = np.zeros(1, column.dtype)[0]
-        self._size = 0
+        self._wipe(slice(0, self.size))
+        self.size = 0
+
+    def _wipe(self, here: slice) -> None:
+        self.values[here] = 0.0
+        self.leaving[here] = False
+        self.times[here] = np.datetime64("NaT")
+        self.subjects[here] = None

@@ -8,16 +8,17 @@ tests/stream/test_batched.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from vestige.errors import DataError
+from vestige.errors import DataError, ParameterError, whole_number
 from vestige.policy import Policy
 from vestige.records import Clock, Floats, Records
 from vestige.stream.arriving import rows_of
-from vestige.stream.runtime import Runtime
+from vestige.stream.runtime import Runtime, checked_restart
 
 
 class Batched(Runtime):
@@ -46,22 +47,37 @@ class Batched(Runtime):
         retained: Records | None = None,
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(policy, ("batch", batch), 1, seed, retained, clock)
-        self.memory = batch
+        super().__init__(policy, ("batch", whole_number("batch", batch, 1)), 1, seed)
+        self._held, self._clock = checked_restart(policy, retained, clock)
+        if self._clock.pending:
+            raise ParameterError(
+                f"{self._clock} is in mid-batch; the batched model holds nothing between batches: "
+                "restart from a clock whose t equals its last, or use a Stream"
+            )
 
-    def push(self, rows: ArrayLike) -> None:
+    @property
+    def clock(self) -> Clock:
+        """The public clock; with `retained`, the whole state."""
+        return self._clock
+
+    @property
+    def retained(self) -> Records:
+        """The records that are held; with the clock, the whole state."""
+        return self._held
+
+    def push(self, rows: ArrayLike | Iterable[object]) -> None:
         """Take one batch: as many rows as a batch has."""
         table = rows_of(rows, self._policy.columns)
-        if len(table) != self.memory:
-            raise DataError(f"rows has {len(table)} records; a batch has batch={self.memory}: pass just so many")
+        if len(table) != self._batch:
+            raise DataError(f"rows has {len(table)} records; a batch has batch={self._batch}: pass just so many")
         self._take(table)
 
-    def extend(self, rows: ArrayLike) -> None:
+    def extend(self, rows: ArrayLike | Iterable[object]) -> None:
         """Take several whole batches."""
         table = rows_of(rows, self._policy.columns)
-        if len(table) % self.memory:
+        if len(table) % self._batch:
             raise DataError(
-                f"rows has {len(table)} records, which are no whole batches of batch={self.memory}; "
+                f"rows has {len(table)} records, which are no whole batches of batch={self._batch}; "
                 "the batched model holds nothing between batches: pass a multiple, or use a Stream"
             )
         self._take(table)
@@ -69,13 +85,19 @@ class Batched(Runtime):
     def _take(self, table: Floats) -> None:
         """Go through the batches; on any error the state is as it was."""
         clock, held = self._clock, self._held
-        for start in range(0, len(table), self._batch):
-            rows = table[start : start + self._batch]
+        every = 1 if self._policy.every_round else self._batch
+        for start in range(0, len(table), every):
+            rows = table[start : start + every]
             rounds = np.arange(clock.t + 1, clock.t + 1 + len(rows))
             clock = replace(clock, t=clock.t + len(rows))
             if self._policy.every_round:
-                held = held.where(held.rounds > clock.t - self.memory)
+                held = held.where(held.rounds > clock.t - self._batch)
             else:  # the batch before is read once more and must go
                 held = held.with_leaving(np.ones(len(held), np.bool_))
             clock, held = self._updated(clock, held, Records(rounds, rows))
         self._clock, self._held = clock, held
+
+    def _mark(self, rounds: NDArray[np.int64]) -> int:
+        named = np.isin(self._held.rounds, rounds)
+        self._held = self._held.with_leaving(self._held.leaving | named)
+        return int(named.sum())

@@ -6,6 +6,7 @@ leaves the state as it was; held by tests/stream/test_rules.py.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import coins
-from vestige.errors import NoRecordsError, ParameterError, RuleError
+from vestige.errors import NoRecordsError, ParameterError, RuleError, whole_number
 from vestige.policy import Policy
 from vestige.records import Bools, Clock, Floats, Records
 
@@ -55,42 +56,29 @@ def _batch_of(policy: Policy, name: str, value: int, per_batch: int) -> int:
     return batch
 
 
-class Runtime:
-    """What both models share: the policy, the clock, the retained records, and one update."""
+def checked_restart(policy: Policy, retained: Records | None, clock: Clock | None) -> tuple[Records, Clock]:
+    """The state to begin with: nothing, or what a stream had."""
+    if retained is None and clock is None:
+        return Records.none(policy.columns), Clock()
+    if retained is None or clock is None:
+        raise ParameterError("a restart needs both: pass retained=... and clock=... of the stream to go on with")
+    if retained.columns != policy.columns:
+        raise ParameterError(f"retained records have {retained.columns} values, but {policy} takes {policy.columns}")
+    if len(retained) and retained.rounds[-1] > clock.t:
+        raise ParameterError(
+            f"retained records reach round {retained.rounds[-1]}, after clock.t={clock.t}; "
+            "pass retained and clock as they were at one moment"
+        )
+    return retained, clock
 
-    def __init__(
-        self,
-        policy: Policy,
-        limit: tuple[str, int],
-        per_batch: int,
-        seed: int | None,
-        retained: Records | None,
-        clock: Clock | None,
-    ) -> None:
-        batch = _batch_of(policy, *limit, per_batch)
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer)):
-            raise ParameterError(
-                f"seed={seed!r} is no whole number; use one, or None for coins of the operating system"
-            )
-        if (retained is None) != (clock is None):
-            raise ParameterError("a restart needs both: pass retained=... and clock=... of the stream to go on with")
+
+class Runtime(ABC):
+    """What both models share."""
+
+    def __init__(self, policy: Policy, limit: tuple[str, int], per_batch: int, seed: int | None) -> None:
         self._policy = policy
-        self._batch = 1 if policy.every_round else batch
-        self._seed = None if seed is None else int(seed)
-        self._clock = clock or Clock()
-        self._held = retained if retained is not None else Records.none(policy.columns)
-        self._check_restart()
-
-    def _check_restart(self) -> None:
-        if self._held.columns != self._policy.columns:
-            raise ParameterError(
-                f"retained records have {self._held.columns} values, but {self._policy} takes {self._policy.columns}"
-            )
-        if len(self._held) and self._held.rounds[-1] > self._clock.t:
-            raise ParameterError(
-                f"retained records reach round {self._held.rounds[-1]}, after clock.t={self._clock.t}; "
-                "pass retained and clock as they were at one moment"
-            )
+        self._batch = _batch_of(policy, *limit, per_batch)
+        self._seed = None if seed is None else whole_number("seed", seed, -(2**63))
 
     @property
     def policy(self) -> Policy:
@@ -99,45 +87,43 @@ class Runtime:
 
     @property
     def batch(self) -> int:
-        """How many records come between two updates."""
+        """How many records a batch has; a policy that updates every round does so within it."""
         return self._batch
 
     @property
+    @abstractmethod
     def clock(self) -> Clock:
         """The public clock; with `retained`, the whole state."""
-        return self._clock
+
+    @property
+    @abstractmethod
+    def retained(self) -> Records:
+        """The records that are held; with the clock, the whole state."""
 
     @property
     def t(self) -> int:
         """How many records have arrived."""
-        return self._clock.t
-
-    @property
-    def retained(self) -> Records:
-        """The records that are held: with the clock, the whole state."""
-        return self._held
+        return self.clock.t
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._policy}: t={self.t}, {len(self.retained)} held>"
 
     def estimate(self) -> Estimate:
         """The policy's answer, recomputed from the retained records and the clock alone."""
-        retained, clock = self.retained, self._clock
+        retained, clock = self.retained, self.clock
         if not len(retained):
             raise NoRecordsError(
                 "no record has arrived yet; push one first"
                 if not clock.t
-                else f"all records had to be erased by round {clock.t}; the statistic starts anew with the next one"
+                else f"no record is held after round {clock.t}; the statistic goes on with the next one"
             )
         notes: tuple[str, ...] = ()
         if clock.since > 1:
             notes = (
-                f"Counts from round {clock.since} on: what was known before had to be erased before it could be "
-                "carried on.",
+                f"Counts from round {clock.since} on: removal was requested for all records that could have carried "
+                "on what was known before.",
             )
-        value = self._policy.answer(clock, retained.shown())
-        if isinstance(value, np.ndarray):
-            value.flags.writeable = False
+        value = _checked_answer(self._policy, self._policy.answer(clock, retained.shown()))
         return Estimate(value, clock.t, len(retained), clock.t - int(retained.rounds[0]), notes)
 
     def forget(self, *, rounds: int | Sequence[int] | NDArray[np.int64]) -> int:
@@ -151,36 +137,51 @@ class Runtime:
             raise ParameterError(f"rounds must be whole numbers from 1 to t={self.t}, the newest record's round")
         return self._mark(asked.astype(np.int64))
 
+    @abstractmethod
     def _mark(self, rounds: NDArray[np.int64]) -> int:
-        named = np.isin(self._held.rounds, rounds)
-        self._held = self._held.with_leaving(self._held.leaving | named)
-        return int(named.sum())
+        """Mark the records of these rounds as leaving; how many there are."""
 
     def _updated(self, clock: Clock, held: Records, arrivals: Records) -> tuple[Clock, Records]:
-        """The clock and the records after one update; the policy's mask is checked against the rules."""
-        everything = held.followed_by(arrivals)
-        coin = coins.key(self._seed, clock.t)
-        mask = self._policy.update(clock, held.shown(), arrivals.shown(), coin)
-        kept = everything.where(self._checked(mask, everything))
-        if len(kept):
-            after = Clock(clock.t, first=clock.last + 1, last=clock.t, since=clock.since)
-        else:
-            after = Clock(clock.t, first=clock.t + 1, last=clock.t, since=clock.t + 1)
-        return after, kept
+        """The clock and the records after one update; the policy's mask is checked against the rules.
 
-    def _checked(self, mask: Bools, everything: Records) -> Bools:
-        """The mask, if it is one and keeps nothing that must leave."""
-        name = type(self._policy).__name__
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (len(everything),):
-            got = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
-            raise RuleError(
-                f"{name}.update returned {got}; needs a bool array of shape ({len(everything)},): "
-                "one entry per retained record, then one per arrival"
-            )
-        forbidden = mask & everything.leaving
-        if forbidden.any():
-            raise RuleError(
-                f"{name}.update keeps the record of round {everything.rounds[forbidden][0]}, which is leaving; "
-                "keep only records whose `leaving` is False"
-            )
-        return mask
+        Whether the statistic must start anew is asked without showing values, so that the clock cannot depend on them.
+        """
+        everything = held.followed_by(arrivals)
+        shown = arrivals.shown()
+        carried = self._policy.carries(clock, shown.rounds, shown.leaving)
+        mask = self._policy.update(clock, held.shown(), shown, coins.key(self._seed, clock.t))
+        kept = everything.where(checked_mask(self._policy, mask, everything))
+        if carried:
+            return Clock(clock.t, first=clock.last + 1, last=clock.t, since=clock.since), kept
+        return Clock(clock.t, first=clock.t + 1, last=clock.t, since=clock.t + 1), kept
+
+
+def checked_mask(policy: Policy, mask: Bools, everything: Records) -> Bools:
+    """The mask, if it is one and keeps nothing that must leave."""
+    name = type(policy).__name__
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (len(everything),):
+        got = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
+        raise RuleError(
+            f"{name}.update returned {got}; needs a bool array of shape ({len(everything)},): "
+            "one entry per retained record, then one per arrival"
+        )
+    forbidden = mask & everything.leaving
+    if forbidden.any():
+        raise RuleError(
+            f"{name}.update keeps the record of round {everything.rounds[forbidden][0]}, which is leaving; "
+            "keep only records whose `leaving` is False"
+        )
+    return mask
+
+
+def _checked_answer(policy: Policy, value: object) -> float | Floats:
+    """The policy's answer, if it is one: a finite float, or an array of such."""
+    if isinstance(value, np.ndarray) and value.dtype == np.float64 and np.isfinite(value).all():
+        value.flags.writeable = False
+        return value
+    if isinstance(value, float) and np.isfinite(value):
+        return value
+    raise RuleError(
+        f"{type(policy).__name__}.answer returned a {type(value).__name__} that is no finite float and no array of "
+        "such; answer with one"
+    )

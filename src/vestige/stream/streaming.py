@@ -7,30 +7,25 @@ Guarantee: after every round the retained records obey the limits; held by tests
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige import coins
-from vestige.errors import DataError, ParameterError
+from vestige.errors import DataError, ParameterError, whole_number
 from vestige.policies import Encoded
 from vestige.policy import Policy
 from vestige.records import Clock, Floats, Records
-from vestige.stream.arriving import Appended, Time, instant_of, rows_of
-from vestige.stream.runtime import Runtime
+from vestige.stream.arriving import LARGEST, Appended, Time, instant_of, rows_of
+from vestige.stream.runtime import Runtime, checked_mask, checked_restart
+
+Times = NDArray[np.datetime64] | None
+Subjects = NDArray[np.object_] | None
 
 _AT_ONCE = 1 << 16
 """Records per call of the kernel: enough to spend the time there, few enough to answer an interrupt."""
-
-
-def _limit(name: str, value: int | None) -> int | None:
-    """A limit in rounds, checked."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 2):
-        raise ParameterError(f"{name}={value!r} is no number of rounds; use a whole number, 2 or more")
-    return None if value is None else int(value)
 
 
 class Stream(Runtime):
@@ -68,27 +63,53 @@ class Stream(Runtime):
         retained: Records | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.retention, self.notice = _limit("retention", retention), _limit("notice", notice)
-        limits = {k: v for k, v in (("retention", self.retention), ("notice", self.notice)) if v is not None}
+        self._retention = None if retention is None else whole_number("retention", retention, 2)
+        self._notice = None if notice is None else whole_number("notice", notice, 2)
+        limits = {k: v for k, v in (("retention", self._retention), ("notice", self._notice)) if v is not None}
         if not limits:
             raise ParameterError("a stream needs a limit; pass retention=..., notice=... or both, in rounds")
-        name = min(limits, key=lambda limit: limits[limit])
-        super().__init__(policy, (name, limits[name]), 2, seed, retained, clock)
-        if self._clock.pending >= self._batch:
+        tightest = min(limits.items(), key=lambda limit: limit[1])
+        super().__init__(policy, tightest, 2, seed)
+        held, clock = checked_restart(policy, retained, clock)
+        self._update_every = 1 if policy.every_round else self._batch
+        late = self._retention is not None and clock.encoded and clock.t - clock.first >= self._retention
+        if clock.pending >= self._update_every or (late and not policy.every_round):
             raise ParameterError(
-                f"clock has {self._clock.pending} records after its batch, but batches are of {self._batch}; "
-                "restart with the limits that the stream had"
+                f"{clock} does not fit updates every {self._update_every} rounds; restart with the policy and the "
+                "limits that the stream had"
             )
-        self._fresh = Appended(self._batch, policy.columns)
-        fresh = self._held.rounds > self._clock.last
-        self._fresh.append(**self._held.where(fresh).as_columns())
-        self._held = self._held.where(~fresh)
+        self._in_kernel = (
+            isinstance(policy, Encoded)
+            and type(policy).update is Encoded.update
+            and type(policy).update_many is Encoded.update_many
+        )
+        fresh = held.rounds > clock.last
+        self._t = clock.t
+        self._clock = replace(clock, t=clock.last)
+        self._fresh = Appended(self._update_every, policy.columns)
+        self._fresh.replace(held.where(fresh))
+        self._held = held.where(~fresh)
         self._erase_due()
 
     @property
+    def retention(self) -> int | None:
+        """A record is gone this many rounds after it arrived."""
+        return self._retention
+
+    @property
+    def notice(self) -> int | None:
+        """A record is gone this many rounds after its removal was requested."""
+        return self._notice
+
+    @property
+    def clock(self) -> Clock:
+        """The public clock; with `retained`, the whole state."""
+        return replace(self._clock, t=self._t)
+
+    @property
     def retained(self) -> Records:
-        """The records that are held: with the clock, the whole state."""
-        return self._held.followed_by(self._fresh.records())
+        """The records that are held; with the clock, the whole state."""
+        return self._held.followed_by(self._fresh.records(self._clock.last))
 
     def push(self, row: ArrayLike, *, time: Time | None = None, subject: str | None = None) -> None:
         """Take one record.
@@ -98,12 +119,29 @@ class Stream(Runtime):
             time: when it arrived; kept with it, erased with it.
             subject: whom it is about; kept with it, erased with it.
         """
-        table = rows_of(np.atleast_1d(np.asarray(row))[None, :], self._policy.columns)
-        self._take(table, np.array([instant_of(time)]), np.array([subject], dtype=np.object_))
+        fresh = self._fresh
+        if type(row) is float and fresh.values.shape[1] == 1 and -LARGEST <= row <= LARGEST:  # the common case, fast
+            fresh.values[fresh.size, 0] = row
+        else:
+            fresh.values[fresh.size] = rows_of([row], self._policy.columns)[0]
+        if time is not None:
+            fresh.times[fresh.size] = instant_of(time)
+        if subject is not None:
+            fresh.subjects[fresh.size] = subject
+        fresh.size += 1
+        self._t += 1
+        if fresh.size == self._update_every:
+            try:
+                self._update()
+            except BaseException:
+                self._t -= 1
+                fresh.drop_last()
+                raise
+        self._erase_due()
 
     def extend(
         self,
-        rows: ArrayLike,
+        rows: ArrayLike | Iterable[object],
         *,
         times: Sequence[Time | None] | NDArray[np.datetime64] | None = None,
         subjects: Sequence[str | None] | None = None,
@@ -115,78 +153,78 @@ class Stream(Runtime):
             times: one per row, or none at all.
             subjects: one per row, or none at all.
         """
-        table = rows_of(rows if isinstance(rows, np.ndarray) else list(rows), self._policy.columns)  # type: ignore[arg-type]
-        n = len(table)
-        when = np.full(n, "NaT", "datetime64[us]")
-        who = np.full(n, None, dtype=np.object_)
+        table = rows_of(rows, self._policy.columns)
         for name, given in (("times", times), ("subjects", subjects)):
-            if given is not None and len(given) != n:
-                raise DataError(f"{name} has {len(given)} entries for {n} rows; pass one per row, or none at all")
-        if times is not None:
-            when[:] = [instant_of(time) for time in times]
-        if subjects is not None:
-            who[:] = subjects
-        self._take(table, when, who)
-
-    def _take(self, rows: Floats, times: NDArray[np.datetime64], subjects: NDArray[np.object_]) -> None:
-        """Append rows and update whenever a batch is full; on any error the state is as it was."""
-        before = self._clock, self._held, self._fresh.records()
-        start = 0
+            if given is not None and len(given) != len(table):
+                raise DataError(
+                    f"{name} has {len(given)} entries for {len(table)} rows; pass one per row, or none at all"
+                )
+        when = None if times is None else np.array([instant_of(time) for time in times], "datetime64[us]")
+        who = None if subjects is None else np.array(subjects, np.object_)
+        before = self._t, self._clock, self._held, self._fresh.records(self._clock.last)
         try:
-            while start < len(rows):
-                stop = start + self._whole_batches(len(rows) - start)
-                if stop > start and self._update_many(rows[start:stop], times[start:stop], subjects[start:stop]):
-                    start = stop
-                    continue
-                stop = min(len(rows), start + self._batch - self._clock.pending)
-                self._append(rows[start:stop], times[start:stop], subjects[start:stop])
-                if self._clock.pending == self._batch:
-                    self._update()
-                start = stop
+            self._take(table, when, who)
         except BaseException:
-            self._clock, self._held, fresh = before
-            self._fresh.clear()
-            self._fresh.append(**fresh.as_columns())
+            self._t, self._clock, self._held = before[:3]
+            self._fresh.replace(before[3])
             raise
+
+    def _take(self, rows: Floats, times: Times, subjects: Subjects) -> None:
+        """Append rows and update whenever a batch is full; several whole batches go through one kernel."""
+        start = 0
+        while start < len(rows):
+            whole = min(len(rows) - start, max(self._update_every, _AT_ONCE)) // self._update_every
+            in_kernel = self._in_kernel and whole > 0 and self._fresh.size == 0
+            room = whole * self._update_every if in_kernel else self._update_every - self._fresh.size
+            here = slice(start, min(len(rows), start + room))
+            there = None if times is None else times[here], None if subjects is None else subjects[here]
+            self._t += here.stop - start
+            if in_kernel:
+                self._update_in_kernel(rows[here], *there)
+            else:
+                self._fresh.append(rows[here], *there)
+                if self._fresh.size == self._update_every:
+                    self._update()
+            start = here.stop
         self._erase_due()
-
-    def _append(self, rows: Floats, times: NDArray[np.datetime64], subjects: NDArray[np.object_]) -> None:
-        n, t = len(rows), self._clock.t
-        self._fresh.append(rounds=np.arange(t + 1, t + 1 + n), values=rows, times=times, subjects=subjects)
-        self._clock = replace(self._clock, t=t + n)
-
-    def _whole_batches(self, n: int) -> int:
-        """How many of the next `n` records can go through one kernel."""
-        if self._clock.pending or type(self._policy).update is not Encoded.update:
-            return 0
-        return min(n, max(self._batch, _AT_ONCE)) // self._batch * self._batch
-
-    def _update_many(self, rows: Floats, times: NDArray[np.datetime64], subjects: NDArray[np.object_]) -> bool:
-        """Update for several whole batches in one kernel; False, and nothing done, where the state before is lost."""
-        policy, clock, last = cast(Encoded, self._policy), self._clock, slice(-self._batch, None)
-        closings = np.arange(clock.t + self._batch, clock.t + len(rows) + 1, self._batch)
-        keep = policy.update_many(clock, self._held.shown(), rows, coins.keys(self._seed, closings))
-        if not keep.any():
-            return False
-        t = clock.t + len(rows)
-        rounds = np.arange(t - self._batch + 1, t + 1)
-        arrivals = Records(rounds, rows[last], times=times[last], subjects=subjects[last])
-        self._clock = replace(clock, t=t, first=int(rounds[0]), last=t)
-        self._held = arrivals.where(keep)
-        return True
 
     def _update(self) -> None:
-        """Close the batch: the policy chooses, and all else is erased."""
+        """Close the batch that waits: the policy chooses, and all else is erased."""
         self._erase_due()
-        self._clock, self._held = self._updated(self._clock, self._held, self._fresh.records())
-        self._fresh.clear()
+        fresh = self._fresh
+        if self._in_kernel and not fresh.leaving.any():
+            self._update_in_kernel(fresh.values, fresh.times, fresh.subjects)
+        else:
+            self._clock, self._held = self._updated(self.clock, self._held, fresh.records(self._clock.last))
+        fresh.clear()
+
+    def _update_in_kernel(self, rows: Floats, times: Times, subjects: Subjects) -> None:
+        """Close one or more whole batches, none of whose records are leaving, in one kernel."""
+        from vestige.subset.words import keys_of  # noqa: PLC0415
+
+        size, clock = self._update_every, self._clock
+        policy: Encoded = self._policy  # type: ignore[assignment]
+        root = np.uint64(coins.root(self._seed))
+        keys = keys_of(root, clock.last + size, size, len(rows) // size)
+        keep = policy.update_many(clock, self._held, rows, keys)
+        newest = slice(len(rows) - size, len(rows))
+        arrivals = Records._trusted(
+            np.arange(self._t - size + 1, self._t + 1),
+            rows[newest].copy(),
+            np.zeros(size, np.bool_),
+            np.full(size, "NaT", "datetime64[us]") if times is None else times[newest].copy(),
+            np.full(size, None, dtype=np.object_) if subjects is None else subjects[newest].copy(),
+        )
+        self._held = arrivals.where(checked_mask(policy, keep, arrivals))
+        self._clock = Clock(self._t, first=self._t - size + 1, last=self._t, since=clock.since)
 
     def _erase_due(self) -> None:
         """Erase what `retention` no longer allows; the next update meets requests, and comes before they are due."""
-        if self.retention is not None and len(self._held):
-            due = self._held.rounds <= self._clock.t - self.retention
-            if due.any():
-                self._held = self._held.where(~due)
+        if self._retention is not None and len(self._held) and self._held.rounds[0] <= self._t - self._retention:
+            self._held = self._held.where(self._held.rounds > self._t - self._retention)
 
     def _mark(self, rounds: NDArray[np.int64]) -> int:
-        return super()._mark(rounds) + self._fresh.mark(rounds)
+        fresh, waiting = self._fresh, np.arange(self._clock.last + 1, self._t + 1)
+        fresh.leaving[: fresh.size] |= np.isin(waiting, rounds)
+        self._held = self._held.with_leaving(self._held.leaving | np.isin(self._held.rounds, rounds))
+        return int(np.isin(self.retained.rounds, rounds).sum())

@@ -6,17 +6,19 @@ Guarantee: methods that say `exact` are checked against brute force in tests/sub
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vestige.errors import ParameterError
+from vestige.errors import ParameterError, whole_number
 from vestige.records import Bools, Floats
 
-METHODS = ("auto", "exhaustive", "meet", "lattice", "search")
+METHODS = ("auto", "exhaustive", "lattice", "meet", "search")
 EXHAUSTIVE_LIMIT = 26
-_MEET_LIMIT = 40
+_MEET_LIMIT = 44
+_MEET_AT_ONCE = 30
 _LATTICE_CELLS = 50_000_000
 
 
@@ -45,10 +47,10 @@ def nearest_average(
     Args:
         values: shape (n,) or (n, dim).
         target: shape () or (dim,).
-        tolerance: stop as soon as the residual is at most this.
-        method: `exhaustive` looks at all subsets, in any dimension, up to 26 records; `meet` is exact for up to 40 in
+        tolerance: `meet` and `search` stop as soon as the residual is at most this.
+        method: `exhaustive` looks at all subsets, in any dimension, up to 26 records; `meet` is exact for up to 44 in
             one dimension; `lattice` is exact for whole numbers, cents and the like; `search` tries choices of 24
-            records until the tolerance is met. `auto` takes `lattice` where it applies, else `meet` up to 24 records,
+            records until the tolerance is met. `auto` takes `lattice` where it applies, else `meet` up to 30 records,
             else `search`; in several dimensions `exhaustive`.
         seed: the same seed gives the same selection.
 
@@ -57,13 +59,15 @@ def nearest_average(
     (array([False,  True,  True, False]), 3.0, True)
     """
     table, goal = _checked(values, target, tolerance, method)
+    whole_number("seed", seed, 0)
     if table.shape[1] > 1 or method == "exhaustive":
         mask, exact = _exhaustive(table - goal), True
     else:
-        mask, exact = _one_dimension(table[:, 0], float(goal[0]), tolerance, method, seed)
+        mask, exact = _one_dimension(np.ascontiguousarray(table[:, 0]), float(goal[0]), tolerance, method, seed)
     mask.flags.writeable = False
-    average = table[mask].mean(axis=0)
-    residual = _norm(average - goal)
+    count = int(mask.sum())
+    average = np.array([math.fsum(column) / count for column in table[mask].T])
+    residual = _norm(np.array([_sum_of_differences(table[mask, i], goal[i]) / count for i in range(len(goal))]))
     return Selection(mask, average if np.ndim(values) == 2 else average[0], residual, exact)
 
 
@@ -85,6 +89,11 @@ def _checked(values: ArrayLike, target: ArrayLike, tolerance: float, method: str
     return table, goal
 
 
+def _sum_of_differences(values: Floats, target: float) -> float:
+    """The sum of `values` less `target` each, rounded once."""
+    return math.fsum([*values, *([-target] * len(values))])
+
+
 def _norm(vector: Floats) -> float:
     """The l2 norm, safe from overflow and underflow of squares."""
     scale = float(np.abs(vector).max())
@@ -98,6 +107,7 @@ def _members(word: int, n: int) -> Bools:
 
 
 def _exhaustive(offsets: Floats) -> Bools:
+    """By looking at every subset."""
     from vestige.subset.exhaustive import exhaustive  # noqa: PLC0415
 
     n = len(offsets)
@@ -112,46 +122,55 @@ def _exhaustive(offsets: Floats) -> Bools:
 
 def _one_dimension(values: Floats, target: float, tolerance: float, method: str, seed: int) -> tuple[Bools, bool]:
     """Dispatch to a kernel: the mask, and whether it is proven optimal."""
-    from vestige.subset.lattice import scale_of  # noqa: PLC0415
+    from vestige.subset.desk import make_desk  # noqa: PLC0415
+    from vestige.subset.fixed import to_fixed  # noqa: PLC0415
     from vestige.subset.meet import meet  # noqa: PLC0415
     from vestige.subset.search import search  # noqa: PLC0415
 
     n = len(values)
-    values = np.ascontiguousarray(values)
-    scale = scale_of(values) if method in ("auto", "lattice") else 0.0
-    if method == "lattice" and scale == 0.0:
-        raise ParameterError("method='lattice' needs values on a decimal lattice (to four places); use method='auto'")
-    if scale > 0.0:
-        found = _lattice(values, target, scale, seed, must=method == "lattice")
+    if method in ("auto", "lattice"):
+        found = _lattice(values, target, seed, must=method == "lattice")
         if found is not None:
-            return found
-    if method == "meet" or (method == "auto" and n <= 24):
+            return found, True
+    if method == "meet" or (method == "auto" and n <= _MEET_AT_ONCE):
         if n > _MEET_LIMIT:
             raise ParameterError(
                 f"{n} records are above the {_MEET_LIMIT} that method='meet' takes; use method='search'"
             )
-        mask = _members(int(meet(values - target, tolerance)), n)
-        return mask, tolerance == 0.0
-    return search(values, target, tolerance, np.uint64(seed)), False
+        fixed, unit = to_fixed(values, target)
+        return _members(int(meet(fixed, 0, 0, tolerance / unit)), n), tolerance == 0.0
+    mask = np.zeros(n, np.bool_)
+    search(values, n, target, tolerance, np.uint64(seed), True, make_desk(n), mask)
+    return mask, False
 
 
-def _lattice(values: Floats, target: float, scale: float, seed: int, *, must: bool) -> tuple[Bools, bool] | None:
-    """The nearest average on a lattice, proven; None where the dynamic programme would be too large."""
-    from vestige.subset.lattice import complete, exchange_search, steps_of  # noqa: PLC0415
+def _lattice(values: Floats, target: float, seed: int, *, must: bool) -> Bools | None:
+    """The nearest average on a lattice, proven; None where there is no lattice, or too large a one."""
+    from vestige.subset.desk import make_desk, sort_order  # noqa: PLC0415
+    from vestige.subset.lattice import complete, lay_steps, reach_bounds, scale_of  # noqa: PLC0415
 
-    order = np.argsort(values, kind="stable")
-    steps, spacing = steps_of(values[order], scale)
-    goal = (target * scale - np.rint(values[order[0]] * scale)) / spacing
-    inside, exact = exchange_search(steps, goal, np.uint64(seed))
-    if not exact:
-        cells = (len(steps) + 1) * (int(steps.sum()) + 1)
+    n = len(values)
+    scale = scale_of(values, n)
+    if scale == 0.0:
+        if must:
+            raise ParameterError(
+                "method='lattice' needs values on a decimal lattice (to four places); use method='auto'"
+            )
+        return None
+    desk = make_desk(n)
+    sort_order(values, n, desk.order, desk.spare)
+    least, spacing = lay_steps(values, n, scale, desk)
+    goal = (target * scale - least) / spacing
+    inside = desk.inside
+    if reach_bounds(desk, n, goal, np.uint64(seed)) > 0:
+        cells = (n + 1) * (int(desk.steps.sum()) + 1)
         if cells > _LATTICE_CELLS:
             if must:
                 raise ParameterError(
                     f"method='lattice' would need {cells:,} cells, above {_LATTICE_CELLS:,}; use method='search'"
                 )
             return None
-        inside = complete(steps, goal)
-    mask = np.zeros(len(values), np.bool_)
-    mask[order] = inside
-    return mask, True
+        inside = complete(desk.steps, goal)
+    mask = np.zeros(n, np.bool_)
+    mask[desk.order] = inside
+    return mask

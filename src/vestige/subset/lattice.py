@@ -1,9 +1,9 @@
 """The subset whose average is nearest a target when all values lie on a lattice (whole minutes, cents).
 
-No average of c lattice values is nearer the target than the nearest multiple of 1/c, so the counts are tried in the
-order of that bound, and for each count a subset with just that sum is sought: the window of c neighbours in sorted
-order whose sum is nearest below, then exchanges that add what is missing. A hit at the first count is the proven
-optimum. Where exchanges fail, a dynamic programme over (count, sum) decides.
+No average of c lattice values is nearer the target than the nearest multiple of 1/c that c of them could sum to, so the
+counts are tried in the order of that bound, and for each count a subset with just that sum is sought: the window of c
+neighbours in sorted order whose sum is nearest below, then exchanges that add what is missing. A hit at the first count
+is the proven optimum. Where exchanges fail, a dynamic programme over (count, sum) decides.
 Guarantee: `exact` is said only where proven; held by tests/subset/test_subset.py against brute force.
 """
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from vestige.compiling import kernel
 from vestige.records import Bools, Floats, Ints
+from vestige.subset.desk import Desk, sort_order
 from vestige.subset.words import below
 
 _EXCHANGES = 24
@@ -21,13 +22,13 @@ _LARGEST = 2.0**40
 
 
 @kernel
-def scale_of(values: Floats) -> float:
-    """The power of ten that makes whole numbers of all `values`, or 0 if none up to 10^4 does."""
+def scale_of(values: Floats, n: int) -> float:
+    """The power of ten that makes whole numbers of the first `n` values, or 0 if none up to 10^4 does."""
     scale = 1.0
     for _ in range(_DECIMALS + 1):
         whole = True
-        for value in values:
-            scaled = value * scale
+        for i in range(n):
+            scaled = values[i] * scale
             if not abs(scaled) < _LARGEST or abs(scaled - np.rint(scaled)) > 1e-15 * abs(scaled):
                 whole = False
                 break
@@ -38,29 +39,38 @@ def scale_of(values: Floats) -> float:
 
 
 @kernel
-def steps_of(values: Floats, scale: float) -> tuple[Ints, int]:
-    """`values` in whole steps of their common spacing above the smallest, and that spacing in units of 1/scale."""
-    n = len(values)
-    steps = np.empty(n, np.int64)
+def lay_steps(values: Floats, n: int, scale: float, desk: Desk) -> tuple[float, float]:
+    """Write the values, sorted by the desk's order, into its steps: multiples of a common spacing above the least.
+
+    Returns the least value and the spacing, both in units of 1/scale.
+    """
+    steps, order = desk.steps, desk.order
+    least = np.int64(np.rint(values[order[0]] * scale))
+    spacing = np.int64(0)
     for i in range(n):
-        steps[i] = np.int64(np.rint(values[i] * scale))
-    lowest = steps.min()
-    spacing = 0
-    for i in range(n):
-        steps[i] -= lowest
+        steps[i] = np.int64(np.rint(values[order[i]] * scale)) - least
         a, b = spacing, steps[i]
         while b:
             a, b = b, a % b
         spacing = a
-    if spacing > 1:
-        steps //= spacing
-    return steps, max(spacing, 1)
+    spacing = max(spacing, np.int64(1))
+    for i in range(n):
+        steps[i] //= spacing
+    return np.float64(least), np.float64(spacing)
 
 
 @kernel
-def _exchange(steps: Ints, inside: Bools, missing: int) -> bool:
+def nearest_fraction(target: float, most: int) -> float:
+    """How near `target` an average of up to `most` whole numbers can be."""
+    best = np.inf
+    for c in range(1, most + 1):
+        best = min(best, abs(np.rint(c * target) / c - target))
+    return best
+
+
+@kernel
+def _exchange(steps: Ints, n: int, inside: Bools, missing: int) -> bool:
     """Swap one record in for one out so that the sum grows by `missing`, if any pair does; `steps` is sorted."""
-    n = len(steps)
     leaver, comer = 0, 0
     while leaver < n and comer < n:
         if not inside[leaver]:
@@ -81,12 +91,12 @@ def _exchange(steps: Ints, inside: Bools, missing: int) -> bool:
 
 
 @kernel
-def _window(sums: Ints, count: int, wanted: int) -> int:
+def _window(totals: Ints, n: int, count: int, wanted: int) -> int:
     """Where the last run of `count` neighbours starts whose sum does not exceed `wanted`; the first never does."""
-    low, high = 0, len(sums) - 1 - count
+    low, high = 0, n - count
     while low < high:
         middle = (low + high + 1) // 2
-        if sums[middle + count] - sums[middle] <= wanted:
+        if totals[middle + count] - totals[middle] <= wanted:
             low = middle
         else:
             high = middle - 1
@@ -94,14 +104,14 @@ def _window(sums: Ints, count: int, wanted: int) -> int:
 
 
 @kernel
-def _reach(steps: Ints, sums: Ints, count: int, wanted: int, key: np.uint64, inside: Bools) -> bool:
-    """Mark `count` of the sorted `steps` that sum to `wanted`, if exchanges find them."""
-    n = len(steps)
-    start = _window(sums, count, wanted)
+def _reach(desk: Desk, n: int, count: int, wanted: int, key: np.uint64) -> bool:
+    """Mark `count` of the desk's sorted steps that sum to `wanted`, if exchanges find them."""
+    steps, totals, inside = desk.steps, desk.totals, desk.inside
+    start = _window(totals, n, count, wanted)
     for attempt in range(_EXCHANGES):
-        inside[:] = False
-        inside[start : start + count] = True
-        missing = wanted - (sums[start + count] - sums[start])
+        for i in range(n):
+            inside[i] = start <= i < start + count
+        missing = wanted - (totals[start + count] - totals[start])
         if missing == 0:
             return True
         if count == n:
@@ -115,43 +125,31 @@ def _reach(steps: Ints, sums: Ints, count: int, wanted: int, key: np.uint64, ins
             missing -= steps[comer] - steps[leaver]
             if missing == 0:
                 return True
-        if _exchange(steps, inside, missing):
+        if _exchange(steps, n, inside, missing):
             return True
     return False
 
 
 @kernel
-def _by_bound(sums: Ints, target: float) -> tuple[Ints, Ints]:
-    """The counts 1..n, most promising first, and for each the sum that would bring its average nearest `target`.
+def reach_bounds(desk: Desk, n: int, target: float, key: np.uint64) -> int:
+    """Mark in the desk those of its `n` sorted steps whose average is near `target`; how many counts promised more.
 
+    The counts are tried in the order of their bounds, so 0 proves the optimum; n means that no bound was reached.
     No sum of c records lies below that of the c smallest or above that of the c largest.
     """
-    n = len(sums) - 1
-    wanted, bounds = np.empty(n, np.int64), np.empty(n)
+    totals, wanted, bounds = desk.totals, desk.wanted, desk.bounds
+    totals[0] = 0
+    for i in range(n):
+        totals[i + 1] = totals[i] + desk.steps[i]
     for c in range(1, n + 1):
-        wanted[c - 1] = min(max(np.int64(np.rint(c * target)), sums[c]), sums[n] - sums[n - c])
+        wanted[c - 1] = min(max(np.int64(np.rint(c * target)), totals[c]), totals[n] - totals[n - c])
         bounds[c - 1] = abs(wanted[c - 1] / c - target)
-    order = np.argsort(bounds, kind="mergesort")
-    return order + 1, wanted[order]
-
-
-@kernel
-def exchange_search(steps: Ints, target: float, key: np.uint64) -> tuple[Bools, bool]:
-    """Some of the sorted `steps` whose average is near `target`, and whether it is proven the nearest.
-
-    The counts are tried in the order of their bounds, so a success at the first is the optimum. An empty mask means
-    that exchanges reached no bound.
-    """
-    n = len(steps)
-    sums = np.zeros(n + 1, np.int64)
-    sums[1:] = np.cumsum(steps)
-    counts, wanted = _by_bound(sums, target)
-    inside = np.zeros(n, np.bool_)
+    sort_order(bounds, n, desk.ranks, desk.spare)
     for rank in range(n):
-        if _reach(steps, sums, counts[rank], wanted[rank], key + np.uint64(counts[rank]), inside):
-            return inside, rank == 0
-    inside[:] = False
-    return inside, False
+        count = desk.ranks[rank] + 1
+        if _reach(desk, n, count, wanted[count - 1], key + np.uint64(count)):
+            return rank
+    return n
 
 
 @kernel

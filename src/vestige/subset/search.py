@@ -1,24 +1,27 @@
 """Of many numbers, a subset whose average is as near a target as a tolerance asks: the search that streams use.
 
-Data on a lattice go to the exchanges of `lattice`. Otherwise up to 24 free numbers are chosen, half from each side of
-the target and nearest first, and `meet` finds their best subset; while the tolerance is missed, more free numbers or
-another choice of them are tried.
-Guarantee: never farther than the nearest single number; at most 24 numbers means the optimum; held by
+Up to 24 free numbers are chosen, half from each side of the target and nearest first. The subset sums of ten of them
+are listed in buckets; the sums of the others come one by one and look up their opposite, until an average is near
+enough (Horowitz and Sahni's meeting in the middle, made anytime). Where the tolerance is still missed, another choice
+of free numbers is tried. Data on a lattice go to the exchanges of `lattice` first.
+Guarantee: never farther than the nearest single number, and the optimum for at most 24 numbers; held by
 tests/subset/test_subset.py.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from vestige.compiling import kernel
-from vestige.records import Bools, Floats, Ints
-from vestige.subset.lattice import exchange_search, scale_of, steps_of
-from vestige.subset.meet import meet
-from vestige.subset.words import below
+from vestige.records import Bools, Floats
+from vestige.subset.desk import LISTED, PAIRED, Desk, sort_order
+from vestige.subset.lattice import lay_steps, nearest_fraction, reach_bounds, scale_of
+from vestige.subset.words import below, ones
 
-FREE = 24
-_SIZES = np.array([16, 20, 24, 24, 24, 24])
+CHOICES = 8
+_HOPELESS = 0.02
 
 
 @kernel
@@ -40,67 +43,187 @@ def average_of(values: Floats, mask: Bools) -> float:
 
 
 @kernel
-def choose_free(order: Ints, split: int, size: int, attempt: int, key: np.uint64) -> Ints:
-    """`size` of the sorted numbers, half from each side of `split`: the nearest, or some of the nearest twice as many.
+def _choose_free(desk: Desk, n: int, split: int, choice: int, key: np.uint64) -> int:
+    """Write free numbers into the desk, half from each side of `split`: the nearest, or some of twice as many.
 
-    `order` sorts the numbers; those before `split` lie below the target. A side that is short is filled from the other.
+    Those before `split` in the desk's order lie below the target. A side that is short is filled from the other. The
+    sides alternate, so that both the listed and the paired ones come from both.
     """
-    n = len(order)
+    size = min(n, LISTED + PAIRED)
     lower = min(split, max(size // 2, size - (n - split)))
-    upper = min(n - split, size - lower)
-    chosen = np.empty(lower + upper, np.int64)
+    upper = size - lower
+    order, spare, free = desk.order, desk.spare, desk.free
     for side in range(2):
         take, there = (lower, split) if side == 0 else (upper, n - split)
-        pool = take if attempt == 0 else min(there, 2 * take)
-        ranks = np.arange(pool)
+        pool = take if choice == 0 else min(there, 2 * take)
+        for i in range(pool):
+            spare[i] = order[split - 1 - i] if side == 0 else order[split + i]
         for i in range(take):
-            j = i if attempt == 0 else i + below(key, 1000 * attempt + 100 * side + i, pool - i)
-            ranks[i], ranks[j] = ranks[j], ranks[i]
-            chosen[i if side == 0 else lower + i] = order[split - 1 - ranks[i] if side == 0 else split + ranks[i]]
-    return chosen
+            j = i if choice == 0 else i + below(key, 100 * choice + 50 * side + i, pool - i)
+            spare[i], spare[j] = spare[j], spare[i]
+            place = 2 * i + side
+            if i >= min(lower, upper):
+                place = 2 * min(lower, upper) + i - min(lower, upper)
+            free[place] = spare[i]
+    return size
 
 
 @kernel
-def _spread_search(values: Floats, order: Ints, split: int, target: float, tolerance: float, key: np.uint64) -> Bools:
-    """The best subset over several choices of free numbers."""
-    n = len(values)
-    best, best_mask = np.inf, np.zeros(n, np.bool_)
-    mask = np.zeros(n, np.bool_)
-    for attempt in range(len(_SIZES)):
-        size = min(n, _SIZES[attempt])
-        free = choose_free(order, split, size, max(0, attempt - 2), key)
-        word = meet(values[free] - target, tolerance)
-        mask[:] = False
-        for j in range(len(free)):
-            mask[free[j]] = (word >> np.uint64(j)) & np.uint64(1)
-        residual = abs(average_of(values, mask) - target)
-        if residual < best:
-            best, best_mask[:] = residual, mask
-        if best <= tolerance or (size == n and attempt >= 2):
-            break
-    return best_mask
+def _list_sums(desk: Desk, listed: int) -> tuple[float, float]:
+    """List the sums of all subsets of the first free numbers in buckets; the least sum, and buckets per unit."""
+    offsets, free, sums, subsets, starts = desk.offsets, desk.free, desk.sums, desk.subsets, desk.starts
+    size = 1 << listed
+    sums[0] = 0.0
+    least, most = 0.0, 0.0
+    for j in range(listed):
+        item = offsets[free[j]]
+        least += min(item, 0.0)
+        most += max(item, 0.0)
+        for mask in range(1 << j):
+            sums[(1 << j) + mask] = sums[mask] + item
+    scale = (size - 1) / (most - least) if most > least else 0.0
+    if not scale < np.inf:
+        scale = 0.0
+    for bucket in range(size + 1):
+        starts[bucket] = 0
+    for mask in range(size):
+        starts[np.int64((sums[mask] - least) * scale) + 1] += 1
+    for bucket in range(size):
+        starts[bucket + 1] += starts[bucket]
+    for mask in range(size - 1, -1, -1):  # each bucket is filled from its end; its start is then the one before
+        bucket = int((sums[mask] - least) * scale)
+        starts[bucket + 1] -= 1
+        subsets[starts[bucket + 1]] = mask
+    for bucket in range(size):
+        starts[bucket] = starts[bucket + 1]
+    starts[size] = size
+    return least, scale
 
 
 @kernel
-def search(values: Floats, target: float, tolerance: float, key: np.uint64) -> Bools:
-    """A nonempty subset of `values`, as a mask, whose average is near `target`: within `tolerance` if that is found."""
-    n = len(values)
-    offsets = values - target
-    order = np.argsort(offsets, kind="mergesort")
+def _pair_sums(desk: Desk, listed: int, size: int, best: float, tolerance: float) -> tuple[float, np.uint64]:
+    """The subset of the free numbers whose average is nearest zero, if nearer than `best`; stops at `tolerance`.
+
+    A sum can only beat the best average so far if it is below `best * size`, so it looks no further than that.
+    """
+    least, scale = _list_sums(desk, listed)
+    offsets, free, sums, subsets, starts = desk.offsets, desk.free, desk.sums, desk.subsets, desk.starts
+    half = (size - listed) // 2
+    rest = size - listed - half
+    desk.low[0], desk.high[0] = 0.0, 0.0
+    for j in range(half):
+        for mask in range(1 << j):
+            desk.low[(1 << j) + mask] = desk.low[mask] + offsets[free[listed + j]]
+    for j in range(rest):
+        for mask in range(1 << j):
+            desk.high[(1 << j) + mask] = desk.high[mask] + offsets[free[listed + half + j]]
+    best_mask = np.uint64(0)
+    limit = best * size
+    buckets = float(1 << listed)
+    for outer in range(1 << rest):
+        for inner in range(1 << half):
+            other = desk.high[outer] + desk.low[inner]
+            first, last = (-other - least - limit) * scale, (-other - least + limit) * scale
+            if last < 0.0 or first >= buckets:
+                continue
+            for slot in range(starts[int(max(first, 0.0))], starts[int(min(last, buckets - 1.0)) + 1]):
+                distance = abs(sums[subsets[slot]] + other)
+                if distance < limit:
+                    word = np.uint64(subsets[slot]) | (np.uint64((outer << half) | inner) << np.uint64(listed))
+                    count = ones(word)
+                    if count > 0 and distance < best * count:
+                        best, best_mask, limit = distance / count, word, distance / count * size
+            if best <= tolerance:  # all of the window was weighed, so that neither sign is preferred
+                return best, best_mask
+    return best, best_mask
+
+
+@kernel
+def _expected_hits(desk: Desk, size: int, tolerance: float) -> float:
+    """How many subsets of the free numbers should come within `tolerance`, if their sums were normal."""
+    squares = 0.0
+    for j in range(size):
+        squares += desk.offsets[desk.free[j]] ** 2
+    if not 0.0 < squares < np.inf:
+        return np.inf
+    return 2.0**size * tolerance * size / (math.sqrt(2.0 * math.pi * squares / 4.0))
+
+
+@kernel
+def _by_exchange(
+    values: Floats,
+    n: int,
+    target: float,
+    tolerance: float,
+    key: np.uint64,
+    persist: bool,
+    best: float,
+    desk: Desk,
+    mask: Bools,
+) -> tuple[float, bool]:
+    """Mark what exchanges on a lattice find, if nearer than `best`; how near, and whether to leave it at that."""
+    scale = scale_of(values, n)
+    if scale == 0.0:
+        return best, False
+    least, spacing = lay_steps(values, n, scale, desk)
+    goal = (target * scale - least) / spacing
+    dense = desk.steps[n - 1] <= n * n  # else there are so many values that a given difference is rarely there
+    if not persist and nearest_fraction(goal, n if dense else LISTED + PAIRED) * spacing > tolerance * scale:
+        return best, True
+    if not dense:
+        return best, False
+    rank = reach_bounds(desk, n, goal, key)
+    if rank == n:
+        return best, False
+    total, count = 0.0, 0
+    for i in range(n):
+        if desk.inside[i]:
+            total += desk.offsets[desk.order[i]]
+            count += 1
+    if abs(total) / count < best:
+        best = abs(total) / count
+        for i in range(n):
+            mask[desk.order[i]] = desk.inside[i]
+    return best, rank == 0 or best <= tolerance
+
+
+@kernel
+def search(
+    values: Floats, n: int, target: float, tolerance: float, key: np.uint64, persist: bool, desk: Desk, mask: Bools
+) -> None:
+    """Mark in `mask` a nonempty subset of the first `n` values whose average is near `target`.
+
+    Within `tolerance` if that is found; without `persist` a search that is bound to fail is not begun.
+    """
+    offsets, order = desk.offsets, desk.order
+    for i in range(n):
+        offsets[i] = values[i] - target
+        mask[i] = False
+    sort_order(offsets, n, order, desk.spare)
     split = 0
     while split < n and offsets[order[split]] < 0.0:
         split += 1
-    mask = np.zeros(n, np.bool_)
-    if split in (0, n):  # all on one side: every average is at least as far as the nearest number
-        mask[order[0] if split == 0 else order[n - 1]] = True
-        return mask
-    scale = scale_of(values)
-    if scale > 0.0:
-        steps, spacing = steps_of(values, scale)
-        if steps[order[n - 1]] <= n * n:
-            lowest = np.rint(values[order[0]] * scale)
-            inside, _ = exchange_search(steps[order], (target * scale - lowest) / spacing, key)
-            if inside.any():
-                mask[order] = inside
-                return mask
-    return _spread_search(values, order, split, target, tolerance, key)
+    nearest = order[0] if split == 0 else order[split - 1]
+    if 0 < split < n and offsets[order[split]] < -offsets[nearest]:
+        nearest = order[split]
+    best = abs(offsets[nearest])
+    mask[nearest] = True
+    if split in (0, n) or best <= tolerance:  # all on one side: no average is nearer than the nearest number
+        return
+    best, done = _by_exchange(values, n, target, tolerance, key, persist, best, desk, mask)
+    if done:
+        return
+    for choice in range(CHOICES):
+        size = _choose_free(desk, n, split, choice, key)
+        if not persist and _expected_hits(desk, size, tolerance) < _HOPELESS:
+            return
+        listed = min(LISTED, size // 2)
+        nearer, word = _pair_sums(desk, listed, size, best, tolerance)
+        if nearer < best:
+            best = nearer
+            for i in range(n):
+                mask[i] = False
+            for j in range(size):
+                mask[desk.free[j]] = (word >> np.uint64(j)) & np.uint64(1) == np.uint64(1)
+        if best <= tolerance or size == n:
+            return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vestige.coins import GOLDEN as _GOLDEN
 from vestige.coins import MIX_1 as _MIX_1
@@ -42,3 +43,12 @@ def uniform(key: np.uint64, index: int) -> float:
 def below(key: np.uint64, index: int, bound: int) -> np.int64:
     """The `index`-th draw of a key, uniform in 0 .. bound-1 (the bias is below bound / 2^53)."""
     return np.int64(uniform(key, index) * bound)
+
+
+@kernel
+def keys_of(root: np.uint64, first: int, step: int, count: int) -> NDArray[np.uint64]:
+    """The coins of the rounds first, first + step, ...; see `vestige.coins.key`."""
+    keys = np.empty(count, np.uint64)
+    for i in range(count):
+        keys[i] = draw(root, first + i * step)
+    return keys

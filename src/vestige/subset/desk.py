@@ -1,0 +1,112 @@
+"""The arrays that a search works on, made once for many problems, so that a stream allocates nothing per batch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige.compiling import kernel
+from vestige.records import Bools, Floats, Ints
+
+LISTED = 10
+"""So many free numbers have the sums of all their subsets listed; the sums of the others are paired with that list."""
+PAIRED = 14
+"""At most so many free numbers are paired with the list."""
+_HALF = PAIRED // 2
+
+
+class Desk(NamedTuple):
+    """Work space for problems of up to n numbers.
+
+    Attributes:
+        values: the numbers to choose from; (n,).
+        places: where they come from; (n,).
+        chosen: which of them are chosen; (n,).
+        spelled: the same records as presence bits; (n,).
+        offsets: the numbers less the target; (n,).
+        order: what sorts them; (n,).
+        spare: for sorting; (n,).
+        free: the chosen numbers, as indices; (LISTED + PAIRED,).
+        sums: the sums of all subsets of the listed ones; (2^LISTED,).
+        subsets: which subset each slot of the table holds; (2^LISTED,).
+        starts: where each bucket of the table starts; (2^LISTED + 1,).
+        low: the sums of all subsets of the first half of the paired ones; (2^7,).
+        high: those of the second half; (2^7,).
+        steps: lattice positions in increasing order; (n,).
+        totals: their running sums, from 0; (n + 1,).
+        wanted: for each count the sum that would bring its average nearest; (n,).
+        bounds: how near that would be; (n,).
+        ranks: the counts less one, by their bounds; (n,).
+        inside: which of the sorted numbers are chosen; (n,).
+    """
+
+    values: Floats
+    places: Ints
+    chosen: Bools
+    spelled: Bools
+    offsets: Floats
+    order: Ints
+    spare: Ints
+    free: Ints
+    sums: Floats
+    subsets: NDArray[np.uint32]
+    starts: NDArray[np.int32]
+    low: Floats
+    high: Floats
+    steps: Ints
+    totals: Ints
+    wanted: Ints
+    bounds: Floats
+    ranks: Ints
+    inside: Bools
+
+
+@kernel
+def make_desk(n: int) -> Desk:
+    """A desk for problems of up to `n` numbers."""
+    size = 1 << LISTED
+    return Desk(
+        np.empty(n),
+        np.empty(n, np.int64),
+        np.empty(n, np.bool_),
+        np.empty(n, np.bool_),
+        np.empty(n),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(LISTED + PAIRED, np.int64),
+        np.empty(size),
+        np.empty(size, np.uint32),
+        np.empty(size + 1, np.int32),
+        np.empty(1 << _HALF),
+        np.empty(1 << _HALF),
+        np.empty(n, np.int64),
+        np.empty(n + 1, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n),
+        np.empty(n, np.int64),
+        np.empty(n, np.bool_),
+    )
+
+
+@kernel
+def sort_order(keys: Floats, n: int, order: Ints, spare: Ints) -> None:
+    """Write into `order` what sorts the first `n` keys, stable (merge sort, bottom up)."""
+    for i in range(n):
+        order[i] = i
+    width = 1
+    while width < n:
+        for start in range(0, n, 2 * width):
+            middle, stop = min(start + width, n), min(start + 2 * width, n)
+            a, b = start, middle
+            for k in range(start, stop):
+                if b >= stop or (a < middle and keys[order[a]] <= keys[order[b]]):
+                    spare[k] = order[a]
+                    a += 1
+                else:
+                    spare[k] = order[b]
+                    b += 1
+        for i in range(n):
+            order[i] = spare[i]
+        width *= 2
