@@ -7,6 +7,7 @@ Guarantee: `Mean` within 5% of the all-data error on five distributions; held by
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 
@@ -96,12 +97,11 @@ class Encoded(Policy):
 
     def _estimate(self, clock: Clock, retained: Records) -> Floats:
         """What the kept records of the encoded batch say; nan while nothing is encoded."""
+        statistic = self.statistic
         if not clock.encoded:
-            return np.full(self.statistic.size, np.nan)
-        encoded = (clock.first <= retained.rounds) & (retained.rounds <= clock.last)
-        atoms = self.statistic.atoms(retained.values[encoded])
-        estimate = self.written.read(retained.rounds[encoded], atoms, clock.first, clock.last)
-        if np.isnan(estimate).any():
+            return np.full(statistic.size, np.nan)
+        estimate = self.written.read(retained.rounds, statistic.atoms(retained.values), clock.first, clock.last)
+        if any(math.isnan(average) for average in estimate):
             raise NoRecordsError(
                 f"records of the batch {clock.first} to {clock.last} are missing, so what it encoded is lost; "
                 "restart with all records that the stream retained, or start a new stream"

@@ -36,18 +36,14 @@ class Channel:
         """The vector that the kept records of the batch `first` .. `last` hold; nan where a coordinate was lost.
 
         Args:
-            rounds: rounds of the kept records; shape (n,).
+            rounds: rounds of the kept records, others are passed over; shape (n,).
             atoms: what is averaged, a row each; shape (n, dim).
             first: first round of the batch.
             last: last round of the batch.
         """
-        from vestige.channels.kernels import read_batch  # noqa: PLC0415
+        from vestige.channels.kernels import read_kept  # noqa: PLC0415
 
-        slots, length = rounds - first, last - first + 1
-        vector = np.empty(atoms.shape[1])
-        present = in_slots(slots, np.ones(len(slots), np.bool_), length)
-        read_batch(in_slots(slots, atoms, length), present, vector)
-        return vector
+        return read_kept(rounds, atoms, first, last - first + 1)
 
     def writable(self, can: Bools, dim: int) -> bool:
         """Whether each of `dim` coordinates finds a record besides its flags that can be kept."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from vestige.compiling import kernel
-from vestige.records import Bools, Floats
+from vestige.records import Bools, Floats, Ints
 from vestige.subset.desk import Desk
 from vestige.subset.search import average_of, search
 from vestige.subset.words import uniform
@@ -178,6 +178,21 @@ def read_batch(values: Floats, present: Bools, vector: Floats) -> None:
     dim = values.shape[1]
     for i in range(dim):
         vector[i] = read_segment(values[i::dim, i], present[i::dim])
+
+
+@kernel
+def read_kept(rounds: Ints, atoms: Floats, first: int, length: int) -> Floats:
+    """What the kept records of a batch of `length` rounds, from `first` on, hold; each goes to its round's slot."""
+    dim = atoms.shape[1]
+    values, present, vector = np.zeros((length, dim)), np.zeros(length, np.bool_), np.empty(dim)
+    for k in range(len(rounds)):
+        slot = rounds[k] - first
+        if 0 <= slot < length:
+            present[slot] = True
+            for i in range(dim):
+                values[slot, i] = atoms[k, i]
+    read_batch(values, present, vector)
+    return vector
 
 
 @kernel

@@ -79,6 +79,7 @@ class Appended:
 
     def __init__(self, size: int, columns: int) -> None:
         self.size = 0
+        self.labelled = False
         self.values = np.zeros((size, columns))
         self.leaving = np.zeros(size, np.bool_)
         self.times = np.full(size, "NaT", "datetime64[us]")
@@ -94,7 +95,17 @@ class Appended:
             self.times[here] = times
         if subjects is not None:
             self.subjects[here] = subjects
+        self.labelled |= times is not None or subjects is not None
         self.size = here.stop
+
+    def label_next(self, time: np.datetime64, subject: str | None) -> None:
+        """Say when the next record arrived, and whom it is about."""
+        self.times[self.size], self.subjects[self.size] = time, subject
+        self.labelled = True
+
+    def labels(self) -> tuple[NDArray[np.datetime64] | None, NDArray[np.object_] | None]:
+        """The times and subjects of all records, or nothing if none has any."""
+        return (self.times, self.subjects) if self.labelled else (None, None)
 
     def records(self, after: int) -> Records:
         """A copy of what waits here, as the records of the rounds after `after`."""
@@ -123,9 +134,11 @@ class Appended:
         """Forget everything, and overwrite it."""
         self._wipe(slice(0, self.size))
         self.size = 0
+        self.labelled = False
 
     def _wipe(self, here: slice) -> None:
         self.values[here] = 0.0
         self.leaving[here] = False
-        self.times[here] = np.datetime64("NaT")
-        self.subjects[here] = None
+        if self.labelled:
+            self.times[here] = np.datetime64("NaT")
+            self.subjects[here] = None

@@ -7,6 +7,7 @@ Guarantee: after every round the retained records obey the limits; held by tests
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from vestige.policies import Encoded
 from vestige.policy import Policy
 from vestige.records import Clock, Floats, Records
 from vestige.stream.arriving import LARGEST, Appended, Time, instant_of, rows_of
-from vestige.stream.runtime import Runtime, checked_mask, checked_restart
+from vestige.stream.runtime import Runtime, checked_restart
 
 Times = NDArray[np.datetime64] | None
 Subjects = NDArray[np.object_] | None
@@ -88,7 +89,7 @@ class Stream(Runtime):
         self._clock = replace(clock, t=clock.last)
         self._fresh = Appended(self._update_every, policy.columns)
         self._fresh.replace(held.where(fresh))
-        self._held = held.where(~fresh)
+        self._hold(held.where(~fresh))
         self._erase_due()
 
     @property
@@ -124,10 +125,8 @@ class Stream(Runtime):
             fresh.values[fresh.size, 0] = row
         else:
             fresh.values[fresh.size] = rows_of([row], self._policy.columns)[0]
-        if time is not None:
-            fresh.times[fresh.size] = instant_of(time)
-        if subject is not None:
-            fresh.subjects[fresh.size] = subject
+        if time is not None or subject is not None:
+            fresh.label_next(instant_of(time), subject)
         fresh.size += 1
         self._t += 1
         if fresh.size == self._update_every:
@@ -137,7 +136,8 @@ class Stream(Runtime):
                 self._t -= 1
                 fresh.drop_last()
                 raise
-        self._erase_due()
+        if self._t >= self._next_due:
+            self._erase_due()
 
     def extend(
         self,
@@ -165,7 +165,8 @@ class Stream(Runtime):
         try:
             self._take(table, when, who)
         except BaseException:
-            self._t, self._clock, self._held = before[:3]
+            self._t, self._clock = before[:2]
+            self._hold(before[2])
             self._fresh.replace(before[3])
             raise
 
@@ -193,9 +194,10 @@ class Stream(Runtime):
         self._erase_due()
         fresh = self._fresh
         if self._in_kernel and not fresh.leaving.any():
-            self._update_in_kernel(fresh.values, fresh.times, fresh.subjects)
+            self._update_in_kernel(fresh.values, *fresh.labels())
         else:
-            self._clock, self._held = self._updated(self.clock, self._held, fresh.records(self._clock.last))
+            self._clock, held = self._updated(self.clock, self._held, fresh.records(self._clock.last))
+            self._hold(held)
         fresh.clear()
 
     def _update_in_kernel(self, rows: Floats, times: Times, subjects: Subjects) -> None:
@@ -204,24 +206,31 @@ class Stream(Runtime):
 
         size, clock = self._update_every, self._clock
         policy: Encoded = self._policy  # type: ignore[assignment]
-        root = np.uint64(coins.root(self._seed))
-        keys = keys_of(root, clock.last + size, size, len(rows) // size)
-        keep = policy.update_many(clock, self._held, rows, keys)
-        newest = slice(len(rows) - size, len(rows))
-        arrivals = Records._trusted(
-            np.arange(self._t - size + 1, self._t + 1),
-            rows[newest].copy(),
-            np.zeros(size, np.bool_),
-            np.full(size, "NaT", "datetime64[us]") if times is None else times[newest].copy(),
-            np.full(size, None, dtype=np.object_) if subjects is None else subjects[newest].copy(),
+        keys = keys_of(np.uint64(coins.root(self._seed)), clock.last + size, size, len(rows) // size)
+        kept = np.flatnonzero(policy.update_many(clock, self._held, rows, keys))
+        chosen, n = kept + (len(rows) - size), len(kept)
+        self._hold(
+            Records._trusted(
+                kept + (self._t - size + 1),
+                rows[chosen],
+                np.zeros(n, np.bool_),
+                np.full(n, "NaT", "datetime64[us]") if times is None else times[chosen],
+                np.full(n, None, dtype=np.object_) if subjects is None else subjects[chosen],
+            )
         )
-        self._held = arrivals.where(checked_mask(policy, keep, arrivals))
         self._clock = Clock(self._t, first=self._t - size + 1, last=self._t, since=clock.since)
+
+    def _hold(self, records: Records) -> None:
+        """Hold these records from now on, and note in which round the first of them is due."""
+        self._held = records
+        self._next_due = sys.maxsize
+        if self._retention is not None and len(records):
+            self._next_due = int(records.rounds[0]) + self._retention
 
     def _erase_due(self) -> None:
         """Erase what `retention` no longer allows; the next update meets requests, and comes before they are due."""
-        if self._retention is not None and len(self._held) and self._held.rounds[0] <= self._t - self._retention:
-            self._held = self._held.where(self._held.rounds > self._t - self._retention)
+        if self._retention is not None and self._t >= self._next_due:
+            self._hold(self._held.where(self._held.rounds > self._t - self._retention))
 
     def _mark(self, rounds: NDArray[np.int64]) -> int:
         fresh, waiting = self._fresh, np.arange(self._clock.last + 1, self._t + 1)

@@ -36,8 +36,7 @@ class Desk(NamedTuple):
         high: those of the second half; (2^7,).
         steps: lattice positions in increasing order; (n,).
         totals: their running sums, from 0; (n + 1,).
-        wanted: for each count the sum that would bring its average nearest; (n,).
-        bounds: how near that would be; (n,).
+        bounds: for each count how near an average of so many could be; (n,).
         ranks: the counts less one, by their bounds; (n,).
         inside: which of the sorted numbers are chosen; (n,).
     """
@@ -57,7 +56,6 @@ class Desk(NamedTuple):
     high: Floats
     steps: Ints
     totals: Ints
-    wanted: Ints
     bounds: Floats
     ranks: Ints
     inside: Bools
@@ -83,7 +81,6 @@ def make_desk(n: int) -> Desk:
         np.empty(1 << _HALF),
         np.empty(n, np.int64),
         np.empty(n + 1, np.int64),
-        np.empty(n, np.int64),
         np.empty(n),
         np.empty(n, np.int64),
         np.empty(n, np.bool_),

@@ -28,21 +28,24 @@ def _sums(offsets: Floats) -> Floats:
 
 
 @kernel
-def exhaustive(offsets: Floats) -> np.uint64:
-    """The nonempty subset of the rows of `offsets`, as a bit mask, whose average is nearest zero in l2."""
+def exhaustive(offsets: Floats, base: Floats, counted: int) -> np.uint64:
+    """The subset of the rows of `offsets`, as a bit mask, whose average is nearest zero in l2.
+
+    `base` is the sum of `counted` rows that must be in; without any, the subset is nonempty.
+    """
     n, dim = offsets.shape
     low = min(n, _LOW)
     low_sums, high_sums = _sums(offsets[:low]), _sums(offsets[low:])
-    best, best_mask, best_count = np.inf, np.uint64(0), n + 1
+    best, best_mask, best_count = np.inf, np.uint64(0), counted + n + 1
     for high in range(len(high_sums)):
         for rest in range(len(low_sums)):
             mask = np.uint64(rest) | (np.uint64(high) << np.uint64(low))
-            count = ones(mask)
+            count = counted + ones(mask)
             if count == 0:
                 continue
             square = 0.0
             for i in range(dim):
-                square += ((high_sums[high, i] + low_sums[rest, i]) / count) ** 2
+                square += ((base[i] + high_sums[high, i] + low_sums[rest, i]) / count) ** 2
             if square < best or (square == best and count < best_count):
                 best, best_mask, best_count = square, mask, count
     return best_mask

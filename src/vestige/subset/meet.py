@@ -1,4 +1,4 @@
-"""The subset of up to 44 numbers whose average is nearest zero, exactly, in the square root of the obvious time.
+"""The subset of up to 48 numbers whose average is nearest zero, exactly, in the square root of the obvious time.
 
 Horowitz and Sahni, "Computing partitions with applications to the knapsack problem" (1974): the sums of each half
 are built in order by merging, and two pointers pair them. For the *average* a pair is weighed by its count: it can only
@@ -18,7 +18,6 @@ from vestige.compiling import kernel
 from vestige.records import Ints
 from vestige.subset.words import ones
 
-LIMIT = 44
 _LARGEST_LIST = 20
 _ONE = np.uint64(1)
 

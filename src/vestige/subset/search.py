@@ -16,7 +16,7 @@ import numpy as np
 
 from vestige.compiling import kernel
 from vestige.records import Bools, Floats
-from vestige.subset.desk import LISTED, PAIRED, Desk, sort_order
+from vestige.subset.desk import LISTED, PAIRED, Desk, make_desk, sort_order
 from vestige.subset.lattice import lay_steps, nearest_fraction, reach_bounds, scale_of
 from vestige.subset.words import below, ones
 
@@ -172,9 +172,7 @@ def _by_exchange(
         return best, True
     if not dense:
         return best, False
-    rank = reach_bounds(desk, n, goal, key)
-    if rank == n:
-        return best, False
+    left = reach_bounds(desk, n, goal, key, 0, 0)
     total, count = 0.0, 0
     for i in range(n):
         if desk.inside[i]:
@@ -184,7 +182,7 @@ def _by_exchange(
         best = abs(total) / count
         for i in range(n):
             mask[desk.order[i]] = desk.inside[i]
-    return best, rank == 0 or best <= tolerance
+    return best, left == 0 or best <= tolerance
 
 
 @kernel
@@ -227,3 +225,12 @@ def search(
                 mask[desk.free[j]] = (word >> np.uint64(j)) & np.uint64(1) == np.uint64(1)
         if best <= tolerance or size == n:
             return
+
+
+@kernel
+def search_many(values: Floats, targets: Floats, tolerance: float, seed: int, masks: Bools) -> None:
+    """`search` for each row of `values`; row i of `masks` is its choice, with the key `seed + i`."""
+    n = values.shape[1]
+    desk = make_desk(n)
+    for i in range(len(values)):
+        search(values[i], n, targets[i], tolerance, np.uint64(seed + i), True, desk, masks[i])

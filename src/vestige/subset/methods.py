@@ -1,0 +1,121 @@
+"""Each way to solve a problem, and `auto`, which chooses among them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige.errors import ParameterError
+from vestige.records import Bools
+from vestige.subset.problem import Problem, Selection
+
+EXHAUSTIVE_LIMIT = 26
+MEET_LIMIT = 48
+GRID_LIMIT = 36
+_AT_ONCE = {1: 36, 2: 30, 3: 26}
+"""Up to so many records, by dimension, `auto` is exact: it then takes milliseconds."""
+_AT_ONCE_BEYOND = 20
+_LATTICE_CELLS = 1 << 26
+
+
+def auto(problem: Problem, tolerance: float, seed: int) -> Selection:
+    """The way that suits: see `vestige.subset.nearest_average`."""
+    from vestige.subset.anytime import search  # noqa: PLC0415
+
+    found = _lattice_if_any(problem, seed) if problem.dim == 1 else None
+    if found is not None:
+        return found
+    small = len(problem.free) <= _AT_ONCE.get(problem.dim, _AT_ONCE_BEYOND)
+    if tolerance > 0.0 or not small:
+        near = search(problem, tolerance, seed)
+        if near.residual <= tolerance or not small:
+            return near
+    return meet(problem, tolerance, seed) if problem.dim == 1 else grid(problem, tolerance, seed)
+
+
+def exhaustive(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
+    """By looking at every subset; ties go to the one with fewer records."""
+    from vestige.subset.exhaustive import exhaustive as look_at_all  # noqa: PLC0415
+
+    free = problem.free
+    _limit(len(free), EXHAUSTIVE_LIMIT, "exhaustive", "auto")
+    offsets, base = problem.offsets()
+    return problem.selection(problem.chosen(int(look_at_all(offsets[free], base, problem.counted)), free), exact=True)
+
+
+def meet(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
+    """Exactly, in one dimension."""
+    if problem.dim > 1:
+        raise ParameterError(f"method='meet' takes one dimension, not {problem.dim}; use method='grid'")
+    _limit(len(problem.free), MEET_LIMIT, "meet", "search")
+    return problem.selection(met(problem, problem.free, tolerance), exact=tolerance == 0.0)
+
+
+def grid(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
+    """Exactly, in several dimensions."""
+    from vestige.subset.grid import grid_meet  # noqa: PLC0415
+
+    free = problem.free
+    if problem.dim == 1:
+        raise ParameterError("method='grid' takes two dimensions or more; use method='meet'")
+    _limit(len(free), GRID_LIMIT, "grid", "search")
+    offsets, base = problem.offsets()
+    return problem.selection(problem.chosen(int(grid_meet(offsets[free], base, problem.counted)), free), exact=True)
+
+
+def lattice(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
+    """Exactly, for values on a lattice."""
+    if problem.dim > 1:
+        raise ParameterError(f"method='lattice' takes one dimension, not {problem.dim}; use method='grid'")
+    found = _lattice_if_any(problem, seed)
+    if found is None:
+        raise ParameterError(
+            "method='lattice' needs values on a decimal lattice (to four places) that is not too large; "
+            "use method='auto'"
+        )
+    return found
+
+
+def met(problem: Problem, free: NDArray[np.int64], tolerance: float) -> Bools:
+    """The best choice of the `free` records beside the forced ones, all others left out."""
+    from vestige.subset.exact import nearest_exactly  # noqa: PLC0415
+
+    used = problem.forced.copy()
+    used[free] = True
+    mask = np.zeros(len(used), np.bool_)
+    mask[used] = nearest_exactly(problem.values[used, 0], problem.forced[used], float(problem.target[0]), tolerance)
+    return mask
+
+
+def _limit(n: int, most: int, method: str, instead: str) -> None:
+    if n > most:
+        raise ParameterError(
+            f"{n} records to choose from are above the {most} that method={method!r} takes; use method={instead!r}"
+        )
+
+
+def _lattice_if_any(problem: Problem, seed: int) -> Selection | None:
+    """The nearest average on a lattice, proven; None where there is no lattice, or too large a one."""
+    from vestige.subset.desk import make_desk, sort_order  # noqa: PLC0415
+    from vestige.subset.lattice import lay_steps, reach_bounds, scale_of  # noqa: PLC0415
+    from vestige.subset.programme import settle  # noqa: PLC0415
+
+    values = np.ascontiguousarray(problem.values[:, 0])
+    n = len(values)
+    scale = scale_of(values, n)
+    if scale == 0.0 or problem.forced.all():
+        return None
+    desk = make_desk(n)
+    sort_order(values, n, desk.order, desk.spare)
+    least, spacing = lay_steps(values, n, scale, desk)
+    order = desk.order.copy()
+    goal = (float(problem.target[0]) * scale - least) / spacing
+    forced = problem.forced[order]
+    base, free = int(desk.steps[forced].sum()), int((~forced).sum())
+    desk.steps[:free] = desk.steps[~forced]
+    left = reach_bounds(desk, free, goal, np.uint64(seed), base, problem.counted)
+    if left and settle(desk, free, goal, _LATTICE_CELLS, base, problem.counted):
+        return None
+    mask = problem.forced.copy()
+    mask[order[~forced]] = desk.inside[:free]
+    return problem.selection(mask, exact=True)
