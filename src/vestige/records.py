@@ -21,6 +21,9 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
+NO_TIME = np.datetime64("NaT", "us")
+
+
 def _frozen(array: ArrayLike, dtype: object) -> NDArray[np.generic]:
     """A read-only array of our own, so that nobody else's reference can change it."""
     own: NDArray[np.generic] = np.array(array, dtype=dtype)  # type: ignore[call-overload]
@@ -210,6 +213,6 @@ class Records:
             self.rounds.copy(),
             self.values.copy(),
             self.leaving.copy(),
-            np.full(n, "NaT", "datetime64[us]"),
-            np.full(n, None, dtype=np.object_),
+            np.full(n, NO_TIME),
+            np.full(n, None),
         )

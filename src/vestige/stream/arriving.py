@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige.errors import DataError
-from vestige.records import Floats, Records
+from vestige.records import NO_TIME, Bools, Floats, Records
 
 LARGEST = 1e300
 """Larger values would overflow in sums of differences."""
@@ -66,7 +66,7 @@ def _numbers(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
 def instant_of(time: Time | None) -> np.datetime64:
     """A time in UTC to the microsecond; not-a-time where there is none."""
     if time is None:
-        return np.datetime64("NaT", "us")
+        return NO_TIME
     if isinstance(time, datetime):
         return np.datetime64(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, "us")
     if isinstance(time, np.datetime64):
@@ -79,11 +79,12 @@ class Appended:
 
     def __init__(self, size: int, columns: int) -> None:
         self.size = 0
-        self.labelled = False
+        self.labelled = self.marked = False
         self.values = np.zeros((size, columns))
+        self.single = self.values[:, 0] if columns == 1 else None
         self.leaving = np.zeros(size, np.bool_)
-        self.times = np.full(size, "NaT", "datetime64[us]")
-        self.subjects = np.full(size, None, dtype=np.object_)
+        self.times = np.full(size, NO_TIME)
+        self.subjects = np.full(size, None)
 
     def append(
         self, values: Floats, times: NDArray[np.datetime64] | None, subjects: NDArray[np.object_] | None
@@ -123,7 +124,12 @@ class Appended:
         """Hold just these records."""
         self.clear()
         self.append(records.values, records.times, records.subjects)
-        self.leaving[: self.size] = records.leaving
+        self.mark(records.leaving)
+
+    def mark(self, leaving: Bools) -> None:
+        """Mark these of the records as leaving, beside those that are."""
+        self.leaving[: self.size] |= leaving
+        self.marked |= bool(leaving.any())
 
     def drop_last(self) -> None:
         """Forget the newest record, and overwrite it."""
@@ -134,11 +140,12 @@ class Appended:
         """Forget everything, and overwrite it."""
         self._wipe(slice(0, self.size))
         self.size = 0
-        self.labelled = False
+        self.labelled = self.marked = False
 
     def _wipe(self, here: slice) -> None:
         self.values[here] = 0.0
-        self.leaving[here] = False
+        if self.marked:
+            self.leaving[here] = False
         if self.labelled:
-            self.times[here] = np.datetime64("NaT")
+            self.times[here] = NO_TIME
             self.subjects[here] = None

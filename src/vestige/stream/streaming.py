@@ -18,7 +18,7 @@ from vestige import coins
 from vestige.errors import DataError, ParameterError, whole_number
 from vestige.policies import Encoded
 from vestige.policy import Policy
-from vestige.records import Clock, Floats, Records
+from vestige.records import NO_TIME, Clock, Floats, Records
 from vestige.stream.arriving import LARGEST, Appended, Time, instant_of, rows_of
 from vestige.stream.runtime import Runtime, checked_restart
 
@@ -121,8 +121,8 @@ class Stream(Runtime):
             subject: whom it is about; kept with it, erased with it.
         """
         fresh = self._fresh
-        if type(row) is float and fresh.values.shape[1] == 1 and -LARGEST <= row <= LARGEST:  # the common case, fast
-            fresh.values[fresh.size, 0] = row
+        if type(row) is float and fresh.single is not None and -LARGEST <= row <= LARGEST:  # the common case, fast
+            fresh.single[fresh.size] = row
         else:
             fresh.values[fresh.size] = rows_of([row], self._policy.columns)[0]
         if time is not None or subject is not None:
@@ -193,7 +193,7 @@ class Stream(Runtime):
         """Close the batch that waits: the policy chooses, and all else is erased."""
         self._erase_due()
         fresh = self._fresh
-        if self._in_kernel and not fresh.leaving.any():
+        if self._in_kernel and not fresh.marked:
             self._update_in_kernel(fresh.values, *fresh.labels())
         else:
             self._clock, held = self._updated(self.clock, self._held, fresh.records(self._clock.last))
@@ -214,8 +214,8 @@ class Stream(Runtime):
                 kept + (self._t - size + 1),
                 rows[chosen],
                 np.zeros(n, np.bool_),
-                np.full(n, "NaT", "datetime64[us]") if times is None else times[chosen],
-                np.full(n, None, dtype=np.object_) if subjects is None else subjects[chosen],
+                np.full(n, NO_TIME) if times is None else times[chosen],
+                np.full(n, None) if subjects is None else subjects[chosen],
             )
         )
         self._clock = Clock(self._t, first=self._t - size + 1, last=self._t, since=clock.since)
@@ -234,6 +234,6 @@ class Stream(Runtime):
 
     def _mark(self, rounds: NDArray[np.int64]) -> int:
         fresh, waiting = self._fresh, np.arange(self._clock.last + 1, self._t + 1)
-        fresh.leaving[: fresh.size] |= np.isin(waiting, rounds)
+        fresh.mark(np.isin(waiting, rounds))
         self._held = self._held.with_leaving(self._held.leaving | np.isin(self._held.rounds, rounds))
         return int(np.isin(self.retained.rounds, rounds).sum())
