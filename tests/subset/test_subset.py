@@ -117,13 +117,16 @@ def test_residuals_of_1e_15_are_meant() -> None:
     assert chosen.residual < 1e-11
 
 
-def test_improving() -> None:
-    values = RNG(1).normal(size=80)
-    first, second = (list(islice(improve(values, 0.1, seed=3), 4)) for _ in range(2))
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_improving(dim: int) -> None:
+    values = RNG(1).normal(size=(80, dim)) if dim > 1 else RNG(1).normal(size=80)
+    target = np.full(dim, 0.1) if dim > 1 else 0.1
+    first, second = (list(islice(improve(values, target, seed=3), 4)) for _ in range(2))
     residuals = [chosen.residual for chosen in first]
     assert residuals == sorted(residuals, reverse=True)
     assert [chosen.mask.tolist() for chosen in first] == [chosen.mask.tolist() for chosen in second]
-    assert residuals[0] <= np.abs(values - 0.1).min()
+    single = float(np.linalg.norm(np.reshape(values, (80, dim)) - target, axis=1).min())
+    assert residuals[0] <= single
 
 
 def test_improving_ends_with_a_proof() -> None:
@@ -240,9 +243,10 @@ def test_the_nearest_average_is_not_the_nearest_sum() -> None:
         ([1.0], 0.0, {"method": "magic"}, "method='magic' is unknown"),
         (np.ones((27, 2)), [0.0, 0.0], {"method": "exhaustive"}, "27 records to choose from are above the 26"),
         (np.arange(50) / 7, 0.0, {"method": "meet"}, "50 records to choose from are above the 48"),
+        (np.ones((40, 2)), [0.0, 0.0], {"method": "grid"}, "40 records to choose from are above the 36"),
         (np.ones((4, 2)), [0.0, 0.0], {"method": "meet"}, "method='meet' takes one dimension, not 2"),
         (np.ones((4, 2)), [0.0, 0.0], {"method": "lattice"}, "method='lattice' takes one dimension, not 2"),
-        (np.ones((4, 2)), [0.0, 0.0], {"method": "search"}, "searching takes one dimension, not 2"),
+        ([1.0], 0.0, {"method": "grid"}, "two dimensions or more"),
         ([1.0], 0.0, {"keep": [1]}, "needs a mask of 1 booleans"),
         ([1.0], 0.0, {"seed": -1}, "seed=-1 is out of range"),
         ([1 / 3, 1 / 7], 0.0, {"method": "lattice"}, "decimal lattice"),

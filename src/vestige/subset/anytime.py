@@ -1,7 +1,7 @@
-"""Ever better choices of any number of records, in one dimension: good at once, better with time.
+"""Ever better choices, for any number of records: good at once, better with time.
 
-The best subset of ever more free records is found exactly; then of other choices of them, with some
-of the others fixed beside them.
+In one dimension, the best subset of ever more free records is found exactly; then of other choices of them, with some
+of the others fixed beside them. In several, rounds of a grid search.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import ParameterError
+from vestige import coins
 from vestige.records import Bools, Floats
 from vestige.subset.methods import met
 from vestige.subset.problem import Problem, Selection
@@ -43,10 +43,9 @@ def search(problem: Problem, tolerance: float, seed: int) -> Selection:
 
 def improving(problem: Problem, seed: int) -> Iterator[Selection]:
     """The best selection so far, after every round."""
-    if problem.dim > 1:
-        raise ParameterError(f"searching takes one dimension, not {problem.dim}; use method='exhaustive'")
     best: Selection | None = None
-    for mask, exact in _choices(problem, seed):
+    tries = _choices_of_one if problem.dim == 1 else _choices_of_many
+    for mask, exact in tries(problem, seed):
         selection = problem.selection(mask, exact=exact)
         if best is None or exact or selection.residual < best.residual:
             best = selection
@@ -55,8 +54,8 @@ def improving(problem: Problem, seed: int) -> Iterator[Selection]:
             return
 
 
-def _choices(problem: Problem, seed: int) -> Iterator[tuple[Bools, bool]]:
-    """The best of ever more free records, then of other choices, with others fixed beside them.
+def _choices_of_one(problem: Problem, seed: int) -> Iterator[tuple[Bools, bool]]:
+    """In one dimension: the best of ever more free records, then of other choices, with others fixed beside them.
 
     What is fixed is balanced around the target, so that it changes the sum little and the count much.
     """
@@ -93,3 +92,17 @@ def _balanced(offsets: Floats, others: NDArray[np.int64]) -> NDArray[np.int64]:
         taken.append((above if total < 0.0 else below).pop())
         total += offsets[taken[-1]]
     return np.array(taken, np.int64)
+
+
+def _choices_of_many(problem: Problem, seed: int) -> Iterator[tuple[Bools, bool]]:
+    """In several dimensions: rounds of the anytime grid search."""
+    from vestige.subset.wander import EFFORT, grid_search  # noqa: PLC0415
+
+    offsets, base = problem.offsets()
+    free = problem.free
+    for turn in itertools.count():
+        key, effort = np.uint64(coins.draw(seed, turn)), min(4**turn, EFFORT)
+        chosen = grid_search(offsets[free], base, problem.counted, 0.0, key, effort)
+        mask = problem.forced.copy()
+        mask[free] = chosen
+        yield mask, False

@@ -11,8 +11,10 @@ from vestige.subset.problem import Problem, Selection
 
 EXHAUSTIVE_LIMIT = 26
 MEET_LIMIT = 48
-_AT_ONCE = 36
-"""Up to so many records `auto` is exact: it then takes milliseconds."""
+GRID_LIMIT = 36
+_AT_ONCE = {1: 36, 2: 30, 3: 26}
+"""Up to so many records, by dimension, `auto` is exact: it then takes milliseconds."""
+_AT_ONCE_BEYOND = 20
 _LATTICE_CELLS = 1 << 26
 
 
@@ -20,17 +22,15 @@ def auto(problem: Problem, tolerance: float, seed: int) -> Selection:
     """The way that suits: see `vestige.subset.nearest_average`."""
     from vestige.subset.anytime import search  # noqa: PLC0415
 
-    if problem.dim > 1:
-        return exhaustive(problem, tolerance, seed)
-    found = _lattice_if_any(problem, seed)
+    found = _lattice_if_any(problem, seed) if problem.dim == 1 else None
     if found is not None:
         return found
-    small = len(problem.free) <= _AT_ONCE
+    small = len(problem.free) <= _AT_ONCE.get(problem.dim, _AT_ONCE_BEYOND)
     if tolerance > 0.0 or not small:
         near = search(problem, tolerance, seed)
         if near.residual <= tolerance or not small:
             return near
-    return meet(problem, tolerance, seed)
+    return meet(problem, tolerance, seed) if problem.dim == 1 else grid(problem, tolerance, seed)
 
 
 def exhaustive(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
@@ -46,15 +46,27 @@ def exhaustive(problem: Problem, tolerance: float, seed: int) -> Selection:  # n
 def meet(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
     """Exactly, in one dimension."""
     if problem.dim > 1:
-        raise ParameterError(f"method='meet' takes one dimension, not {problem.dim}; use method='exhaustive'")
+        raise ParameterError(f"method='meet' takes one dimension, not {problem.dim}; use method='grid'")
     _limit(len(problem.free), MEET_LIMIT, "meet", "search")
     return problem.selection(met(problem, problem.free, tolerance), exact=tolerance == 0.0)
+
+
+def grid(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
+    """Exactly, in several dimensions."""
+    from vestige.subset.grid import grid_meet  # noqa: PLC0415
+
+    free = problem.free
+    if problem.dim == 1:
+        raise ParameterError("method='grid' takes two dimensions or more; use method='meet'")
+    _limit(len(free), GRID_LIMIT, "grid", "search")
+    offsets, base = problem.offsets()
+    return problem.selection(problem.chosen(int(grid_meet(offsets[free], base, problem.counted)), free), exact=True)
 
 
 def lattice(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
     """Exactly, for values on a lattice."""
     if problem.dim > 1:
-        raise ParameterError(f"method='lattice' takes one dimension, not {problem.dim}; use method='exhaustive'")
+        raise ParameterError(f"method='lattice' takes one dimension, not {problem.dim}; use method='grid'")
     found = _lattice_if_any(problem, seed)
     if found is None:
         raise ParameterError(

@@ -20,6 +20,7 @@ from vestige.subset.problem import Selection, checked_problem
 METHODS = {
     "auto": methods.auto,
     "exhaustive": methods.exhaustive,
+    "grid": methods.grid,
     "lattice": methods.lattice,
     "meet": methods.meet,
     "search": search,
@@ -41,11 +42,11 @@ def nearest_average(
         values: shape (n,) or (n, dim).
         target: shape () or (dim,).
         tolerance: a residual of at most this is as good as zero: whatever reaches it first is returned.
-        method: exact are `meet` (one dimension, up to 48 records), `lattice` (one dimension: whole numbers, cents and
-            the like, hundreds of records) and `exhaustive` (any dimension, up to 26 records). `search` is good at once
-            for any number of records in one dimension. `auto` takes `lattice` where it applies and is not too large;
-            else, where a tolerance is given, `search`; and where that misses it, or none is given, `meet` up to 36
-            records and `search` beyond; in several dimensions `exhaustive`.
+        method: exact are `meet` (one dimension, up to 48 records), `grid` (several dimensions, few records), `lattice`
+            (whole numbers, cents and the like, hundreds of records) and `exhaustive` (up to 26 records, for checking).
+            `search` is good at once for any number of records. `auto` takes `lattice` where it applies and is not too
+            large; else, where a tolerance is given, `search`; and where that misses it, or none is given, `meet` up to
+            36 records, `grid` up to 30, 26, 20 in two, three, more dimensions, and `search` beyond.
         keep: which records must be in, as a mask of shape (n,).
         seed: the same seed gives the same selection.
 
@@ -113,7 +114,7 @@ def _search_many(
 def improve(
     values: ArrayLike, target: ArrayLike, *, keep: ArrayLike | None = None, seed: int = 0
 ) -> Iterator[Selection]:
-    """Ever better selections of any number of records, in one dimension: good at once, better with time.
+    """Ever better selections, for any number of records: good at once, better with time.
 
     Yields the best so far after every round. The first comes at once; the last is exact where that can be proven; else
     it goes on for as long as it is asked.
