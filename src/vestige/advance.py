@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.channels.kernels import read_batch, write_batch
+from vestige.channels.kernels import read_batch, read_kept, write_batch
 from vestige.compiling import kernel
-from vestige.records import Bools, Floats
+from vestige.records import Bools, Floats, Ints
 from vestige.statistics.kernels import move, tolerance
 from vestige.subset.desk import make_desk
 
@@ -22,23 +22,32 @@ def advance(
     atoms: Floats,
     present: Bools,
     can: Bools,
-    estimate: Floats,
+    kept: Ints,
+    kept_atoms: Floats,
+    first: int,
+    last: int,
     encoded: int,
     keys: NDArray[np.uint64],
     mode: int,
 ) -> Bools:
-    """The records of the last batch to keep.
+    """The records of the last batch to keep; of length 0 if what was known before is lost.
 
     Args:
         atoms: the batches, one after the other, each as long; shape (batches * length, size).
         present: which rounds have a record; shape (batches * length,).
         can: which of the records may be kept; shape (batches * length,).
-        estimate: what the records kept before say; shape (size,).
-        encoded: how many records that speaks for.
+        kept: the rounds of the records kept before; shape (n,).
+        kept_atoms: their atoms; shape (n, size).
+        first: the first round of the batch that these belong to.
+        last: its last round.
+        encoded: how many records it speaks for; 0 if there is none.
         keys: the coins of each batch; shape (batches,).
         mode: how it is written, see `vestige.channels.kernels`.
     """
     length, size = len(atoms) // len(keys), atoms.shape[1]
+    estimate = read_kept(kept, kept_atoms, first, last - first + 1) if encoded else np.full(size, np.nan)
+    if encoded and np.isnan(estimate).any():
+        return np.empty(0, np.bool_)
     target, spread, near = np.empty(size), np.empty(size), np.empty(size)
     keep = np.zeros(length, np.bool_)
     desk = make_desk(length)

@@ -7,7 +7,6 @@ Guarantee: `Mean` within 5% of the all-data error on five distributions; held by
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 
@@ -91,9 +90,12 @@ class Encoded(Policy):
     ) -> Bools:
         from vestige.advance import advance  # noqa: PLC0415
 
-        estimate = self._estimate(clock, retained)
-        atoms = self.statistic.atoms(values)
-        return advance(atoms, present, can, estimate, clock.encoded, keys, self.written.mode)
+        atoms, kept = self.statistic.atoms(values), self.statistic.atoms(retained.values)
+        first, last, encoded = clock.first, clock.last, clock.encoded
+        keep = advance(atoms, present, can, retained.rounds, kept, first, last, encoded, keys, self.written.mode)
+        if not len(keep):
+            raise _lost(clock)
+        return keep
 
     def _estimate(self, clock: Clock, retained: Records) -> Floats:
         """What the kept records of the encoded batch say; nan while nothing is encoded."""
@@ -101,12 +103,16 @@ class Encoded(Policy):
         if not clock.encoded:
             return np.full(statistic.size, np.nan)
         estimate = self.written.read(retained.rounds, statistic.atoms(retained.values), clock.first, clock.last)
-        if any(math.isnan(average) for average in estimate):
-            raise NoRecordsError(
-                f"records of the batch {clock.first} to {clock.last} are missing, so what it encoded is lost; "
-                "restart with all records that the stream retained, or start a new stream"
-            )
+        if np.isnan(estimate).any():
+            raise _lost(clock)
         return estimate
+
+
+def _lost(clock: Clock) -> NoRecordsError:
+    return NoRecordsError(
+        f"records of the batch {clock.first} to {clock.last} are missing, so what it encoded is lost; "
+        "restart with all records that the stream retained, or start a new stream"
+    )
 
 
 @dataclass(frozen=True)

@@ -257,3 +257,17 @@ def test_what_cannot_be_searched_is_refused(
 ) -> None:
     with pytest.raises(ParameterError, match=text):
         nearest_average(values, target, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("tolerance", [1e-9, 1e-7, 1e-5, 1e-3])
+def test_a_search_that_may_give_up_still_chooses_something(tolerance: float) -> None:
+    found = 0
+    for seed in range(300):
+        values = RNG(seed).normal(size=RNG(seed).integers(2, 48))
+        mask = np.zeros(len(values), np.bool_)
+        search(values, len(values), 0.1, tolerance, np.uint64(seed), False, make_desk(len(values)), mask)
+        assert mask.any()
+        residual = abs(values[mask].mean() - 0.1)
+        assert residual <= max(np.abs(values - 0.1).min(), tolerance) * (1 + 1e-12)
+        found += residual <= tolerance
+    assert found > 0

@@ -11,7 +11,7 @@ from vestige.records import Bools, Floats
 
 # One residual of size r at batch k of K moves the end by r * k / K. With residuals of up to this share of
 # deviation / (sqrt(batch) * k), independent and of either sign, the end moves by that share of a standard error.
-_RESIDUAL_SHARE = 0.02
+_RESIDUAL_SHARE = 0.03
 _EPSILON = float(np.finfo(np.float64).eps)
 
 

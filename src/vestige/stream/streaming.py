@@ -207,7 +207,7 @@ class Stream(Runtime):
         size, clock = self._update_every, self._clock
         policy: Encoded = self._policy  # type: ignore[assignment]
         keys = keys_of(np.uint64(coins.root(self._seed)), clock.last + size, size, len(rows) // size)
-        kept = np.flatnonzero(policy.update_many(clock, self._held, rows, keys))
+        kept = policy.update_many(clock, self._held, rows, keys).nonzero()[0]
         chosen, n = kept + (len(rows) - size), len(kept)
         self._hold(
             Records._trusted(

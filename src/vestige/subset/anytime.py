@@ -61,7 +61,8 @@ def _choices_of_one(problem: Problem, seed: int) -> Iterator[tuple[Bools, bool]]
     """
     offsets = problem.values[:, 0] - problem.target[0]
     free = problem.free
-    yield met(problem, free[[np.abs(offsets[free]).argmin()]] if len(free) else free, 0.0), len(free) <= 1
+    nearest = free[[np.abs(offsets[free]).argmin()]] if len(free) else free
+    yield met(problem, _mask_of(nearest, len(offsets)), 0.0), len(free) <= 1
     for turn in itertools.count():
         rng = np.random.default_rng([seed, turn])
         size = min(len(free), _CHOICES[min(turn, len(_CHOICES) - 1)])
@@ -70,7 +71,14 @@ def _choices_of_one(problem: Problem, seed: int) -> Iterator[tuple[Bools, bool]]
         beside = problem.forced.copy()
         if not everyone and turn >= len(_CHOICES):
             beside[_balanced(offsets, rng.permutation(np.setdiff1d(free, chosen)))] = True
-        yield met(replace(problem, forced=beside), chosen, 0.0), everyone
+        yield met(replace(problem, forced=beside), _mask_of(chosen, len(offsets)), 0.0), everyone
+
+
+def _mask_of(places: NDArray[np.int64], n: int) -> Bools:
+    """The records at these places, as a mask over all."""
+    mask = np.zeros(n, np.bool_)
+    mask[places] = True
+    return mask
 
 
 def _around(offsets: Floats, free: NDArray[np.int64], size: int, rng: np.random.Generator | None) -> NDArray[np.int64]:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from vestige.compiling import kernel
 from vestige.records import Bools, Floats, Ints
 
-LISTED = 10
+LISTED = 9
 """So many free numbers have the sums of all their subsets listed; the sums of the others are paired with that list."""
-PAIRED = 14
+PAIRED = 15
 """At most so many free numbers are paired with the list."""
-_HALF = PAIRED // 2
+_HALF = (PAIRED + 1) // 2
 
 
 class Desk(NamedTuple):
@@ -32,8 +32,8 @@ class Desk(NamedTuple):
         sums: the sums of all subsets of the listed ones; (2^LISTED,).
         subsets: which subset each slot of the table holds; (2^LISTED,).
         starts: where each bucket of the table starts; (2^LISTED + 1,).
-        low: the sums of all subsets of the first half of the paired ones; (2^7,).
-        high: those of the second half; (2^7,).
+        low: the sums of all subsets of the first half of the paired ones; (2^8,).
+        high: those of the second half; (2^8,).
         steps: lattice positions in increasing order; (n,).
         totals: their running sums, from 0; (n + 1,).
         bounds: for each count how near an average of so many could be; (n,).

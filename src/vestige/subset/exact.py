@@ -48,11 +48,12 @@ def _nearest_alone(offsets: Ints, base: int, counted: int) -> tuple[float, np.ui
 
 
 @kernel
-def nearest_exactly(values: Floats, forced: Bools, target: float, tolerance: float) -> Bools:
-    """Which of up to 48 values, beside those that are `forced`, to choose; nonempty."""
-    fixed, unit = to_fixed(values, target)
-    offsets = fixed[~forced]
-    base, counted = fixed[forced].sum(), forced.sum()
+def nearest_exactly(values: Floats, forced: Bools, free: Bools, target: float, tolerance: float) -> Bools:
+    """Which of up to 48 `free` values, beside those that are `forced`, to choose; nonempty."""
+    used = np.flatnonzero(forced | free)
+    fixed, unit = to_fixed(values[used], target)
+    offsets = fixed[free[used]]
+    base, counted = fixed[forced[used]].sum(), forced.sum()
     settled, word = _all_on_one_side(offsets, base, counted)
     if not settled:
         proven = False
@@ -65,7 +66,7 @@ def nearest_exactly(values: Floats, forced: Bools, target: float, tolerance: flo
     mask = forced.copy()
     place = 0
     for i in range(len(values)):
-        if not forced[i]:
+        if free[i]:
             mask[i] = (word >> np.uint64(place)) & _ONE == _ONE
             place += 1
     return mask

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vestige.errors import ParameterError
 from vestige.records import Bools
@@ -25,7 +24,7 @@ def auto(problem: Problem, tolerance: float, seed: int) -> Selection:
     found = _lattice_if_any(problem, seed) if problem.dim == 1 else None
     if found is not None:
         return found
-    small = len(problem.free) <= _AT_ONCE.get(problem.dim, _AT_ONCE_BEYOND)
+    small = problem.undecided <= _AT_ONCE.get(problem.dim, _AT_ONCE_BEYOND)
     if tolerance > 0.0 or not small:
         near = search(problem, tolerance, seed)
         if near.residual <= tolerance or not small:
@@ -47,8 +46,8 @@ def meet(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: A
     """Exactly, in one dimension."""
     if problem.dim > 1:
         raise ParameterError(f"method='meet' takes one dimension, not {problem.dim}; use method='grid'")
-    _limit(len(problem.free), MEET_LIMIT, "meet", "search")
-    return problem.selection(met(problem, problem.free, tolerance), exact=tolerance == 0.0)
+    _limit(problem.undecided, MEET_LIMIT, "meet", "search")
+    return problem.selection(met(problem, ~problem.forced, tolerance), exact=tolerance == 0.0)
 
 
 def grid(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
@@ -76,15 +75,11 @@ def lattice(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa
     return found
 
 
-def met(problem: Problem, free: NDArray[np.int64], tolerance: float) -> Bools:
+def met(problem: Problem, free: Bools, tolerance: float) -> Bools:
     """The best choice of the `free` records beside the forced ones, all others left out."""
     from vestige.subset.exact import nearest_exactly  # noqa: PLC0415
 
-    used = problem.forced.copy()
-    used[free] = True
-    mask = np.zeros(len(used), np.bool_)
-    mask[used] = nearest_exactly(problem.values[used, 0], problem.forced[used], float(problem.target[0]), tolerance)
-    return mask
+    return nearest_exactly(problem.values[:, 0], problem.forced, free, float(problem.target[0]), tolerance)
 
 
 def _limit(n: int, most: int, method: str, instead: str) -> None:

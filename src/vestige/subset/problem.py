@@ -46,7 +46,12 @@ class Problem:
     @property
     def counted(self) -> int:
         """How many records must be in."""
-        return int(self.forced.sum())
+        return int(np.count_nonzero(self.forced))
+
+    @property
+    def undecided(self) -> int:
+        """How many records may be chosen or not."""
+        return len(self.forced) - self.counted
 
     @property
     def dim(self) -> int:
@@ -86,7 +91,7 @@ def checked_problem(values: ArrayLike, target: ArrayLike, keep: ArrayLike | None
         raise ParameterError(f"values has shape {np.shape(values)}; needs (n,) or (n, dim) with n >= 1")
     if goal.shape != (table.shape[1],):
         raise ParameterError(f"target has shape {np.shape(target)}; needs one number per dimension, {table.shape[1]}")
-    if not (np.isfinite(table).all() and np.isfinite(goal).all()):
+    if not (np.isfinite(table).all() and all(map(math.isfinite, goal.tolist()))):
         raise ParameterError("values or target are not finite; drop or fill what is missing")
     forced = np.zeros(len(table), np.bool_) if keep is None else np.asarray(keep)
     if forced.dtype != np.bool_ or forced.shape != (len(table),):

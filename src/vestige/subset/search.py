@@ -1,6 +1,6 @@
 """Of many numbers, a subset whose average is as near a target as a tolerance asks: the search that streams use.
 
-Up to 24 free numbers are chosen, half from each side of the target and nearest first. The subset sums of ten of them
+Up to 24 free numbers are chosen, half from each side of the target and nearest first. The subset sums of nine of them
 are listed in buckets; the sums of the others come one by one and look up their opposite, until an average is near
 enough (Horowitz and Sahni's meeting in the middle, made anytime). Where the tolerance is still missed, another choice
 of free numbers is tried. Data on a lattice go to the exchanges of `lattice` first.
@@ -102,7 +102,7 @@ def _list_sums(desk: Desk, listed: int) -> tuple[float, float]:
 
 @kernel
 def _pair_sums(desk: Desk, listed: int, size: int, best: float, tolerance: float) -> tuple[float, np.uint64]:
-    """The subset of the free numbers whose average is nearest zero, if nearer than `best`; stops at `tolerance`.
+    """The subset of the free numbers whose average is nearest zero, 0 if none beats `best`; stops at `tolerance`.
 
     A sum can only beat the best average so far if it is below `best * size`, so it looks no further than that.
     """
@@ -216,8 +216,9 @@ def search(
         if not persist and _expected_hits(desk, size, tolerance) < _HOPELESS:
             return
         listed = min(LISTED, size // 2)
-        nearer, word = _pair_sums(desk, listed, size, best, tolerance)
-        if nearer < best:
+        wanted = best if persist else min(best, 2.0 * tolerance)  # a narrow window from the start
+        nearer, word = _pair_sums(desk, listed, size, wanted, tolerance)
+        if word:
             best = nearer
             for i in range(n):
                 mask[i] = False

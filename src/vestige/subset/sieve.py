@@ -11,6 +11,8 @@ that could still win (`best * n`); held by tests/subset/test_subset.py against `
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,31 +27,61 @@ _PER_SUM = 7
 """Two to this power cells per sum, on average, so that a sum rarely meets a mark by chance."""
 _LARGEST_LOW = 12
 """Two to this power sums of a quarter are run through again and again; they should stay in the first-level cache."""
-_SURVIVORS = 1 << 13
+_SURVIVORS = 1 << 12
+"""So many sums may meet a mark in a window; about 500 do."""
 _STEPS = 1 << 20
 """So many pairs are looked at in a window before it gives up."""
-_CHAINS = np.uint64((1 << 9) - 1)
+_CHAINS = np.uint64((1 << 11) - 1)
 _ONE = np.uint64(1)
 _SIX = np.uint64(6)
 _LAST = np.uint64(63)
+_PLACE = np.int64((1 << 32) - 1)
 
 Words = NDArray[np.uint64]
 Places = NDArray[np.int32]
 
 
-@kernel
-def _mark(marks: Words, cell: np.uint64) -> None:
-    marks[cell >> _SIX] |= _ONE << (cell & _LAST)
+class _Half(NamedTuple):
+    """All sums of half of the numbers, as one of `low`, which is in order, and one of `high`; which subsets these are.
+
+    A sum is named by its place in `high`, shifted by 32 bits, and its place in `low`.
+    """
+
+    low: Ints
+    high: Ints
+    low_masks: Masks
+    high_masks: Masks
+    bits: int
 
 
 @kernel
-def _marked(marks: Words, cell: np.uint64) -> np.uint64:
-    return np.uint64(marks[cell >> _SIX] >> (cell & _LAST)) & _ONE
+def _half_of(numbers: Ints, start: int) -> _Half:
+    """The sums of all subsets of `numbers`, from `start`."""
+    n = len(numbers)
+    bits = n - max(2 * n // 5, n - _LARGEST_LOW)
+    low, low_masks = sorted_sums(numbers[:bits])
+    high, high_masks = sorted_sums(numbers[bits:])
+    return _Half(low, high + start, low_masks, high_masks, bits)
+
+
+@kernel
+def _subset(half: _Half, name: int) -> np.uint64:
+    """The subset that a sum belongs to, as a bit mask."""
+    return np.uint64(half.low_masks[name & _PLACE]) | (np.uint64(half.high_masks[name >> 32]) << np.uint64(half.bits))
+
+
+@kernel
+def _mark(marks: Words, distance: int, shift: int) -> np.uint64:
+    """Mark the cell of a sum and the neighbour that it is nearer to; the upper one of the two."""
+    upper = (np.uint64(distance) + (_ONE << np.uint64(shift - 1))) >> np.uint64(shift)
+    marks[upper >> _SIX] |= _ONE << (upper & _LAST)
+    marks[(upper - _ONE) >> _SIX] |= _ONE << ((upper - _ONE) & _LAST)
+    return upper
 
 
 @kernel
 def _run_end(low: Ints, begin: int, limit: int) -> int:
-    """Where the sorted `low` reaches `limit`, from `begin` on."""
+    """Where the sorted `low` reaches `limit`, from `begin` on; halving without a branch, for none could be foreseen."""
     step, end = 1, begin
     while end + step <= len(low) and low[end + step - 1] < limit:
         end += step
@@ -62,132 +94,96 @@ def _run_end(low: Ints, begin: int, limit: int) -> int:
 
 
 @kernel
-def _mark_left(
-    low: Ints, high: Ints, begin: Places, origin: int, again: int, stop: int, shift: int, marks: Words
-) -> int:
-    """Mark the cells of all sums from `origin` to `stop`; how many sums there are.
+def _mark_all(half: _Half, begin: Places, origin: int, stop: int, shift: int, marks: Words) -> None:
+    """Mark all sums up to `stop`; `begin` says for each high sum where its run starts."""
+    for i in range(len(half.high)):
+        base = half.high[i] - origin
+        end = _run_end(half.low, begin[i], stop - half.high[i])
+        for place in range(np.uint64(begin[i]), np.uint64(end)):
+            _mark(marks, half.low[place] + base, shift)
 
-    `begin` says for each high sum where its run starts, and is moved to where the next window's starts, at `again`.
+
+@kernel
+def _marked(
+    half: _Half, begin: Places, origin: int, stop: int, again: int, shift: int, marks: Words, found: Ints
+) -> int:
+    """Write the names of the sums up to `stop` whose cells are marked into `found`, without a branch; how many.
+
+    Moves `begin` to where the next window's runs start, at `again`. Gives up, with -1, where there are too many.
     """
-    count = 0
+    count = np.uint64(0)
     right = np.uint64(shift)
-    for i in range(len(high)):
-        base = high[i] - origin
-        end = _run_end(low, begin[i], stop - high[i])
-        for value in low[begin[i] : end]:
-            _mark(marks, (np.uint64(value + base) >> right) + _ONE)
-        count += end - begin[i]
-        while end > begin[i] and low[end - 1] + base >= again - origin:
+    for i in range(len(half.high)):
+        base, start = half.high[i] - origin, begin[i]
+        end = _run_end(half.low, start, stop - half.high[i])
+        if count + np.uint64(end - start) > np.uint64(len(found)):
+            return -1
+        name = np.int64(i) << 32
+        for place in range(np.uint64(start), np.uint64(end)):
+            cell = np.uint64(half.low[place] + base) >> right
+            found[count] = name | np.int64(place)
+            count += (marks[cell >> _SIX] >> (cell & _LAST)) & _ONE
+        while end > start and half.low[end - 1] + half.high[i] >= again:
             end -= 1
         begin[i] = end
-    return count
+    return int(count)
 
 
 @kernel
-def _sift_right(
-    low: Ints, high: Ints, begin: Places, origin: int, stop: int, shift: int, marks: Words, kept: Ints, kept_at: Places
-) -> int:
-    """Keep the sums up to `stop` that are near a mark: their distances from `origin`, and which they are; how many.
-
-    Near is the sum's own cell or the neighbour that it is nearer to.
-    """
-    count = 0
-    below = np.uint64(shift - 1)
-    for i in range(len(high)):
-        base = high[i] - origin
-        end = _run_end(low, begin[i], stop - high[i])
-        p = begin[i] - 1
-        for value in low[begin[i] : end]:
-            p += 1
-            half = np.uint64(value + base) >> below
-            cell = (half >> _ONE) + _ONE
-            if _marked(marks, cell) | _marked(marks, cell + ((half & _ONE) << _ONE) - _ONE):
-                if count == _SURVIVORS:
-                    return -1
-                kept[count], kept_at[count, 0], kept_at[count, 1] = value + base, i, p
-                count += 1
-        begin[i] = end
-    return count
-
-
-@kernel
-def _chain(kept: Ints, count: int, shift: int, marks: Words, heads: Places, following: Places) -> None:
-    """Mark the cells of the kept sums and their nearer neighbours; chain the sums whose cells share their last bits."""
-    heads[:] = -1
-    for k in range(count):
-        half = np.uint64(kept[k]) >> np.uint64(shift - 1)
-        cell = (half >> _ONE) + _ONE
-        _mark(marks, cell)
-        _mark(marks, cell + ((half & _ONE) << _ONE) - _ONE)
-        following[k] = heads[cell & _CHAINS]
-        heads[cell & _CHAINS] = k
-
-
-@kernel
-def _match_left(
-    low: Ints,
-    high: Ints,
-    begin: Places,
+def _match(
+    left: _Half,
+    lefts: Ints,
+    right: _Half,
+    rights: Ints,
     origin: int,
-    stop: int,
     shift: int,
-    marks: Words,
-    kept: Ints,
     heads: Places,
     following: Places,
-    counts: tuple[Masks, Masks, Masks],
     counted: int,
     best: float,
     reach: int,
-) -> tuple[float, int, int, int]:
-    """The pair of a left and a kept sum with the nearest average, if nearer than `best`: how near, and which.
+) -> tuple[float, int, int]:
+    """The pair of the named sums with the nearest average, if nearer than `best`: how near, and which.
 
-    Gives up, with a pair that has no kept sum, where the sums crowd into few cells.
+    Gives up, with a right name of -1, where the sums crowd into few cells.
     """
-    found_high, found_low, found_kept, steps = -1, -1, -1, 0
-    low_counts, high_counts, kept_counts = counts
-    limit = best * reach
-    right = np.uint64(shift)
-    for i in range(len(high)):
-        base = high[i] - origin
-        end = _run_end(low, begin[i], stop - high[i])
-        p = begin[i] - 1
-        for value in low[begin[i] : end]:
-            p += 1
-            cell = (np.uint64(value + base) >> right) + _ONE
-            if not _marked(marks, cell):
-                continue
-            for near in range(3):
-                k = heads[(cell + np.uint64(near) - _ONE) & _CHAINS]
-                while k >= 0:
-                    steps += 1
-                    distance = abs(value + base - kept[k])
-                    if distance < limit:
-                        count = counted + low_counts[p] + high_counts[i] + kept_counts[k]
-                        if count > 0 and distance < best * count:
-                            best, found_high, found_low, found_kept = distance / count, i, p, k
-                            limit = best * reach
-                    k = following[k]
-            if steps > _STEPS:
-                return best, 0, 0, -1
-    return best, found_high, found_low, found_kept
+    found_left, found_right, steps, limit = -1, -1, 0, best * reach
+    for name in lefts:
+        value = left.low[name & _PLACE] + left.high[name >> 32]
+        entry = heads[(np.uint64(value - origin) >> np.uint64(shift)) & _CHAINS]
+        while entry >= 0:
+            other = rights[entry >> 1]
+            entry = following[entry]
+            steps += 1
+            distance = abs(value - (right.low[other & _PLACE] + right.high[other >> 32]))
+            if distance < limit:
+                count = counted + ones(_subset(left, name)) + ones(_subset(right, other))
+                if count > 0 and distance < best * count:
+                    best, found_left, found_right = distance / count, name, other
+                    limit = best * reach
+        if steps > _STEPS:
+            return best, 0, -1
+    return best, found_left, found_right
 
 
 @kernel
-def _counts(masks: Masks) -> Masks:
-    """How many numbers each subset has."""
-    counts = np.empty(len(masks), np.uint32)
-    for i in range(len(masks)):
-        counts[i] = ones(np.uint64(masks[i]))
-    return counts
+def _chain(half: _Half, names: Ints, origin: int, shift: int, marks: Words, heads: Places, following: Places) -> None:
+    """Mark the named sums, and chain them by the last bits of either cell."""
+    heads[:] = -1
+    for k in range(len(names)):
+        upper = _mark(marks, half.low[names[k] & _PLACE] + half.high[names[k] >> 32] - origin, shift)
+        for entry in range(2 * k, 2 * k + 2):
+            slot = (upper - np.uint64(entry & 1)) & _CHAINS
+            following[entry] = heads[slot]
+            heads[slot] = entry
 
 
 @kernel
-def _begin_at(low: Ints, high: Ints, start: int) -> Places:
+def _begin_at(half: _Half, start: int) -> Places:
     """Where the run of each high sum reaches `start`."""
-    begin = np.empty(len(high), np.int32)
-    for i in range(len(high)):
-        begin[i] = np.searchsorted(low, start - high[i])
+    begin = np.empty(len(half.high), np.int32)
+    for i in range(len(half.high)):
+        begin[i] = np.searchsorted(half.low, start - half.high[i])
     return begin
 
 
@@ -210,64 +206,47 @@ def sieve(offsets: Ints, base: int, counted: int, best: float, tolerance: float)
     n = len(offsets)
     order = np.argsort(-np.abs(offsets))
     offsets = offsets[order]
-    half, reach = (n + 1) // 2, counted + n
-    a, c = half - max(half // 3, half - _LARGEST_LOW), n - half - max((n - half) // 3, n - half - _LARGEST_LOW)
-    low, low_masks = sorted_sums(offsets[:a])
-    high, high_masks = sorted_sums(offsets[a:half])
-    right_low, right_low_masks = sorted_sums(-offsets[half : half + c])
-    right_high, right_high_masks = sorted_sums(-offsets[half + c :])
-    high += base
-    low_counts, high_counts = _counts(low_masks), _counts(high_masks)
-    right_low_counts, right_high_counts = _counts(right_low_masks), _counts(right_high_masks)
-    span = low[-1] - low[0] + high[-1] - high[0]
+    cut, reach = (n + 1) // 2, counted + n
+    left, right = _half_of(offsets[:cut], base), _half_of(-offsets[cut:], 0)
+    least, most = left.low[0] + left.high.min(), left.low[-1] + left.high.max()
     shift = 1
-    while (span >> shift) >> (half + _PER_SUM) > 0:
+    while ((most - least) >> shift) >> (cut + _PER_SUM) > 0:
         shift += 1
     cell = np.int64(1) << shift
-    start = max(low[0] + high[0], right_low[0] + right_high[0]) - cell
-    end = min(low[-1] + high[-1], right_low[-1] + right_high[-1]) + cell
-    begin, right_begin = _begin_at(low, high, start - cell), _begin_at(right_low, right_high, start)
-    marks, right_marks = np.zeros(_CELLS // 64 + 2, np.uint64), np.zeros(_CELLS // 64 + 2, np.uint64)
-    kept, kept_at = np.empty(_SURVIVORS, np.int64), np.empty((_SURVIVORS, 2), np.int32)
-    kept_counts = np.empty(_SURVIVORS, np.uint32)
-    heads, following = np.empty(_CHAINS + 1, np.int32), np.empty(_SURVIVORS, np.int32)
-    width = (_CELLS - 8) * cell
+    start = max(least, right.low[0] + right.high.min()) - cell
+    end = min(most, right.low[-1] + right.high.max()) + cell
+    begin, right_begin = _begin_at(left, start - cell), _begin_at(right, start)
+    marks = np.empty(_CELLS // 64 + 1, np.uint64)
+    room = max(len(left.low), len(right.low)) + _SURVIVORS
+    lefts, rights = np.empty(room, np.int64), np.empty(room, np.int64)
+    heads, following = np.empty(_CHAINS + 1, np.int32), np.empty(2 * room, np.int32)
     word = np.uint64(0)
     while start <= end and best > tolerance:
-        origin, stop = start - cell, start + width
+        origin, stop = start - 2 * cell, start + (_CELLS - 8) * cell
         marks[:] = 0
-        left_begin = begin.copy()
-        there = _mark_left(low, high, begin, origin, stop - cell, stop + cell, shift, marks)
-        count = _sift_right(right_low, right_high, right_begin, origin, stop, shift, marks, kept, kept_at)
-        if count < 0:
+        _mark_all(left, begin, origin, stop + cell, shift, marks)
+        many = _marked(right, right_begin, origin, stop, stop, shift, marks, rights)
+        marks[:] = 0
+        _chain(right, rights[: max(many, 0)], origin, shift, marks, heads, following)
+        some = _marked(left, begin, origin, stop + cell, stop - cell, shift, marks, lefts)
+        if many < 0 or some < 0:
             return _in_order(word, order), False
-        if there and count:
-            right_marks[:] = 0
-            _chain(kept, count, shift, right_marks, heads, following)
-            for k in range(count):
-                kept_counts[k] = right_high_counts[kept_at[k, 0]] + right_low_counts[kept_at[k, 1]]
-            best, i, p, k = _match_left(
-                low,
-                high,
-                left_begin,
-                origin,
-                stop + cell,
-                shift,
-                right_marks,
-                kept,
-                heads,
-                following,
-                (low_counts, high_counts, kept_counts),
-                counted,
-                best,
-                reach,
-            )
-            if i >= 0 > k:
-                return _in_order(word, order), False
-            if i >= 0:
-                word = np.uint64(low_masks[p]) | (np.uint64(high_masks[i]) << np.uint64(a))
-                word |= np.uint64(right_low_masks[kept_at[k, 1]]) << np.uint64(half)
-                word |= np.uint64(right_high_masks[kept_at[k, 0]]) << np.uint64(half + c)
+        best, one, other = _match(
+            left,
+            lefts[:some],
+            right,
+            rights[:many],
+            origin,
+            shift,
+            heads,
+            following,
+            counted,
+            best,
+            reach,
+        )
+        if one >= 0 > other:
+            return _in_order(word, order), False
+        if one >= 0:
+            word = _subset(left, one) | (_subset(right, other) << np.uint64(cut))
         start = stop
-    word = _in_order(word, order)
-    return word, bool(best <= tolerance or best * reach <= 0.5 * cell)
+    return _in_order(word, order), bool(best <= tolerance or best * reach <= 0.5 * cell)
