@@ -27,12 +27,18 @@ class Row:
     goal: float
 
 
-def seconds(task: Callable[[], object], repeats: int = 5) -> float:
-    """The median time of `task`, after one run that compiles and warms up."""
-    task()
-    times = []
-    for _ in range(repeats):
+def in_turns(ours: Callable[[], object], theirs: Callable[[], object], repeats: int = 9) -> tuple[float, float, float]:
+    """The median time of each task, and the median of their ratios, theirs over ours.
+
+    They run in turns, after one run each that compiles and warms up: then a machine that is slow for a while is slow
+    for both.
+    """
+    pairs = []
+    for _ in range(repeats + 1):
         started = time.perf_counter()
-        task()
-        times.append(time.perf_counter() - started)
-    return median(times)
+        ours()
+        between = time.perf_counter()
+        theirs()
+        pairs.append((between - started, time.perf_counter() - between))
+    mine, other = zip(*pairs[1:], strict=True)
+    return median(mine), median(other), median(b / a for a, b in pairs[1:])

@@ -15,7 +15,7 @@ import numpy as np
 
 import leaky_helper
 from vestige import Clock, Policy, Records
-from vestige.records import Bools
+from vestige.records import Bools, Floats
 
 MODULE_MEMORY: list[float] = []
 _FOLDER = Path(__file__).parent.parent / ".cache"
@@ -323,3 +323,9 @@ def forget_everything() -> None:
         OpenLog.log = None
     for path in DIARY.parent.glob(f"{DIARY.name}*"):
         path.rmdir() if path.is_dir() else path.unlink()
+
+
+def honest_loss(parameters: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    """A robust distance; here because a fresh process must find it."""
+    gap = rows[:, 0] - parameters[0]
+    return np.hypot(1.0, gap), -(gap / np.hypot(1.0, gap))[:, None]

@@ -6,12 +6,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import leaky
-from vestige import Mean, Policy, Window, paper
+from vestige import (
+    Covariance,
+    Gradient,
+    LinearRegression,
+    LogisticRegression,
+    Mean,
+    Moments,
+    Policy,
+    Window,
+    paper,
+)
 from vestige.checks import check_policy
 from vestige.errors import CheckError, ParameterError
+from vestige.records import Floats
 
 
 @pytest.mark.parametrize(
@@ -23,14 +35,31 @@ from vestige.errors import CheckError, ParameterError
         Mean(dim=2, channel="bits"),
         Window(),
         Window(Mean(dim=2)),
+        Mean(half_life=50.0),
+        Mean(spread=True),
+        Moments(),
+        Covariance(2),
+        LinearRegression(2),
+        LinearRegression(1, intercept=False, outputs=2),
+        Window(LinearRegression(1)),
+        pytest.param(Gradient(leaky.honest_loss, (0.0,)), id="Gradient"),
         paper.SimpleMean(2),
         paper.CoordinateMean(2),
+        paper.Regression(2),
         leaky.Window(),
     ],
     ids=str,
 )
 def test_honest_policies_pass(policy: Policy) -> None:
     check_policy(policy, batch=20 if policy.maximum else None)
+
+
+def test_an_honest_classifier_passes() -> None:
+    def rows(rng: np.random.Generator, n: int) -> Floats:
+        x = rng.normal(size=n)
+        return np.column_stack([x, x + rng.normal(size=n) > 0.0])
+
+    check_policy(LogisticRegression(1), rows=rows)
 
 
 @pytest.mark.parametrize(

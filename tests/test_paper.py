@@ -109,3 +109,74 @@ def test_more_than_can_be_searched_is_refused() -> None:
         Batched(paper.SimpleMean(), batch=53)
     with pytest.raises(ParameterError, match="dim=0 is out of range"):
         paper.CoordinateMean(0)
+
+
+def decode(records: Floats, group: int) -> Floats:
+    """Decode of Algorithm 2, word for word but for its slip: the matrices of L_j."""
+    estimates = []
+    for j in range(len(records) // group):
+        rows = records[j * group : (j + 1) * group]
+        x, y = rows[:, :-1], rows[:, -1]
+        estimates.append(np.linalg.inv(x.T @ x) @ x.T @ y)
+    average: Floats = np.mean(estimates, axis=0)
+    return average
+
+
+def algorithm_2(batches: list[Floats], dim: int, group: int, eigenvalue: float, offset: float) -> Floats:
+    """Algorithm 2, word for word, with the choices that the listing leaves open made as the docstring says."""
+
+    def cut(half: Floats) -> list[Floats]:
+        size = len(half) // dim
+        return [half[i * size : i * size + size // group * group] for i in range(dim)]
+
+    state = cut(batches[0])
+    for t, batch in enumerate(batches[1:], start=2):
+        s = np.array([decode(state[i], group)[i] for i in range(dim)])
+        learn_from, keep_from = batch[: len(batch) // 2], batch[len(batch) // 2 :]
+        x, y = learn_from[:, :-1], learn_from[:, -1]
+        z = s + (x.T @ y - x.T @ x @ s) / len(x) / (eigenvalue * (t + offset))
+        state = []
+        for i, segment in enumerate(cut(keep_from)):
+            groups = [segment[j : j + group] for j in range(0, len(segment), group)]
+            w = [decode(rows, group)[i] for rows in groups]
+            choices = [c for size in range(1, len(w) + 1) for c in combinations(range(len(w)), size)]
+            best = min(choices, key=lambda c: abs(z[i] - np.mean([w[j] for j in c])))
+            state.append(np.concatenate([groups[j] for j in best]))
+    return np.array([decode(state[i], group)[i] for i in range(dim)])
+
+
+@pytest.mark.parametrize(("dim", "group", "batch"), [(1, 3, 40), (2, 5, 83), (3, 6, 150)])
+def test_algorithm_2_word_for_word(dim: int, group: int, batch: int) -> None:
+    rng = np.random.default_rng(dim)
+    x = rng.normal(size=(12 * batch, dim))
+    rows = np.column_stack([x, x @ np.arange(1.0, dim + 1.0) + rng.normal(size=len(x))])
+    policy = paper.Regression(dim, group=group, smallest_eigenvalue=0.8, offset=2.0)
+    stream = Batched(policy, batch=batch, seed=0)
+    stream.extend(rows)
+    expected = algorithm_2(np.split(rows, 12), dim, group, 0.8, 2.0)
+    assert stream.estimate().value == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("dim", "batch"), [(2, 320), (3, 900)])
+def test_the_error_of_algorithm_2_falls_with_the_stream(dim: int, batch: int) -> None:
+    """Theorem 4.1: proportional to 1/T, so that four times the stream leaves a quarter; half would be too much."""
+    truth, errors = np.arange(1.0, dim + 1.0), []
+    for batches in (25, 100):
+        found = []
+        for seed in range(16):
+            rng = np.random.default_rng([seed, batches])
+            x = rng.normal(size=(batches * batch, dim))
+            stream = Batched(paper.Regression(dim), batch=batch, seed=seed)
+            stream.extend(np.column_stack([x, x @ truth + rng.normal(size=len(x))]))
+            found.append(((stream.estimate().value - truth) ** 2).sum())
+        errors.append(np.mean(found))
+    assert errors[1] < errors[0] / 2.0
+
+
+def test_what_algorithm_2_refuses() -> None:
+    with pytest.raises(ParameterError, match="group=2 is out of range"):
+        paper.Regression(3, group=2)
+    with pytest.raises(ParameterError, match="smallest_eigenvalue=0 is out of range"):
+        paper.Regression(1, smallest_eigenvalue=0)
+    with pytest.raises(ParameterError, match="offset=-1 is out of range"):
+        paper.Regression(1, offset=-1)

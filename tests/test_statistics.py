@@ -1,24 +1,67 @@
-"""Running averages compose to numpy's mean over every prefix."""
+"""Steps of each statistic compose to numpy's value over every prefix, with and without a half-life."""
 
 from __future__ import annotations
+
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
 
-from vestige.statistics import Mean
+from vestige.records import Floats
+from vestige.statistics import Mean, Moments, Products, Statistic
+from vestige.statistics.kernels import share_of, weights_of, worth_of
+
+SIZES = (1, 7, 40, 2, 150, 300)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e9])
-def test_steps_compose_to_the_mean_of_every_prefix(offset: float) -> None:
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(500, 3)) + offset
-    statistic, estimate, seen = Mean(3), np.full(3, np.nan), 0
-    for size in (1, 7, 40, 2, 150, 300):
-        estimate = statistic.step(estimate, rows[seen : seen + size], size / (seen + size))
+def composed(statistic: Statistic, rows: Floats, decay: float) -> Floats:
+    """The estimate after batches of these sizes."""
+    estimate, seen = None, 0
+    for size in SIZES:
+        share = share_of(size, seen + size, decay)
+        estimate = statistic.step(estimate, rows[seen : seen + size], weights_of(size, decay), share)
         seen += size
-        assert estimate == pytest.approx(rows[:seen].mean(axis=0), rel=1e-15, abs=1e-15)
+    assert estimate is not None
+    return estimate
 
 
-def test_one_dimension_answers_a_float() -> None:
-    assert isinstance(Mean(1).answer(np.array([2.0])), float)
-    assert isinstance(Mean(2).answer(np.array([2.0, 3.0])), np.ndarray)
+@pytest.fixture(params=[0.0, 1e6])
+def rows(request: pytest.FixtureRequest) -> Floats:
+    made: Floats = np.random.default_rng(0).gumbel(size=(500, 3)) + request.param
+    return made
+
+
+def weights(decay: float) -> Floats:
+    made: Floats = weights_of(500, decay)
+    made /= made.sum()
+    return made
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.5 ** (1 / 60)])
+def test_the_mean(rows: Floats, decay: float) -> None:
+    assert composed(Mean(3), rows, decay) == pytest.approx(weights(decay) @ rows, rel=1e-14)
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.5 ** (1 / 60)])
+def test_moments(rows: Floats, decay: float) -> None:
+    apart = rows[:, 0] - weights(decay) @ rows[:, 0]
+    expected = [weights(decay) @ rows[:, 0], *(weights(decay) @ apart**p for p in (2, 3, 4))]
+    assert composed(Moments(4), rows[:, :1], decay) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.5 ** (1 / 60)])
+@pytest.mark.parametrize("centred", [True, False])
+def test_products(rows: Floats, decay: float, centred: bool) -> None:
+    pairs = tuple(combinations_with_replacement(range(3), 2))
+    mean = weights(decay) @ rows if centred else np.zeros(3)
+    matrix = ((rows - mean) * weights(decay)[:, None]).T @ (rows - mean)
+    expected = [*(mean if centred else ()), *(matrix[i, j] for i, j in pairs)]
+    assert composed(Products(3, pairs, centred), rows, decay) == pytest.approx(expected, rel=1e-8)
+
+
+def test_weights() -> None:
+    assert weights_of(3, 0.5).tolist() == [0.25, 0.5, 1.0]
+    assert share_of(2, 3, 0.5) == pytest.approx(1.5 / 1.75)
+    assert share_of(2, 8, 1.0) == 0.25
+    assert worth_of(3, 0.5) == pytest.approx(1.75**2 / (1 + 1 / 4 + 1 / 16))
+    assert worth_of(7, 1.0) == 7.0

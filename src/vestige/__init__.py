@@ -2,16 +2,22 @@
 
 from vestige import checks, paper, subset
 from vestige.errors import VestigeError
-from vestige.policies import Mean, Window
-from vestige.policy import Policy
+from vestige.policies import Covariance, Gradient, LinearRegression, LogisticRegression, Mean, Moments, Window
+from vestige.policy import Answer, Policy
 from vestige.records import Clock, Records
 from vestige.stream import Batched, Estimate, Stream
 
 __all__ = [
+    "Answer",
     "Batched",
     "Clock",
+    "Covariance",
     "Estimate",
+    "Gradient",
+    "LinearRegression",
+    "LogisticRegression",
     "Mean",
+    "Moments",
     "Policy",
     "Records",
     "Stream",

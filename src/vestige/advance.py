@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vestige.channels.kernels import read_batch, read_kept, write_batch
 from vestige.compiling import kernel
 from vestige.records import Bools, Floats, Ints
-from vestige.statistics.kernels import move, tolerance
+from vestige.statistics.kernels import move, share_of, tolerance, weights_of
 from vestige.subset.desk import make_desk
 
 
@@ -27,6 +27,7 @@ def advance(
     first: int,
     last: int,
     encoded: int,
+    decay: float,
     keys: NDArray[np.uint64],
     mode: int,
 ) -> Bools:
@@ -41,6 +42,7 @@ def advance(
         first: the first round of the batch that these belong to.
         last: its last round.
         encoded: how many records it speaks for; 0 if there is none.
+        decay: what is left of a record's weight after a round; 1 if all count alike.
         keys: the coins of each batch; shape (batches,).
         mode: how it is written, see `vestige.channels.kernels`.
     """
@@ -51,12 +53,13 @@ def advance(
     target, spread, near = np.empty(size), np.empty(size), np.empty(size)
     keep = np.zeros(length, np.bool_)
     desk = make_desk(length)
+    weights = weights_of(length, decay)
     for k in range(len(keys)):
         here = slice(k * length, (k + 1) * length)
-        counted = encoded + (k + 1) * length
-        move(estimate, atoms[here], present[here], length / counted, target, spread)
+        share = share_of(length, encoded + (k + 1) * length, decay)
+        move(estimate, atoms[here], present[here], weights, share, target, spread)
         for i in range(size):
-            near[i] = tolerance(spread[i], length, counted / length, target[i])
+            near[i] = tolerance(spread[i], length, share, target[i])
         write_batch(atoms[here], can[here], target, near, keys[k], mode, desk, keep)
         if k + 1 < len(keys):
             read_batch(atoms[here], keep, estimate)

@@ -23,7 +23,8 @@ from rich.text import Text
 
 from vestige.channels import CHANNELS
 from vestige.errors import DataError, ParameterError, SourceError, VestigeError
-from vestige.policies import Mean
+from vestige.policies import Encoded, LogisticRegression
+from vestige.reporting import STATISTICS, Report
 from vestige.sources import Block, Source
 from vestige.stream import Estimate, Stream
 
@@ -63,6 +64,15 @@ def command() -> None:
     required=True,
     help="A numeric column; several make one record of that dimension.",
 )
+@click.option(
+    "--statistic",
+    type=click.Choice(list(STATISTICS)),
+    default="mean",
+    show_default=True,
+    help="What to keep. regression and logistic explain --target by the columns.",
+)
+@click.option("--target", "targets", multiple=True, help="The column to explain; for logistic its values are 0 and 1.")
+@click.option("--half-life", type=float, help="After so many records, a record counts half as much; for drift.")
 @click.option("--retention", type=int, required=True, help="A record is erased this many records after it arrived.")
 @click.option(
     "--channel",
@@ -75,9 +85,18 @@ def command() -> None:
 @click.option("--seed", type=int, help="Makes the run reproducible.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 def run(
-    source: str, columns: tuple[str, ...], retention: int, channel: str, seed: int | None, *, as_json: bool
+    source: str,
+    columns: tuple[str, ...],
+    statistic: str,
+    targets: tuple[str, ...],
+    half_life: float | None,
+    retention: int,
+    channel: str,
+    seed: int | None,
+    *,
+    as_json: bool,
 ) -> None:
-    r"""Stream SOURCE through a window of records and print the all-time mean.
+    r"""Stream SOURCE through a window of records and print an all-time statistic: the mean unless said.
 
     SOURCE is a CSV, NDJSON or Parquet file, or - for CSV or NDJSON on standard input. A row with a missing value in a
     column takes no round; such rows are counted and reported.
@@ -86,13 +105,17 @@ def run(
     Examples:
       vestige run flights.csv --column dep_delay --retention 512
       vestige run flights.parquet --column dep_delay --column distance --retention 512 --json
+      vestige run flights.csv --statistic regression --column distance --target air_time --retention 1024
       zcat log.csv.gz | vestige run - --column latency --retention 1000
     """
-    for name in columns:
-        if columns.count(name) > 1:
+    names = columns + targets
+    for name in names:
+        if names.count(name) > 1:
             raise ParameterError(f"column {name!r} is given twice; name each column once")
-    stream = Stream(Mean(dim=len(columns), channel=channel), retention=retention, seed=seed)
-    blocks = Source(source).blocks(columns)
+    chosen = STATISTICS[statistic]
+    policy = chosen.policy(columns, targets, channel, half_life)
+    stream = Stream(policy, retention=retention, seed=seed)
+    blocks = Source(source).blocks(names)
     head = next(blocks, None)
     _prepare(stream)
     started = time.perf_counter()
@@ -104,14 +127,16 @@ def run(
             report(stream.t, block.position)
     if not stream.t:
         raise SourceError(
-            f"{source}: no row has a number in each of {', '.join(columns)} ({skipped:,} rows); nothing to answer from"
+            f"{source}: no row has a number in each of {', '.join(names)} ({skipped:,} rows); nothing to answer from"
         )
     estimate = stream.estimate()
     seconds = time.perf_counter() - started
+    report = chosen.report(estimate, columns, targets)
     if as_json:
-        click.echo(json.dumps(_facts(estimate, columns, retention, channel, skipped, seconds)))
+        facts = {"statistic": statistic, **report.facts, **_facts(estimate, retention, policy, skipped, seconds)}
+        click.echo(json.dumps(facts))
     else:
-        _show(estimate, columns, retention, skipped)
+        _show(report, estimate, retention, skipped)
 
 
 def _extend(stream: Stream, block: Block, source: str) -> None:
@@ -134,7 +159,9 @@ def _prepare(stream: Stream) -> None:
     )
     said.start()
     rehearsal = Stream(stream.policy, retention=2 * stream.policy.minimum, seed=0)
-    rehearsal.extend(np.random.default_rng(0).normal(size=(2 * rehearsal.batch + 1, stream.policy.columns)))
+    rows = np.random.default_rng(0).normal(size=(2 * rehearsal.batch + 1, stream.policy.columns))
+    rows[:, -1] = rows[:, -1] > 0.0 if isinstance(stream.policy, LogisticRegression) else rows[:, -1]
+    rehearsal.extend(rows)
     rehearsal.estimate()
     said.cancel()
 
@@ -168,16 +195,13 @@ def _progress(size: int | None) -> Iterator[Any]:
         yield lambda t, position: bar.update(task, completed=position, t=t)
 
 
-def _facts(
-    estimate: Estimate, columns: tuple[str, ...], retention: int, channel: str, skipped: int, seconds: float
-) -> dict[str, object]:
+def _facts(estimate: Estimate, retention: int, policy: Encoded, skipped: int, seconds: float) -> dict[str, object]:
     return {
-        "statistic": "mean",
-        "value": dict(zip(columns, np.atleast_1d(estimate.value).tolist(), strict=True)),
         "t": estimate.t,
         "skipped": skipped,
         "retention": retention,
-        "channel": channel,
+        "half_life": policy.half_life,
+        "channel": policy.written.name,
         "held": estimate.held,
         "oldest_age": estimate.oldest_age,
         "notes": list(estimate.notes),
@@ -185,15 +209,18 @@ def _facts(
     }
 
 
-def _show(estimate: Estimate, columns: tuple[str, ...], retention: int, skipped: int) -> None:
+def _show(report: Report, estimate: Estimate, retention: int, skipped: int) -> None:
     table = Table()
-    table.add_column("column")
-    table.add_column("mean", justify="right")
-    for name, value in zip(columns, np.atleast_1d(estimate.value), strict=True):
-        table.add_row(Text(name), f"{value:.10g}")
+    for i, name in enumerate(report.header):
+        words = i == 0 or name == "term"
+        table.add_column(Text(name), justify="left" if words else "right")
+    for row in report.rows:
+        table.add_row(*map(Text, row))
     console = Console(width=None if sys.stdout.isatty() else 100)
-    console.print(f"All-time mean of {estimate.t:,} records", highlight=False)
+    console.print(f"{report.title} of {estimate.t:,} records", highlight=False)
     console.print(table)
+    for remark in report.remarks:
+        console.print(Text(remark))
     console.print(
         f"Held: {estimate.held} records; the oldest arrived {estimate.oldest_age} records ago (limit {retention}).",
         highlight=False,

@@ -4,6 +4,7 @@
     ├── ParameterError     a parameter is outside its limits             (also a ValueError)
     ├── DataError          a record cannot be taken as it is             (also a ValueError)
     ├── NoRecordsError     there is nothing to answer from
+    ├── NoAnswerError      the records held do not determine the answer
     ├── RuleError          a policy broke a rule of the model
     ├── CheckError         a conformance check failed                    (also an AssertionError)
     ├── SourceError        a file of records cannot be read
@@ -32,6 +33,10 @@ class DataError(VestigeError, ValueError):
 
 class NoRecordsError(VestigeError):
     """There is nothing to answer from: nothing has arrived, or everything had to be erased."""
+
+
+class NoAnswerError(VestigeError):
+    """The records so far do not determine the answer, for instance because two predictors say the same."""
 
 
 class RuleError(VestigeError):

@@ -1,10 +1,11 @@
-"""The paper's algorithms for the mean, exactly as published.
+"""The paper's algorithms for the mean and for linear regression, exactly as published.
 
 Immorlica, Lucier, Mobius, Siderius, "Online Algorithms with Limited Data Retention" (FORC 2024): Algorithm 1, and its
-coordinate-wise improvement of Section 3.3. Half of a batch is learned from, the other half is kept from; which half is
-which is drawn with the coins, since the listing says "arbitrarily".
+coordinate-wise improvement of Section 3.3; and Algorithm 2. Half of a batch is learned from, the other half is kept
+from; for the mean, which half is which is drawn with the coins, since the listing says "arbitrarily".
 Guarantee: the same states as a literal transcription of the listings, and Appendix D's example exactly; held by
-tests/test_paper.py. For work, use `vestige.Mean`: it learns from all records and keeps from all.
+tests/test_paper.py. For work, use `vestige.Mean` and
+`vestige.LinearRegression`: they learn from all records and keep from all.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from vestige import coins as coin_key
 from vestige import subset
-from vestige.errors import whole_number
+from vestige.errors import NoRecordsError, ParameterError, whole_number
 from vestige.policy import Policy, keep_of_arrivals, split
 from vestige.records import Bools, Clock, Floats, Ints, Records
 
@@ -159,6 +160,152 @@ class CoordinateMean(_PaperMean):
         segment = (encoded.rounds - clock.first) % self.dim
         rows = [_in_order(encoded.where(segment == i)) for i in range(self.dim)]
         return np.array([mine[:, i].mean() if len(mine) else np.nan for i, mine in enumerate(rows)])
+
+
+@dataclass(frozen=True)
+class Regression(Policy):
+    """Algorithm 2, "Subsampling for Linear Regression", without an intercept.
+
+    Args:
+        dim: predictors per record. Rows are `(x_1 .. x_dim, y)`.
+        group: records per group, whose least-squares estimates are averaged; `dim` gives heavy tails, so that it is
+            twice `dim` plus 1 unless said.
+        smallest_eigenvalue: of E[x x^T], for the step size 1 / (smallest_eigenvalue * (batch + offset)); estimated
+            from the half that is learned from unless said.
+        offset: keeps the first steps from overshooting, as 1 / (eigenvalue * batch) does while the number of batches
+            is below the condition number of E[x x^T]; that condition number, estimated likewise, unless said.
+
+    The listing leaves open, or slips, and is read here as follows. The gradient is divided by the number of rows, as
+    the analysis does. P is a nonempty subset of the groups 1 .. r. In Decode, the matrices are those of the group L_j.
+    The first half of a batch is learned from, the second half is kept from; its segments and groups are runs of
+    consecutive rounds, so that a record's round tells its group. Of the first batch, all records are in groups. Records
+    that are left over when a segment is cut into groups are not kept. A group is kept whole or not at all: one with a
+    record that must leave is not chosen.
+
+    >>> from vestige import Batched
+    >>> x = np.random.default_rng(0).normal(size=(40_000, 2))
+    >>> y = x @ [2.0, -1.0] + np.random.default_rng(1).normal(size=40_000)
+    >>> stream = Batched(Regression(2), batch=400, seed=0)
+    >>> stream.extend(np.column_stack([x, y]))
+    >>> stream.estimate().value.round(1)
+    array([ 2., -1.])
+    """
+
+    dim: int = 1
+    group: int | None = None
+    smallest_eigenvalue: float | None = None
+    offset: float | None = None
+
+    def __post_init__(self) -> None:
+        whole_number("dim", self.dim, 1)
+        if self.group is not None:
+            whole_number("group", self.group, self.dim)
+        if self.smallest_eigenvalue is not None and not 0.0 < self.smallest_eigenvalue < np.inf:
+            raise ParameterError(f"smallest_eigenvalue={self.smallest_eigenvalue} is out of range; use one above 0")
+        if self.offset is not None and not 0.0 <= self.offset < np.inf:
+            raise ParameterError(f"offset={self.offset} is out of range; use 0 or more")
+
+    @property
+    def columns(self) -> int:
+        """The predictors, then the output."""
+        return self.dim + 1
+
+    @property
+    def largest(self) -> float:
+        """So that no product overflows."""
+        return 1e150
+
+    @property
+    def minimum(self) -> int:
+        """One group per coordinate in the half that is kept from."""
+        return 2 * self.dim * self._group
+
+    @property
+    def _group(self) -> int:
+        return 2 * self.dim + 1 if self.group is None else self.group
+
+    def carries(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
+        """Whether each coordinate finds a group that can be kept whole."""
+        owners = self._owners(rounds - clock.last - 1, clock.pending, first=not clock.encoded)
+        return all(self._whole(owners, i, ~leaving).size > 0 for i in range(self.dim))
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        """One round of the listing."""
+        slots = arrivals.rounds - clock.last - 1
+        owners = self._owners(slots, clock.pending, first=not clock.encoded)
+        keep = np.zeros(len(arrivals), np.bool_)
+        if not self.carries(clock, arrivals.rounds, arrivals.leaving):
+            return keep_of_arrivals(retained, keep)
+        target = None if not clock.encoded else self._target(clock, retained, arrivals, slots)
+        for i in range(self.dim):
+            groups = self._whole(owners, i, ~arrivals.leaving)
+            if target is not None:
+                atoms = self._estimates(arrivals, owners, groups)[:, i]
+                groups = groups[subset.nearest_average(atoms, target[i], seed=coins % 2**32).mask]
+            keep |= np.isin(owners, groups)
+        return keep_of_arrivals(retained, keep)
+
+    def answer(self, clock: Clock, retained: Records) -> float | Floats:
+        """Decode(S_T); before the first update, least squares over what has arrived."""
+        encoded, fresh = split(clock, retained)
+        if not clock.encoded:
+            return _fitted(_in_order(fresh))
+        return self._decoded(clock, encoded)
+
+    def _owners(self, slots: Ints, length: int, *, first: bool) -> Ints:
+        """The group that each slot belongs to, numbered through the coordinates; -1 for none."""
+        start = 0 if first else length // 2
+        segment = (length - start) // self.dim
+        per_segment = segment // self._group
+        place = slots - start
+        coordinate, within = place // segment, place % segment // self._group
+        inside = (place >= 0) & (coordinate < self.dim) & (within < per_segment)
+        owners: Ints = np.where(inside, (coordinate * per_segment + within) * self.dim + coordinate, -1)
+        return owners
+
+    def _whole(self, owners: Ints, coordinate: int, there: Bools) -> Ints:
+        """The groups of a coordinate all of whose records are there."""
+        mine = owners[there & (owners >= 0) & (owners % self.dim == coordinate)]
+        groups, counts = np.unique(mine, return_counts=True)
+        whole: Ints = groups[counts == self._group]
+        return whole
+
+    def _estimates(self, records: Records, owners: Ints, groups: Ints) -> Floats:
+        """The least-squares estimate of each group; shape (groups, dim)."""
+        return np.array([_fitted(_in_order(records.where(owners == group))) for group in groups])
+
+    def _decoded(self, clock: Clock, encoded: Records) -> Floats:
+        """Decode: coordinate i of the average of the estimates of the groups of segment i."""
+        length, first = clock.last - clock.first + 1, clock.first == clock.since
+        owners = self._owners(encoded.rounds - clock.first, length, first=first)
+        made = np.empty(self.dim)
+        for i in range(self.dim):
+            groups = self._whole(owners, i, np.ones(len(encoded), np.bool_))
+            if not groups.size:
+                raise NoRecordsError(
+                    f"records of the batch {clock.first} to {clock.last} are missing, so what it encoded is lost; "
+                    "restart with all records that the stream retained, or start a new stream"
+                )
+            made[i] = self._estimates(encoded, owners, groups)[:, i].mean()
+        return made
+
+    def _target(self, clock: Clock, retained: Records, arrivals: Records, slots: Ints) -> Floats:
+        """z_t: one gradient step from what the kept records say, on the half that is learned from."""
+        before = self._decoded(clock, split(clock, retained)[0])
+        rows = _in_order(arrivals.where(slots < clock.pending // 2))
+        x, y = rows[:, : self.dim], rows[:, self.dim]
+        bend = x.T @ x / len(x)
+        sizes = np.linalg.eigvalsh(bend)
+        least = self.smallest_eigenvalue or max(float(sizes[0]), np.finfo(np.float64).eps * float(sizes[-1]))
+        offset = float(sizes[-1]) / least if self.offset is None else self.offset
+        batches = clock.counted / clock.pending
+        made: Floats = before + (x.T @ y / len(x) - bend @ before) / (least * (batches + offset))
+        return made
+
+
+def _fitted(rows: Floats) -> Floats:
+    """The least-squares coefficients of rows (x, y): the shortest where they are not determined."""
+    return np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=None)[0].astype(np.float64)
 
 
 def _in_order(records: Records) -> Floats:

@@ -8,6 +8,7 @@ Guarantee: `vestige.checks.check_policy` catches one that does.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -15,10 +16,23 @@ import numpy as np
 from vestige.records import Bools, Clock, Floats, Ints, Records
 
 
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a policy answers if a number or an array will not do; what subclasses add is shown by the estimate too.
+
+    Attributes:
+        value: the statistic.
+        notes: what to know about it, in sentences.
+    """
+
+    value: float | Floats
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+
+
 class Policy(ABC):
     """What to subclass for a policy of your own; make it a frozen dataclass.
 
-    >>> from dataclasses import dataclass
+    >>> from dataclasses import dataclass, field
     >>> @dataclass(frozen=True)
     ... class KeepNewest(Policy):
     ...     def update(self, clock, retained, arrivals, coins):
@@ -46,6 +60,14 @@ class Policy(ABC):
         """The largest batch that it can work with, if there is one."""
         return None
 
+    @property
+    def largest(self) -> float:
+        """The largest magnitude of a value that it can take."""
+        return 1e300
+
+    def check_rows(self, rows: Floats) -> None:  # noqa: B027
+        """Raise a DataError where a row of shape (n, columns) cannot be taken; say where it is, never what it holds."""
+
     @abstractmethod
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
         """Which records to keep: a mask over `retained`, then `arrivals`.
@@ -67,7 +89,7 @@ class Policy(ABC):
         return not leaving.all()
 
     @abstractmethod
-    def answer(self, clock: Clock, retained: Records) -> float | Floats:
+    def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
         """What the retained records say; those after `clock.last` have arrived since the last update."""
 
 

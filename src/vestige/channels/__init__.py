@@ -88,6 +88,15 @@ def named(name: str) -> Channel:
     return CHANNELS[name]
 
 
+def mantissa_bits(length: int) -> int:
+    """How many bits of the mantissa the presence bits of `length` records hold.
+
+    >>> mantissa_bits(28), mantissa_bits(100)
+    (11, 52)
+    """
+    return min(length - _FLAGS - _TURNS - _SIGN_AND_EXPONENT, 52)
+
+
 def in_slots(slots: Ints, rows: NDArray[T], length: int) -> NDArray[T]:
     """`rows` laid out by slot, zero where there is none: a missing record shifts nothing."""
     laid_out = np.zeros((length, *rows.shape[1:]), rows.dtype)

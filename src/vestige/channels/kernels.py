@@ -126,9 +126,15 @@ def write_bits(can: Bools, target: float, coin: float, keep: Bools) -> float:
 def read_segment(values: Floats, present: Bools) -> float:
     """The number that a segment holds: presence bits if a flag is there, else an average; nan if it is empty."""
     n = len(values)
-    length = n - FLAGS - TURNS
     if not (present[n - 1] or present[n - 2]):
         return average_of(values, present)
+    return read_word(present)
+
+
+@kernel
+def read_word(present: Bools) -> float:
+    """The number that presence bits spell."""
+    length = len(present) - FLAGS - TURNS
     turn = 0
     for i in range(TURNS):
         if present[length + i]:
@@ -192,6 +198,32 @@ def read_kept(rounds: Ints, atoms: Floats, first: int, length: int) -> Floats:
             for i in range(dim):
                 values[slot, i] = atoms[k, i]
     read_batch(values, present, vector)
+    return vector
+
+
+@kernel
+def spell_batch(can: Bools, target: Floats, key: np.uint64, keep: Bools, spelled: Floats) -> None:
+    """Mark in `keep` the records that spell `target`, coordinate i in every size-th record; what they spell."""
+    size = len(target)
+    for i in range(size):
+        spelled[i] = write_bits(can[i::size], target[i], uniform(key + np.uint64(i), 0), keep[i::size])
+
+
+@kernel
+def read_spelled(rounds: Ints, first: int, length: int, size: int) -> Floats:
+    """What the kept records of a batch that was spelled say, whether its flags are there or not; nan if none is left.
+
+    A coordinate without any record is zero: that is what no bits say where the flags could not be kept.
+    """
+    present, vector = np.zeros(length, np.bool_), np.zeros(size)
+    for k in rounds:
+        if first <= k < first + length:
+            present[k - first] = True
+    if not present.any():
+        vector[:] = np.nan
+        return vector
+    for i in range(size):
+        vector[i] = read_word(present[i::size])
     return vector
 
 

@@ -88,7 +88,7 @@ def _ask_out_of_order(policy: Policy, exchanges: Sequence[Exchange], name: str, 
         )
         reply, order = moved.ask(policy), old if new is None else np.concatenate((old, len(old) + new))
         if new is None:
-            fine = np.allclose(reply, exchange.reply, rtol=_ORDERLY, atol=_ORDERLY)
+            fine = np.allclose(reply, exchange.reply, rtol=_ORDERLY, atol=_ORDERLY, equal_nan=True)
         else:
             fine = same(reply, np.asarray(exchange.reply)[order])
         if not fine:

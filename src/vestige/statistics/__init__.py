@@ -1,5 +1,9 @@
-"""What is tracked: how records become atoms, how one batch moves the estimate, how the answer is read off it."""
+"""What is tracked, and how one batch moves it."""
 
-from vestige.statistics.averages import Mean, RunningAverage
+from vestige.statistics.averages import Mean
+from vestige.statistics.descent import Descent, Model
+from vestige.statistics.moments import Moments, Products
+from vestige.statistics.squares import Fit, LeastSquares
+from vestige.statistics.statistic import Statistic
 
-__all__ = ["Mean", "RunningAverage"]
+__all__ = ["Descent", "Fit", "LeastSquares", "Mean", "Model", "Moments", "Products", "Statistic"]

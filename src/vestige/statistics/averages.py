@@ -1,4 +1,4 @@
-"""Running averages: after every batch the target is the average of all atoms so far.
+"""Running averages of the values themselves: after every batch the target is the average of all records so far.
 
 Section 3.1 of Immorlica et al. (2024): a gradient step with step size 1/t on |s - theta|^2 / 2 is the running mean.
 Taking all of the batch for the step, and its share in all records as the step size, makes it the exact one.
@@ -7,42 +7,16 @@ Guarantee: the steps compose to numpy's mean over every prefix; held by tests/te
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
 from vestige.records import Floats
+from vestige.statistics.statistic import Statistic
 
 
 @dataclass(frozen=True, slots=True)
-class RunningAverage(ABC):
-    """A statistic that is a function of plain averages of atoms."""
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """How many averages are encoded."""
-
-    @abstractmethod
-    def atoms(self, values: Floats) -> Floats:
-        """What is averaged, from rows of shape (n, columns) to (n, size)."""
-
-    @abstractmethod
-    def answer(self, averages: Floats) -> float | Floats:
-        """The statistic, from its averages."""
-
-    def step(self, estimate: Floats, atoms: Floats, weight: float) -> Floats:
-        """The averages after these atoms, whose share in all atoms so far is `weight`."""
-        from vestige.statistics.kernels import move  # noqa: PLC0415
-
-        target, spread = np.empty(self.size), np.empty(self.size)
-        move(estimate, atoms, np.ones(len(atoms), np.bool_), weight, target, spread)
-        return target
-
-
-@dataclass(frozen=True, slots=True)
-class Mean(RunningAverage):
+class Mean(Statistic):
     """The mean of rows of `dim` values."""
 
     dim: int
@@ -52,10 +26,11 @@ class Mean(RunningAverage):
         """One average per column."""
         return self.dim
 
-    def atoms(self, values: Floats) -> Floats:
-        """The values themselves."""
-        return values
+    def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
+        """The mean of all records so far."""
+        from vestige.statistics.kernels import move  # noqa: PLC0415
 
-    def answer(self, averages: Floats) -> float | Floats:
-        """A float in one dimension, else an array."""
-        return float(averages[0]) if self.dim == 1 else averages
+        target, spread = np.empty(self.dim), np.empty(self.dim)
+        before = np.zeros(self.dim) if estimate is None else estimate
+        move(before, values, np.ones(len(values), np.bool_), weights, share, target, spread)
+        return target

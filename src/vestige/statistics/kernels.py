@@ -1,4 +1,4 @@
-"""How one batch moves running averages, and how near they must be written."""
+"""How one batch moves running averages, how near they must be written, and what records count that grow old."""
 
 from __future__ import annotations
 
@@ -16,32 +16,64 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 @kernel
-def move(estimate: Floats, atoms: Floats, present: Bools, weight: float, target: Floats, spread: Floats) -> None:
+def weights_of(n: int, decay: float) -> Floats:
+    """What each of n records counts, the newest 1, if each round takes away all but `decay` of it."""
+    weights = np.empty(n)
+    weight = 1.0
+    for i in range(n - 1, -1, -1):
+        weights[i] = weight
+        weight *= decay
+    return weights
+
+
+@kernel
+def share_of(n: int, counted: int, decay: float) -> float:
+    """What the newest n of all `counted` records count among them: n / counted if nothing decays."""
+    if decay == 1.0:
+        return n / counted
+    return math.expm1(n * math.log(decay)) / math.expm1(counted * math.log(decay))
+
+
+@kernel
+def worth_of(counted: int, decay: float) -> float:
+    """How many equally weighed records are worth as much: the square of the sum of weights over that of squares."""
+    if decay == 1.0:
+        return float(counted)
+    rate = math.log(decay)
+    total = math.expm1(counted * rate) / math.expm1(rate)
+    squares = math.expm1(2 * counted * rate) / math.expm1(2 * rate)
+    return total * total / squares
+
+
+@kernel
+def move(
+    estimate: Floats, atoms: Floats, present: Bools, weights: Floats, share: float, target: Floats, spread: Floats
+) -> None:
     """Write into `target` the averages after these atoms, and into `spread` their mean absolute deviations.
 
-    `weight` is the share of the atoms in all so far; at 1 there is no estimate before them. Sums run over differences
+    `share` is what the atoms count among all so far; at 1 there is no estimate before them. Sums run over differences
     from the estimate, so that a common offset costs no digits. The mean absolute deviation is at most the standard
     deviation, and nothing has to be squared, so that no values overflow.
     """
     n, size = atoms.shape
     for i in range(size):
-        pivot, total, count = estimate[i], 0.0, 0
+        pivot, total, count = estimate[i], 0.0, 0.0
         for j in range(n):
             if present[j]:
-                if count == 0 and weight >= 1.0:
+                if count == 0.0 and share >= 1.0:
                     pivot = atoms[j, i]
-                total += atoms[j, i] - pivot
-                count += 1
+                total += weights[j] * (atoms[j, i] - pivot)
+                count += weights[j]
         shift = total / count
-        target[i] = pivot + min(weight, 1.0) * shift
+        target[i] = pivot + min(share, 1.0) * shift
         center, deviations = pivot + shift, 0.0
         for j in range(n):
             if present[j]:
-                deviations += abs(atoms[j, i] - center)
+                deviations += weights[j] * abs(atoms[j, i] - center)
         spread[i] = deviations / count
 
 
 @kernel
-def tolerance(spread: float, n: int, batches: float, target: float) -> float:
+def tolerance(spread: float, n: int, share: float, target: float) -> float:
     """How far from `target` an encoded average may be without harm: a small share of its standard error."""
-    return max(_RESIDUAL_SHARE * spread / (math.sqrt(n) * batches), 2.0 * _EPSILON * abs(target))
+    return max(_RESIDUAL_SHARE * spread / math.sqrt(n) * share, 2.0 * _EPSILON * abs(target))

@@ -13,16 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige.errors import DataError
+from vestige.policy import Policy
 from vestige.records import NO_TIME, Bools, Floats, Records
-
-LARGEST = 1e300
-"""Larger values would overflow in sums of differences."""
 
 Time = datetime | np.datetime64
 
 
-def rows_of(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
-    """`rows` as floats of shape (n, columns), or an error that names what is wrong but no value."""
+def rows_of(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
+    """`rows` as floats of shape (n, columns) that the policy can take, or an error that says where but no value."""
+    columns, largest = policy.columns, policy.largest
     table = _numbers(rows, columns)
     if not table.size:
         return np.empty((0, columns))
@@ -33,13 +32,14 @@ def rows_of(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
             f"rows have shape {np.shape(table)}; the policy takes records of {columns} values: (n, {columns})"
         )
     table = np.require(table, requirements=("C", "W"))  # one layout, so that each kernel is compiled once
-    fine = np.abs(table) <= LARGEST
+    fine = np.abs(table) <= largest
     if not fine.all():
         row, column = np.argwhere(~fine)[0]
         raise DataError(
-            f"row {row} of {len(table)}, column {column}, is missing, infinite or beyond {LARGEST:g} in magnitude "
+            f"row {row} of {len(table)}, column {column}, is missing, infinite or beyond {largest:g} in magnitude "
             "(counted from 0); drop or fill such records: nothing of this call was taken"
         )
+    policy.check_rows(table)
     return table
 
 
@@ -85,6 +85,13 @@ class Appended:
         self.leaving = np.zeros(size, np.bool_)
         self.times = np.full(size, NO_TIME)
         self.subjects = np.full(size, None)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "single"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self.single = self.values[:, 0].data if self.values.shape[1] == 1 else None
 
     def append(
         self, values: Floats, times: NDArray[np.datetime64] | None, subjects: NDArray[np.object_] | None

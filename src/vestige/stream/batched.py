@@ -67,14 +67,14 @@ class Batched(Runtime):
 
     def push(self, rows: ArrayLike | Iterable[object]) -> None:
         """Take one batch: as many rows as a batch has."""
-        table = rows_of(rows, self._policy.columns)
+        table = rows_of(rows, self._policy)
         if len(table) != self._batch:
             raise DataError(f"rows has {len(table)} records; a batch has batch={self._batch}: pass just so many")
         self._take(table)
 
     def extend(self, rows: ArrayLike | Iterable[object]) -> None:
         """Take several whole batches."""
-        table = rows_of(rows, self._policy.columns)
+        table = rows_of(rows, self._policy)
         if len(table) % self._batch:
             raise DataError(
                 f"rows has {len(table)} records, which are no whole batches of batch={self._batch}; "

@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vestige import coins
 from vestige.errors import NoRecordsError, ParameterError, RuleError, whole_number
-from vestige.policy import Policy
+from vestige.policy import Answer, Policy
 from vestige.records import Bools, Clock, Floats, Records
 
 
@@ -29,6 +30,7 @@ class Estimate:
         held: how many records are retained.
         oldest_age: how many rounds ago the oldest of them arrived.
         notes: what to know about the answer, in sentences.
+        details: what the policy says besides; its attributes are attributes of the estimate.
     """
 
     value: float | Floats
@@ -36,6 +38,13 @@ class Estimate:
     held: int
     oldest_age: int
     notes: tuple[str, ...] = ()
+    details: Answer | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """What the policy's answer says besides the value, such as a standard error."""
+        if self.details is None or name.startswith("_"):
+            raise AttributeError(f"this estimate has no {name!r}; it has {', '.join(self.__slots__[:5])}")
+        return getattr(self.details, name)
 
 
 def _batch_of(policy: Policy, name: str, value: int, per_batch: int) -> int:
@@ -123,8 +132,11 @@ class Runtime(ABC):
                 f"Counts from round {clock.since} on: removal was requested for all records that could have carried "
                 "on what was known before.",
             )
-        value = _checked_answer(self._policy, self._policy.answer(clock, retained.shown()))
-        return Estimate(value, clock.t, len(retained), clock.t - int(retained.rounds[0]), notes)
+        answer = self._policy.answer(clock, retained.shown())
+        details = answer if isinstance(answer, Answer) else None
+        value = _checked_answer(self._policy, details.value if details else answer)
+        age = clock.t - int(retained.rounds[0])
+        return Estimate(value, clock.t, len(retained), age, notes + (details.notes if details else ()), details)
 
     def forget(self, *, rounds: int | Sequence[int] | NDArray[np.int64]) -> int:
         """Ask for the records of these rounds to be removed: the next update may learn from them, not keep them.

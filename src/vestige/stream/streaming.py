@@ -19,7 +19,7 @@ from vestige.errors import DataError, ParameterError, whole_number
 from vestige.policies import Encoded
 from vestige.policy import Policy
 from vestige.records import NO_TIME, Clock, Floats, Records
-from vestige.stream.arriving import LARGEST, Appended, Time, instant_of, rows_of
+from vestige.stream.arriving import Appended, Time, instant_of, rows_of
 from vestige.stream.runtime import Runtime, checked_restart
 
 Times = NDArray[np.datetime64] | None
@@ -84,6 +84,7 @@ class Stream(Runtime):
             and type(policy).update is Encoded.update
             and type(policy).update_many is Encoded.update_many
         )
+        self._largest = policy.largest
         fresh = held.rounds > clock.last
         self._t = clock.t
         self._clock = replace(clock, t=clock.last)
@@ -121,10 +122,10 @@ class Stream(Runtime):
             subject: whom it is about; kept with it, erased with it.
         """
         fresh = self._fresh
-        if type(row) is float and fresh.single is not None and -LARGEST <= row <= LARGEST:  # the common case, fast
-            fresh.single[fresh.size] = row
+        if type(row) is float and fresh.single is not None and -self._largest <= row <= self._largest:
+            fresh.single[fresh.size] = row  # the common case, fast
         else:
-            fresh.values[fresh.size] = rows_of([row], self._policy.columns)[0]
+            fresh.values[fresh.size] = rows_of([row], self._policy)[0]
         if time is not None or subject is not None:
             fresh.label_next(instant_of(time), subject)
         fresh.size += 1
@@ -153,7 +154,7 @@ class Stream(Runtime):
             times: one per row, or none at all.
             subjects: one per row, or none at all.
         """
-        table = rows_of(rows, self._policy.columns)
+        table = rows_of(rows, self._policy)
         for name, given in (("times", times), ("subjects", subjects)):
             if given is not None and len(given) != len(table):
                 raise DataError(

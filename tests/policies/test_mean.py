@@ -145,3 +145,38 @@ def test_an_encoded_batch_whose_records_are_gone_gives_no_answer() -> None:
     again = Stream(Mean(dim=2, channel="average"), retention=192, retained=rest, clock=stream.clock)
     with pytest.raises(NoRecordsError, match="are missing, so what it encoded is lost"):
         again.estimate()
+
+
+def test_a_half_life_gives_the_exponentially_weighted_mean_of_every_prefix() -> None:
+    rows = np.random.default_rng(6).normal(size=(700, 2)).cumsum(axis=0)
+    for channel, near in (("auto", 0.05), ("bits", 1e-3)):
+        stream = Stream(Mean(dim=2, channel=channel, half_life=90.0), retention=200, seed=2)
+        for t in range(1, len(rows) + 1):
+            stream.push(rows[t - 1])
+            weights = 0.5 ** (np.arange(t - 1, -1, -1) / 90.0)
+            expected = weights @ rows[:t] / weights.sum()
+            assert np.allclose(stream.estimate().value, expected, atol=near, rtol=near)
+
+
+def test_a_spread_gives_a_standard_error() -> None:
+    rows = np.random.default_rng(7).gamma(2.0, size=(20_000, 2))
+    stream = Stream(Mean(dim=2, spread=True), retention=400, seed=0)
+    stream.extend(rows)
+    estimate = stream.estimate()
+    assert estimate.value == pytest.approx(rows.mean(axis=0), rel=1e-6)
+    assert estimate.variance == pytest.approx(rows.var(axis=0), rel=1e-6)
+    assert estimate.standard_error == pytest.approx(rows.std(axis=0) / np.sqrt(len(rows)), rel=1e-6)
+    one = Stream(Mean(spread=True), retention=200, seed=0)
+    one.extend(rows[:, 0])
+    assert isinstance(one.estimate().standard_error, float)
+    with pytest.raises(ParameterError, match="channel='average' cannot hold a variance"):
+        Mean(channel="average", spread=True)
+    with pytest.raises(ParameterError, match=r"half_life=-1 is out of range; use a number of records above 0"):
+        Mean(half_life=-1)
+
+
+def test_what_an_estimate_does_not_have_is_named() -> None:
+    stream = Stream(Mean(), retention=96, seed=0)
+    stream.push(1.0)
+    with pytest.raises(AttributeError, match="this estimate has no 'standard_error'"):
+        _ = stream.estimate().standard_error

@@ -1,0 +1,223 @@
+"""A statistic written through a channel: the shape of every policy here but the window.
+
+Section 3 of Immorlica et al. (2024), with two changes: the whole batch is learned from and kept from, which makes
+the estimate the exact running average up to what the channel rounds off; and channels beside the plain average.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige import channels, statistics
+from vestige.errors import NoRecordsError, ParameterError
+from vestige.policy import Answer, Policy, keep_of_arrivals
+from vestige.records import Bools, Clock, Floats, Ints, Records
+
+
+def checked_half_life(half_life: float | None) -> None:
+    """An error unless it is none or positive."""
+    if half_life is not None and not 0.0 < half_life < np.inf:
+        raise ParameterError(f"half_life={half_life} is out of range; use a number of records above 0, or None")
+
+
+def largest_for(power: int) -> float:
+    """How large values may be, so that the `power`-th power of a difference of two is finite."""
+    return float(10.0 ** (300 // power))
+
+
+class Encoded(Policy):
+    """A statistic written through a channel."""
+
+    half_life: float | None = None
+    """After so many records, a record counts half as much; None lets all count alike."""
+
+    @property
+    @abstractmethod
+    def statistic(self) -> statistics.Statistic:
+        """What is tracked."""
+
+    @property
+    @abstractmethod
+    def written(self) -> channels.Channel:
+        """How it is written."""
+
+    @abstractmethod
+    def conclude(self, estimate: Floats, worth: float, rounding: float) -> float | Floats | Answer:
+        """The answer, from the encoded numbers.
+
+        Args:
+            estimate: what the statistic tracks; shape (size,).
+            worth: how many equally weighed records it rests on.
+            rounding: about how far each number may be off by the way it is written, relative to it.
+        """
+
+    @property
+    def minimum(self) -> int:
+        """The smallest batch: what the channel needs, for each encoded number."""
+        return self.written.minimum * self.statistic.size
+
+    @property
+    def decay(self) -> float:
+        """What is left of a record's weight after a round."""
+        return 1.0 if self.half_life is None else float(2.0 ** (-1.0 / self.half_life))
+
+    def carries(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
+        """Whether each encoded number finds a record that can be kept."""
+        can = channels.in_slots(rounds - clock.last - 1, ~leaving, clock.pending)
+        return self.written.writable(can, self.statistic.size)
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        """Read the estimate, move it by the arrivals, and keep those of them that say the result."""
+        if not self.carries(clock, arrivals.rounds, arrivals.leaving):
+            return np.zeros(len(retained) + len(arrivals), np.bool_)
+        slots, length = arrivals.rounds - clock.last - 1, clock.pending
+        keep = self._advance(
+            clock,
+            retained,
+            channels.in_slots(slots, arrivals.values, length),
+            channels.in_slots(slots, np.ones(len(slots), np.bool_), length),
+            channels.in_slots(slots, ~arrivals.leaving, length),
+            np.array([coins], np.uint64),
+        )
+        return keep_of_arrivals(retained, keep[slots])
+
+    def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:
+        """The records of the last of several whole batches to keep, after an update for each.
+
+        Args:
+            clock: as before the first of them.
+            retained: as before the first of them.
+            values: their rows, all of which may be kept; shape (batches * length, columns).
+            keys: the coins of each update; shape (batches,).
+        """
+        everyone = np.ones(len(values), np.bool_)
+        return self._advance(clock, retained, values, everyone, everyone, keys)
+
+    def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
+        """The statistic of all records that count: the encoded ones, moved by those that arrived since."""
+        from vestige.statistics.kernels import worth_of  # noqa: PLC0415
+
+        tracked = self._tracked(clock, retained)
+        return self.conclude(tracked, worth_of(clock.counted, self.decay), self._rounding(clock))
+
+    def _tracked(self, clock: Clock, retained: Records) -> Floats:
+        """What the statistic tracks, over all records that count."""
+        from vestige.statistics.kernels import share_of, weights_of  # noqa: PLC0415
+
+        estimate = self._estimate(clock, retained) if clock.encoded else None
+        fresh = retained.rounds > clock.last
+        if fresh.any():
+            by_round = np.argsort(retained.rounds[fresh], kind="stable")
+            ages = clock.t - retained.rounds[fresh][by_round]
+            weights = weights_of(int(ages.max()) + 1, self.decay)[::-1][ages]
+            share = share_of(clock.pending, clock.counted, self.decay)
+            estimate = self.statistic.step(estimate, retained.values[fresh][by_round], weights, share)
+        assert estimate is not None  # noqa: S101  # the runtime asks only where records are held
+        return estimate
+
+    @abstractmethod
+    def _advance(
+        self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
+    ) -> Bools:
+        """The records of the last of several batches to keep, an update after the other.
+
+        Args:
+            clock: as before the first of them.
+            retained: as before the first of them.
+            values: the batches, one after the other, each as long; shape (batches * length, columns).
+            present: which rounds have a record.
+            can: which of the records may be kept.
+            keys: the coins of each batch.
+        """
+
+    @abstractmethod
+    def _read(self, clock: Clock, retained: Records) -> Floats:
+        """What the kept records of the encoded batch say; nan where that is lost."""
+
+    def _estimate(self, clock: Clock, retained: Records) -> Floats:
+        estimate = self._read(clock, retained)
+        if np.isnan(estimate).any():
+            raise lost(clock)
+        return estimate
+
+    def _rounding(self, clock: Clock) -> float:
+        """About how far a number may be off, relative to it, by all the rounding to presence bits so far."""
+        if not clock.encoded:
+            return float(np.finfo(np.float64).eps)
+        length = clock.last - clock.first + 1
+        bits = channels.mantissa_bits(length // self.statistic.size)
+        batches = max(1.0, clock.encoded / length)
+        return float(2.0 ** -(bits + 1) * np.sqrt(1.0 + batches / 3.0))
+
+
+def lost(clock: Clock) -> NoRecordsError:
+    """The error where the records that carry the answer are not all there."""
+    return NoRecordsError(
+        f"records of the batch {clock.first} to {clock.last} are missing, so what it encoded is lost; "
+        "restart with all records that the stream retained, or start a new stream"
+    )
+
+
+class Averaged(Encoded):
+    """Running averages of the values themselves, by any channel: batches go through one kernel."""
+
+    def _advance(
+        self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
+    ) -> Bools:
+        from vestige.advance import advance  # noqa: PLC0415
+
+        keep = advance(
+            values,
+            present,
+            can,
+            retained.rounds,
+            retained.values,
+            clock.first,
+            clock.last,
+            clock.encoded,
+            self.decay,
+            keys,
+            self.written.mode,
+        )
+        if not len(keep):
+            raise lost(clock)
+        return keep
+
+    def _read(self, clock: Clock, retained: Records) -> Floats:
+        return self.written.read(retained.rounds, retained.values, clock.first, clock.last)
+
+
+class Spelled(Encoded):
+    """Numbers of any kind, always in presence bits: no plain average of records could be told from them."""
+
+    @property
+    def written(self) -> channels.Channel:
+        """Presence bits."""
+        return channels.named("bits")
+
+    def _advance(
+        self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
+    ) -> Bools:
+        from vestige.channels.kernels import spell_batch  # noqa: PLC0415
+        from vestige.statistics.kernels import share_of, weights_of  # noqa: PLC0415
+
+        length = len(values) // len(keys)
+        weights, spelled = weights_of(length, self.decay), np.empty(self.statistic.size)
+        keep = np.empty(length, np.bool_)
+        estimate = self._estimate(clock, retained) if clock.encoded else None
+        for k, key in enumerate(keys):
+            here = slice(k * length, (k + 1) * length)
+            there = present[here]
+            share = share_of(length, clock.encoded + (k + 1) * length, self.decay)
+            target = self.statistic.step(estimate, values[here][there], weights[there], share)
+            spell_batch(can[here], target, key, keep, spelled)
+            estimate = spelled
+        return keep
+
+    def _read(self, clock: Clock, retained: Records) -> Floats:
+        from vestige.channels.kernels import read_spelled  # noqa: PLC0415
+
+        return read_spelled(retained.rounds, clock.first, clock.last - clock.first + 1, self.statistic.size)

@@ -1,0 +1,81 @@
+"""Moments about the mean, with the mean itself among them, so that no digits are lost where it is large.
+
+A batch first moves the mean; the moments before are then taken about the new one (the binomial theorem), and those of
+the batch are computed about it outright (Pebay, "Formulas for robust, one-pass parallel computation of covariances and
+arbitrary-order statistical moments", 2008). The mean is part of the estimate, so that nothing else is remembered.
+Guarantee: the steps compose to numpy's moments over every prefix; held by tests/test_statistics.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vestige.records import Floats
+from vestige.statistics.statistic import Statistic
+
+
+def _moved_mean(before: Floats | None, values: Floats, weights: Floats, share: float) -> tuple[Floats, Floats]:
+    """The mean of each column after these records, and by how much it moved."""
+    pivot = values[0] if before is None else before
+    moved = (1.0 if before is None else share) * ((weights / weights.sum()) @ (values - pivot))
+    return pivot + moved, moved
+
+
+@dataclass(frozen=True, slots=True)
+class Moments(Statistic):
+    """The mean of one column, then its moments about the mean from the second to that of `order`."""
+
+    order: int
+
+    @property
+    def size(self) -> int:
+        """As many as the order."""
+        return self.order
+
+    def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
+        """The mean, and the moments about it, of all records so far."""
+        mean, moved = _moved_mean(None if estimate is None else estimate[:1], values, weights, share)
+        apart, shift = values[:, 0] - mean[0], -moved[0]
+        target = np.empty(self.order)
+        target[0] = mean[0]
+        for p in range(2, self.order + 1):
+            here = (weights / weights.sum()) @ apart**p
+            target[p - 1] = here if estimate is None else share * here + (1.0 - share) * _about(estimate, p, shift)
+        return target
+
+
+def _about(central: Floats, p: int, shift: float) -> float:
+    """The p-th moment about a point that is `shift` below the mean, from those about the mean."""
+    known = (1.0, 0.0, *central[1:p].tolist())
+    return math.fsum(math.comb(p, j) * known[j] * shift ** (p - j) for j in range(p + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Products(Statistic):
+    """The averages of products of pairs of columns: about the means, which then come first, or about zero."""
+
+    columns: int
+    pairs: tuple[tuple[int, int], ...]
+    centred: bool
+
+    @property
+    def size(self) -> int:
+        """One for each pair, and for each mean."""
+        return len(self.pairs) + (self.columns if self.centred else 0)
+
+    def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
+        """The means and the products about them, of all records so far."""
+        means = self.columns if self.centred else 0
+        mean, moved = np.zeros(self.columns), np.zeros(self.columns)
+        if self.centred:
+            mean, moved = _moved_mean(None if estimate is None else estimate[:means], values, weights, share)
+        first, second = np.array(self.pairs, np.intp).T
+        apart = values - mean
+        products = (weights / weights.sum()) @ (apart[:, first] * apart[:, second])
+        if estimate is not None:
+            before = estimate[means:] + moved[first] * moved[second]
+            products = before + share * (products - before)
+        return np.concatenate((mean[:means], products))

@@ -1,0 +1,33 @@
+"""The contract of a statistic: a vector of numbers, and how a batch moves it.
+
+Section 3.1 of Immorlica et al. (2024): a step of size eta_t on a loss whose minimum is what is wanted. For an average
+the loss is |s - theta|^2 / 2, and the share of the new records in all as the step size makes it the exact one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from vestige.records import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic(ABC):
+    """What is tracked: numbers that the records of a batch move."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many numbers are encoded."""
+
+    @abstractmethod
+    def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
+        """The numbers after these records.
+
+        Args:
+            estimate: the numbers before them, or None where there are none; shape (size,).
+            values: the records in the order of their rounds; shape (n, columns).
+            weights: what each counts among these; shape (n,).
+            share: what all of these count among all records so far; 1 where there are none before them.
+        """

@@ -1,0 +1,134 @@
+"""Least squares from a window against least squares on everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vestige import LinearRegression, Stream, Window
+from vestige.errors import NoAnswerError, ParameterError
+from vestige.flights import flights
+from vestige.records import Floats
+
+RNG = np.random.default_rng
+PER_AVERAGE, BATCHES, STREAMS = 34, 200, 100
+
+
+def least_squares(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Coefficients and their standard errors."""
+    fit = np.linalg.lstsq(x, y, rcond=None)[0].astype(np.float64)
+    left = y - x @ fit
+    variance = left @ left / (len(x) - x.shape[1])
+    errors: Floats = np.sqrt(variance * np.linalg.inv(x.T @ x).diagonal())
+    return fit, errors
+
+
+def predictors(kind: str, rng: np.random.Generator, n: int, dim: int) -> Floats:
+    if kind == "uniform":
+        return rng.uniform(-1.0, 1.0, size=(n, dim))
+    made: Floats = rng.normal(size=(n, dim)) @ np.linalg.cholesky(0.5 + 0.5 * np.eye(dim)).T
+    return made
+
+
+@pytest.mark.parametrize("dim", [1, 3, 8])
+@pytest.mark.parametrize("kind", ["uniform", "correlated normal"])
+def test_the_error_is_that_of_all_data(dim: int, kind: str) -> None:
+    policy = LinearRegression(dim, intercept=False)
+    batch = PER_AVERAGE * policy.statistic.size
+    truth = np.arange(1.0, dim + 1.0)
+    errors = np.zeros(2)
+    for seed in range(STREAMS if dim < 8 else STREAMS // 4):
+        rng = RNG([seed, dim])
+        x = predictors(kind, rng, BATCHES * batch, dim)
+        y = x @ truth + rng.normal(size=len(x))
+        stream = Stream(policy, retention=2 * batch, seed=seed)
+        stream.extend(np.column_stack([x, y]))
+        best = np.linalg.solve(x.T @ x, x.T @ y)
+        errors += [((stream.estimate().value - truth) ** 2).sum(), ((best - truth) ** 2).sum()]
+    assert errors[0] <= 1.05 * errors[1]
+
+
+@pytest.mark.parametrize("names", [("distance",), ("distance", "hour")])
+def test_air_time_of_flights(names: tuple[str, ...]) -> None:
+    rows = flights(*names, "air_time")
+    stream = Stream(LinearRegression(len(names)), retention=1024, seed=0)
+    stream.extend(rows)
+    estimate = stream.estimate()
+    fit, errors = least_squares(np.column_stack([np.ones(len(rows)), rows[:, :-1]]), rows[:, -1])
+    assert np.abs((estimate.value - fit[1:]) / errors[1:]).max() <= 0.05
+    assert abs(estimate.intercept - fit[0]) <= 0.05 * errors[0]
+    assert estimate.standard_errors == pytest.approx(errors[1:], rel=1e-3)
+    assert estimate.intercept_error == pytest.approx(errors[0], rel=1e-3)
+    assert estimate.predict(rows[:5, :-1]) == pytest.approx(fit[0] + rows[:5, :-1] @ fit[1:], rel=1e-6)
+
+
+def test_several_outputs_are_several_regressions() -> None:
+    rng = RNG(1)
+    x = rng.normal(size=(20_000, 2))
+    y = x @ rng.normal(size=(2, 3)) + [1.0, 2.0, 3.0] + rng.normal(size=(20_000, 3))
+    stream = Stream(LinearRegression(2, outputs=3), retention=2048, seed=0)
+    stream.extend(np.column_stack([x, y]))
+    estimate = stream.estimate()
+    for k in range(3):
+        fit, errors = least_squares(np.column_stack([np.ones(len(x)), x]), y[:, k])
+        assert np.abs(np.asarray(estimate.value)[k] - fit[1:]).max() <= 0.02 * errors[1:].min()
+        assert estimate.intercept[k] == pytest.approx(fit[0], abs=0.02 * errors[0])
+    assert estimate.predict(x[:4]).shape == (4, 3)
+    with pytest.raises(ParameterError, match=r"x has shape \(3,\); needs \(2,\) or \(n, 2\)"):
+        estimate.predict([1.0, 2.0, 3.0])
+
+
+def test_badly_scaled_columns_cost_nothing() -> None:
+    rng = RNG(2)
+    x = rng.normal(size=(30_000, 2)) * [1e-6, 1e6] + [1.0, 1e9]
+    y = x @ [1e6, 1e-6] + rng.normal(size=30_000)
+    stream = Stream(LinearRegression(2), retention=1024, seed=0)
+    stream.extend(np.column_stack([x, y]))
+    scaled = (x - x.mean(axis=0)) / x.std(axis=0)
+    fit, errors = least_squares(scaled, y - y.mean())
+    assert np.abs((stream.estimate().value * x.std(axis=0) - fit) / errors).max() <= 0.05
+
+
+def test_what_cannot_be_told_is_refused() -> None:
+    rng = RNG(3)
+    x = rng.normal(size=5_000)
+    stream = Stream(LinearRegression(2), retention=1024, seed=0)
+    stream.extend(np.column_stack([x, 2.0 * x, x]))
+    with pytest.raises(NoAnswerError, match="the predictors are collinear so far"):
+        stream.estimate()
+    stream = Stream(LinearRegression(1), retention=512, seed=0)
+    stream.extend(np.column_stack([np.ones(5_000), x]))
+    with pytest.raises(NoAnswerError, match=r"predictor 0 .* is constant so far"):
+        stream.estimate()
+
+
+def test_near_collinearity_is_noted() -> None:
+    rng = RNG(4)
+    x = rng.normal(size=50_000)
+    near = x + 1e-4 * rng.normal(size=50_000)
+    stream = Stream(LinearRegression(2), retention=1024, seed=0)
+    stream.extend(np.column_stack([x, near, x + rng.normal(size=50_000)]))
+    estimate = stream.estimate()
+    assert estimate.condition > 1e7
+    assert any("nearly collinear" in note for note in estimate.notes)
+
+
+def test_a_window_may_fit_too_and_few_records_say_so() -> None:
+    rng = RNG(5)
+    rows = np.column_stack([rng.normal(size=(2_000, 2)), rng.normal(size=2_000)])
+    stream = Stream(Window(LinearRegression(2)), retention=500)
+    stream.extend(rows)
+    fit, _ = least_squares(np.column_stack([np.ones(500), rows[-500:, :2]]), rows[-500:, 2])
+    assert stream.estimate().value == pytest.approx(fit[1:], rel=1e-9)
+    few = Stream(LinearRegression(2), retention=640, seed=0)
+    few.extend(rows[:3])
+    assert any("no more records than coefficients" in note for note in few.estimate().notes)
+
+
+def test_a_half_life_forgets_an_old_slope() -> None:
+    rng = RNG(6)
+    x = rng.normal(size=40_000)
+    y = np.where(np.arange(40_000) < 20_000, 1.0, -1.0) * x + 0.1 * rng.normal(size=40_000)
+    stream = Stream(LinearRegression(1, half_life=1_000.0), retention=512, seed=0)
+    stream.extend(np.column_stack([x, y]))
+    assert stream.estimate().value == pytest.approx([-1.0], abs=0.02)

@@ -1,0 +1,60 @@
+"""The river shells pass river's own checks, and say what the streams beneath them say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from river import checks, compose, datasets, evaluate, metrics, preprocessing, stats
+
+from vestige import river
+from vestige.errors import DataError
+
+MODELS = [river.LinearRegressor(seed=0), river.LogisticClassifier(seed=0)]
+EXEMPT: dict[str, str] = {}
+"""Checks that do not apply, with the reason: none."""
+
+
+def name_of(check: Any) -> str:
+    return str(getattr(check, "func", check).__name__)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("model", "check"),
+    [
+        pytest.param(model, check, id=f"{type(model).__name__}-{i}-{name_of(check)}")
+        for model in MODELS
+        for i, check in enumerate(checks.yield_checks(model))
+        if name_of(check) not in EXEMPT
+    ],
+)
+def test_its_own_checks(model: Any, check: Callable[[Any], None]) -> None:
+    check(model.clone())
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(river.Mean(seed=0), stats.Mean()), (river.Var(seed=0), stats.Var())])
+def test_statistics_over_every_prefix(ours: Any, theirs: Any) -> None:
+    assert ours.get() == theirs.get() == 0.0
+    for t, value in enumerate(np.random.default_rng(0).gumbel(size=2_000).tolist(), start=1):
+        ours.update(value)
+        theirs.update(value)
+        assert ours.get() == pytest.approx(theirs.get(), abs=0.1 / np.sqrt(t))
+
+
+def test_a_pipeline_learns_as_well_as_rivers() -> None:
+    model = compose.Pipeline(preprocessing.StandardScaler(), river.LinearRegressor(seed=0))
+    approval, error = datasets.TrumpApproval(), metrics.MAE()  # type: ignore[no-untyped-call]
+    evaluate.progressive_val_score(approval, model, error)
+    assert error.get() < 1.0  # river's own LinearRegression: 1.31
+
+
+def test_more_classes_than_said() -> None:
+    model = river.LogisticClassifier(classes=3, seed=0)
+    for i in range(1_500):
+        model.learn_one({"a": i % 9, "b": (i % 9) ** 2}, "low" if i % 9 < 3 else "middle" if i % 9 < 6 else "high")
+    assert [model.predict_one({"a": a, "b": a * a}) for a in (1, 4, 8)] == ["low", "middle", "high"]
+    with pytest.raises(DataError, match="another class than the 3 before; raise `classes`"):
+        model.learn_one({"a": 1, "b": 1}, "other")
