@@ -116,6 +116,70 @@ def test_bad_input_is_named_and_nothing_of_it_shown(arguments: list[str], stdin:
     assert "Traceback" not in result.output
 
 
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(4_000, 2))
+    y = x @ [1.0, 2.0] + 3.0 + rng.normal(size=4_000)
+    path = tmp_path / "table.csv"
+    csv.write_csv(pa.table({"a": x[:, 0], "b": x[:, 1], "y": y, "late": (y > 3.0).astype(float)}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["--statistic", "moments", "--column", "y"], ["All-time moments of 4,000", "standard error", "kurtosis"]),
+        (["--statistic", "covariance", "--column", "a", "--column", "b"], ["covariances of 4,000", "divided by n"]),
+        (
+            ["--statistic", "regression", "--column", "a", "--column", "b", "--target", "y"],
+            ["least squares of 4,000", "(intercept)", "t value", "Residual standard error", "Condition number"],
+        ),
+        (
+            ["--statistic", "logistic", "--column", "a", "--target", "late", "--half-life", "500"],
+            ["logistic regression of late = 1", "odds ratio", "(intercept)"],
+        ),
+        (["--statistic", "mean", "--column", "y", "--half-life", "100"], ["All-time mean of 4,000"]),
+    ],
+)
+def test_every_statistic_as_a_table_and_for_machines(table: Path, arguments: list[str], shown: list[str]) -> None:
+    result = vestige("run", str(table), *arguments, "--retention", "1024", "--seed", "1")
+    assert result.exit_code == 0, result.output
+    for text in shown:
+        assert text in result.stdout
+    said = json.loads(vestige("run", str(table), *arguments, "--retention", "1024", "--seed", "1", "--json").stdout)
+    assert said["statistic"] == arguments[1]
+    assert said["t"] == 4_000
+
+
+def test_a_regression_is_that_of_the_library(table: Path) -> None:
+    arguments = ("--statistic", "regression", "--column", "a", "--column", "b", "--target", "y", "--retention", "1024")
+    said = json.loads(vestige("run", str(table), *arguments, "--json").stdout)["value"]["y"]
+    rows = np.loadtxt(table, delimiter=",", skiprows=1)
+    fit = np.linalg.lstsq(np.column_stack([np.ones(4_000), rows[:, :2]]), rows[:, 2], rcond=None)[0]
+    assert list(said["coefficients"].values()) == pytest.approx(fit.tolist(), abs=1e-6)
+    assert list(said["coefficients"]) == ["(intercept)", "a", "b"]
+    assert said["noise"] == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--column", "a", "--target", "y"], "--target y has no use for --statistic mean; leave it out"),
+        (["--statistic", "regression", "--column", "a"], "--statistic regression has 0 targets; give at least one"),
+        (["--statistic", "logistic", "--column", "a", "--target", "y"], "has no class"),
+        (["--statistic", "moments", "--column", "a", "--column", "b"], "takes one --column, not 2; run it for each"),
+        (["--statistic", "moments", "--column", "a", "--channel", "average"], "cannot hold --statistic moments"),
+        (["--column", "a", "--half-life", "0"], "half_life=0.0 is out of range"),
+        (["--column", "a", "--column", "a"], "column 'a' is given twice"),
+    ],
+)
+def test_what_does_not_fit_the_statistic_is_refused(table: Path, arguments: list[str], text: str) -> None:
+    result = vestige("run", str(table), *arguments, "--retention", "1024")
+    assert result.exit_code != 0
+    assert text in result.stderr
+
+
 def test_module_and_script_are_the_same_command() -> None:
     shown = subprocess.run([sys.executable, "-m", "vestige", "--help"], check=True, capture_output=True, text=True)
     assert "Usage: vestige" in shown.stdout
@@ -156,7 +220,12 @@ def examples() -> list[str]:
 
 @pytest.mark.parametrize("line", examples())
 def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path) -> None:
-    table = pa.table(dict.fromkeys(("dep_delay", "distance", "latency"), ROWS[:, 0]))
+    table = pa.table(
+        {
+            name: ROWS[:, 0] + i * ROWS[::-1, 0]
+            for i, name in enumerate(("dep_delay", "distance", "air_time", "latency"))
+        }
+    )
     csv.write_csv(table, tmp_path / "flights.csv")
     parquet.write_table(table, tmp_path / "flights.parquet")
     with gzip.open(tmp_path / "log.csv.gz", "wb") as packed:

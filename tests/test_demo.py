@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from vestige.demo import COLUMNS, figure, table, tour
+from vestige.demo import COLUMNS, figure, fits, table, tour
 from vestige.flights import flights
 
 
@@ -28,6 +29,15 @@ def test_the_tour(tmp_path: Path) -> None:
         assert wanted in shown
     figure(seen, tmp_path / "deep" / "tour.png")
     assert (tmp_path / "deep" / "tour.png").stat().st_size > 10_000
+
+
+def test_the_fits() -> None:
+    console = Console(file=io.StringIO(), width=140)
+    console.print(fits())
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    ours = [float(off) for off in re.findall(r"([+-][0-9.]+) s\.e\.", shown)][::2]
+    assert len(ours) == 5
+    assert max(map(abs, ours)) <= 0.05
 
 
 def test_flights_are_in_time_order() -> None:

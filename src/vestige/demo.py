@@ -15,7 +15,7 @@ import numpy as np
 
 from vestige.errors import MissingExtraError
 from vestige.flights import flights
-from vestige.policies import Mean, Window
+from vestige.policies import LinearRegression, Mean, Window
 from vestige.records import Floats
 from vestige.stream import Estimate, Stream
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 RETENTION = 512
 COLUMNS = ("dep_delay", "distance")
 LABELS = ("departure delay (minutes)", "distance (miles)")
+FITS = (
+    (("distance",), "air_time", "air time (min)"),
+    (("hour", "distance"), "dep_delay", "departure delay (min)"),
+)
 _POINTS = 300
 _INK, _BLUE, _ORANGE = "#4d4d4d", "#0072B2", "#E69F00"
 
@@ -96,6 +100,43 @@ def table(seen: Tour) -> Table:
     return made
 
 
+def fits(retention: int = 2 * RETENTION, seed: int = 0) -> Table:
+    """Least squares over all flights, beside Vestige's answer and that of the last records alone."""
+    from rich.table import Table  # noqa: PLC0415
+
+    made = Table()
+    for name in ("least squares", "", "all flights", "Vestige", "off by", f"last {retention}", "off by"):
+        made.add_column(name, justify="right" if len(made.columns) > 1 else "left")
+    for predictors, output, label in FITS:
+        rows = flights(*predictors, output)
+        policy = LinearRegression(len(predictors))
+        answers = []
+        for stream in (
+            Stream(policy, retention=retention, seed=seed),
+            Stream(Window(policy), retention=retention),
+        ):
+            stream.extend(rows)
+            estimate = stream.estimate()
+            answers.append(np.append(estimate.intercept, estimate.value))
+        truth, errors = _all_data(rows)
+        for i, term in enumerate(("(intercept)", *predictors)):
+            cells = [label if i == 0 else "", term, f"{truth[i]:.4f}"]
+            for answer in answers:
+                cells += [f"{answer[i]:.4f}", f"{(answer[i] - truth[i]) / errors[i]:+.4f} s.e."]
+            made.add_row(*cells)
+        made.add_section()
+    return made
+
+
+def _all_data(rows: Floats) -> tuple[Floats, Floats]:
+    """The least-squares coefficients, the intercept first, and their standard errors."""
+    x = np.column_stack([np.ones(len(rows)), rows[:, :-1]])
+    fit = np.linalg.lstsq(x, rows[:, -1], rcond=None)[0].astype(np.float64)
+    left = rows[:, -1] - x @ fit
+    variance = left @ left / (len(x) - x.shape[1])
+    return fit, np.sqrt(variance * np.linalg.inv(x.T @ x).diagonal())
+
+
 def figure(seen: Tour, path: Path) -> None:
     """The answers along the way, as a picture."""
     try:
@@ -142,6 +183,7 @@ def main() -> None:
     console.print(table(seen))
     figure(seen, path)
     console.print(f"s.e.: standard errors of the mean of all flights. {seconds:.1f} s. Figure: {path}\n")
+    console.print(fits())
     console.print(
         f"Vestige just gave the mean of all {seen.last.t:,} flights to a fraction of its standard error while never "
         f"holding a record for more than {RETENTION} rounds: the choice of which records to keep carries the answer, "

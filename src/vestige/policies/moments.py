@@ -59,7 +59,7 @@ class Moments(Spelled):
     >>> estimate.value.round(2)
     array([1.  , 1.  , 2.01, 9.11])
     >>> round(estimate.standard_error, 5), estimate.held <= 512
-    (0.00316, True)
+    (0.00317, True)
     """
 
     order: int = 4

@@ -1,0 +1,101 @@
+"""Records a second and records retained for each policy, beside river's counterpart, which may keep state."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from measuring import Row, in_turns
+from vestige import Covariance, LinearRegression, LogisticRegression, Mean, Moments, Stream
+from vestige.policies import Encoded
+from vestige.records import Floats
+
+RECORDS = 50_000
+
+
+def rows() -> list[Row]:
+    """Each policy over the same rows, by `extend`, one core."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(RECORDS, 3))
+    y = x @ [1.0, 2.0, 3.0] + rng.normal(size=RECORDS)
+    regression, classes = np.column_stack([x, y]), np.column_stack([x, y > 0.0])
+    if importlib.util.find_spec("river") is None:
+        return [Row("all", "", "river: not installed", None, 1.0)]
+    cases: list[tuple[Encoded, int, Floats, str, Callable[[Floats], None]]] = [
+        (Mean(), 96, x[:, :1], "stats.Mean", _mean),
+        (Mean(spread=True), 192, x[:, :1], "stats.Mean and Var", _spread),
+        (Moments(), 512, x[:, :1], "stats.Mean, Var, Skew, Kurtosis", _moments),
+        (Covariance(3), 1024, x, "covariance.EmpiricalCovariance", _covariance),
+        (LinearRegression(3), 1024, regression, "linear_model.LinearRegression", _linear),
+        (LogisticRegression(3), 512, classes, "linear_model.LogisticRegression", _logistic),
+    ]
+    made = []
+    for policy, retention, table, peer, theirs in cases:
+        taken, their_time, ratio = in_turns(partial(_ours, policy, retention, table), partial(theirs, table), repeats=3)
+        stream = _ours(policy, retention, table)
+        ours = f"{RECORDS / taken:,.0f} records/s, {len(stream.retained)} of {retention} held"
+        made.append(Row(str(type(policy).__name__), ours, f"river {peer}: {RECORDS / their_time:,.0f}", ratio, 0.0))
+    return made
+
+
+def _ours(policy: Encoded, retention: int, table: Floats) -> Stream:
+    stream = Stream(policy, retention=retention, seed=0)
+    stream.extend(table)
+    return stream
+
+
+def _update(statistics: list[Any], table: Floats) -> None:
+    for value in table[:, 0].tolist():
+        for statistic in statistics:
+            statistic.update(value)
+
+
+def _mean(table: Floats) -> None:
+    from river import stats  # noqa: PLC0415
+
+    _update([stats.Mean()], table)
+
+
+def _spread(table: Floats) -> None:
+    from river import stats  # noqa: PLC0415
+
+    _update([stats.Mean(), stats.Var()], table)
+
+
+def _moments(table: Floats) -> None:
+    from river import stats  # noqa: PLC0415
+
+    _update([stats.Mean(), stats.Var(), stats.Skew(), stats.Kurtosis()], table)
+
+
+def _examples(table: Floats) -> list[dict[int, float]]:
+    return [dict(enumerate(row)) for row in table.tolist()]
+
+
+def _covariance(table: Floats) -> None:
+    from river import covariance  # noqa: PLC0415
+
+    matrix = covariance.EmpiricalCovariance()  # type: ignore[no-untyped-call]
+    for example in _examples(table):
+        matrix.update(example)
+
+
+def _learn(model: Any, table: Floats) -> None:
+    for example, label in zip(_examples(table[:, :-1]), table[:, -1].tolist(), strict=True):
+        model.learn_one(example, label)
+
+
+def _linear(table: Floats) -> None:
+    from river import linear_model  # noqa: PLC0415
+
+    _learn(linear_model.LinearRegression(), table)
+
+
+def _logistic(table: Floats) -> None:
+    from river import linear_model  # noqa: PLC0415
+
+    _learn(linear_model.LogisticRegression(), table)
