@@ -132,3 +132,18 @@ def test_a_half_life_forgets_an_old_slope() -> None:
     stream = Stream(LinearRegression(1, half_life=1_000.0), retention=512, seed=0)
     stream.extend(np.column_stack([x, y]))
     assert stream.estimate().value == pytest.approx([-1.0], abs=0.02)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05])
+def test_requests_cost_little(share: float) -> None:
+    """With removal requested for many of the newest records: far below a standard error."""
+    rows = flights("distance", "hour", "air_time")[:60_000]
+    stream = Stream(LinearRegression(2), retention=1024, seed=1)
+    rng = RNG(5)
+    for start in range(0, len(rows), stream.batch):
+        stream.extend(rows[start : start + stream.batch - 1])
+        asked = stream.t - np.flatnonzero(rng.random(stream.batch - 1) < share)
+        stream.forget(rounds=asked[asked > 0])
+        stream.extend(rows[start + stream.batch - 1 : start + stream.batch])
+    fit, errors = least_squares(np.column_stack([np.ones(len(rows)), rows[:, :-1]]), rows[:, -1])
+    assert np.abs((stream.estimate().value - fit[1:]) / errors[1:]).max() <= 0.05

@@ -23,6 +23,8 @@ from vestige.subset.words import uniform
 AVERAGE, BITS, AUTO = 0, 1, 2
 FLAGS, TURNS = 2, 3
 """So many records at the end of a segment are flags; so many before them say by how much the word is turned."""
+SPELLED_TURNS = 4
+"""Where a policy has nothing but presence bits: so many records say the turn, and one whether kept means zero."""
 WORD = 64
 _SIGN = np.uint64(1) << np.uint64(63)
 _INFINITE = np.uint64(0x7FF) << np.uint64(52)
@@ -31,9 +33,9 @@ _NONE = np.uint64(0)
 
 
 @kernel
-def _bit_at(position: int, length: int, turn: int) -> np.uint64:
-    """The bit that the record at `position` of `length` stands for, if the word is turned by `turn` eighths."""
-    place = position - (turn * length) // (1 << TURNS)
+def _bit_at(position: int, length: int, turn: int, turns: int) -> np.uint64:
+    """The bit that the record at `position` of `length` stands for, if the word is turned by that much of 2^turns."""
+    place = position - ((turn * length) >> turns)
     if place < 0:
         place += length
     return _ONE << np.uint64(63 - place % WORD)
@@ -85,41 +87,104 @@ def round_to_word(number: float, allowed: np.uint64, coin: float) -> np.uint64:
 
 
 @kernel
-def _word_for(can: Bools, target: float, coin: float, turn: int) -> np.uint64:
-    """The word nearest `target` that can be written at this turn."""
-    length = len(can) - FLAGS - TURNS
-    allowed = _NONE
+def round_to_complement(number: float, allowed: np.uint64, covered: np.uint64, coin: float) -> np.uint64:
+    """`number` as a float64 word of the bits `covered`, with zeros only where `allowed` has ones; all ones if none is.
+
+    The complement of such a word has ones only where `allowed` has, and falls as the word rises.
+    """
+    sign = _SIGN if number < 0.0 else _NONE
+    if not sign and not allowed & _SIGN:
+        return ~_NONE
+    bits, free = covered & ~_SIGN, allowed & ~_SIGN
+    magnitude = np.float64(abs(number)).view(np.uint64)
+    below = magnitude & bits
+    above = below if below == magnitude else below + (bits & (~bits + _ONE))
+    least = smallest_beyond(bits & ~below, free)
+    low = bits & ~least if least != ~_NONE else ~_NONE
+    high = bits & ~largest_within(bits & ~above, free) if above <= bits else ~_NONE
+    if low == ~_NONE or low >= _INFINITE:
+        return sign | high if high < _INFINITE else ~_NONE
+    if high < _INFINITE and high > low:
+        floor = np.uint64(low).view(np.float64)
+        if coin * (np.uint64(high).view(np.float64) - floor) < abs(number) - floor:
+            low = high
+    return sign | low
+
+
+@kernel
+def _word_for(
+    can: Bools, length: int, target: float, coin: float, turn: int, turns: int, complement: bool
+) -> tuple[np.uint64, float]:
+    """The word nearest `target` that can be written at this turn, and how far it is off."""
+    allowed, covered = _NONE, _NONE
     for position in range(length):
+        bit = _bit_at(position, length, turn, turns)
+        covered |= bit
         if can[position]:
-            allowed |= _bit_at(position, length, turn)
-    return round_to_word(target, allowed, coin)
+            allowed |= bit
+    if complement:
+        word = round_to_complement(target, allowed, covered, coin)
+        if word == ~_NONE:
+            return word, np.inf
+    else:
+        word = round_to_word(target, allowed, coin)
+    return word, abs(np.uint64(word).view(np.float64) - target)
+
+
+@kernel
+def write_word(can: Bools, length: int, turns: int, complements: int, target: float, coin: float, keep: Bools) -> float:
+    """Keep those of the first `length` records that spell `target`; of the next ones those that say how.
+
+    These are `turns` records that say by how much the word is turned, and, if `complements` is 1, one that says that
+    kept means zero. Only as far as `can` allows, whatever does the least harm; returns the number that is spelled.
+    """
+    everyone = True
+    for position in range(length):
+        everyone &= can[position]
+    best, (best_word, least) = 0, _word_for(can, length, target, coin, 0, turns, False)
+    if not everyone:
+        for way in range(1, 1 << (turns + complements)):
+            said = True
+            for i in range(turns + complements):
+                said &= can[length + i] or not (way >> i) & 1
+            if said:
+                turn = way & ((1 << turns) - 1)
+                word, off = _word_for(can, length, target, coin, turn, turns, way >> turns == 1)
+                if off < least:
+                    best, best_word, least = way, word, off
+    turn, stored = best & ((1 << turns) - 1), ~best_word if best >> turns == 1 else best_word
+    for position in range(length):
+        keep[position] = can[position] and (stored & _bit_at(position, length, turn, turns)) != _NONE
+    for i in range(turns + complements):
+        keep[length + i] = (best >> i) & 1 == 1
+    return np.uint64(best_word).view(np.float64)
+
+
+@kernel
+def read_word(present: Bools, length: int, turns: int, complements: int) -> float:
+    """The number that the first `length` records spell, in the way that the next ones say; see `write_word`."""
+    turn = 0
+    for i in range(turns):
+        if present[length + i]:
+            turn |= 1 << i
+    word, covered = _NONE, _NONE
+    for position in range(length):
+        bit = _bit_at(position, length, turn, turns)
+        covered |= bit
+        if present[position]:
+            word |= bit
+    if complements == 1 and present[length + turns]:
+        word = covered & ~word
+    return np.uint64(word).view(np.float64)
 
 
 @kernel
 def write_bits(can: Bools, target: float, coin: float, keep: Bools) -> float:
     """Keep the records that spell `target`, flags included, as far as `can` allows; returns the number they spell."""
     n = len(can)
-    length = n - FLAGS - TURNS
-    everyone = True
-    for position in range(n):
-        everyone &= can[position]
-    best_turn, best_word = 0, _word_for(can, target, coin, 0)
-    if not everyone:
-        for turn in range(1, 1 << TURNS):
-            said = True
-            for i in range(TURNS):
-                said &= can[length + i] or not (turn >> i) & 1
-            if said:
-                word = _word_for(can, target, coin, turn)
-                if abs(np.uint64(word).view(np.float64) - target) < abs(np.uint64(best_word).view(np.float64) - target):
-                    best_turn, best_word = turn, word
-    for position in range(length):
-        keep[position] = can[position] and (best_word & _bit_at(position, length, best_turn)) != _NONE
-    for i in range(TURNS):
-        keep[length + i] = (best_turn >> i) & 1 == 1
     for i in range(n - FLAGS, n):
         keep[i] = can[i]
-    return np.uint64(best_word).view(np.float64)
+    return write_word(can, n - FLAGS - TURNS, TURNS, 0, target, coin, keep)
 
 
 @kernel
@@ -128,22 +193,7 @@ def read_segment(values: Floats, present: Bools) -> float:
     n = len(values)
     if not (present[n - 1] or present[n - 2]):
         return average_of(values, present)
-    return read_word(present)
-
-
-@kernel
-def read_word(present: Bools) -> float:
-    """The number that presence bits spell."""
-    length = len(present) - FLAGS - TURNS
-    turn = 0
-    for i in range(TURNS):
-        if present[length + i]:
-            turn |= 1 << i
-    word = _NONE
-    for position in range(length):
-        if present[position]:
-            word |= _bit_at(position, length, turn)
-    return np.uint64(word).view(np.float64)
+    return read_word(present, n - FLAGS - TURNS, TURNS, 0)
 
 
 @kernel
@@ -203,18 +253,24 @@ def read_kept(rounds: Ints, atoms: Floats, first: int, length: int) -> Floats:
 
 @kernel
 def spell_batch(can: Bools, target: Floats, key: np.uint64, keep: Bools, spelled: Floats) -> None:
-    """Mark in `keep` the records that spell `target`, coordinate i in every size-th record; what they spell."""
+    """Mark in `keep` the records that spell `target`, coordinate i in every size-th record; what they spell.
+
+    For policies that know nothing but presence bits: in place of flags, a fourth record says the turn, and one that
+    kept means zero. A zero that no bits spell is written with the last turn, so that no batch is ever empty.
+    """
     size = len(target)
     for i in range(size):
-        spelled[i] = write_bits(can[i::size], target[i], uniform(key + np.uint64(i), 0), keep[i::size])
+        mine, kept = can[i::size], keep[i::size]
+        length = len(mine) - SPELLED_TURNS - 1
+        spelled[i] = write_word(mine, length, SPELLED_TURNS, 1, target[i], uniform(key + np.uint64(i), 0), kept)
+        if spelled[i] == 0.0 and not kept[length + SPELLED_TURNS]:
+            for k in range(length, length + SPELLED_TURNS):
+                kept[k] = mine[k]
 
 
 @kernel
 def read_spelled(rounds: Ints, first: int, length: int, size: int) -> Floats:
-    """What the kept records of a batch that was spelled say, whether its flags are there or not; nan if none is left.
-
-    A coordinate without any record is zero: that is what no bits say where the flags could not be kept.
-    """
+    """What the kept records of a batch that was spelled say; nan if none is left."""
     present, vector = np.zeros(length, np.bool_), np.zeros(size)
     for k in rounds:
         if first <= k < first + length:
@@ -223,7 +279,8 @@ def read_spelled(rounds: Ints, first: int, length: int, size: int) -> Floats:
         vector[:] = np.nan
         return vector
     for i in range(size):
-        vector[i] = read_word(present[i::size])
+        mine = present[i::size]
+        vector[i] = read_word(mine, len(mine) - SPELLED_TURNS - 1, SPELLED_TURNS, 1)
     return vector
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vestige import channels, statistics
 from vestige.errors import NoRecordsError, ParameterError
 from vestige.policy import Answer, Policy, keep_of_arrivals
-from vestige.records import Bools, Clock, Floats, Ints, Records
+from vestige.records import Bools, Clock, Floats, Ints, Records, filled
 
 
 def checked_half_life(half_life: float | None) -> None:
@@ -93,7 +93,7 @@ class Encoded(Policy):
             values: their rows, all of which may be kept; shape (batches * length, columns).
             keys: the coins of each update; shape (batches,).
         """
-        everyone = np.ones(len(values), np.bool_)
+        everyone = filled(len(values), True, np.bool_)
         return self._advance(clock, retained, values, everyone, everyone, keys)
 
     def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:

@@ -18,7 +18,7 @@ from vestige import coins
 from vestige.errors import DataError, ParameterError, whole_number
 from vestige.policies import Encoded
 from vestige.policy import Policy
-from vestige.records import NO_TIME, Clock, Floats, Records
+from vestige.records import NO_TIME, Clock, Floats, Records, filled
 from vestige.stream.arriving import Appended, Time, instant_of, rows_of
 from vestige.stream.runtime import Runtime, checked_restart
 
@@ -86,7 +86,6 @@ class Stream(Runtime):
         )
         self._largest = policy.largest
         fresh = held.rounds > clock.last
-        self._t = clock.t
         self._clock = replace(clock, t=clock.last)
         self._fresh = Appended(self._update_every, policy.columns)
         self._fresh.replace(held.where(fresh))
@@ -102,6 +101,10 @@ class Stream(Runtime):
     def notice(self) -> int | None:
         """A record is gone this many rounds after its removal was requested."""
         return self._notice
+
+    @property
+    def _t(self) -> int:
+        return self._clock.last + self._fresh.size
 
     @property
     def clock(self) -> Clock:
@@ -122,23 +125,26 @@ class Stream(Runtime):
             subject: whom it is about; kept with it, erased with it.
         """
         fresh = self._fresh
-        if type(row) is float and fresh.single is not None and -self._largest <= row <= self._largest:
-            fresh.single[fresh.size] = row  # the common case, fast
+        size = fresh.size
+        if type(row) is float and fresh.single is not None and -(largest := self._largest) <= row <= largest:
+            fresh.single[size] = row  # the common case, fast
         else:
-            fresh.values[fresh.size] = rows_of([row], self._policy)[0]
+            fresh.values[size] = rows_of([row], self._policy)[0]
         if time is not None or subject is not None:
             fresh.label_next(instant_of(time), subject)
-        fresh.size += 1
-        self._t += 1
-        if fresh.size == self._update_every:
+        fresh.size = size + 1
+        if size >= self._alarm:
+            self._ring()
+
+    def _ring(self) -> None:
+        """Do what is due with the newest record, an update or an erasure; an update that fails does not take it."""
+        if self._fresh.size == self._update_every:
             try:
                 self._update()
             except BaseException:
-                self._t -= 1
-                fresh.drop_last()
+                self._fresh.drop_last()
                 raise
-        if self._t >= self._next_due:
-            self._erase_due()
+        self._erase_due()
 
     def extend(
         self,
@@ -162,13 +168,13 @@ class Stream(Runtime):
                 )
         when = None if times is None else np.array([instant_of(time) for time in times], "datetime64[us]")
         who = None if subjects is None else np.array(subjects, np.object_)
-        before = self._t, self._clock, self._held, self._fresh.records(self._clock.last)
+        before = self._clock, self._held, self._fresh.records(self._clock.last)
         try:
             self._take(table, when, who)
         except BaseException:
-            self._t, self._clock = before[:2]
-            self._hold(before[2])
-            self._fresh.replace(before[3])
+            self._clock = before[0]
+            self._hold(before[1])
+            self._fresh.replace(before[2])
             raise
 
     def _take(self, rows: Floats, times: Times, subjects: Subjects) -> None:
@@ -180,7 +186,6 @@ class Stream(Runtime):
             room = whole * self._update_every if in_kernel else self._update_every - self._fresh.size
             here = slice(start, min(len(rows), start + room))
             there = None if times is None else times[here], None if subjects is None else subjects[here]
-            self._t += here.stop - start
             if in_kernel:
                 self._update_in_kernel(rows[here], *there)
             else:
@@ -206,27 +211,29 @@ class Stream(Runtime):
         from vestige.subset.words import keys_of  # noqa: PLC0415
 
         size, clock = self._update_every, self._clock
+        t = clock.last + len(rows)
         policy: Encoded = self._policy  # type: ignore[assignment]
         keys = keys_of(np.uint64(coins.root(self._seed)), clock.last + size, size, len(rows) // size)
         kept = policy.update_many(clock, self._held, rows, keys).nonzero()[0]
         chosen, n = kept + (len(rows) - size), len(kept)
+        self._clock = Clock(t, first=t - size + 1, last=t, since=clock.since)
         self._hold(
             Records._trusted(
-                kept + (self._t - size + 1),
+                kept + (t - size + 1),
                 rows[chosen],
                 np.zeros(n, np.bool_),
-                np.full(n, NO_TIME) if times is None else times[chosen],
-                np.full(n, None) if subjects is None else subjects[chosen],
+                filled(n, NO_TIME, "datetime64[us]") if times is None else times[chosen],
+                filled(n, None, np.object_) if subjects is None else subjects[chosen],
             )
         )
-        self._clock = Clock(self._t, first=self._t - size + 1, last=self._t, since=clock.since)
 
     def _hold(self, records: Records) -> None:
-        """Hold these records from now on, and note in which round the first of them is due."""
+        """Hold these records from now on, and note after how many more something is to be done."""
         self._held = records
         self._next_due = sys.maxsize
         if self._retention is not None and len(records):
             self._next_due = int(records.rounds[0]) + self._retention
+        self._alarm = min(self._update_every, self._next_due - self._clock.last) - 1
 
     def _erase_due(self) -> None:
         """Erase what `retention` no longer allows; the next update meets requests, and comes before they are due."""
