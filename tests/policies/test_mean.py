@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -180,3 +182,14 @@ def test_what_an_estimate_does_not_have_is_named() -> None:
     stream.push(1.0)
     with pytest.raises(AttributeError, match="this estimate has no 'standard_error'"):
         _ = stream.estimate().standard_error
+
+
+def test_an_estimate_can_be_copied_and_pickled() -> None:
+    stream = Stream(Mean(spread=True), retention=192, seed=0)
+    stream.extend(range(500))
+    estimate = stream.estimate()
+    for again in (copy.deepcopy(estimate), pickle.loads(pickle.dumps(estimate))):
+        assert (again.value, again.standard_error) == (estimate.value, estimate.standard_error)
+    later = pickle.loads(pickle.dumps(stream))
+    later.push(3.0)
+    assert later.t == 501

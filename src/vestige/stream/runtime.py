@@ -42,7 +42,7 @@ class Estimate:
 
     def __getattr__(self, name: str) -> Any:
         """What the policy's answer says besides the value, such as a standard error."""
-        if self.details is None or name.startswith("_"):
+        if name.startswith("_") or name in self.__slots__ or self.details is None:
             raise AttributeError(f"this estimate has no {name!r}; it has {', '.join(self.__slots__[:5])}")
         return getattr(self.details, name)
 
