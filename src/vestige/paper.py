@@ -16,8 +16,8 @@ import numpy as np
 
 from vestige import coins as coin_key
 from vestige import subset
-from vestige.errors import NoRecordsError, ParameterError, whole_number
-from vestige.policy import Policy, keep_of_arrivals, split
+from vestige.errors import ParameterError, whole_number
+from vestige.policy import Policy, keep_of_arrivals, lost, split
 from vestige.records import Bools, Clock, Floats, Ints, Records
 
 
@@ -286,10 +286,7 @@ class Regression(Policy):
         for i in range(self.dim):
             groups = self._whole(owners, i, np.ones(len(encoded), np.bool_))
             if not groups.size:
-                raise NoRecordsError(
-                    f"records of the batch {clock.first} to {clock.last} are missing, so what it encoded is lost; "
-                    "restart with all records that the stream retained, or start a new stream"
-                )
+                raise lost(clock)
             made[i] = self._estimates(encoded, owners, groups)[:, i].mean()
         return made
 

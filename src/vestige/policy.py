@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from vestige.errors import NoRecordsError
 from vestige.records import Bools, Clock, Floats, Ints, Records
 
 
@@ -102,3 +103,11 @@ def split(clock: Clock, retained: Records) -> tuple[Records, Records]:
 def keep_of_arrivals(retained: Records, keep: Bools) -> Bools:
     """The mask that keeps nothing of `retained` and `keep` of the arrivals."""
     return np.concatenate((np.zeros(len(retained), np.bool_), keep))
+
+
+def lost(clock: Clock) -> NoRecordsError:
+    """The error where the records that carry the answer are not all there."""
+    return NoRecordsError(
+        f"records of the batch {clock.first} to {clock.last} are missing, so what it encoded is lost; "
+        "restart with all records that the stream retained, or start a new stream"
+    )

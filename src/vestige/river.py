@@ -22,12 +22,9 @@ try:
 except ModuleNotFoundError:
     raise MissingExtraError("vestige.river", "river") from None
 
-_PER_NUMBER = 128
-"""Records of retention per encoded number, unless said: then numbers are kept to about 14 digits."""
-
 
 def _stream_of(policy: Encoded, retention: int | None, seed: int | None) -> Stream:
-    return Stream(policy, retention=retention or _PER_NUMBER * policy.statistic.size, seed=seed)
+    return Stream(policy, retention=policy.usual_retention if retention is None else retention, seed=seed)
 
 
 class _Univariate(stats.base.Univariate):

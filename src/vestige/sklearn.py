@@ -25,9 +25,6 @@ try:
 except ModuleNotFoundError:
     raise MissingExtraError("vestige.sklearn", "sklearn") from None
 
-_PER_NUMBER = 128
-"""Records of retention per encoded number, unless said: then numbers are kept to about 14 digits."""
-
 
 class _Shell(BaseEstimator):  # type: ignore[misc]
     """What both share: a stream that is made when the number of columns is known."""
@@ -40,7 +37,7 @@ class _Shell(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def _stream_of(self, policy: Encoded) -> Stream:
-        retention = _PER_NUMBER * policy.statistic.size if self.retention is None else self.retention
+        retention = policy.usual_retention if self.retention is None else self.retention
         return Stream(policy, retention=retention, seed=self.random_state)
 
 

@@ -104,8 +104,7 @@ def test_a_plain_average_of_what_is_kept_is_the_all_time_mean() -> None:
     stream = Stream(Mean(channel="average"), retention=96, seed=0)
     stream.extend(rows)
     assert stream.clock.pending == 0
-    share = 0.03  # of a standard error: what the tolerance of a batch is made for
-    assert stream.retained.values.mean() == pytest.approx(rows.mean(), abs=share / np.sqrt(9_600))
+    assert stream.retained.values.mean() == pytest.approx(rows.mean(), abs=0.02 / np.sqrt(9_600))
 
 
 def test_every_prefix_against_numpy() -> None:

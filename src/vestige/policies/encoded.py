@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
-from vestige.errors import NoRecordsError, ParameterError
-from vestige.policy import Answer, Policy, keep_of_arrivals
+from vestige.errors import ParameterError
+from vestige.policy import Answer, Policy, keep_of_arrivals, lost
 from vestige.records import Bools, Clock, Floats, Ints, Records, filled
 
 
@@ -58,6 +58,11 @@ class Encoded(Policy):
     def minimum(self) -> int:
         """The smallest batch: what the channel needs, for each encoded number."""
         return self.written.minimum * self.statistic.size
+
+    @property
+    def usual_retention(self) -> int:
+        """Where nobody says: 64 records of a batch for each encoded number, which keeps about 14 digits."""
+        return 128 * self.statistic.size
 
     @property
     def decay(self) -> float:
@@ -151,14 +156,6 @@ class Encoded(Policy):
         bits = channels.mantissa_bits(length // self.statistic.size)
         batches = max(1.0, clock.encoded / length)
         return float(2.0 ** -(bits + 1) * np.sqrt(1.0 + batches / 3.0))
-
-
-def lost(clock: Clock) -> NoRecordsError:
-    """The error where the records that carry the answer are not all there."""
-    return NoRecordsError(
-        f"records of the batch {clock.first} to {clock.last} are missing, so what it encoded is lost; "
-        "restart with all records that the stream retained, or start a new stream"
-    )
 
 
 class Averaged(Encoded):

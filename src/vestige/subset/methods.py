@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from vestige.errors import ParameterError
-from vestige.records import Bools
+from vestige.records import Bools, Floats
 from vestige.subset.problem import Problem, Selection
 
 EXHAUSTIVE_LIMIT = 26
@@ -36,10 +38,8 @@ def exhaustive(problem: Problem, tolerance: float, seed: int) -> Selection:  # n
     """By looking at every subset; ties go to the one with fewer records."""
     from vestige.subset.exhaustive import exhaustive as look_at_all  # noqa: PLC0415
 
-    free = problem.free
-    _limit(len(free), EXHAUSTIVE_LIMIT, "exhaustive", "auto")
-    offsets, base = problem.offsets()
-    return problem.selection(problem.chosen(int(look_at_all(offsets[free], base, problem.counted)), free), exact=True)
+    _limit(problem.undecided, EXHAUSTIVE_LIMIT, "exhaustive", "auto")
+    return _solved(problem, look_at_all)
 
 
 def meet(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
@@ -54,12 +54,10 @@ def grid(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: A
     """Exactly, in several dimensions."""
     from vestige.subset.grid import grid_meet  # noqa: PLC0415
 
-    free = problem.free
     if problem.dim == 1:
         raise ParameterError("method='grid' takes two dimensions or more; use method='meet'")
-    _limit(len(free), GRID_LIMIT, "grid", "search")
-    offsets, base = problem.offsets()
-    return problem.selection(problem.chosen(int(grid_meet(offsets[free], base, problem.counted)), free), exact=True)
+    _limit(problem.undecided, GRID_LIMIT, "grid", "search")
+    return _solved(problem, grid_meet)
 
 
 def lattice(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
@@ -80,6 +78,13 @@ def met(problem: Problem, free: Bools, tolerance: float) -> Bools:
     from vestige.subset.exact import nearest_exactly  # noqa: PLC0415
 
     return nearest_exactly(problem.values[:, 0], problem.forced, free, float(problem.target[0]), tolerance)
+
+
+def _solved(problem: Problem, kernel: Callable[[Floats, Floats, int], np.uint64]) -> Selection:
+    """What an exact kernel chooses of the free records, from offsets, the sum of the forced ones and their count."""
+    free = problem.free
+    offsets, base = problem.offsets()
+    return problem.selection(problem.chosen(int(kernel(offsets[free], base, problem.counted)), free), exact=True)
 
 
 def _limit(n: int, most: int, method: str, instead: str) -> None:
