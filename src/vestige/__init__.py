@@ -1,10 +1,11 @@
 """All-time answers from a window of records; and the truth about what that window still reveals."""
 
-from vestige import checks, paper, subset
+from vestige import checks, paper, store, subset
 from vestige.errors import VestigeError
 from vestige.policies import Covariance, Gradient, LinearRegression, LogisticRegression, Mean, Moments, Window
 from vestige.policy import Answer, Policy
 from vestige.records import Clock, Records
+from vestige.store import MemoryStore, Receipt, SqliteStore
 from vestige.stream import Batched, Estimate, Stream
 
 __all__ = [
@@ -17,13 +18,17 @@ __all__ = [
     "LinearRegression",
     "LogisticRegression",
     "Mean",
+    "MemoryStore",
     "Moments",
     "Policy",
+    "Receipt",
     "Records",
+    "SqliteStore",
     "Stream",
     "VestigeError",
     "Window",
     "checks",
     "paper",
+    "store",
     "subset",
 ]

@@ -1,4 +1,4 @@
-"""The tour: the all-time means of 328,521 flights out of a window of 512, beside what the window alone would say.
+"""The tour: the all-time means of 328,521 flights out of a window of 512, in a file, beside what the window would say.
 
 Run it with `make demo`; the figure goes to the path given, or to out/flights.png.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,8 @@ import numpy as np
 from vestige.errors import MissingExtraError
 from vestige.flights import flights
 from vestige.policies import LinearRegression, Mean, Window
-from vestige.records import Floats
+from vestige.records import Floats, Ints
+from vestige.store import Place, SqliteStore, verify
 from vestige.stream import Estimate, Stream
 
 if TYPE_CHECKING:
@@ -56,15 +59,21 @@ class Tour:
     last_window: Estimate
 
 
-def tour(rows: Floats, retention: int = RETENTION, seed: int = 0) -> Tour:
-    """Stream `rows` through Vestige and through a sliding window, looking now and then."""
+def tour(
+    rows: Floats,
+    store: Place | None = None,
+    retention: int = RETENTION,
+    seed: int = 0,
+    progress: Callable[[Ints], Iterable[int]] = iter,
+) -> Tour:
+    """Stream `rows` through Vestige, in a store if one is given, and through a sliding window, looking now and then."""
     dim = rows.shape[1]
-    ours = Stream(Mean(dim=dim), retention=retention, seed=seed)
+    ours = Stream(Mean(dim=dim), retention=retention, seed=seed, store=store)
     plain = Stream(Window(Mean(dim=dim)), retention=retention)
     looks = np.linspace(0, len(rows), _POINTS + 1).astype(int)[1:]
     answers: list[tuple[Floats, Floats]] = []
     start = 0
-    for stop in looks:
+    for stop in progress(looks):
         for stream in (ours, plain):
             stream.extend(rows[start:stop])
         answers.append((np.atleast_1d(ours.estimate().value), np.atleast_1d(plain.estimate().value)))
@@ -168,6 +177,7 @@ def main() -> None:
     """Show the tour."""
     try:
         from rich.console import Console  # noqa: PLC0415
+        from rich.progress import track  # noqa: PLC0415
     except ModuleNotFoundError:
         raise MissingExtraError("the demo", "demo") from None
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
@@ -176,19 +186,31 @@ def main() -> None:
     rows = flights(*COLUMNS)
     console.print("Loading kernels (compiled on the first run, then cached) ...")
     tour(rows[: 2 * RETENTION])
-    console.print(f"Streaming {len(rows):,} flights; no record may outlive {RETENTION} others ...")
+    file = path.with_name("flights.db")
+    console.print(f"Streaming {len(rows):,} flights into {file}; no record may outlive {RETENTION} others ...")
+    for old in path.parent.glob("flights.db*"):
+        old.unlink()
+    file.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    seen = tour(rows)
+    about = {"statistic": "mean", "columns": list(COLUMNS), "targets": []}
+    with SqliteStore(file) as store:
+        bar = partial(track, console=Console(stderr=True), description="", transient=True)
+        seen = tour(rows, store.stream("flights", about=about), progress=bar)
     seconds = time.perf_counter() - started
     console.print(table(seen))
     figure(seen, path)
-    console.print(f"s.e.: standard errors of the mean of all flights. {seconds:.1f} s. Figure: {path}\n")
+    console.print(f"s.e.: standard errors of the mean of all flights. {seconds:.1f} s. Figure: {path}")
+    found = verify(file)
+    console.print(
+        f"Each batch was on disk before the next was taken, and what left it is gone from the file: {file} has "
+        f"{file.stat().st_size // 1024} kB, and vestige verify found {found or 'nothing'} in it.\n"
+    )
     console.print(fits())
     console.print(
         f"Vestige just gave the mean of all {seen.last.t:,} flights to a fraction of its standard error while never "
         f"holding a record for more than {RETENTION} rounds: the choice of which records to keep carries the answer, "
         "and with it a trace of everybody who was erased. Try it on a file of your own: "
-        "vestige run FILE --column NAME --retention 512."
+        "vestige run FILE --column NAME --retention 512 --store NAME.db."
     )
 
 

@@ -8,6 +8,8 @@
     ├── RuleError          a policy broke a rule of the model
     ├── CheckError         a conformance check failed                    (also an AssertionError)
     ├── SourceError        a file of records cannot be read
+    ├── StoreError         a store cannot be used as it is
+    │   └── StoreBusyError another process holds it                      (nothing was changed: try again)
     └── MissingExtraError  an optional part is not installed             (also an ImportError)
 
 A message names the parameter, its value, the limit and the remedy. It never carries a record's value: an error
@@ -49,6 +51,14 @@ class CheckError(VestigeError, AssertionError):
 
 class SourceError(VestigeError):
     """A file of records cannot be read."""
+
+
+class StoreError(VestigeError):
+    """A store cannot be used as it is; it is as it was before the call."""
+
+
+class StoreBusyError(StoreError):
+    """Another process holds the store; it is as it was before the call, which can be made again."""
 
 
 class MissingExtraError(VestigeError, ImportError):

@@ -45,6 +45,8 @@ class Policy(ABC):
 
     every_round: ClassVar[bool] = False
     """Whether `update` is called at every round (a streaming policy) or once per batch."""
+    together: ClassVar[bool] = True
+    """Whether kept records speak only together, so that all is lost if one of them goes before the next update."""
 
     @property
     def columns(self) -> int:
@@ -55,6 +57,11 @@ class Policy(ABC):
     def minimum(self) -> int:
         """The smallest batch that it can work with."""
         return 1
+
+    @property
+    def enough(self) -> int:
+        """How many records a batch must have that is closed early, for a deadline or a request."""
+        return self.minimum
 
     @property
     def maximum(self) -> int | None:
@@ -88,6 +95,15 @@ class Policy(ABC):
         If not, the statistic starts anew and the clock says so; hence this may not depend on values, and is shown none.
         """
         return not leaving.all()
+
+    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:  # noqa: ARG002
+        """How to say the same at once without the records that are leaving; None if it cannot be done.
+
+        Returns:
+            the last round of the batch that is encoded then, either `clock.last` or `clock.t`, whatever the values are;
+            and which of the records to keep, all of those after that round among them that are not leaving.
+        """
+        return None
 
     @abstractmethod
     def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:

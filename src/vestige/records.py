@@ -48,6 +48,7 @@ class Clock:
         first: first round of the batch that is now encoded.
         last: last round of that batch; `first - 1` while none is.
         since: the round since which the statistic counts; 1 unless everything once had to be erased.
+        began: when the first record of the encoded batch arrived, in microseconds since 1970; None without time limit.
 
     >>> clock = Clock(t=100, first=49, last=96)
     >>> clock.pending, clock.weight
@@ -58,6 +59,7 @@ class Clock:
     first: int = 1
     last: int = 0
     since: int = 1
+    began: int | None = None
 
     def __post_init__(self) -> None:
         if not (0 <= self.last <= self.t and 1 <= self.since <= self.first <= self.last + 1):

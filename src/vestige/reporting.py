@@ -168,6 +168,13 @@ def _only_bits(statistic: str, channel: str) -> None:
         raise ParameterError(f"--channel average cannot hold --statistic {statistic}; use --channel bits or auto")
 
 
+def plain_report(estimate: Estimate, columns: Names, targets: Names) -> Report:  # noqa: ARG001
+    """For a statistic that the command does not know."""
+    values = np.ravel(estimate.value).tolist()
+    rows = tuple((f"{i + 1}", _number(value)) for i, value in enumerate(values))
+    return Report("All-time answer", ("value", "estimate"), rows, {"value": np.asarray(estimate.value).tolist()})
+
+
 STATISTICS = {
     "mean": Statistic(_mean_policy, _mean_report),
     "moments": Statistic(_moments_policy, _moments_report),

@@ -25,6 +25,8 @@ FLAGS, TURNS = 2, 3
 """So many records at the end of a segment are flags; so many before them say by how much the word is turned."""
 SPELLED_TURNS = 4
 """Where a policy has nothing but presence bits: so many records say the turn, and one whether kept means zero."""
+LEAST = 17
+"""In a shorter segment there is no room for sign and exponent, and numbers are not spelled."""
 WORD = 64
 _SIGN = np.uint64(1) << np.uint64(63)
 _INFINITE = np.uint64(0x7FF) << np.uint64(52)
@@ -206,7 +208,7 @@ def write_segment(
     written, unless records that may not be kept spoil them so much that the average is nearer.
     """
     n = len(values)
-    flagged = can[n - 1] or can[n - 2]
+    flagged = n >= LEAST and (can[n - 1] or can[n - 2])
     usable, everyone = 0, flagged
     for i in range(n):
         keep[i] = False

@@ -7,14 +7,18 @@ the estimate the exact running average up to what the channel rounds off; and ch
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
 from vestige.errors import ParameterError
-from vestige.policy import Answer, Policy, keep_of_arrivals, lost
+from vestige.policy import Answer, Policy, keep_of_arrivals, lost, split
 from vestige.records import Bools, Clock, Floats, Ints, Records, filled
+
+_FEWEST_LEFT = 8
+"""An average of records is taken for all that is known only if it is chosen among so many for each number."""
 
 
 def checked_half_life(half_life: float | None) -> None:
@@ -60,6 +64,11 @@ class Encoded(Policy):
         return self.written.minimum * self.statistic.size
 
     @property
+    def enough(self) -> int:
+        """As many as presence bits need: among so many, averages come near enough too."""
+        return channels.named("bits").minimum * self.statistic.size
+
+    @property
     def usual_retention(self) -> int:
         """Where nobody says: 64 records of a batch for each encoded number, which keeps about 14 digits."""
         return 128 * self.statistic.size
@@ -70,7 +79,9 @@ class Encoded(Policy):
         return 1.0 if self.half_life is None else float(2.0 ** (-1.0 / self.half_life))
 
     def carries(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
-        """Whether each encoded number finds a record that can be kept."""
+        """Whether each encoded number finds a record that can be kept, and bits as many as they need."""
+        if self.written.name == "bits" and clock.pending < self.minimum:
+            return False
         can = channels.in_slots(rounds - clock.last - 1, ~leaving, clock.pending)
         return self.written.writable(can, self.statistic.size)
 
@@ -138,6 +149,21 @@ class Encoded(Policy):
             keys: the coins of each batch.
         """
 
+    def _kept_slots(
+        self, clock: Clock, retained: Records, last: int, coins: int, target: Callable[[], Floats]
+    ) -> Bools | None:
+        """Which records of the rounds `clock.first` to `last` to keep so that they say `target`; None if none can."""
+        slots, length = retained.rounds - clock.first, last - clock.first + 1
+        can = channels.in_slots(slots, ~retained.leaving, length)
+        if not self.written.writable(can, self.statistic.size):
+            return None
+        values = channels.in_slots(slots, retained.values, length)
+        return self._write(target(), values, can, np.uint64(coins))[slots]
+
+    @abstractmethod
+    def _write(self, target: Floats, values: Floats, can: Bools, key: np.uint64) -> Bools:
+        """The records of one batch to keep so that they say `target`, as nearly as those that can be kept may."""
+
     @abstractmethod
     def _read(self, clock: Clock, retained: Records) -> Floats:
         """What the kept records of the encoded batch say; nan where that is lost."""
@@ -161,6 +187,13 @@ class Encoded(Policy):
 class Averaged(Encoded):
     """Running averages of the values themselves, by any channel: batches go through one kernel."""
 
+    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
+        """Choose anew among all that is left, kept or waiting: the more there are, the nearer is their average."""
+        if (~retained.leaving).sum() < _FEWEST_LEFT * self.statistic.size:
+            return None
+        keep = self._kept_slots(clock, retained, clock.t, coins, lambda: self._tracked(clock, retained))
+        return None if keep is None else (clock.t, keep)
+
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
     ) -> Bools:
@@ -183,12 +216,28 @@ class Averaged(Encoded):
             raise lost(clock)
         return keep
 
+    def _write(self, target: Floats, values: Floats, can: Bools, key: np.uint64) -> Bools:
+        from vestige.channels.kernels import write_batch  # noqa: PLC0415
+        from vestige.subset.desk import make_desk  # noqa: PLC0415
+
+        keep = np.zeros(len(can), np.bool_)
+        write_batch(values, can, target, np.zeros(len(target)), key, self.written.mode, make_desk(len(can)), keep)
+        return keep
+
     def _read(self, clock: Clock, retained: Records) -> Floats:
         return self.written.read(retained.rounds, retained.values, clock.first, clock.last)
 
 
 class Spelled(Encoded):
     """Numbers of any kind, always in presence bits: no plain average of records could be told from them."""
+
+    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
+        """Spell the same with fewer records, each where it is: only the bits of those that leave change."""
+        if not clock.encoded:
+            return None
+        batch, _ = split(clock, retained)
+        keep = self._kept_slots(clock, batch, clock.last, coins, lambda: self._estimate(clock, batch))
+        return None if keep is None else (clock.last, np.concatenate((keep, ~retained.leaving[len(batch) :])))
 
     @property
     def written(self) -> channels.Channel:
@@ -212,6 +261,13 @@ class Spelled(Encoded):
             target = self.statistic.step(estimate, values[here][there], weights[there], share)
             spell_batch(can[here], target, key, keep, spelled)
             estimate = spelled
+        return keep
+
+    def _write(self, target: Floats, values: Floats, can: Bools, key: np.uint64) -> Bools:  # noqa: ARG002
+        from vestige.channels.kernels import spell_batch  # noqa: PLC0415
+
+        keep = np.empty(len(can), np.bool_)
+        spell_batch(can, target, key, keep, np.empty(len(target)))
         return keep
 
     def _read(self, clock: Clock, retained: Records) -> Floats:

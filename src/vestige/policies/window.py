@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ class Window(Policy):
     9952.5
     """
 
+    together: ClassVar[bool] = False
     policy: Encoded = field(default_factory=Mean)
 
     @property

@@ -1,7 +1,8 @@
 """The runtime: it owns the clock, hands the policy exactly what the model allows, and enforces the rules."""
 
 from vestige.stream.batched import Batched
+from vestige.stream.reopening import reopened, revived
 from vestige.stream.runtime import Estimate, Runtime
 from vestige.stream.streaming import Stream
 
-__all__ = ["Batched", "Estimate", "Runtime", "Stream"]
+__all__ = ["Batched", "Estimate", "Runtime", "Stream", "reopened", "revived"]

@@ -74,15 +74,47 @@ def instant_of(time: Time | None) -> np.datetime64:
     raise DataError(f"time is a {type(time).__name__}; pass a datetime or a numpy.datetime64")
 
 
+def instants_of(times: Sequence[Time | None] | NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+    """Times in UTC to the microsecond."""
+    if isinstance(times, np.ndarray) and times.dtype.kind == "M":
+        return times.astype("datetime64[us]")
+    return np.array([instant_of(time) for time in times], "datetime64[us]")
+
+
+def now_for(n: int) -> NDArray[np.datetime64]:
+    """The time of the machine, for n records."""
+    return np.full(n, instant_of(datetime.now(UTC)))
+
+
+def in_order(times: NDArray[np.datetime64], newest: np.datetime64 | None) -> NDArray[np.datetime64]:
+    """`times`, if none is missing or lies before the one before it, the first not before `newest`."""
+    missing = np.isnat(times)
+    if missing.any():
+        raise DataError(
+            f"times has none for row {int(np.argmax(missing))} (counted from 0), but max_age is set; pass a time for "
+            "each record, or none at all to let the clock of the machine count: nothing of this call was taken"
+        )
+    before = times[:1] if newest is None else np.array([newest])
+    backwards = np.diff(np.concatenate((before, times))) < np.timedelta64(0, "us")
+    if backwards.any():
+        raise DataError(
+            f"the time of row {int(np.argmax(backwards))} of {len(times)} (counted from 0) lies before that of a "
+            "record that came earlier: with max_age a clock cannot run backwards; sort the records by time, or set "
+            "the clock right: nothing of this call was taken"
+        )
+    return times
+
+
 class Appended:
     """The records since the last update, in arrays that are reused and wiped."""
 
     def __init__(self, size: int, columns: int) -> None:
         self.size = 0
-        self.labelled = self.marked = False
+        self.labelled = self.marked = self.holed = False
         self.values = np.zeros((size, columns))
         self.single = self.values[:, 0].data if columns == 1 else None  # written to twice as fast as an array
         self.leaving = np.zeros(size, np.bool_)
+        self.gone = np.zeros(size, np.bool_)
         self.times = np.full(size, NO_TIME)
         self.subjects = np.full(size, None)
 
@@ -111,32 +143,39 @@ class Appended:
         self.times[self.size], self.subjects[self.size] = time, subject
         self.labelled = True
 
-    def labels(self) -> tuple[NDArray[np.datetime64] | None, NDArray[np.object_] | None]:
-        """The times and subjects of all records, or nothing if none has any."""
-        return (self.times, self.subjects) if self.labelled else (None, None)
-
     def records(self, after: int) -> Records:
         """A copy of what waits here, as the records of the rounds after `after`."""
         here = slice(0, self.size)
         rounds = np.arange(after + 1, after + 1 + self.size)
-        return Records._trusted(
+        records = Records._trusted(
             rounds,
             self.values[here].copy(),
             self.leaving[here].copy(),
             self.times[here].copy(),
             self.subjects[here].copy(),
         )
+        return records.where(~self.gone[here]) if self.holed else records
 
-    def replace(self, records: Records) -> None:
-        """Hold just these records."""
+    def replace(self, records: Records, after: int, size: int) -> None:
+        """Hold just these records, of the `size` rounds after `after`."""
         self.clear()
-        self.append(records.values, records.times, records.subjects)
-        self.mark(records.leaving)
+        here = records.rounds - after - 1
+        self.values[here], self.leaving[here] = records.values, records.leaving
+        self.times[here], self.subjects[here] = records.times, records.subjects
+        self.gone[:size] = True
+        self.gone[here] = False
+        self.size, self.labelled = size, size > 0
+        self.marked, self.holed = bool(records.leaving.any()), len(records) < size
+
+    @property
+    def carriers(self) -> int:
+        """How many records there are that may be kept."""
+        return self.size - int((self.leaving[: self.size] | self.gone[: self.size]).sum())
 
     def mark(self, leaving: Bools) -> None:
         """Mark these of the records as leaving, beside those that are."""
-        self.leaving[: self.size] |= leaving
-        self.marked |= bool(leaving.any())
+        self.leaving[: self.size] |= leaving & ~self.gone[: self.size]
+        self.marked = bool(self.leaving[: self.size].any())
 
     def drop_last(self) -> None:
         """Forget the newest record, and overwrite it."""
@@ -147,12 +186,14 @@ class Appended:
         """Forget everything, and overwrite it."""
         self._wipe(slice(0, self.size))
         self.size = 0
-        self.labelled = self.marked = False
+        self.labelled = self.marked = self.holed = False
 
     def _wipe(self, here: slice) -> None:
         self.values[here] = 0.0
         if self.marked:
             self.leaving[here] = False
+        if self.holed:
+            self.gone[here] = False
         if self.labelled:
             self.times[here] = NO_TIME
             self.subjects[here] = None

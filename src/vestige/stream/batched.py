@@ -8,7 +8,7 @@ tests/stream/test_batched.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from vestige.errors import DataError, ParameterError, whole_number
 from vestige.policy import Policy
 from vestige.records import Clock, Floats, Records
 from vestige.stream.arriving import rows_of
-from vestige.stream.runtime import Runtime, checked_restart
+from vestige.stream.runtime import Runtime, checked_restart, checked_rounds
 
 
 class Batched(Runtime):
@@ -97,7 +97,12 @@ class Batched(Runtime):
             clock, held = self._updated(clock, held, Records(rounds, rows))
         self._clock, self._held = clock, held
 
-    def _mark(self, rounds: NDArray[np.int64]) -> int:
-        named = np.isin(self._held.rounds, rounds)
+    def forget(self, *, rounds: int | Sequence[int] | NDArray[np.int64]) -> int:
+        """Ask for the records of these rounds to be removed: the next update may learn from them, not keep them.
+
+        Returns:
+            how many of them are still held, and will be gone with the next update; the others are gone already.
+        """
+        named = np.isin(self._held.rounds, checked_rounds(rounds, self.t))
         self._held = self._held.with_leaving(self._held.leaving | named)
         return int(named.sum())

@@ -126,32 +126,33 @@ class Runtime(ABC):
                 if not clock.t
                 else f"no record is held after round {clock.t}; the statistic goes on with the next one"
             )
-        notes: tuple[str, ...] = ()
-        if clock.since > 1:
-            notes = (
-                f"Counts from round {clock.since} on: removal was requested for all records that could have carried "
-                "on what was known before.",
-            )
+        notes = self._notes(clock)
         answer = self._policy.answer(clock, retained.shown())
         details = answer if isinstance(answer, Answer) else None
         value = _checked_answer(self._policy, details.value if details else answer)
         age = clock.t - int(retained.rounds[0])
         return Estimate(value, clock.t, len(retained), age, notes + (details.notes if details else ()), details)
 
-    def forget(self, *, rounds: int | Sequence[int] | NDArray[np.int64]) -> int:
-        """Ask for the records of these rounds to be removed: the next update may learn from them, not keep them.
-
-        Returns:
-            how many of them are still held, and will be gone with the next update; the others are gone already.
-        """
-        asked = np.atleast_1d(np.asarray(rounds))
-        if asked.size and (asked.dtype.kind not in "iu" or asked.min() < 1 or asked.max() > self.t):
-            raise ParameterError(f"rounds must be whole numbers from 1 to t={self.t}, the newest record's round")
-        return self._mark(asked.astype(np.int64))
-
-    @abstractmethod
-    def _mark(self, rounds: NDArray[np.int64]) -> int:
-        """Mark the records of these rounds as leaving; how many there are."""
+    def _notes(self, clock: Clock) -> tuple[str, ...]:
+        """What the clock tells about how the answer came about."""
+        notes = []
+        if clock.since > 1:
+            notes.append(
+                f"Counts from round {clock.since} on: what was known before had to be erased before it could be "
+                "carried on, by deadline or request."
+            )
+        length = clock.last - clock.first + 1
+        if clock.encoded and length < self._batch and not self._policy.every_round:
+            notes.append(
+                f"The last batch was closed early, with {length} of {self._batch} records, to meet a deadline or a "
+                "request; the answer may be less exact."
+            )
+        elif clock.encoded and length > self._batch:
+            notes.append(
+                "A request was met at once, so the answer was written anew into the records that were left; it may be "
+                "less exact."
+            )
+        return tuple(notes)
 
     def _updated(self, clock: Clock, held: Records, arrivals: Records) -> tuple[Clock, Records]:
         """The clock and the records after one update; the policy's mask is checked against the rules.
@@ -166,6 +167,14 @@ class Runtime(ABC):
         if carried:
             return Clock(clock.t, first=clock.last + 1, last=clock.t, since=clock.since), kept
         return Clock(clock.t, first=clock.t + 1, last=clock.t, since=clock.t + 1), kept
+
+
+def checked_rounds(rounds: int | Sequence[int] | NDArray[np.int64], t: int) -> NDArray[np.int64]:
+    """The rounds whose removal is requested, if they have come."""
+    asked = np.atleast_1d(np.asarray(rounds))
+    if asked.size and (asked.dtype.kind not in "iu" or asked.min() < 1 or asked.max() > t):
+        raise ParameterError(f"rounds must be whole numbers from 1 to t={t}, the newest record's round")
+    return asked.astype(np.int64)
 
 
 def checked_mask(policy: Policy, mask: Bools, everything: Records) -> Bools:

@@ -1,0 +1,135 @@
+"""Does a store keep to its contract? What is written is there again, all of it or nothing, and nothing besides.
+
+Guarantee: finds a store that loses or mixes up what it is given, forgets terms, or keeps half of a failed write; held
+by tests/store/test_check_store.py, which has a store for each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+
+from vestige.errors import CheckError, StoreError
+from vestige.policies import Mean
+from vestige.records import Clock, Records
+from vestige.store import Receipt, State, Store, Terms
+from vestige.stream import Stream
+
+Opened = Callable[[], Store]
+_TERMS = Terms({"name": "check", "parameters": {}}, columns=2, capacity=64, retention=64)
+
+
+def check_store(opened: Opened, *, seed: int = 0) -> None:
+    """Raise a CheckError at the first sign that a store breaks its contract.
+
+    Args:
+        opened: opens the store; called again after it was closed, it must open the same one. Empty at first.
+        seed: of the records.
+
+    >>> from vestige import MemoryStore
+    >>> store = MemoryStore()
+    >>> check_store(lambda: store)
+    """
+    rng = np.random.default_rng(seed)
+    with opened() as store:
+        _expect(store.names() == (), "is not empty at first; pass one without streams")
+        _expect(_read(store, "a") == State.empty(2), "gives something else than the empty state for a new stream")
+    states = {name: _state(rng, t) for name, t in (("a", 100), ("b/ü", 7), ("c", 64))}
+    with opened() as store:
+        for name, state in states.items():
+            store.stream(name).write(_TERMS, state)
+        names = {store.pseudonym(subject) for subject in ("ada", "bob")}
+        _expect(
+            len(names) == 2 and all(re.fullmatch("[0-9a-f]{32}", name) for name in names), "has no proper pseudonyms"
+        )
+    _compare(opened, states, "after it was closed and opened again")
+    with opened() as store:
+        _expect({store.pseudonym(subject) for subject in ("ada", "bob")} == names, "changes its pseudonyms")
+        _check_terms(store)
+        states["a"] = _state(rng, 101)
+        store.stream("a").write(_TERMS, states["a"])
+        _check_failure(store, rng)
+    _compare(opened, states, "after one stream was written anew, and a write to others failed")
+    states["a"] = State(Clock(t=101, first=102, last=101, since=102), Records.none(2))
+    with opened() as store:
+        store.stream("a").write(_TERMS, states["a"])
+    _compare(opened, states, "after a stream lost all its records")
+    _check_streams(opened, rng)
+
+
+def _expect(true: bool, what: str) -> None:
+    if not true:
+        raise CheckError(f"the store {what}")
+
+
+def _read(store: Store, name: str) -> State:
+    return store.stream(name).read(_TERMS)
+
+
+def _state(rng: np.random.Generator, t: int) -> State:
+    """A state in which everything is there that can be."""
+    rounds = np.sort(rng.choice(np.arange(max(1, t - 63), t + 1), min(t, 20), replace=False))
+    n = len(rounds)
+    values = rng.normal(size=(n, 2))
+    values[0] = -0.0, 5e-324
+    times = np.datetime64("2024-01-01", "us") + np.sort(rng.integers(0, 10**12, n)).astype("m8[us]")
+    times[rng.random(n) < 0.3] = np.datetime64("NaT")
+    subjects = [rng.bytes(16).hex() if there else None for there in rng.random(n) < 0.5]
+    receipts = tuple(Receipt.made(int(r), int(r) + 32, timedelta(days=1)) for r in rounds[:2])
+    done = (*receipts[:1], *(receipt.settled(t) for receipt in receipts[1:]))
+    clock = Clock(t, first=max(1, t - 40), last=max(0, t - 9), since=1, began=int(rng.integers(2**50)))
+    return State(clock, Records(rounds, values, rng.random(n) < 0.2, times, subjects), {"x.csv": t, "y": 2**40}, done)
+
+
+def _compare(opened: Opened, states: dict[str, State], when: str) -> None:
+    with opened() as store:
+        _expect(store.names() == tuple(sorted(states)), f"does not have the streams that were written, {when}")
+        for name, state in states.items():
+            found = _read(store, name)
+            for part in ("clock", "retained", "positions", "receipts"):
+                _expect(getattr(found, part) == getattr(state, part), f"gives other {part} than were written, {when}")
+            same = np.array_equal(found.retained.values.view(np.int64), state.retained.values.view(np.int64))
+            _expect(same, f"changes bits of values, {when}")
+            _expect(store.terms(name) == _TERMS, f"gives other terms than were written, {when}")
+
+
+def _check_terms(store: Store) -> None:
+    """Other terms are refused."""
+    for other in (replace(_TERMS, retention=32), replace(_TERMS, about={"columns": ["x"]})):
+        try:
+            store.stream("a").read(other)
+        except StoreError:
+            continue
+        raise CheckError("the store lets a stream be opened with other terms than it was made with")
+
+
+class _StoppedError(Exception):
+    pass
+
+
+def _check_failure(store: Store, rng: np.random.Generator) -> None:
+    """What is written together is written whole, or not at all."""
+    with suppress(_StoppedError), store.together():
+        store.stream("b/ü").write(_TERMS, _state(rng, 8))
+        store.stream("new").write(_TERMS, _state(rng, 9))
+        raise _StoppedError
+
+
+def _check_streams(opened: Opened, rng: np.random.Generator) -> None:
+    """A stream that is closed and opened again at any moment goes the same way as one that is not."""
+    policy, plain = Mean(), Stream(Mean(), retention=96, seed=1)
+    for size in rng.integers(1, 130, 8):
+        rows = rng.normal(size=size)
+        plain.extend(rows)
+        with opened() as store:
+            stream = Stream(policy, retention=96, seed=1, store=store.stream("stream"))
+            stream.extend(rows, source="rows")
+        with opened() as store:
+            stream = Stream(policy, retention=96, seed=1, store=store.stream("stream"))
+            same = (stream.clock, stream.retained) == (plain.clock, plain.retained)
+            _expect(same and stream.position("rows") == plain.t, "changes the way of a stream that is opened again")

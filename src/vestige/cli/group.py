@@ -1,0 +1,66 @@
+"""The group of all commands, and what their parameters may look like."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from vestige.errors import VestigeError
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class _Command(click.Group):
+    """Turns our errors into one line on standard error and exit status 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand."""
+        try:
+            return super().invoke(ctx)
+        except VestigeError as problem:
+            raise click.ClickException(str(problem)) from None
+        except BrokenPipeError:  # whoever read our output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        except OSError as problem:
+            raise click.ClickException(f"{problem.filename or 'input/output'}: {problem.strerror}") from None
+
+
+@click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="vestige")
+def command() -> None:
+    """All-time answers from a window of records.
+
+    Vestige keeps statistics of an endless stream while holding nothing but a few recent records: it chooses which of
+    the records that are still allowed to keep, so that the all-time answer can be recomputed from them.
+
+    `run` reads records; with --store what it keeps lives in a file that really erases, and the other commands ask,
+    clean and check that file.
+    """
+
+
+def duration(text: str) -> timedelta:
+    """A number and a unit, such as 30d, 36h, 90m, 45s or 2w."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip())
+    if match is None:
+        raise click.BadParameter(f"{text!r} is no duration; write a number and a unit, such as 30d, 36h, 90m or 2w")
+    try:
+        return timedelta(**{_UNITS[match[2]]: float(match[1])})
+    except OverflowError:
+        raise click.BadParameter(f"{text!r} is too long; use less than 999999999 days") from None
+
+
+def moment(text: str) -> datetime:
+    """A time in ISO 8601, in UTC unless it says otherwise."""
+    try:
+        made = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is no time; write it as 2024-05-31T12:00 or 2024-05-31T12:00+02:00"
+        ) from None
+    return made if made.tzinfo else made.replace(tzinfo=UTC)

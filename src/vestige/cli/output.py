@@ -1,0 +1,84 @@
+"""What the commands print: progress, tables, and JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+PATIENCE = 2.0
+"""Seconds after which we say what takes so long; and between progress lines where there is no terminal."""
+
+
+def as_json(facts: object) -> None:
+    """One line."""
+    click.echo(json.dumps(facts))
+
+
+def console() -> Console:
+    """Standard output; a fixed width where it is no terminal."""
+    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+
+
+def say(text: str) -> None:
+    """A line of plain text."""
+    console().print(Text(text))
+
+
+def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[str] = ()) -> None:
+    """A table; the first column and those named in `words` hold text, the others numbers."""
+    table = Table()
+    for i, name in enumerate(header):
+        table.add_column(Text(name), justify="left" if i == 0 or name in words else "right")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console().print(table)
+
+
+def shown_time(moment: datetime | None) -> str:
+    """A time to the second, or a dash."""
+    return "-" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def json_time(moment: datetime | None) -> str | None:
+    """A time in ISO 8601."""
+    return None if moment is None else moment.isoformat()
+
+
+@contextmanager
+def progress(size: int | None) -> Iterator[Any]:
+    """A bar on a terminal, a plain line every two seconds elsewhere."""
+    errors = Console(stderr=True)
+    if not errors.is_terminal:
+        last = [time.perf_counter()]
+
+        def line(t: int, position: int) -> None:
+            if time.perf_counter() - last[0] >= PATIENCE:
+                share = f", {position / size:.0%}" if size else ""
+                click.echo(f"{t:,} records{share}", err=True)
+                last[0] = time.perf_counter()
+
+        yield line
+        return
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.fields[t]:,} records"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=errors,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("", total=size, t=0)
+        yield lambda t, position: bar.update(task, completed=position, t=t)

@@ -1,0 +1,351 @@
+"""The embedded store: one SQLite file, many named streams.
+
+Each state is one row of fixed size that an update overwrites in place, in one transaction with the positions and the
+receipts; rows are only ever added at the end of a table, so that no page is split and no copy stays behind.
+Guarantee: after a crash at any moment the file holds the state before or after an update; after a commit nothing of an
+erased record is in any file of the store; held by tests/store/test_crashes.py and tests/store/test_erasure.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from vestige.errors import StoreError
+from vestige.store.files import beside, checked_path, connected, explained, prepare, reading, writer_lock
+from vestige.store.layout import (
+    SUBJECT,
+    DamagedError,
+    packed,
+    packed_receipt,
+    sealed,
+    unpacked,
+    unpacked_receipt,
+    unsealed,
+)
+from vestige.store.state import Receipt, State, Terms
+from vestige.store.store import Place, Store
+
+PATIENCE = 5.0
+"""Seconds for which a commit waits for others who read the file."""
+_NO_KEY = bytes(SUBJECT)
+
+
+class Tables:
+    """All that a store holds but the states, which are read when they are asked for."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self.connection = connection
+        self.path = path
+        self.ids: dict[str, int] = {}
+        self.terms: dict[int, Terms] = {}
+        self.sources: dict[int, dict[str, tuple[int, int]]] = {}
+        self.receipts: dict[int, dict[str, tuple[int, Receipt]]] = {}
+        with self._intact():
+            for number, name, terms, seal in connection.execute("SELECT id, name, terms, seal FROM streams"):
+                unsealed(seal + _covered(name, terms))
+                self.ids[name], self.terms[number] = number, Terms.parsed(terms)
+            for row, stream, name, body in connection.execute("SELECT id, stream, name, body FROM sources"):
+                rows = int.from_bytes(unsealed(body + _covered(stream, name))[:8], "little")
+                self.sources.setdefault(stream, {})[name] = (row, rows)
+            for row, stream, body in connection.execute("SELECT id, stream, body FROM receipts ORDER BY id"):
+                receipt = unpacked_receipt(unsealed(body + _covered(stream))[: len(body) - 4])
+                self.receipts.setdefault(stream, {})[receipt.id] = (row, receipt)
+            found = connection.execute("SELECT body FROM about WHERE id = 1").fetchone()
+            self.fingerprint = _NO_KEY if found is None else unsealed(found[0])
+
+    def state(self, name: str) -> State:
+        """The state of a stream that is there."""
+        number = self.ids[name]
+        terms = self.terms[number]
+        with self._intact():
+            found = self.connection.execute("SELECT body FROM states WHERE id = ?", (number,)).fetchone()
+            if found is None:
+                raise DamagedError("a stream has no state")
+            clock, retained = unpacked(found[0], terms.columns, terms.capacity)
+        positions = {source: rows for source, (_, rows) in self.sources.get(number, {}).items()}
+        receipts = tuple(receipt for _, receipt in self.receipts.get(number, {}).values())
+        return State(clock, retained, positions, receipts)
+
+    @contextmanager
+    def _intact(self) -> Iterator[None]:
+        try:
+            yield
+        except (DamagedError, ValueError, KeyError, TypeError) as problem:
+            what = problem if isinstance(problem, DamagedError) else "an entry cannot be read"
+            raise StoreError(
+                f"{self.path}: {what} (bits changed outside Vestige); restore a copy that is younger than the limits"
+            ) from None
+
+
+def _covered(*parts: object) -> bytes:
+    """What a checksum covers besides the bytes that it stands before."""
+    return "\0".join(map(str, parts)).encode()
+
+
+class SqliteStore(Store):
+    """Named streams in one file that really forgets.
+
+    Args:
+        path: the file; made if it is not there. Beside it lie, while the store is open, PATH.lock, which is empty, and,
+            once a subject has been named, PATH.key.
+        key: where the key lies that subjects are hashed with; PATH.key unless said. Keep it apart from the store: who
+            has both can test guesses of who is in it. If it is lost, the statistics go on, but the records of a subject
+            cannot be found any more until the limits have erased them.
+        patience: seconds for which a commit waits for others who read the file.
+
+    >>> import tempfile
+    >>> from vestige import Mean, Stream
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with SqliteStore(folder.name + "/delays.db") as store:
+    ...     stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
+    ...     stream.extend(range(1, 1_001))
+    >>> with SqliteStore(folder.name + "/delays.db") as store:
+    ...     again = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
+    ...     print(again.t, round(again.estimate().value, 6))
+    1000 500.5
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE) -> None:
+        super().__init__()
+        self.path = checked_path(path)
+        self._key_path = beside(self.path, ".key") if key is None else Path(key)
+        self._key: bytes | None = None
+        self._depth, self._untidy = 0, False
+        with explained(self.path):
+            self._lock = writer_lock(self.path)
+            try:
+                self._connection = connected(self.path, patience)
+                prepare(self._connection, self.path)
+                self._tables = Tables(self._connection, self.path)
+                self._version = self._seen()
+            except BaseException:
+                self._let_go()
+                raise
+
+    def names(self) -> tuple[str, ...]:
+        """The streams that are there, sorted."""
+        return tuple(sorted(self._tables.ids))
+
+    def terms(self, name: str) -> Terms:
+        """The terms of a stream that is there."""
+        if name not in self._tables.ids:
+            known = ", ".join(self.names()[:5]) or "none"
+            raise StoreError(f"{self.path}: there is no stream {name!r}; there is {known}")
+        return self._tables.terms[self._tables.ids[name]]
+
+    def pseudonym(self, subject: str) -> str:
+        """A keyed hash; the key is made when it is first needed."""
+        if self._key is None:
+            self._key = self._found_key()
+        return hashlib.blake2b(subject.encode(), key=self._key, digest_size=SUBJECT).hexdigest()
+
+    def _found_key(self) -> bytes:
+        """The key that the store was used with; a new one if there was none, or nothing is left that it would find."""
+        known, path = self._tables.fingerprint, self._key_path
+        key = path.read_bytes() if path.exists() else b""
+        if not key and (known == _NO_KEY or not self._subjects_held()):
+            key = os.urandom(32)
+            _written(path, key)
+        elif not key or len(key) != 32 or known not in (_NO_KEY, _fingerprint(key)):
+            raise StoreError(
+                f"{path}: {'is not the key of this store' if key else 'is missing'}, so the subjects of the records in "
+                f"{self.path} cannot be recognised; put the right key there or pass key=...; if it is lost, remove "
+                "records by rounds, or wait until the limits have erased those with a subject: then a new key is made"
+            )
+        return self._remembered(key)
+
+    def _subjects_held(self) -> bool:
+        return any(
+            subject is not None for name in self.names() for subject in self._tables.state(name).retained.subjects
+        )
+
+    def _remembered(self, key: bytes) -> bytes:
+        if self._tables.fingerprint != _fingerprint(key):
+            with self.together():
+                body = sealed(_fingerprint(key))
+                self._connection.execute(
+                    "INSERT INTO about VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", (body,)
+                )
+                self._tables.fingerprint = _fingerprint(key)
+        return key
+
+    def _place(self, name: str, about: Mapping[str, object]) -> Place:
+        return _Place(self, name, about)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """One transaction around all that is written inside."""
+        if self._depth:
+            yield
+            return
+        if self._connection is None:
+            raise StoreError(f"{self.path}: this store is closed; open it again")
+        with explained(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._depth = 1
+            try:
+                self._check_unchanged()
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                self._tables = Tables(self._connection, self.path)
+                self._untidy = False
+                raise
+            finally:
+                self._depth = 0
+            if self._untidy:
+                self._connection.execute("VACUUM")
+                self._untidy = False
+
+    def _check_unchanged(self) -> None:
+        if self._seen() != self._version:
+            raise StoreError(
+                f"{self.path}: was changed by another program while it was open; open it again: what was not flushed "
+                "is lost"
+            )
+
+    def _seen(self) -> int:
+        """A number that changes when somebody else writes to the file."""
+        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def write(self, name: str, terms: Terms, state: State) -> None:
+        """Put `state` in the place of what was there."""
+        with self.together():
+            run, tables = self._connection.execute, self._tables
+            body = packed(state.clock, state.retained, terms.capacity)
+            number = tables.ids.get(name)
+            if number is None:
+                number = len(tables.ids) + 1
+                seal = sealed(_covered(name, terms.text))[:4]
+                run("INSERT INTO streams VALUES (?, ?, ?, ?)", (number, name, terms.text, seal))
+                run("INSERT INTO states VALUES (?, ?)", (number, body))
+                tables.ids[name], tables.terms[number] = number, terms
+            else:
+                run("UPDATE states SET body = ? WHERE id = ?", (body, number))
+            self._write_positions(number, state.positions)
+            self._write_receipts(number, state.receipts)
+
+    def _write_positions(self, stream: int, positions: Mapping[str, int]) -> None:
+        known = self._tables.sources.get(stream, {})
+        made: dict[str, tuple[int, int]] = {}
+        for source, rows in positions.items():
+            row, before = known.get(source, (None, None))
+            if row is None or rows != before:
+                count = rows.to_bytes(8, "little")
+                body = sealed(count + _covered(stream, source))[:4] + count
+                row = self._put("sources", row, (stream, source, body))
+            made[source] = (row, rows)
+        self._drop("sources", [row for source, (row, _) in known.items() if source not in made])
+        self._tables.sources[stream] = made
+
+    def _write_receipts(self, stream: int, receipts: tuple[Receipt, ...]) -> None:
+        known = self._tables.receipts.get(stream, {})
+        made: dict[str, tuple[int, Receipt]] = {}
+        for receipt in receipts:
+            row, before = known.get(receipt.id, (None, None))
+            if row is None or receipt != before:
+                plain = packed_receipt(receipt)
+                body = sealed(plain + _covered(stream))[:4] + plain
+                row = self._put("receipts", row, (stream, body))
+            made[receipt.id] = (row, receipt)
+        self._drop("receipts", [row for number, (row, _) in known.items() if number not in made])
+        self._tables.receipts[stream] = made
+
+    def _drop(self, table: str, rows: list[int]) -> None:
+        """Delete rows; the pages are written anew after the commit, since SQLite leaves bytes in gaps."""
+        for row in rows:
+            self._connection.execute(f"DELETE FROM {table} WHERE id = ?", (row,))  # noqa: S608
+            self._untidy = True
+
+    def _put(self, table: str, row: int | None, entry: tuple[object, ...]) -> int:
+        """Overwrite a row in place, or add it at the end; its number."""
+        if row is None:
+            holes = ", ".join("?" * len(entry))
+            row = self._connection.execute(f"INSERT INTO {table} VALUES (NULL, {holes})", entry).lastrowid  # noqa: S608
+            assert row is not None  # noqa: S101
+        else:
+            self._connection.execute(f"UPDATE {table} SET body = ? WHERE id = ?", (entry[-1], row))  # noqa: S608
+        return row
+
+    def tidy(self) -> None:
+        """Bring the file into its canonical form, in which it says nothing of how it came about.
+
+        Streams, sources and receipts are put in order, and the pages are written anew.
+        """
+        with self.together():
+            run, tables = self._connection.execute, self._tables
+            states = {name: tables.state(name) for name in self.names()}
+            terms = {name: self.terms(name) for name in states}
+            for table in ("streams", "states", "sources", "receipts"):
+                run(f"DELETE FROM {table}")  # noqa: S608
+            for kept in (tables.ids, tables.terms, tables.sources, tables.receipts):
+                kept.clear()
+            for name, state in states.items():
+                ordered = State(
+                    state.clock,
+                    state.retained,
+                    dict(sorted(state.positions.items())),
+                    tuple(sorted(state.receipts, key=lambda receipt: (receipt.requested, receipt.id))),
+                )
+                self.write(name, terms[name], ordered)
+            self._untidy = True
+
+    def close(self) -> None:
+        """Write what streams hold back, and let go of the file; the second time nothing happens."""
+        if self._connection is not None:
+            try:
+                super().close()
+            finally:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        for name in ("_connection", "_lock"):
+            connection = getattr(self, name, None)
+            if connection is not None:
+                connection.close()
+            setattr(self, name, None)
+
+
+def _written(path: Path, key: bytes) -> None:
+    """Write a key that only its owner may read: all of it or nothing."""
+    draft = beside(path, ".new")
+    handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(key)
+        file.flush()
+        os.fsync(handle)
+    draft.replace(path)
+
+
+def _fingerprint(key: bytes) -> bytes:
+    return hashlib.blake2b(b"vestige", key=key[:64], digest_size=SUBJECT).digest()
+
+
+class _Place(Place):
+    store: SqliteStore
+
+    def read(self, terms: Terms) -> State:
+        tables = self.store._tables
+        if self.name not in tables.ids:
+            return State.empty(terms.columns)
+        self.store.terms(self.name).check(self.name, terms)
+        with explained(self.store.path):
+            return tables.state(self.name)
+
+    def write(self, terms: Terms, state: State) -> None:
+        self.store.write(self.name, terms, state)
+
+
+def read_store(path: str | Path, *, patience: float = PATIENCE) -> dict[str, tuple[Terms, State]]:
+    """A copy of all streams in a store, taken at one moment; the file is free again when this returns."""
+    with reading(Path(path), patience) as connection:
+        tables = Tables(connection, Path(path))
+        return {name: (tables.terms[number], tables.state(name)) for name, number in sorted(tables.ids.items())}

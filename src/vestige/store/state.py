@@ -1,0 +1,147 @@
+"""What a store keeps of a stream: its terms, and its state; as immutable values.
+
+Guarantee: a receipt holds times and rounds of the public clock only, so nothing in it depends on a record's values or
+tells whose records they were.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from vestige.errors import StoreError
+from vestige.records import Clock, Records
+
+RECEIPTS_KEPT = timedelta(days=30)
+"""How long a receipt is kept after the erasure."""
+
+
+def wall_clock() -> datetime:
+    """The time of the machine, in UTC."""
+    return datetime.now(UTC)
+
+
+def worded(duration: timedelta) -> str:
+    """A duration for people.
+
+    >>> worded(timedelta(days=30)), worded(timedelta(hours=36))
+    ('30 days', '1 day, 12:00:00')
+    """
+    return str(duration).removesuffix(", 0:00:00")
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A removal request, and what became of it.
+
+    Attributes:
+        id: sixteen random hexadecimal digits.
+        requested: when it was made, and `requested_round` in which round.
+        due_round: the round by which the records are gone at the latest.
+        due: the time by which they are, where the stream has a time limit.
+        erased: when they were gone, and `erased_round` in which round; None while they are not.
+    """
+
+    id: str
+    requested: datetime
+    requested_round: int
+    due_round: int
+    due: datetime | None = None
+    erased: datetime | None = None
+    erased_round: int | None = None
+
+    @classmethod
+    def made(cls, requested_round: int, due_round: int, max_age: timedelta | None) -> Receipt:
+        """The receipt of a request that is made now."""
+        now = wall_clock()
+        due = None if max_age is None else now + max_age
+        return cls(secrets.token_hex(8), now, requested_round, due_round, due)
+
+    def settled(self, t: int) -> Receipt:
+        """The same, if it is open, as met in round `t`, now."""
+        return self if self.erased else replace(self, erased=wall_clock(), erased_round=t)
+
+    def expired(self, now: datetime) -> bool:
+        """Whether it need not be kept any longer."""
+        return self.erased is not None and now >= self.erased + RECEIPTS_KEPT
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What must stay the same as long as a stream lives.
+
+    Attributes:
+        policy: the policy as plain data, see `vestige.naming`.
+        columns: values per record.
+        capacity: over how many rounds, at most, the records that are held are spread.
+        retention: the limit in rounds, and `notice` that for requests, and `max_age` that in time.
+        about: what else the user wants to stay the same, such as the names of the columns.
+    """
+
+    policy: Mapping[str, object]
+    columns: int
+    capacity: int
+    retention: int | None = None
+    notice: int | None = None
+    max_age: timedelta | None = None
+    about: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """As JSON, the same for the same terms."""
+        age = None if self.max_age is None else self.max_age // timedelta(microseconds=1)
+        facts = {name: getattr(self, name) for name in self.__slots__} | {"max_age": age}
+        return json.dumps({k: dict(v) if isinstance(v, Mapping) else v for k, v in facts.items()}, sort_keys=True)
+
+    @classmethod
+    def parsed(cls, text: str) -> Terms:
+        """The terms that were written as `text`."""
+        facts = json.loads(text)
+        age = facts.pop("max_age")
+        return cls(**facts, max_age=None if age is None else timedelta(microseconds=age))
+
+    def check(self, name: str, now: Terms) -> None:
+        """An error that shows both where the stream is opened with other terms."""
+        if self.text == now.text:
+            return
+        then, given = json.loads(self.text), json.loads(now.text)
+        differing = [key for key in then if then[key] != given[key] and key not in ("columns", "capacity")]
+        shown = "; ".join(f"{_shown(key, then[key])}, now {_shown(key, given[key])}" for key in differing)
+        raise StoreError(
+            f"stream {name!r} was made with other terms: {shown}; open it with the terms that it was made with, "
+            "or give the new stream another name"
+        )
+
+
+def _shown(key: str, value: object) -> str:
+    if key == "policy" and isinstance(value, Mapping):
+        inner = ", ".join(f"{k}={_shown(k, v)}" for k, v in dict(value["parameters"]).items())
+        return f"{value['name']}({inner})"
+    if key == "max_age" and isinstance(value, int):
+        return f"max_age={worded(timedelta(microseconds=value))}"
+    return json.dumps(value) if key not in ("retention", "notice", "max_age", "about") else f"{key}={json.dumps(value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that is kept of a stream.
+
+    Attributes:
+        clock: the public clock.
+        retained: the records that are held.
+        positions: for each source how many of its rows were read.
+        receipts: of the removal requests, in the order in which they were made.
+    """
+
+    clock: Clock
+    retained: Records
+    positions: Mapping[str, int] = field(default_factory=dict)
+    receipts: tuple[Receipt, ...] = ()
+
+    @classmethod
+    def empty(cls, columns: int) -> State:
+        """The state before the first record."""
+        return cls(Clock(), Records.none(columns))

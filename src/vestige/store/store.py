@@ -1,0 +1,117 @@
+"""A store: where the state of streams lives when no process runs.
+
+The stream is the only one who writes to it. `vestige.checks.check_store` checks that one keeps to the contract.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from vestige.errors import ParameterError, StoreError
+from vestige.store.state import State, Terms
+
+
+class Place(ABC):
+    """Where one stream lives in a store."""
+
+    def __init__(self, store: Store, name: str, about: Mapping[str, object]) -> None:
+        self.store = store
+        self.name = name
+        self.about = about
+
+    @abstractmethod
+    def read(self, terms: Terms) -> State:
+        """The state as it was last written; the empty one if it never was. An error if it has other terms."""
+
+    @abstractmethod
+    def write(self, terms: Terms, state: State) -> None:
+        """Put `state` in the place of what was there: all or nothing, and durable once this returns.
+
+        Of records that are not in `state`, nothing is left.
+        """
+
+    def open(self, terms: Terms) -> State:
+        """The state to go on from; a stream that was opened here before writes what it holds back."""
+        earlier = self.store._open.get(self.name)
+        if earlier is not None:
+            earlier[1]()
+        return self.read(terms)
+
+    def take(self, flush: Callable[[], None]) -> None:
+        """From now on `flush` writes what the stream holds back; one that was opened before cannot write any more."""
+        self.store._open[self.name] = (self, flush)
+
+    def commit(self, terms: Terms, state: State) -> None:
+        """Write `state`, unless the stream was closed or opened again since it was opened here."""
+        if self.store._open.get(self.name, (None,))[0] is not self:
+            raise StoreError(
+                f"stream {self.name!r} is not open here any more: its store was closed, or it was opened again since; "
+                "use the newer one, or open it again"
+            )
+        self.write(terms, state)
+
+
+class Store(ABC):
+    """Named streams that outlive the process; use it in a `with` statement, or close it."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[Place, Callable[[], None]]] = {}
+
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The streams that are there, sorted."""
+
+    @abstractmethod
+    def terms(self, name: str) -> Terms:
+        """The terms of a stream that is there."""
+
+    @abstractmethod
+    def pseudonym(self, subject: str) -> str:
+        """What stands for `subject` in the store: a keyed hash, 32 hexadecimal digits."""
+
+    @abstractmethod
+    def _place(self, name: str, about: Mapping[str, object]) -> Place:
+        """Where the stream `name` lives, or is to live."""
+
+    def stream(self, name: str, *, about: Mapping[str, object] | None = None) -> Place:
+        """Where the stream `name` lives, for `vestige.Stream(..., store=...)`.
+
+        Args:
+            name: any text.
+            about: what else must stay the same whenever it is opened, as plain data; say, the names of its columns.
+        """
+        if not isinstance(name, str) or not name:
+            raise ParameterError(f"name={name!r} is no name; give the stream a text that is not empty")
+        return self._place(name, dict(about or {}))
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Let all that is written inside become durable at once, at the end."""
+        yield
+
+    def flush(self) -> None:
+        """Write what the streams that are open hold back."""
+        with self.together():
+            for _, flush in tuple(self._open.values()):
+                flush()
+
+    def release(self) -> None:
+        """Write what the streams hold back, and let go of them; they can be opened again."""
+        self.flush()
+        self._open.clear()
+
+    def close(self) -> None:
+        """Write what the streams hold back, and let go of the store."""
+        self.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

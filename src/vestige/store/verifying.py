@@ -1,0 +1,143 @@
+"""Is a store what it claims to be? The rules of retention, the file and every byte of it, looked at from outside.
+
+Guarantee: finds records that are overdue, journals that were left behind, pages with old bytes, changed bits, and any
+canary that was planted and should be gone; held by tests/store/test_verify.py, which has a store for each.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from vestige.errors import ParameterError, StoreBusyError, StoreError
+from vestige.store.files import beside, reading, set_pragmas
+from vestige.store.pages import findings
+from vestige.store.sqlite import PATIENCE, Tables
+from vestige.store.state import State, Terms, wall_clock, worded
+
+_SETTLING = 2.0
+"""Seconds in which a journal of a running commit is gone again."""
+
+
+def verify(
+    path: str | Path, *, now: datetime | None = None, canaries: Sequence[bytes] = (), patience: float = PATIENCE
+) -> tuple[str, ...]:
+    """What is wrong with a store, a sentence each; nothing if all is well. It may be open for writing meanwhile.
+
+    Args:
+        path: the store.
+        now: the time by the clock that counts for records with a time limit; that of the machine unless said.
+        canaries: bytes that must not be in any file of the store.
+        patience: seconds to wait for a writer to let go of the file.
+    """
+    path, now = Path(path), now or wall_clock()
+    if any(not canary for canary in canaries):
+        raise ParameterError("canaries holds an empty one; give at least one byte")
+    found = list(_left_behind(path))
+    image = b""
+    try:
+        with reading(path, patience) as connection:
+            tables = Tables(connection, path)
+            for name, number in sorted(tables.ids.items()):
+                found += _broken_rules(name, tables.terms[number], tables.state(name), now)
+            found += _structure(connection)
+            image = connection.serialize()
+    except StoreBusyError as problem:
+        found.append(f"Overdue: {problem}")
+    except StoreError as problem:
+        if not path.exists():
+            raise
+        found.append(str(problem))
+    if image:
+        found += findings(image)
+    found += _pragmas()
+    found += _planted(path, image, canaries)
+    return tuple(dict.fromkeys(found))
+
+
+def _left_behind(path: Path) -> Iterator[str]:
+    """Files that SQLite should have removed; the journal of a commit that is running gets some time."""
+    journal = beside(path, "-journal")
+    first, until = _looks(journal), time.monotonic() + _SETTLING
+    while first is not None and _looks(journal) == first and time.monotonic() < until:
+        time.sleep(_SETTLING / 100)
+    if first is not None and _looks(journal) == first:
+        yield (
+            f"{journal} is there: a commit does not come to its end, because another process holds the file or the "
+            "writer was killed; what it was to erase is overdue. End the other process, or open the store again"
+        )
+    for ending in ("-wal", "-shm"):
+        if beside(path, ending).exists():
+            yield (
+                f"{beside(path, ending)} is there: another program has switched the file to write-ahead logging, "
+                "which keeps old records; open the store with Vestige, which switches it back"
+            )
+
+
+def _looks(file: Path) -> tuple[int, int] | None:
+    """What tells one journal from the next; None if there is none."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _broken_rules(name: str, terms: Terms, state: State, now: datetime) -> Iterator[str]:
+    """Records and requests that are overdue."""
+    clock, retained = state.clock, state.retained
+    if terms.retention is not None and len(retained) and clock.t - retained.rounds[0] >= terms.retention:
+        count = int((clock.t - retained.rounds >= terms.retention).sum())
+        yield f"stream {name!r}: {count} records are older than retention={terms.retention} rounds"
+    if terms.max_age is not None:
+        deadline = np.datetime64(now.replace(tzinfo=None), "us") - np.timedelta64(terms.max_age)
+        count = int((retained.times <= deadline).sum())
+        if count:
+            yield (
+                f"stream {name!r}: {count} records are overdue, older than max_age={worded(terms.max_age)} at "
+                f"{now:%F %T}; run vestige sweep"
+            )
+    for receipt in state.receipts:
+        if receipt.expired(now):
+            yield f"stream {name!r}: receipt {receipt.id} has expired and is still there; run vestige sweep"
+        late = receipt.due is not None and receipt.due < now
+        if receipt.erased is None and (receipt.due_round <= clock.t or late):
+            yield f"stream {name!r}: request {receipt.id} is overdue; run vestige sweep"
+
+
+def _structure(connection: sqlite3.Connection) -> Iterator[str]:
+    """What SQLite itself finds."""
+    for (text,) in connection.execute("PRAGMA integrity_check"):
+        if text != "ok":
+            yield f"SQLite's integrity check says: {text}"
+
+
+def _pragmas() -> Iterable[str]:
+    """Whether this build of SQLite follows the pragmas that a store needs."""
+    try:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            set_pragmas(connection, Path("SQLite"), besides=("journal_mode", "mmap_size"))
+    except StoreError as problem:
+        return [str(problem)]
+    return []
+
+
+def _planted(path: Path, image: bytes, canaries: Sequence[bytes]) -> Iterator[str]:
+    """Where canaries are; the files beside the store are read whole, the store as it was copied."""
+    files = {path.name: image}
+    if canaries:
+        for file in sorted(path.absolute().parent.glob(f"{path.name}*")):
+            if file.name not in (path.name, f"{path.name}.lock") and file.is_file():
+                files[file.name] = file.read_bytes()
+    for name, content in files.items():
+        for number, canary in enumerate(canaries, 1):
+            place = content.find(canary)
+            if place >= 0:
+                times = content.count(canary)
+                yield f"canary {number} of {len(canaries)} is in {name}, {times} times, first at byte {place}"

@@ -1,0 +1,109 @@
+"""The check of stores: ours pass, and each way of being wrong is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from vestige import MemoryStore, SqliteStore
+from vestige.checks import check_store
+from vestige.errors import CheckError
+from vestige.records import Records
+from vestige.store import Place, State, Terms
+
+
+def test_ours_pass(tmp_path: Path) -> None:
+    check_store(lambda: SqliteStore(tmp_path / "a.db"))
+    store = MemoryStore()
+    check_store(lambda: store)
+
+
+class Broken(MemoryStore):
+    """A store with one fault."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def pseudonym(self, subject: str) -> str:
+        if self.fault == "clear subjects":
+            return subject
+        return super().pseudonym(subject) if self.fault != "new key" else MemoryStore().pseudonym(subject)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        if self.fault == "half a transaction":
+            yield
+        else:
+            with super().together():
+                yield
+
+    def _place(self, name: str, about: object) -> Place:  # noqa: ARG002
+        return _BrokenPlace(self, name.lower() if self.fault != "mixed up" else "a", {})
+
+
+class _BrokenPlace(Place):
+    store: Broken
+
+    def read(self, terms: Terms) -> State:
+        kept = self.store._kept.get(self.name)
+        if kept is None:
+            return State.empty(terms.columns)
+        if self.store.fault != "any terms":
+            kept[0].check(self.name, terms)
+        return kept[1]
+
+    def write(self, terms: Terms, state: State) -> None:
+        fault, held = self.store.fault, state.retained
+        if fault == "no times":
+            state = replace(state, retained=Records(held.rounds, held.values, held.leaving, None, held.subjects))
+        if fault == "no marks":
+            state = replace(state, retained=Records(held.rounds, held.values, None, held.times, held.subjects))
+        if fault == "rounded":
+            values = held.values.astype("f4").astype("f8")
+            state = replace(state, retained=Records(held.rounds, values, held.leaving, held.times, held.subjects))
+        if fault == "no sign of zero":
+            state = replace(
+                state, retained=Records(held.rounds, held.values + 0.0, held.leaving, held.times, held.subjects)
+            )
+        if fault == "no positions":
+            state = replace(state, positions={})
+        if fault == "no receipts":
+            state = replace(state, receipts=())
+        if fault == "keeps the old" and self.name in self.store._kept:
+            return
+        self.store._kept[self.name] = (terms, state)
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ("clear subjects", "has no proper pseudonyms"),
+        ("new key", "changes its pseudonyms"),
+        ("half a transaction", "does not have the streams that were written, after one stream was written anew"),
+        ("mixed up", "does not have the streams that were written"),
+        ("any terms", "lets a stream be opened with other terms"),
+        ("no times", "gives other retained than were written"),
+        ("no marks", "gives other retained than were written"),
+        ("rounded", "gives other retained than were written"),
+        ("no sign of zero", "changes bits of values"),
+        ("no positions", "gives other positions than were written"),
+        ("no receipts", "gives other receipts than were written"),
+        ("keeps the old", "gives other clock than were written, after one stream was written anew"),
+    ],
+)
+def test_a_broken_one_is_found(fault: str, text: str) -> None:
+    store = Broken(fault)
+    with pytest.raises(CheckError, match=text):
+        check_store(lambda: store)
+
+
+def test_one_that_is_not_empty_is_not_touched() -> None:
+    store = MemoryStore()
+    store.stream("a").write(Terms({}, 1, 10), State.empty(1))
+    with pytest.raises(CheckError, match="is not empty at first"):
+        check_store(lambda: store)

@@ -1,0 +1,60 @@
+"""The bytes of a state: read back bit for bit, always as many, and a function of records and clock alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vestige import Clock, Receipt, Records
+from vestige.store.layout import (
+    DamagedError,
+    packed,
+    packed_receipt,
+    size_of,
+    unpacked,
+    unpacked_receipt,
+)
+
+moments = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
+
+
+@given(st.integers(0, 200), st.integers(1, 3), st.integers(0, 2**32))
+def test_round_trip(t: int, columns: int, seed: int) -> None:
+    rng, capacity = np.random.default_rng(seed), 50
+    rounds = [r for r in range(max(1, t - capacity + 1), t + 1) if rng.random() < 0.5]
+    n = len(rounds)
+    values = rng.integers(-(2**63), 2**63 - 1, (n, columns)).view(np.float64)
+    records = Records(
+        rounds,
+        np.where(np.isfinite(values), values, 0.0),
+        rng.random(n) < 0.3,
+        rng.integers(-(2**62), 2**62, n).astype("M8[us]"),
+        [rng.bytes(16).hex() if there else None for there in rng.random(n) < 0.5],
+    )
+    clock = Clock(t, first=min(t, 3) or 1, last=min(t, 5), since=1, began=None if seed % 2 else seed)
+    body = packed(clock, records, capacity)
+    assert len(body) == size_of(columns, capacity)
+    assert unpacked(body, columns, capacity) == (clock, records)
+    at, bit = int(rng.integers(len(body))), 1 << int(rng.integers(8))
+    changed = body[:at] + bytes([body[at] ^ bit]) + body[at + 1 :]
+    with pytest.raises(DamagedError):
+        unpacked(changed, columns, capacity)
+
+
+@given(moments, st.integers(0, 2**60), st.none() | moments, st.none() | moments)
+def test_receipts_too(requested: datetime, t: int, due: datetime | None, erased: datetime | None) -> None:
+    receipt = Receipt("00ff" * 4, requested, t, t + 5, due, erased, None if erased is None else t + 3)
+    body = packed_receipt(receipt)
+    assert len(body) == 64
+    assert unpacked_receipt(body) == receipt
+
+
+def test_an_empty_slot_is_zero() -> None:
+    body = packed(Clock(t=3, last=3), Records([2], [[1.5]]), 10)
+    slot = (len(body) - 48) // 10
+    slots = [body[48 + i * slot : 48 + (i + 1) * slot] for i in range(10)]
+    assert [any(slot) for slot in slots] == [i == 2 for i in range(10)]

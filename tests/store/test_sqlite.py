@@ -1,0 +1,450 @@
+"""The embedded store: what it remembers, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vestige import Mean, MemoryStore, Moments, SqliteStore, Stream, Window
+from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError, VestigeError
+from vestige.store import read_store, verify
+
+ROWS = np.random.default_rng(0).normal(size=1_000)
+
+
+def stream_in(store: SqliteStore | MemoryStore, name: str = "a", **options: Any) -> Stream:
+    given: dict[str, Any] = {"retention": 96, "seed": 0} | options
+    about = given.pop("about", None)
+    return Stream(given.pop("policy", Mean()), **given, store=store.stream(name, about=about))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.db"
+
+
+@pytest.fixture
+def filled(path: Path) -> Path:
+    with SqliteStore(path) as store:
+        stream_in(store).extend(ROWS)
+    return path
+
+
+def test_it_goes_on_where_it_stopped(path: Path) -> None:
+    plain = Stream(Mean(), retention=96, seed=0)
+    for start in range(0, 1_000, 70):
+        plain.extend(ROWS[start : start + 70])
+        with SqliteStore(path) as store:
+            stream = stream_in(store)
+            assert stream.t == start
+            stream.extend(ROWS[start : start + 70])
+            assert (stream.clock, stream.retained) == (plain.clock, plain.retained)
+            assert stream.estimate().value == plain.estimate().value
+
+
+def test_what_is_pushed_is_durable_with_its_batch_or_a_flush(path: Path) -> None:
+    with SqliteStore(path) as store:
+        stream = stream_in(store)
+        for row in ROWS[:50]:
+            stream.push(row)
+        assert read_store(path)["a"][1].clock.t == 48
+        stream.flush()
+        assert read_store(path)["a"][1].clock.t == 50
+    assert read_store(path)["a"][1].clock.t == 50
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"policy": Mean(channel="bits")}, r'channel="auto".*now vestige.Mean\(channel="bits"'),
+        ({"policy": Moments(), "retention": 300}, "vestige.Mean.*now vestige.Moments.*retention=96, now retention=300"),
+        ({"retention": 98}, "retention=96, now retention=98"),
+        ({"notice": 96}, "notice=null, now notice=96"),
+        ({"max_age": timedelta(days=30)}, "max_age=null, now max_age=30 days"),
+        ({"about": {"columns": ["x"]}}, r'about=\{\}, now about=\{"columns": \["x"\]\}'),
+    ],
+)
+def test_other_terms_are_an_error_that_shows_both(filled: Path, options: dict[str, Any], text: str) -> None:
+    with SqliteStore(filled) as store:
+        with pytest.raises(StoreError, match=f"stream 'a' was made with other terms: .*{text}.*another name"):
+            stream_in(store, **options)
+        assert stream_in(store).t == 1_000
+
+
+def test_streams_do_not_touch_each_other(path: Path) -> None:
+    with SqliteStore(path) as store:
+        streams = {name: stream_in(store, name) for name in ("a", "b", "ü/ /x")}
+        for i, stream in enumerate(streams.values()):
+            stream.extend(ROWS + i)
+    there = read_store(path)
+    assert list(there) == ["a", "b", "ü/ /x"]
+    for i, (_, state) in enumerate(there.values()):
+        plain = Stream(Mean(), retention=96, seed=0)
+        plain.extend(ROWS + i)
+        assert state.retained == plain.retained
+
+
+def test_positions_are_written_with_the_records(path: Path) -> None:
+    with SqliteStore(path) as store:
+        stream = stream_in(store)
+        stream.extend(ROWS[:100], source="x.csv")
+        stream.extend(ROWS[:5], source="y.csv", numbers=np.array([2, 4, 6, 8, 11]))
+        assert read_store(path)["a"][1].positions == {"x.csv": 96}, "as far as the last update"
+    with SqliteStore(path) as store:
+        stream = stream_in(store)
+        assert (stream.position("x.csv"), stream.position("y.csv"), stream.position("z")) == (100, 11, 0)
+
+
+def test_subjects_are_hashed_with_a_key_beside_the_store(path: Path) -> None:
+    with SqliteStore(path) as store:
+        stream_in(store).extend(ROWS[:10], subjects=["ada@example.org"] * 10)
+        hashed = store.pseudonym("ada@example.org")
+    key = path.with_name("a.db.key")
+    assert len(key.read_bytes()) == 32
+    assert key.stat().st_mode & 0o077 == 0
+    assert b"ada@example" not in path.read_bytes()
+    assert set(read_store(path)["a"][1].retained.subjects) == {hashed}
+    with SqliteStore(path) as store:
+        assert store.pseudonym("ada@example.org") == hashed
+        stream = stream_in(store)
+        stream.forget(subject="ada@example.org", now=True)
+        assert not len(stream.retained)
+
+
+def test_the_key_may_lie_elsewhere(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "safe").mkdir()
+    with SqliteStore(path, key=tmp_path / "safe" / "k") as store:
+        stream_in(store).push(1.0, subject="ada")
+    assert (tmp_path / "safe" / "k").exists()
+    assert not path.with_name("a.db.key").exists()
+
+
+def test_without_the_key_nobody_is_found_until_all_have_left(path: Path) -> None:
+    with SqliteStore(path) as store:
+        stream_in(store).extend(ROWS[:10], subjects=["ada"] * 10)
+    path.with_name("a.db.key").unlink()
+    with SqliteStore(path) as store:
+        stream = stream_in(store)
+        with pytest.raises(
+            StoreError, match=r"a\.db\.key: is missing, so the subjects .* cannot be recognised; put the"
+        ):
+            stream.forget(subject="ada")
+        stream.extend(ROWS[:100])
+        stream.push(1.0, subject="ada")
+    path.with_name("a.db.key").write_bytes(bytes(32))
+    with SqliteStore(path) as store, pytest.raises(StoreError, match="is not the key of this store"):
+        stream_in(store).forget(subject="ada")
+
+
+def test_a_second_writer_is_told_at_once(filled: Path) -> None:
+    with SqliteStore(filled) as store:
+        stream = stream_in(store)
+        program = f"from vestige import SqliteStore; SqliteStore({str(filled)!r})"
+        started = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+        assert "is open for writing elsewhere; a store has one writer: close the other one first" in done.stderr
+        assert time.perf_counter() - started < 5.0
+        with pytest.raises(StoreBusyError, match="is open for writing elsewhere"):
+            SqliteStore(filled)
+        stream.extend(ROWS)
+    with SqliteStore(filled) as store:
+        assert stream_in(store).t == 2_000
+
+
+HOLD = """
+import sqlite3, sys, time
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("BEGIN")
+connection.execute("SELECT count(*) FROM states").fetchone()
+print("held", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_somebody_who_holds_the_file_makes_an_erasure_overdue(filled: Path) -> None:
+    foreign = subprocess.Popen([sys.executable, "-c", HOLD, filled, "60"], stdout=subprocess.PIPE)
+    assert foreign.stdout is not None
+    foreign.stdout.readline()
+    with SqliteStore(filled, patience=0.2) as store:
+        stream = stream_in(store)
+        before = stream.clock, stream.retained
+        with pytest.raises(StoreBusyError, match="another process reads or writes the file and does not let go"):
+            stream.extend(ROWS[:60])
+        assert (stream.clock, stream.retained) == before
+        for row in ROWS[:7]:
+            stream.push(row)
+        with pytest.raises(StoreBusyError):
+            stream.push(ROWS[7])  # would close the batch
+        assert stream.t == 1_007
+        taken = stream.t - 1_000
+        foreign.send_signal(signal.SIGKILL)
+        foreign.communicate()
+        stream.extend(ROWS[taken:60])  # what could not be written is tried again
+        plain = Stream(Mean(), retention=96, seed=0)
+        plain.extend(np.concatenate((ROWS, ROWS[:60])))
+        assert (stream.clock, stream.retained) == (plain.clock, plain.retained)
+    assert verify(filled) == ()
+
+
+def test_our_readers_do_not_stand_in_the_way(filled: Path) -> None:
+    program = f"""
+import time
+from vestige.store import read_store, verify
+until = time.monotonic() + 4
+while time.monotonic() < until:
+    read_store({str(filled)!r}); assert verify({str(filled)!r}) == (), verify({str(filled)!r})
+"""
+    reader = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE)
+    with SqliteStore(filled) as store:
+        stream = stream_in(store)
+        while reader.poll() is None:
+            stream.extend(ROWS[:48])
+    _, said = reader.communicate()
+    assert reader.returncode == 0, said
+
+
+def damaged(change: Callable[[bytearray], bytearray]) -> Callable[[Path], None]:
+    def rewrite(path: Path) -> None:
+        path.write_bytes(change(bytearray(path.read_bytes())))
+
+    return rewrite
+
+
+def flipped(at: int) -> Callable[[bytearray], bytearray]:
+    def flip(image: bytearray) -> bytearray:
+        image[at] ^= 16
+        return image
+
+    return flip
+
+
+def with_sql(*statements: str) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        connection = sqlite3.connect(path, isolation_level=None)
+        for statement in statements:
+            connection.execute(statement)
+        connection.close()
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (with_sql("PRAGMA user_version=7"), "was written in version 7 of the format, and this Vestige reads version 1"),
+        (with_sql("PRAGMA application_id=5"), "is a SQLite file, but no store of Vestige"),
+        (with_sql("CREATE TABLE other (x)"), "its tables are not those of a store"),
+        (with_sql("UPDATE states SET body = zeroblob(length(body))"), "a stored state is damaged"),
+        (with_sql("UPDATE states SET body = x'00'"), "a stored state is damaged"),
+        (with_sql("DELETE FROM states"), "a stream has no state"),
+        (with_sql("UPDATE streams SET terms = '{}'"), r"a stored entry is damaged \(bits changed outside Vestige\)"),
+        (with_sql("UPDATE streams SET name = 'b'"), "a stored entry is damaged"),
+        (with_sql("UPDATE sources SET body = x'0000000000'"), "a stored entry is damaged"),
+        (damaged(lambda image: image[:5_000]), "is damaged"),
+        (damaged(lambda image: image[:-4_096]), "is damaged"),
+        (damaged(lambda _: bytearray(b"no database") * 100), "is no store, or its first page is damaged"),
+        (damaged(flipped(3)), "is no store, or its first page is damaged"),
+        (damaged(lambda image: flipped(len(image) - 100)(image)), "is damaged"),
+    ],
+)
+def test_a_file_that_is_not_what_it_was_is_refused(filled: Path, change: Callable[[Path], None], text: str) -> None:
+    with SqliteStore(filled) as store:
+        stream_in(store).extend(ROWS[:5], source="x")
+    change(filled)
+    image = filled.read_bytes()
+    with pytest.raises(StoreError, match=text), SqliteStore(filled) as store:
+        stream_in(store)
+    with pytest.raises(StoreError, match=text):
+        read_store(filled)
+    assert filled.read_bytes() == image, "nothing was changed"
+
+
+def test_any_flipped_bit_in_a_state_is_noticed(filled: Path) -> None:
+    image, rng = bytearray(filled.read_bytes()), np.random.default_rng(0)
+    (body,) = sqlite3.connect(filled).execute("SELECT body FROM states").fetchone()
+    start = bytes(image).find(body[:200])
+    assert start > 0
+    for at in start + rng.integers(0, 200, 20):
+        changed = bytearray(image)
+        changed[at] ^= 1 << int(rng.integers(8))
+        filled.write_bytes(changed)
+        with pytest.raises(StoreError, match="is damaged"):
+            read_store(filled)
+
+
+@pytest.mark.parametrize(
+    ("make", "problem", "text"),
+    [
+        (SqliteStore, StoreError, "is a folder; give the path of a file"),
+        (lambda folder: SqliteStore(folder / "no" / "a.db"), StoreError, "there is no folder .*no; make it first"),
+        (lambda _: SqliteStore(":memory:"), ParameterError, r"is no file; use vestige\.MemoryStore"),
+        (lambda folder: read_store(folder / "no.db"), StoreError, "there is no such store; make one with vestige run"),
+        (lambda folder: SqliteStore(folder / "n.db").stream(""), ParameterError, "name='' is no name"),
+        (lambda folder: SqliteStore(folder / "t.db").terms("x"), StoreError, "there is no stream 'x'; there is none"),
+    ],
+)
+def test_bad_places_are_refused(
+    tmp_path: Path, make: Callable[[Path], object], problem: type[Exception], text: str
+) -> None:
+    with pytest.raises(problem, match=text):
+        make(tmp_path)
+
+
+def test_a_closed_store_says_so(filled: Path) -> None:
+    store = SqliteStore(filled)
+    stream = stream_in(store)
+    store.close()
+    store.close()
+    stream.push(1.0)
+    with pytest.raises(StoreError, match="is not open here any more: its store was closed, or it was opened again"):
+        stream.flush()
+
+
+def test_a_change_by_another_program_is_not_overwritten(filled: Path) -> None:
+    store = SqliteStore(filled)
+    stream = stream_in(store)
+    with_sql("PRAGMA user_version=1")(filled)
+    stream.push(1.0)
+    with pytest.raises(StoreError, match="was changed by another program while it was open; open it again"):
+        store.close()
+    with SqliteStore(filled) as store:
+        assert stream_in(store).t == 1_000
+
+
+FULL = """
+import resource, signal, sys
+import numpy as np
+from vestige import Mean, SqliteStore, Stream
+from vestige.errors import StoreError
+with SqliteStore(sys.argv[1]) as store:
+    stream = Stream(Mean(), retention=96, seed=0, store=store.stream("a"))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    t = stream.t
+    try:
+        stream.extend(np.zeros(100))
+    except StoreError as problem:
+        print(problem, stream.t == t)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    stream.extend(np.zeros(100))
+    print(stream.t)
+"""
+
+
+def test_a_disk_that_is_full_loses_nothing(filled: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FULL, filled], check=True, capture_output=True, text=True)
+    said, t = done.stdout.splitlines()
+    assert "a full or failing disk, a quota); make room or mend it and try again: nothing was changed True" in said
+    assert t == "1100"
+    assert verify(filled) == ()
+
+
+def test_a_full_database_is_told_from_a_broken_one(filled: Path) -> None:
+    with SqliteStore(filled) as store:
+        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+        store._connection.execute(f"PRAGMA max_page_count={pages}")
+        stream = stream_in(store, "another", retention=4_000)
+        stream.extend(ROWS, source="x")
+        with pytest.raises(StoreError, match="the disk is full; make room and try again: nothing was changed"):
+            stream.flush()
+        assert stream.t == 1_000, "nothing is lost in memory either"
+        store._connection.execute("PRAGMA max_page_count=100000")
+        stream.flush()
+    assert sorted(read_store(filled)) == ["a", "another"]
+
+
+READ_ONLY = """
+import os, sys
+from vestige import SqliteStore
+from vestige.errors import StoreError
+from vestige.store import read_store
+if os.getuid() == 0:  # root may write anything
+    os.setgid(65534); os.setuid(65534)
+print(read_store(sys.argv[1])["a"][1].clock.t)
+try:
+    SqliteStore(sys.argv[1])
+except StoreError as problem:
+    print(problem)
+"""
+
+
+def test_a_read_only_store_can_be_read_and_says_why_it_cannot_be_written(filled: Path) -> None:
+    folder = Path("/tmp") / f"vestige-{os.getpid()}"  # noqa: S108  # pytest's own folders are closed to others
+    shutil.copytree(filled.parent, folder)
+    try:
+        for file in folder.iterdir():
+            file.chmod(0o444)
+        folder.chmod(0o555)
+        done = subprocess.run(
+            [sys.executable, "-c", READ_ONLY, folder / filled.name],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout.splitlines()[0] == "1000"
+        assert "cannot be written; make the file and its folder writable" in done.stdout
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+def test_a_policy_that_keeps_too_long_is_told_to_have_a_limit(path: Path) -> None:
+    with SqliteStore(path) as store:
+        stream = stream_in(store, policy=Window(), retention=None, notice=10)
+        with pytest.raises(StoreError, match=r"holds records over more than 15 rounds, .* give the stream a limit"):
+            stream.extend(ROWS)
+        assert stream.t == 15
+
+
+def test_a_clock_that_runs_backwards_is_noticed_after_a_restart(path: Path) -> None:
+    soon = np.datetime64("2100-01-01", "us")
+    with SqliteStore(path) as store:
+        stream_in(store, max_age=timedelta(days=30)).extend([1.0], times=np.array([soon]))
+    with SqliteStore(path) as store:
+        stream = stream_in(store, max_age=timedelta(days=30))
+        with pytest.raises(DataError, match="a clock cannot run backwards"):
+            stream.push(2.0)
+        assert stream.t == 1
+
+
+def test_a_stream_is_open_once(path: Path) -> None:
+    with SqliteStore(path) as store:
+        first = stream_in(store)
+        first.extend(ROWS[:5])
+        second = stream_in(store)
+        assert second.t == 5, "what the first held back was written"
+        first.push(1.0)
+        with pytest.raises(StoreError, match="or it was opened again since; use the newer one"):
+            first.flush()
+        second.extend(ROWS[:5])
+    assert read_store(path)["a"][1].clock.t == 10
+
+
+def test_many_streams_open_at_once(path: Path) -> None:
+    with SqliteStore(path) as store:
+        streams = [stream_in(store, f"{i}") for i in range(500)]
+        for i, stream in enumerate(streams):
+            stream.extend(ROWS[: i % 7 + 1])
+    assert verify(path) == ()
+    assert [state.clock.t for _, (_, state) in sorted(read_store(path).items(), key=lambda item: int(item[0]))] == [
+        i % 7 + 1 for i in range(500)
+    ]
+
+
+def test_every_error_is_one_of_ours() -> None:
+    assert issubclass(StoreBusyError, StoreError)
+    assert issubclass(StoreError, VestigeError)
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 1000, "the limit was set in a child only"

@@ -1,0 +1,334 @@
+"""The commands on a store, as an engineer and an auditor use them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from vestige import Mean, SqliteStore, Stream
+from vestige.cli import command
+from vestige.errors import StoreError
+from vestige.store import read_store, verify
+
+SHOPS, PEOPLE = ("north", "south", "west"), [f"person-{i}@example.org" for i in range(40)]
+RNG = np.random.default_rng(0)
+N = 1_500
+SPENT, SHOP, WHO = RNG.exponential(20.0, N), RNG.integers(0, 3, N), RNG.integers(0, 40, N)
+START = datetime(2024, 1, 1, tzinfo=UTC)
+AT = [START + timedelta(minutes=20 * i) for i in range(N)]
+END = AT[-1].isoformat()
+
+
+def vestige(*arguments: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], input=stdin, prog_name="vestige")
+
+
+def said(*arguments: object, stdin: str | None = None) -> Any:
+    result = vestige(*arguments, "--json", stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def failed(*arguments: object) -> str:
+    result = vestige(*arguments)
+    assert result.exit_code != 0
+    return result.output
+
+
+def write(path: Path, start: int = 0, stop: int = N) -> Path:
+    with path.open("w") as file:
+        table = csv.writer(file)
+        table.writerow(["at", "who", "shop", "spent"])
+        for i in range(start, stop):
+            table.writerow([AT[i].isoformat(), PEOPLE[WHO[i]], SHOPS[SHOP[i]], repr(float(SPENT[i]))])
+    return path
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    return write(tmp_path / "visits.csv")
+
+
+@pytest.fixture
+def store(tmp_path: Path, visits: Path) -> Path:
+    said(*run(visits, tmp_path / "v.db"), "--by", "shop", "--subject", "who", "--time", "at", "--max-age", "10d")
+    return tmp_path / "v.db"
+
+
+def run(source: Path | str, store: Path) -> tuple[object, ...]:
+    return ("run", source, "--column", "spent", "--retention", 128, "--seed", 3, "--store", store)
+
+
+def test_the_same_file_goes_on_and_a_second_adds(tmp_path: Path) -> None:
+    path, store, plain = tmp_path / "a.csv", tmp_path / "a.db", Stream(Mean(), retention=128, seed=3)
+    for stop in (100, 700, 700, 1_000):
+        write(path, 0, stop)
+        facts = said(*run(path, store))
+        assert facts["t"] == stop
+    facts = said(*run(write(tmp_path / "b.csv", 1_000, N), store))
+    plain.extend(SPENT)
+    assert facts["t"] == N
+    assert facts["value"]["spent"] == plain.estimate().value
+    assert read_store(store)["main"][1].retained == plain.retained
+    assert read_store(store)["main"][1].positions == {str(path): 1_000, str(tmp_path / "b.csv"): N - 1_000}
+
+
+def test_standard_input_never_skips(tmp_path: Path) -> None:
+    store, rows = tmp_path / "a.db", "spent\n" + "\n".join(map(str, range(60))) + "\n"
+    assert said(*run("-", store), stdin=rows)["t"] == 60
+    assert said(*run("-", store), stdin=rows)["t"] == 120
+    assert read_store(store)["main"][1].positions == {}
+
+
+def test_one_stream_per_key(store: Path) -> None:
+    facts = said("estimate", store)
+    assert set(facts) == set(SHOPS)
+    for i, shop in enumerate(SHOPS):
+        plain = Stream(Mean(), retention=128, max_age=timedelta(days=10), seed=3)
+        plain.extend(SPENT[i == SHOP], times=[at for at, key in zip(AT, SHOP, strict=True) if key == i])
+        assert facts[shop]["value"]["spent"] == plain.estimate().value
+        assert facts[shop]["t"] == np.sum(i == SHOP)
+    shown = vestige("estimate", store).stdout
+    assert "All-time mean by stream: 3 streams, 1,500 records" in shown
+    assert "All-time mean of" in vestige("estimate", store, "--stream", "north").stdout
+
+
+def test_keys_without_a_store(visits: Path) -> None:
+    facts = said("run", visits, "--column", "spent", "--retention", 128, "--by", "shop")
+    assert {key: value["t"] for key, value in facts["streams"].items()} == {
+        shop: int(np.sum(i == SHOP)) for i, shop in enumerate(SHOPS)
+    }
+    assert "All-time mean by who: 40 streams" in (
+        text := vestige("run", visits, "--column", "spent", "--retention", 128, "--by", "who").stdout
+    )
+    assert "... and 20 more; --json prints them all." in text
+
+
+def test_a_name_before_the_keys(visits: Path, tmp_path: Path) -> None:
+    said(*run(visits, tmp_path / "a.db"), "--by", "shop", "--stream", "spent by shop")
+    assert set(said("list", tmp_path / "a.db")) == {f"spent by shop/{shop}" for shop in SHOPS}
+
+
+def test_list_shows_limits_and_clock(store: Path) -> None:
+    facts = said("list", store)
+    assert facts["south"]["t"] == (SHOP == 1).sum()
+    assert facts["south"]["retention"] == 128
+    assert facts["south"]["max_age"] == 864_000
+    assert facts["south"]["about"]["columns"] == ["spent"]
+    shown = vestige("list", store).stdout
+    assert "10 days" in shown
+    assert "Mean" in shown
+
+
+def test_retained_exports_the_whole_state(store: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(vestige("retained", store, "--stream", "west").stdout)))
+    held = read_store(store)["west"][1].retained
+    assert [int(row["round"]) for row in rows] == held.rounds.tolist()
+    assert [float(row["spent"]) for row in rows] == held.values[:, 0].tolist()
+    assert [np.datetime64(row["time"].removesuffix("Z")) for row in rows] == held.times.tolist()
+    lines = vestige("retained", store, "--json").stdout.splitlines()
+    assert len(lines) == sum(len(state.retained) for _, state in read_store(store).values())
+    assert set(json.loads(lines[0])) == {"stream", "round", "time", "subject", "leaving", "spent"}
+
+
+def test_forgetting_from_the_dry_run_to_the_receipt(store: Path) -> None:
+    subject = PEOPLE[WHO[-1]]
+    going = said("forget", store, "--subject", subject, "--dry-run")
+    assert sum(map(len, going.values())) >= 1
+    assert said("receipts", store) == []
+    made = said("forget", store, "--subject", subject)
+    assert {receipt["stream"] for receipt in made} == set(going)
+    assert all(receipt["erased"] is None for receipt in made)
+    assert subject not in json.dumps(made)
+    assert made == said("receipts", store)
+    held = read_store(store)
+    assert {
+        name: state.retained.rounds[state.retained.leaving].tolist()
+        for name, (_, state) in held.items()
+        if state.retained.leaving.any()
+    } == {name: [record["round"] for record in records] for name, records in going.items()}
+    now = said("forget", store, "--subject", "-", "--now", stdin=f"{subject}\n")
+    assert all(receipt["erased"] is not None for receipt in now)
+    assert said("forget", store, "--subject", subject, "--dry-run") == {}
+    assert "No record of this subject is held" in vestige("forget", store, "--subject", subject).stdout
+    assert "open" not in vestige("receipts", store).stdout
+    assert verify(store, now=AT[-1]) == ()
+
+
+def test_forgetting_by_round(store: Path) -> None:
+    name, (_, state) = next(iter(read_store(store).items()))
+    asked = int(state.retained.rounds[-1])
+    (receipt,) = said("forget", store, "--stream", name, "--round", asked, "--now")
+    assert receipt["stream"] == name
+    assert asked not in read_store(store)[name][1].retained.rounds
+
+
+def test_a_sweep_erases_what_is_due_and_tidies(store: Path) -> None:
+    held = sum(len(state.retained) for _, state in read_store(store).values())
+    assert sum(said("sweep", store, "--now", END)["erased"].values()) < held
+    assert vestige("verify", store, "--now", END).exit_code == 0
+    later = (AT[-1] + timedelta(days=11)).isoformat()
+    result = vestige("verify", store, "--now", later)
+    assert result.exit_code == 1
+    assert result.stdout.count("records are overdue") == 3
+    assert "records erased in 3 streams; the file is tidy." in vestige("sweep", store, "--now", later).stdout
+    assert said("verify", store, "--now", later) == {"findings": []}
+    assert said("estimate", store)["west"]["value"] is None
+
+
+def test_verify_scans_for_canaries(store: Path) -> None:
+    value = read_store(store)["west"][1].retained.values[0, 0].tobytes().hex()
+    result = vestige("verify", store, "--now", END, "--canary", PEOPLE[0], "--canary-hex", value)
+    assert result.exit_code == 1
+    assert "canary 2 of 2 is in v.db, 1 times" in result.stdout
+    assert vestige("verify", store, "--now", END, "--canary", PEOPLE[0]).exit_code == 0
+
+
+def test_streams_made_in_python_are_shown_plainly(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "a.db") as store:
+        stream = Stream(Mean(dim=2), retention=200, seed=0, store=store.stream("mine"))
+        stream.extend(np.arange(20.0).reshape(10, 2))
+    assert said("estimate", tmp_path / "a.db")["mine"]["value"] == [9.0, 10.0]
+    assert "All-time answer of 10 records" in vestige("estimate", tmp_path / "a.db").stdout
+    assert "value_2" in vestige("retained", tmp_path / "a.db").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--time", "at"), "--time at has no use without --max-age; give one, such as --max-age 30d"),
+        (("--max-age", "30 days"), "'30 days' is no duration; write a number and a unit, such as 30d"),
+        (("--max-age", "30d", "--time", "when"), "has no column 'when'"),
+        (("--by", "town"), "has no column 'town'"),
+        (("--subject", "who"), "--subject who has no use without --store"),
+        (("--stream", "x"), "--stream x has no use without --store"),
+        (("--store", "."), "is a folder; give the path of a file"),
+        (("--store", "no/a.db"), "there is no folder"),
+        (("--store", "visits.csv"), "is no store, or its first page is damaged"),
+    ],
+)
+def test_bad_runs_are_refused(
+    visits: Path, arguments: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(visits.parent)
+    content = visits.read_bytes()
+    assert text in failed("run", visits, "--column", "spent", "--retention", 128, *arguments)
+    assert visits.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("estimate", "STORE", "--stream", "east"), "there is no stream 'east'; there is north, south, west"),
+        (("forget", "STORE"), "give --subject or --round, just one of them"),
+        (("forget", "STORE", "--round", 5), "--round 5 needs one --stream, since rounds count in each stream"),
+        (("forget", "STORE", "--stream", "west", "--round", 9_999), "rounds must be whole numbers from 1 to t="),
+        (("forget", "no.db", "--subject", "x"), "no.db: there is no such store"),
+        (("sweep", "no.db"), "no.db: there is no such store"),
+        (("list", "no.db"), "no.db: there is no such store"),
+        (("verify", "no.db"), "no.db: there is no such store"),
+        (("verify", "STORE", "--canary-hex", "xyz"), "--canary-hex is no hexadecimal; write bytes such as 0f1e2d"),
+        (("sweep", "STORE", "--now", "noon"), "'noon' is no time; write it as 2024-05-31T12:00"),
+        (("sweep", "STORE", "--now", "2024-01-02"), "now lies before the time of a record that is held"),
+    ],
+)
+def test_bad_commands_are_refused(store: Path, arguments: tuple[object, ...], text: str) -> None:
+    before = read_store(store)
+    assert text in failed(*[store if argument == "STORE" else argument for argument in arguments])
+    assert read_store(store) == before
+
+
+def test_other_terms_show_both(store: Path, visits: Path) -> None:
+    options = ("--by", "shop", "--subject", "who", "--time", "at")
+    output = failed(*run(visits, store), *options, "--max-age", "20d")
+    assert "was made with other terms: max_age=10 days, now max_age=20 days" in output
+
+
+def test_a_file_that_was_replaced_is_noticed(tmp_path: Path) -> None:
+    path, store = write(tmp_path / "a.csv"), tmp_path / "a.db"
+    said(*run(path, store))
+    write(path, 0, 900)
+    assert "has 900 rows, but 1,500 were read from it before; was it replaced?" in failed(*run(path, store))
+    assert "has 900 rows, but 1,500 were read from it before" in failed(*run(path, store))
+    many = tmp_path / "b.db"
+    said(*run(write(path), many), "--by", "shop")
+    write(path, 0, 900)
+    assert "rows were read from it before" in failed(*run(path, many), "--by", "shop").replace(
+        "1,499 were", "rows were"
+    ).replace("1,500 were", "rows were")
+
+
+def test_times_that_run_backwards_are_refused_and_nothing_is_lost(tmp_path: Path) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    path.write_text("at,spent\n" + "\n".join(f"2024-01-{day:02d},1.0" for day in (1, 2, 3, 2)) + "\n")
+    output = failed(*run(path, store), "--time", "at", "--max-age", "30d")
+    assert "rows 1 to 4: the time of row 3 of 4" in output
+    assert "sort the records by time" in output
+
+
+def test_somebody_who_holds_the_file_is_reported_and_waited_for(tmp_path: Path) -> None:
+    path, store = write(tmp_path / "a.csv", 0, 200), tmp_path / "a.db"
+    said(*run(path, store))
+    hold = (
+        "import sqlite3, sys, time; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN');"
+        "c.execute('SELECT * FROM states').fetchone(); print('held', flush=True); time.sleep(7)"
+    )
+    with subprocess.Popen([sys.executable, "-c", hold, store], stdout=subprocess.PIPE) as foreign:
+        assert foreign.stdout is not None
+        foreign.stdout.readline()
+        write(path, 0, 600)
+        result = vestige(*run(path, store), "--json")
+    assert result.exit_code == 0
+    assert "Overdue:" in result.stderr
+    assert "does not let go, so what is due cannot be erased" in result.stderr
+    assert json.loads(result.stdout)["t"] == 600
+
+
+def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
+    path, store, rows = tmp_path / "long.csv", tmp_path / "a.db", 30_000
+    path.write_text("spent,key\n" + "".join(f"{i % 1000 / 8},{i % 3}\n" for i in range(rows)))
+    arguments = ["run", path, "--column", "spent", "--retention", "64", "--seed", "3", "--by", "key", "--store", store]
+    for goal in (1, 3_000):
+        with subprocess.Popen(
+            [sys.executable, "-m", "vestige", *map(str, arguments)], stdout=subprocess.PIPE
+        ) as victim:
+            while taken(store) < goal and victim.poll() is None:
+                time.sleep(0.01)
+            victim.kill()
+    assert 3_000 <= taken(store) < rows, "it was killed on the way"
+    facts = said(*arguments)
+    assert facts["taken"] < rows
+    for key in "012":
+        plain = Stream(Mean(), retention=64, seed=3)
+        plain.extend([i % 1000 / 8 for i in range(rows) if i % 3 == int(key)])
+        assert facts["streams"][key]["value"]["spent"] == plain.estimate().value
+        assert facts["streams"][key]["t"] == rows // 3
+
+
+def taken(store: Path) -> int:
+    try:
+        return sum(state.clock.t for _, state in read_store(store).values())
+    except StoreError:
+        return 0
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(store: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m vestige retained {store} | head -1"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.startswith("stream,round")
+    assert "Broken pipe" not in done.stderr
