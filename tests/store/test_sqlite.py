@@ -20,7 +20,7 @@ import pytest
 
 from vestige import Mean, MemoryStore, Moments, SqliteStore, Stream, Window
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError, VestigeError
-from vestige.store import read_store, verify
+from vestige.store import State, read_store, verify
 
 ROWS = np.random.default_rng(0).normal(size=1_000)
 
@@ -199,10 +199,52 @@ def test_somebody_who_holds_the_file_makes_an_erasure_overdue(filled: Path) -> N
     assert verify(filled) == ()
 
 
+def test_tidying_that_somebody_prevents_is_made_up_for(filled: Path) -> None:
+    with SqliteStore(filled, patience=0.1) as store:
+        stream_in(store).extend(ROWS[:5], source="x")
+        store.flush()
+        place = store.stream("a")
+        terms = store.terms("a")
+        state = place.read(terms)
+        reader = sqlite3.connect(filled, isolation_level=None)
+        execute = store._connection.execute
+
+        def tidied(statement: str) -> object:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM states").fetchone()
+            return execute(statement)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store, "_connection", Between(store._connection, "VACUUM", tidied))
+            place.write(terms, State(state.clock, state.retained))
+            assert store._untidy
+            reader.execute("COMMIT")
+            with pytest.raises(StoreBusyError, match="is in order, but its pages could not be written anew"):
+                store.tidy()
+            reader.close()
+        assert place.read(terms).positions == {}
+    assert verify(filled) == ()
+
+
+class Between:
+    """A connection that calls something else for one statement."""
+
+    def __init__(self, connection: sqlite3.Connection, statement: str, instead: Callable[[str], object]) -> None:
+        self.connection, self.statement, self.instead = connection, statement, instead
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+    def execute(self, statement: str, *arguments: Any) -> Any:
+        return (
+            self.instead(statement) if statement == self.statement else self.connection.execute(statement, *arguments)
+        )
+
+
 def test_our_readers_do_not_stand_in_the_way(filled: Path) -> None:
     program = f"""
 import time
-from vestige.store import read_store, verify
+from vestige.store import State, read_store, verify
 until = time.monotonic() + 4
 while time.monotonic() < until:
     read_store({str(filled)!r}); assert verify({str(filled)!r}) == (), verify({str(filled)!r})

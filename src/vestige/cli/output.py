@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -53,6 +54,17 @@ def shown_time(moment: datetime | None) -> str:
 def json_time(moment: datetime | None) -> str | None:
     """A time in ISO 8601."""
     return None if moment is None else moment.isoformat()
+
+
+@contextmanager
+def announced(text: str) -> Iterator[None]:
+    """Say what takes so long, if it does."""
+    said = threading.Timer(PATIENCE, click.echo, (text,), {"err": True})
+    said.start()
+    try:
+        yield
+    finally:
+        said.cancel()
 
 
 @contextmanager

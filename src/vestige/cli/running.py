@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -14,10 +13,11 @@ import numpy as np
 
 from vestige.channels import CHANNELS
 from vestige.cli.group import command, duration
-from vestige.cli.output import PATIENCE, as_json, progress, say, show_table
+from vestige.cli.output import announced, as_json, progress, say, show_table
 from vestige.errors import NoAnswerError, NoRecordsError, ParameterError, SourceError
 from vestige.ingest import Feed, Ingest
 from vestige.policies import LogisticRegression
+from vestige.policy import Policy
 from vestige.reporting import STATISTICS, Report
 from vestige.sources import Source
 from vestige.store import SqliteStore, Store
@@ -246,13 +246,13 @@ def _skipped(count: int) -> None:
 
 def _prepare(stream: Stream) -> None:
     """Compile or load the kernels before the clock starts, and say so where it takes long."""
-    said = threading.Timer(
-        PATIENCE, click.echo, ("Compiling kernels (once; cached for the next run) ...",), {"err": True}
-    )
-    said.start()
-    rehearsal = Stream(stream.policy, retention=2 * stream.policy.minimum, seed=0)
-    rows = np.random.default_rng(0).normal(size=(2 * rehearsal.batch + 1, stream.policy.columns))
-    rows[:, -1] = rows[:, -1] > 0.0 if isinstance(stream.policy, LogisticRegression) else rows[:, -1]
+    with announced("Compiling kernels (once; cached for the next run) ..."):
+        _rehearse(stream.policy)
+
+
+def _rehearse(policy: Policy) -> None:
+    rehearsal = Stream(policy, retention=2 * policy.minimum, seed=0)
+    rows = np.random.default_rng(0).normal(size=(2 * rehearsal.batch + 1, policy.columns))
+    rows[:, -1] = rows[:, -1] > 0.0 if isinstance(policy, LogisticRegression) else rows[:, -1]
     rehearsal.extend(rows)
     rehearsal.estimate()
-    said.cancel()

@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from vestige.cli.group import command, moment
-from vestige.cli.output import as_json, json_time, say, show_table, shown_time
+from vestige.cli.output import announced, as_json, json_time, say, show_table, shown_time
 from vestige.cli.running import Asked, show_many
 from vestige.errors import NoAnswerError, ParameterError, StoreError
 from vestige.records import Records
@@ -45,7 +45,8 @@ def _chosen(there: Sequence[str], names: tuple[str, ...], store: str) -> tuple[s
 
 
 def _copied(store: str, names: tuple[str, ...] = ()) -> dict[str, tuple[Terms, State]]:
-    there = read_store(store)
+    with announced(f"Reading {store} ..."):
+        there = read_store(store)
     return {name: there[name] for name in _chosen(tuple(there), names, store)}
 
 
@@ -199,7 +200,7 @@ def forget(
     if subject == "-":
         subject = sys.stdin.read().strip()
     _there(store)
-    with SqliteStore(store, key=key) as opened:
+    with announced(f"Looking through {store} ..."), SqliteStore(store, key=key) as opened:
         found = {}
         for name in _chosen(opened.names(), names, store):
             stream = reopened(opened, name)
@@ -305,9 +306,10 @@ def sweep(store: str, now: datetime | None, *, machine: bool) -> None:
     """
     _there(store)
     erased = {}
-    with SqliteStore(store) as opened:
-        for name in opened.names():
-            erased[name] = reopened(opened, name).sweep(now)
+    with announced(f"Sweeping {store} ..."), SqliteStore(store) as opened:
+        with opened.together():
+            for name in opened.names():
+                erased[name] = reopened(opened, name).sweep(now)
         opened.tidy()
     if machine:
         as_json({"erased": erased})
@@ -332,7 +334,8 @@ def verify_store(
         canaries = [text.encode() for text in texts] + [bytes.fromhex(code) for code in codes]
     except ValueError:
         raise ParameterError("--canary-hex is no hexadecimal; write bytes such as 0f1e2d") from None
-    found = verify(store, now=now, canaries=canaries)
+    with announced(f"Verifying {store} ..."):
+        found = verify(store, now=now, canaries=canaries)
     if machine:
         as_json({"findings": list(found)})
     else:

@@ -158,14 +158,21 @@ def checked_path(path: str | Path) -> Path:
     return made
 
 
-@contextmanager
-def reading(path: Path, patience: float) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads, for as short a time as its user takes; a commit waits for it."""
+def copied(path: Path, patience: float) -> bytes:
+    """All bytes of the file at one moment, page by page; a commit waits no longer than this takes."""
     if not checked_path(path).exists():
         raise StoreError(f"{path}: there is no such store; make one with vestige run --store, or vestige.SqliteStore")
     uri = f"file:{quote(str(path.absolute()))}?mode=rw"
     with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)) as connection:
         connection.execute("PRAGMA query_only=ON")
-        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # rolls back what a crash has left
+        return connection.serialize()
+
+
+@contextmanager
+def reading(image: bytes, path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to a copy of a store, in memory."""
+    with explained(path), closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.deserialize(image[:18] + b"\1\1" + image[20:])  # a copy needs no write-ahead log
         check_kind(connection, path)
         yield connection

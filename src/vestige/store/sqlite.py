@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from vestige.errors import StoreError
-from vestige.store.files import beside, checked_path, connected, explained, prepare, reading, writer_lock
+from vestige.errors import StoreBusyError, StoreError
+from vestige.store.files import beside, checked_path, connected, copied, explained, prepare, reading, writer_lock
 from vestige.store.layout import (
     SUBJECT,
     DamagedError,
@@ -201,8 +201,17 @@ class SqliteStore(Store):
                 raise
             finally:
                 self._depth = 0
-            if self._untidy:
+            self._vacuum()
+
+    def _vacuum(self) -> None:
+        """Write the pages anew if rows were deleted; if somebody is in the way, after the next commit or at the end."""
+        if self._untidy:
+            try:
                 self._connection.execute("VACUUM")
+            except sqlite3.OperationalError as problem:
+                if not problem.sqlite_errorname.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+                    raise
+            else:
                 self._untidy = False
 
     def _check_unchanged(self) -> None:
@@ -297,12 +306,19 @@ class SqliteStore(Store):
                 )
                 self.write(name, terms[name], ordered)
             self._untidy = True
+        if self._untidy:
+            raise StoreBusyError(
+                f"{self.path}: is in order, but its pages could not be written anew, because another process reads "
+                "the file; end that process and try again: nothing is lost"
+            )
 
     def close(self) -> None:
         """Write what streams hold back, and let go of the file; the second time nothing happens."""
         if self._connection is not None:
             try:
                 super().close()
+                with explained(self.path):
+                    self._vacuum()
             finally:
                 self._let_go()
 
@@ -346,6 +362,7 @@ class _Place(Place):
 
 def read_store(path: str | Path, *, patience: float = PATIENCE) -> dict[str, tuple[Terms, State]]:
     """A copy of all streams in a store, taken at one moment; the file is free again when this returns."""
-    with reading(Path(path), patience) as connection:
-        tables = Tables(connection, Path(path))
+    path = Path(path)
+    with reading(copied(path, patience), path) as connection:
+        tables = Tables(connection, path)
         return {name: (tables.terms[number], tables.state(name)) for name, number in sorted(tables.ids.items())}

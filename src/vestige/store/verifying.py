@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from vestige.errors import ParameterError, StoreBusyError, StoreError
-from vestige.store.files import beside, reading, set_pragmas
+from vestige.store.files import beside, copied, reading, set_pragmas
 from vestige.store.pages import findings
 from vestige.store.sqlite import PATIENCE, Tables
 from vestige.store.state import State, Terms, wall_clock, worded
@@ -42,12 +42,12 @@ def verify(
     found = list(_left_behind(path))
     image = b""
     try:
-        with reading(path, patience) as connection:
+        image = copied(path, patience)
+        with reading(image, path) as connection:
             tables = Tables(connection, path)
             for name, number in sorted(tables.ids.items()):
                 found += _broken_rules(name, tables.terms[number], tables.state(name), now)
             found += _structure(connection)
-            image = connection.serialize()
     except StoreBusyError as problem:
         found.append(f"Overdue: {problem}")
     except StoreError as problem:
