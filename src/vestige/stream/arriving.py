@@ -108,11 +108,12 @@ def in_order(times: NDArray[np.datetime64], newest: np.datetime64 | None) -> NDA
 class Appended:
     """The records since the last update, in arrays that are reused and wiped."""
 
-    def __init__(self, size: int, columns: int) -> None:
+    def __init__(self, size: int, columns: int, *, quick: bool) -> None:
         self.size = 0
+        self.quick = quick and columns == 1
         self.labelled = self.marked = self.holed = False
         self.values = np.zeros((size, columns))
-        self.single = self.values[:, 0].data if columns == 1 else None  # written to twice as fast as an array
+        self.single = self.values[:, 0].data if self.quick else None  # written to twice as fast as an array
         self.leaving = np.zeros(size, np.bool_)
         self.gone = np.zeros(size, np.bool_)
         self.times = np.full(size, NO_TIME)
@@ -123,7 +124,7 @@ class Appended:
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
-        self.single = self.values[:, 0].data if self.values.shape[1] == 1 else None
+        self.single = self.values[:, 0].data if self.quick else None
 
     def append(
         self, values: Floats, times: NDArray[np.datetime64] | None, subjects: NDArray[np.object_] | None

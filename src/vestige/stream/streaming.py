@@ -103,7 +103,7 @@ class Stream(Runtime):
         self._timed = max_age is not None
         fresh = held.rounds > clock.last
         self._clock = replace(clock, t=clock.last)
-        self._fresh = Appended(self._update_every, policy.columns)
+        self._fresh = Appended(self._update_every, policy.columns, quick=not self._timed)
         self._fresh.replace(held.where(fresh), clock.last, clock.pending)
         self._hold(held.where(~fresh))
         self._saved, self._unsaved = self._t, False
@@ -181,13 +181,13 @@ class Stream(Runtime):
             time: when it arrived; kept with it, erased with it.
             subject: whom it is about; kept with it, erased with it.
         """
-        if self._timed:
-            self.extend([row], times=None if time is None else [time], subjects=[subject])
-            return
         fresh = self._fresh
         size = fresh.size
         if type(row) is float and fresh.single is not None and -(largest := self._largest) <= row <= largest:
             fresh.single[size] = row  # the common case, fast
+        elif self._timed:
+            self.extend([row], times=None if time is None else [time], subjects=[subject])
+            return
         else:
             fresh.values[size] = rows_of([row], self._policy)[0]
         if time is not None or subject is not None:
@@ -299,7 +299,7 @@ class Stream(Runtime):
 
     def _adopt(self, clock: Clock, held: Records) -> None:
         """Make this the state, in which no records wait; durable first, if it has to be."""
-        receipts = tuple(receipt.settled(clock.t) for receipt in self._receipts)
+        receipts = tuple(receipt.settled(clock.t) for receipt in self._receipts) if self._receipts else ()
         if self._place is not None:
             held = held.where(held.rounds > self._bygone(clock))
             self._place.commit(self._terms, State(clock, held, self._positions, receipts))
