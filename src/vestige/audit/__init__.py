@@ -1,0 +1,19 @@
+"""What a retained set reveals about records that were erased."""
+
+from vestige.audit.estimating import (
+    area_under_curve,
+    ceiling,
+    epsilon_lower_bound,
+    epsilon_of_mu,
+    mu_lower_bound,
+    total_variation_lower_bound,
+)
+
+__all__ = [
+    "area_under_curve",
+    "ceiling",
+    "epsilon_lower_bound",
+    "epsilon_of_mu",
+    "mu_lower_bound",
+    "total_variation_lower_bound",
+]

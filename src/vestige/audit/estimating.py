@@ -1,0 +1,151 @@
+"""What trials of a game show: lower bounds that hold with a stated confidence, whatever the mechanism is.
+
+A game has two worlds that differ in one record; an adversary guesses in which one he is. His true and false positives
+bound from below how far the worlds are apart: Clopper and Pearson (1934) for the two rates, each at half of what may go
+wrong; then the definitions of differential privacy (Kairouz, Oh, Viswanath 2015) and of Gaussian differential privacy
+(Dong, Roth, Su 2022) turned around.
+Guarantee: below the truth in at least the stated share of audits; held by tests/audit/test_estimating.py.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from vestige.errors import ParameterError, whole_number
+from vestige.records import Bools, Floats
+
+
+def rate_bounds(tp: int, fn: int, fp: int, tn: int, confidence: float = 0.95) -> tuple[float, float]:
+    """A lower bound of the true-positive rate and an upper bound of the false-positive rate, both at once.
+
+    Args:
+        tp: trials of the second world that were called so, and `fn` that were not.
+        fn: see `tp`.
+        fp: trials of the first world that were called the second, and `tn` that were not.
+        tn: see `fp`.
+        confidence: how often both bounds hold, at least.
+    """
+    from scipy.special import betaincinv  # noqa: PLC0415
+
+    for name, count in (("tp", tp), ("fn", fn), ("fp", fp), ("tn", tn)):
+        whole_number(name, count, 0)
+    if not 0.0 < confidence < 1.0:
+        raise ParameterError(f"confidence={confidence} is out of range; use a number between 0 and 1, such as 0.95")
+    if tp + fn == 0 or fp + tn == 0:
+        raise ParameterError(f"tp + fn = {tp + fn} and fp + tn = {fp + tn}; each world needs at least one trial")
+    wrong = (1.0 - confidence) / 2.0
+    lower = 0.0 if tp == 0 else float(betaincinv(tp, fn + 1, wrong))
+    upper = 1.0 if tn == 0 else float(betaincinv(fp + 1, tn, 1.0 - wrong))
+    return lower, upper
+
+
+def epsilon_lower_bound(tp: int, fn: int, fp: int, tn: int, *, confidence: float = 0.95, delta: float = 0.0) -> float:
+    """No mechanism with a smaller epsilon, at this delta, shows such trials, but with a chance below 1 - confidence.
+
+    >>> round(epsilon_lower_bound(500, 0, 0, 500, confidence=0.99), 7)
+    4.5419158
+    """
+    if not 0.0 <= delta < 1.0:
+        raise ParameterError(f"delta={delta} is out of range; use a number from 0 to below 1, such as 1e-6")
+    caught, alarmed = rate_bounds(tp, fn, fp, tn, confidence)
+    bounds = [0.0]
+    for gained, paid in ((caught - delta, alarmed), (1.0 - alarmed - delta, 1.0 - caught)):
+        if gained > paid:
+            bounds.append(math.log(gained / paid))
+    return max(bounds)
+
+
+def mu_lower_bound(tp: int, fn: int, fp: int, tn: int, *, confidence: float = 0.95) -> float:
+    """The same for the parameter of Gaussian differential privacy: how far two unit normals would be apart.
+
+    Far sharper than epsilon where the mechanism adds Gaussian noise; for others it bounds no less, but says less.
+    """
+    from scipy.special import ndtri  # noqa: PLC0415
+
+    caught, alarmed = rate_bounds(tp, fn, fp, tn, confidence)
+    return max(0.0, float(ndtri(caught) - ndtri(alarmed)))
+
+
+def total_variation_lower_bound(tp: int, fn: int, fp: int, tn: int, *, confidence: float = 0.95) -> float:
+    """The same for the total variation distance: how much better than chance the best guess is, at least."""
+    caught, alarmed = rate_bounds(tp, fn, fp, tn, confidence)
+    return max(0.0, caught - alarmed)
+
+
+def ceiling(trials: int, *, confidence: float = 0.95, delta: float = 0.0) -> float:
+    """The largest bound on epsilon that so many trials in each world can show: all of them told right.
+
+    >>> round(ceiling(500, confidence=0.99), 7)
+    4.5419158
+    """
+    return epsilon_lower_bound(trials, 0, 0, trials, confidence=confidence, delta=delta)
+
+
+def area_under_curve(first: Floats, second: Floats) -> float:
+    """How often a score of the second world is above one of the first, ties counted half.
+
+    >>> area_under_curve(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    0.875
+    """
+    scores = np.concatenate((first, second))
+    _, where, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[where]
+    above = ranks[len(first) :].sum() - len(second) * (len(second) + 1) / 2.0
+    return float(above / (len(first) * len(second)))
+
+
+def called(scores: Floats, threshold: float) -> Bools:
+    """Which trials are called the second world: those with a score of at least `threshold`."""
+    return scores >= threshold
+
+
+def best_threshold(first: Floats, second: Floats, *, confidence: float = 0.95, delta: float = 0.0) -> float:
+    """The threshold that shows the most on these trials; what it really shows must be asked on others."""
+    from scipy.special import betaincinv  # noqa: PLC0415
+
+    candidates = np.unique(np.concatenate((first, second)))
+    if len(candidates) > _CANDIDATES:
+        candidates = candidates[np.linspace(0, len(candidates) - 1, _CANDIDATES).astype(int)]
+    tp = len(second) - np.searchsorted(np.sort(second), candidates)
+    fp = len(first) - np.searchsorted(np.sort(first), candidates)
+    wrong = (1.0 - confidence) / 2.0
+    caught = np.where(tp == 0, 0.0, betaincinv(np.maximum(tp, 1), len(second) - tp + 1, wrong))
+    quiet = np.maximum(len(first) - fp, 1)
+    alarmed = np.where(fp == len(first), 1.0, betaincinv(fp + 1, quiet, 1.0 - wrong))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shown = np.fmax(np.log((caught - delta) / alarmed), np.log((1.0 - alarmed - delta) / (1.0 - caught)))
+    return float(candidates[np.nanargmax(np.nan_to_num(shown, nan=-np.inf))])
+
+
+_CANDIDATES = 2_000
+
+
+def true_positives_at(rate: float, first: Floats, held_out: Floats) -> float:
+    """The share of held-out trials of the second world that is caught at about this rate of false positives.
+
+    The threshold is the lowest that lets no more than `rate` of the trials `first` of the first world through.
+    """
+    ranked = np.sort(first)[::-1]
+    allowed = int(rate * len(ranked))
+    threshold = np.nextafter(ranked[allowed], np.inf) if allowed < len(ranked) else -np.inf
+    return float(called(held_out, threshold).mean())
+
+
+def epsilon_of_mu(mu: float, delta: float) -> float:
+    """The epsilon that a Gaussian mechanism of parameter `mu` has at `delta` (Balle, Wang 2018, Theorem 8).
+
+    >>> [round(epsilon_of_mu(mu, 1e-6), 2) for mu in (1.0, 2.0, 4.0)]
+    [4.89, 11.0, 26.36]
+    """
+    from scipy.optimize import brentq  # noqa: PLC0415
+    from scipy.special import log_ndtr  # noqa: PLC0415
+
+    def excess(epsilon: float) -> float:
+        inside, outside = log_ndtr(mu / 2.0 - epsilon / mu), epsilon + log_ndtr(-mu / 2.0 - epsilon / mu)
+        return float(np.exp(inside) - np.exp(outside) - delta)
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    return float(brentq(excess, 0.0, mu * mu / 2.0 + mu * 40.0, xtol=1e-12))
