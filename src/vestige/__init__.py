@@ -1,6 +1,6 @@
 """All-time answers from a window of records; and the truth about what that window still reveals."""
 
-from vestige import checks, paper, store, subset
+from vestige import audit, checks, paper, store, subset
 from vestige.errors import VestigeError
 from vestige.policies import Covariance, Gradient, LinearRegression, LogisticRegression, Mean, Moments, Window
 from vestige.policy import Answer, Policy
@@ -27,6 +27,7 @@ __all__ = [
     "Stream",
     "VestigeError",
     "Window",
+    "audit",
     "checks",
     "paper",
     "store",

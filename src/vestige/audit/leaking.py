@@ -1,0 +1,278 @@
+"""How much a retained set reveals about a record that is long erased: the game, played and counted.
+
+Two worlds, the same `t`; the value of one record differs, and it was erased long ago. The auditor sees retained records
+only. He who knows all other records is the adversary of differential privacy, he who knows their distribution that of
+membership inference.
+Guarantee: the bounds are below the truth with the stated confidence, at each look on its own; held by
+tests/audit/test_leaking.py.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vestige.audit.estimating import (
+    area_under_curve,
+    ceiling,
+    epsilon_lower_bound,
+    mu_lower_bound,
+    total_variation_lower_bound,
+    true_positives_at,
+)
+from vestige.audit.playing import Data, Game, Seen, play
+from vestige.audit.telling import learned
+from vestige.errors import ParameterError, whole_number
+from vestige.policy import Policy
+from vestige.records import Floats
+
+ADVERSARIES = ("knows-all", "knows-distribution")
+_CHUNK = 250
+_TEACHING = 0.5
+"""For each trial that counts, so many teach the adversary; as many draw the value at random, to reconstruct it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What could be told at one moment.
+
+    Attributes:
+        t: how many records had arrived.
+        age: for how many rounds the record had been gone at the latest.
+        epsilon: a lower bound, at the stated confidence.
+        mu: the same for the Gaussian parameter.
+        total_variation: the same for the total variation distance.
+        auc: the area under the curve of true against false positives; 0.5 is chance.
+        caught: the share of true positives at 1% false positives.
+        reconstruction: the error of guessing the record's value, as a share of that without looking; 1 is nothing.
+        sight: what told the worlds apart best, the `answer` or the `presence` of rounds.
+        merged: the share of pairs, with the same coins, that hold the same rounds in both worlds.
+    """
+
+    t: int
+    age: int
+    epsilon: float
+    mu: float
+    total_variation: float
+    auc: float
+    caught: float
+    reconstruction: float
+    sight: str
+    merged: float
+
+
+@dataclass(frozen=True, slots=True)
+class Leakage:
+    """The result of an audit.
+
+    Attributes:
+        looks: what could be told, the earliest look first.
+        ceiling: the largest epsilon that so many trials could show.
+        adversary: who looked.
+        trials: in each world.
+        confidence: of each bound.
+        delta: at which epsilon is bounded.
+    """
+
+    looks: tuple[Look, ...]
+    ceiling: float
+    adversary: str
+    trials: int
+    confidence: float
+    delta: float
+
+    @property
+    def epsilon(self) -> float:
+        """The bound at the last look."""
+        return self.looks[-1].epsilon
+
+    @property
+    def mu(self) -> float:
+        """The bound at the last look."""
+        return self.looks[-1].mu
+
+    @property
+    def auc(self) -> float:
+        """The area under the curve at the last look."""
+        return self.looks[-1].auc
+
+
+def leakage(
+    policy: Policy,
+    *,
+    retention: int,
+    t: int,
+    erased_at: int | None = None,
+    trials: int = 1_000,
+    adversary: str = "knows-all",
+    data: ArrayLike | Data | None = None,
+    values: tuple[ArrayLike, ArrayLike] | None = None,
+    confidence: float = 0.95,
+    delta: float = 0.0,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Leakage:
+    """Play the game and say what it shows, at several ages of the record past its erasure.
+
+    Args:
+        policy: any policy that passes `vestige.checks.check_policy`; only its public functions are used.
+        retention: of its stream.
+        t: how many records arrive.
+        erased_at: the round from which on the record is gone; it arrived `retention` rounds earlier. As early as can be
+            unless said.
+        trials: that count, in each world; fixed beforehand.
+        adversary: `knows-all` other records, or `knows-distribution` they come from.
+        data: records to draw from with replacement, or `data(rng, n)`; standard normal unless said.
+        values: of the record in the two worlds; the smallest and the largest of each column of 1,000 draws unless said.
+        confidence: of each bound.
+        delta: at which epsilon is bounded.
+        seed: makes the audit reproducible.
+        workers: processes to play in; as many as there are cores unless said.
+        progress: is told the share of the trials that have been played.
+
+    >>> from vestige import Window
+    >>> found = leakage(Window(), retention=8, t=40, trials=200, workers=1)
+    >>> found.epsilon, found.auc
+    (0.0, 0.5)
+    """
+    gone = retention + 1 if erased_at is None else whole_number("erased_at", erased_at, retention + 1)
+    if whole_number("t", t, 1) < gone:
+        raise ParameterError(f"t={t} ends before erased_at={gone}, from which on the record is gone; use t >= {gone}")
+    if adversary not in ADVERSARIES:
+        raise ParameterError(f"adversary={adversary!r} is unknown; use one of {', '.join(ADVERSARIES)}")
+    whole_number("trials", trials, 20)
+    draw = _source(data, policy.columns)
+    example = draw(np.random.default_rng([seed, 0]), max(t, 1_000))
+    worlds = values if values is not None else (example[:1_000].min(axis=0), example[:1_000].max(axis=0))
+    known = example[:t] if adversary == "knows-all" else None
+    game = Game(policy, retention, gone - retention, _looks(gone, t, retention), known, draw, seed)
+    teaching = max(20, int(_TEACHING * trials))
+    at_random = draw(np.random.default_rng([seed, 3]), teaching)
+    first, second, third = (np.asarray(v, np.float64).reshape(-1, policy.columns) for v in (*worlds, at_random))
+    seen = _played(
+        game, [(first, teaching + trials), (second, teaching + trials), (third, teaching)], workers, progress
+    )
+    looks = tuple(_looked(game, seen, look, teaching, confidence, delta) for look in range(len(game.looks)))
+    return Leakage(looks, ceiling(trials, confidence=confidence, delta=delta), adversary, trials, confidence, delta)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Source:
+    """Where records are drawn from; a class, so that it can be sent to other processes."""
+
+    given: Floats | Data | None
+    columns: int
+
+    def __call__(self, rng: np.random.Generator, n: int) -> Floats:
+        if self.given is None:
+            return rng.normal(size=(n, self.columns))
+        if callable(self.given):
+            return np.asarray(self.given(rng, n), np.float64).reshape(n, self.columns)
+        return self.given[rng.integers(0, len(self.given), n)]
+
+
+def _source(data: ArrayLike | Data | None, columns: int) -> _Source:
+    if data is None or callable(data):
+        return _Source(data, columns)
+    table = np.asarray(data, np.float64).reshape(-1, columns)
+    if not len(table):
+        raise ParameterError("data holds no records; pass an array of shape (n, columns), or a function (rng, n)")
+    return _Source(table, columns)
+
+
+def _looks(gone: int, t: int, retention: int) -> tuple[int, ...]:
+    """Rounds to look after: when it is gone, then ever more batches later, and the last one."""
+    batch = max(1, retention // 2)
+    ages = [0, *(batch * k for k in (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000))]
+    return tuple(sorted({gone + age for age in ages if gone + age <= t} | {t}))
+
+
+def _played(
+    game: Game, runs: list[tuple[Floats, int]], workers: int | None, progress: Callable[[float], None]
+) -> list[Seen]:
+    """All trials of several runs, each of one value or of one for each trial, wherever they are played."""
+    tasks = [
+        (which, range(start, min(start + _CHUNK, count)), value if len(value) == 1 else value[start : start + _CHUNK])
+        for which, (value, count) in enumerate(runs)
+        for start in range(0, count, _CHUNK)
+    ]
+    parts: dict[tuple[int, int], Seen] = {}
+    for done, (which, numbers, seen) in enumerate(_results(game, tasks, workers), 1):
+        parts[which, numbers.start] = seen
+        progress(done / len(tasks))
+    made = []
+    for which in range(len(runs)):
+        mine = [seen for (run, _), seen in sorted(parts.items(), key=lambda item: item[0]) if run == which]
+        columns = zip(*((seen.answers, seen.present, seen.values) for seen in mine), strict=True)
+        made.append(Seen(*(np.concatenate(column) for column in columns)))
+    return made
+
+
+def _results(
+    game: Game, tasks: list[tuple[int, range, Floats]], workers: int | None
+) -> Iterator[tuple[int, range, Seen]]:
+    """Each task with what was seen, in the order in which they are done."""
+    processes = min(len(tasks), (os.cpu_count() or 1) if workers is None else whole_number("workers", workers, 1))
+    if processes == 1:
+        for which, numbers, values in tasks:
+            yield which, numbers, play(game, numbers, values)
+        return
+    try:
+        pickle.dumps(game)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        raise ParameterError(
+            "policy or data cannot be sent to other processes; define them in a module, or pass workers=1"
+        ) from None
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(play, game, numbers, values): (which, numbers) for which, numbers, values in tasks}
+        for future in as_completed(waiting):
+            yield (*waiting[future], future.result())
+
+
+def _looked(game: Game, seen: list[Seen], look: int, teaching: int, confidence: float, delta: float) -> Look:
+    """What could be told at one look: the first trials teach, the others count."""
+    taught = [Seen(s.answers[:teaching], s.present[:teaching], s.values[:teaching]) for s in seen[:2]]
+    counted = [Seen(s.answers[teaching:], s.present[teaching:], s.values[teaching:]) for s in seen[:2]]
+    teller = learned(taught[0], taught[1], look, confidence, delta)
+    n = len(counted[0].values)
+    tp, fp = int(teller.calls(counted[1], look).sum()), int(teller.calls(counted[0], look).sum())
+    shown = tp, n - tp, fp, n - fp
+    scores = [teller.scores(world, look) for world in counted]
+    return Look(
+        t=game.looks[look],
+        age=game.looks[look] - game.round - game.retention,
+        epsilon=epsilon_lower_bound(*shown, confidence=confidence, delta=delta),
+        mu=mu_lower_bound(*shown, confidence=confidence),
+        total_variation=total_variation_lower_bound(*shown, confidence=confidence),
+        auc=area_under_curve(*scores),
+        caught=true_positives_at(0.01, teller.scores(taught[0], look), scores[1]),
+        reconstruction=_reconstruction(seen[2], look),
+        sight=teller.sight,
+        merged=float((counted[0].present[:, look] == counted[1].present[:, look]).all(axis=1).mean()),
+    )
+
+
+def _reconstruction(seen: Seen, look: int) -> float:
+    """How far a guess of the value from the answer is off: a line through one half of the trials, tried on the other.
+
+    As a share of how far off the mean is; the best of several columns.
+    """
+    answers = np.nan_to_num(seen.answers[:, look], nan=0.0)
+    centred = answers - answers.mean(axis=0)
+    scale = centred.std(axis=0)
+    x = np.column_stack(
+        (np.ones(len(answers)), np.where(scale > 0.0, centred / np.where(scale > 0.0, scale, 1.0), 0.0))
+    )
+    train, test = slice(0, None, 2), slice(1, None, 2)
+    line = np.linalg.lstsq(x[train], seen.values[train], rcond=None)[0]
+    off = np.sqrt(((seen.values[test] - x[test] @ line) ** 2).mean(axis=0))
+    without = np.sqrt(((seen.values[test] - seen.values[train].mean(axis=0)) ** 2).mean(axis=0))
+    return float(np.min(np.where(without > 0.0, off / np.where(without > 0.0, without, 1.0), 1.0)))
