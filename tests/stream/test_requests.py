@@ -133,8 +133,12 @@ def test_receipts_expire() -> None:
     old = Receipt(receipt.id, receipt.requested, 60, 96, None, receipt.erased - RECEIPTS_KEPT, 96)
     stream._receipts = (old,)
     assert not stream.receipts
+    again = Stream(Mean(), retention=96, seed=0, retained=stream.retained, clock=stream.clock)
+    again._receipts = (old,)
     stream.sweep()
+    again.extend(np.zeros(96))
     assert not stream._receipts
+    assert not again._receipts
 
 
 def test_a_request_is_met_in_time_where_nothing_arrives() -> None:

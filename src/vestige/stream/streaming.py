@@ -299,7 +299,7 @@ class Stream(Runtime):
 
     def _adopt(self, clock: Clock, held: Records) -> None:
         """Make this the state, in which no records wait; durable first, if it has to be."""
-        receipts = tuple(receipt.settled(clock.t) for receipt in self._receipts) if self._receipts else ()
+        receipts = tuple(receipt.settled(clock.t) for receipt in self.receipts) if self._receipts else ()
         if self._place is not None:
             held = held.where(held.rounds > self._bygone(clock))
             self._place.commit(self._terms, State(clock, held, self._positions, receipts))
@@ -375,8 +375,7 @@ class Stream(Runtime):
         if self._timed:
             self._tick(int(instant.astype(np.int64)))
         at = wall_clock()
-        due = tuple(r.settled(self._t) if r.due is not None and r.due <= at else r for r in self._receipts)
-        left = tuple(receipt for receipt in due if not receipt.expired(at))
+        left = tuple(r.settled(self._t) if r.due is not None and r.due <= at else r for r in self.receipts)
         if left != self._receipts:
             self._receipts, self._unsaved = left, True
             self._hold(self._held)
