@@ -188,10 +188,10 @@ def test_a_sweep_erases_what_is_due_and_tidies(store: Path) -> None:
 
 
 def test_verify_scans_for_canaries(store: Path) -> None:
-    value = read_store(store)["west"][1].retained.values[0, 0].tobytes().hex()
-    result = vestige("verify", store, "--now", END, "--canary", PEOPLE[0], "--canary-hex", value)
-    assert result.exit_code == 1
-    assert "canary 2 of 2 is in v.db, 1 times" in result.stdout
+    for value in read_store(store)["west"][1].retained.values[:, 0]:
+        result = vestige("verify", store, "--now", END, "--canary", PEOPLE[0], "--canary-hex", value.tobytes().hex())
+        assert result.exit_code == 1
+        assert "canary 2 of 2 is in v.db" in result.stdout
     assert vestige("verify", store, "--now", END, "--canary", PEOPLE[0]).exit_code == 0
 
 

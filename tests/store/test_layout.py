@@ -53,8 +53,18 @@ def test_receipts_too(requested: datetime, t: int, due: datetime | None, erased:
     assert unpacked_receipt(body) == receipt
 
 
-def test_an_empty_slot_is_zero() -> None:
-    body = packed(Clock(t=3, last=3), Records([2], [[1.5]]), 10)
-    slot = (len(body) - 48) // 10
-    slots = [body[48 + i * slot : 48 + (i + 1) * slot] for i in range(10)]
-    assert [any(slot) for slot in slots] == [i == 2 for i in range(10)]
+def test_only_the_slot_of_a_record_is_not_zero() -> None:
+    """Ten slots: rounds of 8 bytes, values of 8, marks of 1, times of 8, subjects of 16."""
+    body = packed(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16]), 10)[48:]
+    used, start = set(), 0
+    for size in (8, 8, 1, 8, 16):
+        used |= set(range(start + 2 * size, start + 3 * size))
+        start += 10 * size
+    assert len(body) == start
+    assert {i for i, byte in enumerate(body) if byte} <= used
+    assert not any(packed(Clock(t=13, last=3), Records([12], [[0.0]]), 10)[48 + 80 :]), "no mark, time or subject"
+
+
+def test_a_time_in_1970_is_one() -> None:
+    records = Records([1, 2], [[1.0], [2.0]], times=["1970-01-01", "NaT"])
+    assert unpacked(packed(Clock(t=2), records, 4), 1, 4)[1] == records

@@ -97,6 +97,8 @@ def set_pragmas(connection: sqlite3.Connection, path: Path, besides: Sequence[st
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
     """Make the tables in an empty file; in another one, check that it is a store of this version."""
+    connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # rolls back what a crash has left
+    check_whole(path)
     if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
         connection.execute(f"PRAGMA page_size={PAGE}")
         connection.execute("PRAGMA encoding='UTF-8'")
@@ -125,6 +127,12 @@ def check_kind(connection: sqlite3.Connection, path: Path) -> None:
     found = tuple(sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema ORDER BY rootpage"))
     if sorted(map(str, found)) != sorted(SCHEMA):
         raise StoreError(f"{path}: its tables are not those of a store; was it changed by another program?")
+
+
+def check_whole(path: Path) -> None:
+    """An error if the file ends within a page; SQLite would fill that up with zeros and say nothing."""
+    if path.exists() and path.stat().st_size % PAGE:
+        raise StoreError(f"{path}: is damaged (cut off within a page); restore a copy that is younger than the limits")
 
 
 def writer_lock(path: Path) -> sqlite3.Connection:
@@ -166,6 +174,7 @@ def copied(path: Path, patience: float) -> bytes:
     with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)) as connection:
         connection.execute("PRAGMA query_only=ON")
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # rolls back what a crash has left
+        check_whole(path)
         return connection.serialize()
 
 

@@ -1,7 +1,8 @@
 """The bytes of a stored state: a header and one slot per round, always as many, so that a new state covers the old.
 
 A record lies in the slot that its round says, modulo their number, and a slot without a record is zero: the bytes are
-a function of the records and the clock, and where a record lies says nothing else.
+a function of the records and the clock, and where a record lies says nothing else. Slots are stored column by column,
+so that a page with nothing but columns that are not used is never written again.
 Guarantee: what is packed is read back bit for bit, and any changed bit is noticed; held by tests/store/test_layout.py.
 """
 
@@ -31,60 +32,52 @@ class DamagedError(StoreError):
     """Stored bytes are not those that were written."""
 
 
-def slot_type(columns: int) -> np.dtype[np.void]:
-    """What a slot holds: round, time, whether it is leaving, subject, values; all zero where there is no record."""
-    return np.dtype(
-        [
-            ("round", "<i8"),
-            ("time", "<i8"),
-            ("leaving", "<i8"),
-            ("subject", f"V{SUBJECT}"),
-            ("values", "<f8", (columns,)),
-        ]
-    )
-
-
 def size_of(columns: int, capacity: int) -> int:
-    """How many bytes a state takes."""
-    return _HEADER.size + capacity * slot_type(columns).itemsize
+    """How many bytes a state takes: for each slot round, values, whether it is leaving, time and subject."""
+    return _HEADER.size + capacity * (8 + 8 * columns + 1 + 8 + SUBJECT)
 
 
 def packed(clock: Clock, retained: Records, capacity: int) -> bytes:
     """The state as bytes."""
-    slots = np.zeros(capacity, slot_type(retained.columns))
     here = retained.rounds % capacity
     if len(here) and clock.t - retained.rounds[0] >= capacity:
         raise StoreError(
             f"the policy holds records over more than {capacity} rounds, for which the store has no room; "
             "give the stream a limit: retention=..."
         )
-    slots["round"][here] = retained.rounds
-    slots["time"][here] = retained.times.astype(np.int64)
-    slots["leaving"][here] = retained.leaving
-    slots["values"][here] = retained.values
-    for slot, subject in zip(here, retained.subjects, strict=True):
-        if subject is not None:
-            slots["subject"][slot] = np.void(bytes.fromhex(subject))
+    rounds, times = np.zeros(capacity, "<i8"), np.zeros(capacity, "<i8")
+    values, leaving = np.zeros((capacity, retained.columns), "<f8"), np.zeros(capacity, np.int8)
+    subjects = np.zeros(capacity, f"V{SUBJECT}")
+    rounds[here], values[here], leaving[here] = retained.rounds, retained.values, retained.leaving
+    times[here] = retained.times.view(np.int64) ^ _NEVER
+    for i in np.flatnonzero(retained.subjects != None):  # noqa: E711  # in numpy a question to each of them
+        subjects[here[i]] = np.void(bytes.fromhex(retained.subjects[i]))
     began = _NEVER if clock.began is None else clock.began
-    header = _HEADER.pack(0, clock.t, clock.first, clock.last, clock.since, began)[4:]
-    body = header + slots.tobytes()
-    return _SEALED.pack(zlib.crc32(body)) + body
+    header = _HEADER.pack(0, clock.t, clock.first, clock.last, clock.since, began)[_SEALED.size :]
+    return sealed(b"".join((header, *(part.tobytes() for part in (rounds, values, leaving, times, subjects)))))
 
 
 def unpacked(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records]:
     """The state that was packed."""
-    if len(body) != size_of(columns, capacity) or _SEALED.unpack_from(body)[0] != zlib.crc32(body[_SEALED.size :]):
+    if len(body) != size_of(columns, capacity):
         raise DamagedError("a stored state is damaged")
+    unsealed(body, "a stored state")
     _, t, first, last, since, began = _HEADER.unpack_from(body)
     clock = Clock(t, first, last, since, None if began == _NEVER else began)
-    slots = np.frombuffer(body, slot_type(columns), offset=_HEADER.size)
-    full = np.flatnonzero(slots["round"])
-    if (slots["round"][full] % capacity != full).any() or (slots["round"][full] > t).any():
+    at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8])
+    rounds = np.frombuffer(body, "<i8", capacity, at[0])
+    values = np.frombuffer(body, "<f8", capacity * columns, at[1]).reshape(capacity, columns)
+    leaving = np.frombuffer(body, np.int8, capacity, at[2])
+    times = np.frombuffer(body, "<i8", capacity, at[3])
+    subjects = np.frombuffer(body, f"V{SUBJECT}", capacity, at[4])
+    full = np.flatnonzero(rounds)
+    if (rounds[full] % capacity != full).any() or (rounds[full] > t).any():
         raise DamagedError("a stored record lies where its round does not say")
-    held = slots[full[np.argsort(slots["round"][full])]]
+    held = full[np.argsort(rounds[full])]
     nobody = bytes(SUBJECT)
-    subjects = [None if (who := bytes(raw)) == nobody else who.hex() for raw in held["subject"]]
-    return clock, Records(held["round"], held["values"], held["leaving"] != 0, held["time"].view("M8[us]"), subjects)
+    named = [None if (who := bytes(raw)) == nobody else who.hex() for raw in subjects[held]]
+    when = (times[held] ^ _NEVER).view("M8[us]")
+    return clock, Records(rounds[held], values[held], leaving[held] != 0, when, named)
 
 
 def sealed(text: bytes) -> bytes:
@@ -92,10 +85,10 @@ def sealed(text: bytes) -> bytes:
     return _SEALED.pack(zlib.crc32(text)) + text
 
 
-def unsealed(body: bytes) -> bytes:
+def unsealed(body: bytes, what: str = "a stored entry") -> bytes:
     """What was sealed."""
     if len(body) < _SEALED.size or _SEALED.unpack_from(body)[0] != zlib.crc32(body[_SEALED.size :]):
-        raise DamagedError("a stored entry is damaged")
+        raise DamagedError(f"{what} is damaged")
     return body[_SEALED.size :]
 
 

@@ -40,7 +40,7 @@ def verify(
     if any(not canary for canary in canaries):
         raise ParameterError("canaries holds an empty one; give at least one byte")
     found = list(_left_behind(path))
-    image = b""
+    image, bodies = b"", b""
     try:
         image = copied(path, patience)
         with reading(image, path) as connection:
@@ -48,6 +48,7 @@ def verify(
             for name, number in sorted(tables.ids.items()):
                 found += _broken_rules(name, tables.terms[number], tables.state(name), now)
             found += _structure(connection)
+            bodies = b"".join(body for (body,) in connection.execute("SELECT body FROM states"))
     except StoreBusyError as problem:
         found.append(f"Overdue: {problem}")
     except StoreError as problem:
@@ -57,7 +58,7 @@ def verify(
     if image:
         found += findings(image)
     found += _pragmas()
-    found += _planted(path, image, canaries)
+    found += _planted(path, image, bodies, canaries)
     return tuple(dict.fromkeys(found))
 
 
@@ -128,16 +129,17 @@ def _pragmas() -> Iterable[str]:
     return []
 
 
-def _planted(path: Path, image: bytes, canaries: Sequence[bytes]) -> Iterator[str]:
-    """Where canaries are; the files beside the store are read whole, the store as it was copied."""
+def _planted(path: Path, image: bytes, bodies: bytes, canaries: Sequence[bytes]) -> Iterator[str]:
+    """Where canaries are: in the store as it was copied, in its states put together, in the files beside it."""
     files = {path.name: image}
     if canaries:
         for file in sorted(path.absolute().parent.glob(f"{path.name}*")):
             if file.name not in (path.name, f"{path.name}.lock") and file.is_file():
                 files[file.name] = file.read_bytes()
-    for name, content in files.items():
-        for number, canary in enumerate(canaries, 1):
-            place = content.find(canary)
-            if place >= 0:
-                times = content.count(canary)
-                yield f"canary {number} of {len(canaries)} is in {name}, {times} times, first at byte {place}"
+    for number, canary in enumerate(canaries, 1):
+        for name, content in files.items():
+            if canary in content:
+                where = f"{content.count(canary)} times, first at byte {content.find(canary)}"
+                yield f"canary {number} of {len(canaries)} is in {name}, {where}"
+        if canary in bodies and canary not in image:
+            yield f"canary {number} of {len(canaries)} is in {path.name}, in a state, across two pages"

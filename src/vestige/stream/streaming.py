@@ -81,6 +81,7 @@ class Stream(Runtime):
         self._retention = self._limits.retention
         super().__init__(policy, self._limits.in_rounds(policy), 2, seed)
         self._place = store
+        self._terms = self._made_terms()
         self._positions: Mapping[str, int] = {}
         self._receipts: tuple[Receipt, ...] = ()
         if store is not None:
@@ -146,8 +147,7 @@ class Stream(Runtime):
     def _t(self) -> int:
         return self._clock.last + self._fresh.size
 
-    @property
-    def _terms(self) -> Terms:
+    def _made_terms(self) -> Terms:
         limits = self._limits
         return Terms(
             policy=described(self._policy),
@@ -243,7 +243,7 @@ class Stream(Runtime):
             while start < len(table):
                 if when is not None and self._timed:
                     self._tick(int(when[start].astype(np.int64)))
-                if self._place is not None:
+                if self._place is not None and (start or self._timed):
                     before = self._kept()
                 stop = self._taken(table, when, who, start)
                 if source is not None and numbers is not None:
@@ -301,7 +301,8 @@ class Stream(Runtime):
         """Make this the state, in which no records wait; durable first, if it has to be."""
         receipts = tuple(receipt.settled(clock.t) for receipt in self.receipts) if self._receipts else ()
         if self._place is not None:
-            held = held.where(held.rounds > self._bygone(clock))
+            if len(held) and held.rounds[0] <= (bygone := self._bygone(clock)):
+                held = held.where(held.rounds > bygone)
             self._place.commit(self._terms, State(clock, held, self._positions, receipts))
             self._saved, self._unsaved = clock.t, False
         self._receipts, self._clock = receipts, clock
