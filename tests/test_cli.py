@@ -218,6 +218,19 @@ def examples() -> list[str]:
     return [line.strip() for page in pages for line in page.splitlines() if re.match(r" +(vestige|zcat) ", line)]
 
 
+def test_help_pages_teach() -> None:
+    """Each command in a line that is not cut off, and examples that stay as they are."""
+    page = vestige("--help").output
+    assert set(command.commands) <= set(re.findall(r"^  (\w+)  ", page, flags=re.M))
+    assert "..." not in page.split("Commands:")[1]
+    for name in command.commands:
+        shown = vestige(name, "--help").output
+        assert "\\b" not in shown
+        assert all(
+            f"\n    {line}" in shown for line in examples() if line.startswith(f"vestige {name} ") and len(line) < 70
+        )
+
+
 @pytest.mark.parametrize("line", examples())
 def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path) -> None:
     table = pa.table(

@@ -88,10 +88,11 @@ def run(
     *,
     machine: bool,
 ) -> None:
-    r"""Stream SOURCE through a window of records and print an all-time statistic: the mean unless said.
+    """Stream SOURCE and print an all-time statistic.
 
-    SOURCE is a CSV, NDJSON or Parquet file, or - for CSV or NDJSON on standard input. A row with a missing value in a
-    column takes no round; such rows are counted and reported.
+    The records go through a window; the mean is kept unless said. SOURCE is a CSV, NDJSON or
+    Parquet file, or - for CSV or NDJSON on standard input. A row with a missing value in a column takes no round; such
+    rows are counted and reported.
 
     With --store, the same command on the same SOURCE goes on where it stopped, each record counted once; another
     SOURCE adds to the stream. Standard input never skips.
@@ -104,7 +105,7 @@ def run(
       vestige run flights.parquet --column dep_delay --column distance --retention 512 --json
       vestige run flights.csv --statistic regression --column distance --target air_time --retention 1024
       zcat log.csv.gz | vestige run - --column latency --retention 1000
-    """
+    """  # noqa: D301  # the sign says to leave the lines as they are
     _check(columns + targets, time_column=time_column, max_age=max_age, subject=subject, path=path, name=name)
     chosen = STATISTICS[statistic]
     policy = chosen.policy(columns, targets, channel, half_life)

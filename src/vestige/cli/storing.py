@@ -54,7 +54,7 @@ def _copied(store: str, names: tuple[str, ...] = ()) -> dict[str, tuple[Terms, S
 @_store
 @_json
 def list_streams(store: str, *, machine: bool) -> None:
-    """Show the streams in STORE, with their limits and how much they hold."""
+    """Show the streams in STORE and their limits."""
     copied = _copied(store)
     facts = {name: _overview(terms, state) for name, (terms, state) in copied.items()}
     if machine:
@@ -101,7 +101,7 @@ def _or_dash(value: object) -> str:
 @_streams
 @_json
 def estimate(store: str, names: tuple[str, ...], *, machine: bool) -> None:
-    """Print the all-time answers of the streams in STORE, from the records that are held."""
+    """Print the all-time answers in STORE."""
     copied = _copied(store, names)
     made = {name: _asked(terms, state) for name, (terms, state) in copied.items()}
     if machine:
@@ -132,9 +132,10 @@ def _texts(value: object) -> Iterator[str]:
 @_streams
 @_json
 def retained(store: str, names: tuple[str, ...], *, machine: bool) -> None:
-    """Export the records that are held in STORE: the whole state, as CSV, or one JSON object a line.
+    """Export the records that STORE holds.
 
-    This prints what the records hold. Subjects are printed as the pseudonyms that the store has of them.
+    That is the whole state, as CSV, or one JSON object a line. This prints what the records hold. Subjects are
+    printed as the pseudonyms that the store has of them.
     """
     copied = _copied(store, names)
     width = max((terms.columns for terms, _ in copied.values()), default=0)
@@ -183,16 +184,16 @@ def forget(
     key: str | None,
     machine: bool,
 ) -> None:
-    r"""Request the removal of a subject's records from STORE, and print the receipts.
+    """Request that records leave STORE.
 
-    Without --stream, the request goes to every stream that holds records of the subject.
+    Prints the receipts. Without --stream, the request goes to every stream that holds records of the subject.
 
     \b
     Examples:
       vestige forget visits.db --subject ada@example.org --dry-run
       vestige forget visits.db --subject - --now < subject.txt
       vestige forget visits.db --stream main --round 1802
-    """
+    """  # noqa: D301  # the sign says to leave the lines as they are
     if (subject is None) == (not rounds):
         raise ParameterError("give --subject or --round, just one of them: whose records are to go, or which")
     if rounds and len(names) != 1:
@@ -250,7 +251,10 @@ def _show_going(found: Mapping[str, Records], *, machine: bool) -> None:
 @_store
 @_json
 def receipts(store: str, *, machine: bool) -> None:
-    """Show the removal requests in STORE: those that are open, and those met in the last 30 days."""
+    """Show the removal requests in STORE.
+
+    Those that are open, and those that were met in the last 30 days.
+    """
     now = wall_clock()
     made = {
         name: [receipt for receipt in state.receipts if not receipt.expired(now)]
@@ -296,14 +300,15 @@ def _receipt_facts(receipt: Receipt) -> dict[str, object]:
 @_now
 @_json
 def sweep(store: str, now: datetime | None, *, machine: bool) -> None:
-    r"""Erase what is due in STORE without an arrival, let receipts expire, and tidy the file.
+    """Erase what is due in STORE.
 
-    For a scheduler: run it every eighth of --max-age, or more often.
+    Without an arrival; receipts expire, and the file is tidied. For a scheduler: run it every eighth of --max-age,
+    or more often.
 
     \b
     Example, in a crontab:
       0 3 * * *  vestige sweep /var/lib/visits.db
-    """
+    """  # noqa: D301  # the sign says to leave the lines as they are
     _there(store)
     erased = {}
     with announced(f"Sweeping {store} ..."), SqliteStore(store) as opened:
@@ -326,9 +331,10 @@ def sweep(store: str, now: datetime | None, *, machine: bool) -> None:
 def verify_store(
     store: str, now: datetime | None, texts: tuple[str, ...], codes: tuple[str, ...], *, machine: bool
 ) -> None:
-    """Check STORE: the rules of retention, the file, every unused byte, and for canaries; it may be in use.
+    """Check that nothing is left in STORE.
 
-    Exits with status 1 if anything is found. This looks at files, not at the device, snapshots or backups.
+    The rules of retention, the file, every unused byte, and canaries; the store may be in use. Exits with status 1
+    if anything is found. This looks at files, not at the device, snapshots or backups.
     """
     try:
         canaries = [text.encode() for text in texts] + [bytes.fromhex(code) for code in codes]
