@@ -2,7 +2,16 @@
 
 from vestige import audit, checks, paper, store, subset
 from vestige.errors import VestigeError
-from vestige.policies import Covariance, Gradient, LinearRegression, LogisticRegression, Mean, Moments, Window
+from vestige.policies import (
+    Covariance,
+    Gradient,
+    LinearRegression,
+    LogisticRegression,
+    Mean,
+    Moments,
+    Private,
+    Window,
+)
 from vestige.policy import Answer, Policy
 from vestige.records import Clock, Records
 from vestige.store import MemoryStore, Receipt, SqliteStore
@@ -21,6 +30,7 @@ __all__ = [
     "MemoryStore",
     "Moments",
     "Policy",
+    "Private",
     "Receipt",
     "Records",
     "SqliteStore",

@@ -1,17 +1,21 @@
 """Many batches in one kernel, of which a single update is the case of one batch: one algorithm, not two.
 
 For each batch: read the estimate off the kept records, move it by the batch, keep the records that say the result.
-Only the last batch's choice comes out; those before it have been replaced.
+Only the last batch's choice comes out; those before it have been replaced. `advance` writes averages of the values by
+any channel; `advance_noised` writes noised averages of clipped atoms in presence bits (see `vestige.policies.private`).
 Guarantee: extending by an array gives the same state as pushing one by one; held by tests/stream/test_rules.py.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.channels.kernels import read_batch, read_kept, write_batch
+from vestige.channels.kernels import read_batch, read_kept, spell_batch, write_batch
 from vestige.compiling import kernel
+from vestige.noise.kernels import Words, discrete_gaussian
 from vestige.records import Bools, Floats, Ints
 from vestige.statistics.kernels import move, share_of, tolerance, weights_of
 from vestige.subset.desk import make_desk
@@ -28,6 +32,7 @@ def advance(
     last: int,
     encoded: int,
     decay: float,
+    allowed: float,
     keys: NDArray[np.uint64],
     mode: int,
 ) -> Bools:
@@ -43,6 +48,7 @@ def advance(
         last: its last round.
         encoded: how many records it speaks for; 0 if there is none.
         decay: what is left of a record's weight after a round; 1 if all count alike.
+        allowed: how far from its target an average may be, as a share of its standard error.
         keys: the coins of each batch; shape (batches,).
         mode: how it is written, see `vestige.channels.kernels`.
     """
@@ -59,8 +65,102 @@ def advance(
         share = share_of(length, encoded + (k + 1) * length, decay)
         move(estimate, atoms[here], present[here], weights, share, target, spread)
         for i in range(size):
-            near[i] = tolerance(spread[i], length, share, target[i])
+            near[i] = tolerance(allowed, spread[i], length, share, target[i])
         write_batch(atoms[here], can[here], target, near, keys[k], mode, desk, keep)
         if k + 1 < len(keys):
             read_batch(atoms[here], keep, estimate)
     return keep
+
+
+@kernel
+def _shortening(atom: Floats, bound: float) -> float:
+    """What to multiply `atom` with so that it is no longer than `bound`; no square overflows on the way."""
+    largest = 0.0
+    for number in atom:
+        largest = max(largest, abs(number))
+    if largest == 0.0:
+        return 1.0
+    total = 0.0
+    for number in atom:
+        total += (number / largest) * (number / largest)
+    return min(1.0, bound / largest / math.sqrt(total))
+
+
+@kernel
+def sum_on_grid(atoms: Floats, present: Bools, bound: float, steps: int, sums: Ints) -> int:
+    """Write into `sums` the exact sums of atoms in steps of `bound / steps`, each of length `steps` at most, exactly.
+
+    An atom is shortened to length `bound` if it is longer, then rounded to the grid, then moved towards zero by a step
+    in each coordinate until its length is allowed in whole numbers too. Returns how many there were.
+    """
+    n, size = atoms.shape
+    rounded = np.empty(size, np.int64)
+    sums[:] = 0
+    count = 0
+    for j in range(n):
+        if not present[j]:
+            continue
+        count += 1
+        factor = _shortening(atoms[j], bound)
+        length = 0
+        for i in range(size):
+            rounded[i] = np.int64(np.rint(atoms[j, i] * factor / bound * steps))
+            length += rounded[i] * rounded[i]
+        while length > steps * steps:
+            length = 0
+            for i in range(size):
+                rounded[i] -= np.sign(rounded[i])
+                length += rounded[i] * rounded[i]
+        for i in range(size):
+            sums[i] += rounded[i]
+    return count
+
+
+@kernel
+def advance_noised(
+    atoms: Floats,
+    present: Bools,
+    can: Bools,
+    estimate: Floats,
+    encoded: int,
+    bound: float,
+    steps: int,
+    deviation: int,
+    words: Words,
+    keep: Bools,
+) -> bool:
+    """Mark in `keep` the records of the last of several batches to keep, where every batch's sums get noise.
+
+    The estimate is read off presence, each record is summed once, and the sums meet nothing before their noise.
+
+    Args:
+        atoms: the batches, one after the other, each as long; shape (batches * length, size).
+        present: which rounds have a record; shape (batches * length,).
+        can: which of the records may be kept; shape (batches * length,).
+        estimate: what the records kept before say; shape (size,); overwritten.
+        encoded: how many records it speaks for; 0 if there is none.
+        bound: the longest that an atom may be.
+        steps: so many steps of the grid are as long.
+        deviation: of the noise, in steps.
+        words: the coins of each batch; shape (batches, words).
+        keep: shape (length,).
+
+    Returns:
+        whether the coins were enough; if not, nothing may be used.
+    """
+    length, size = len(atoms) // len(words), atoms.shape[1]
+    sums, target, at = np.empty(size, np.int64), np.empty(size), np.empty(1, np.int64)
+    for k in range(len(words)):
+        here = slice(k * length, (k + 1) * length)
+        count = sum_on_grid(atoms[here], present[here], bound, steps, sums)
+        at[0] = 1
+        for i in range(size):
+            sums[i] += discrete_gaussian(np.uint64(deviation), words[k], at)
+        if at[0] > words.shape[1]:
+            return False
+        share = share_of(length, encoded + (k + 1) * length, 1.0)
+        for i in range(size):
+            average = sums[i] / count * (bound / steps)
+            target[i] = average if share >= 1.0 else estimate[i] + share * (average - estimate[i])
+        spell_batch(can[here], target, words[k, 0], keep, estimate)
+    return True

@@ -8,6 +8,7 @@ Guarantee: the key of a round depends on the seed and the round alone; held by t
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,16 @@ GOLDEN = 0x9E3779B97F4A7C15
 MIX_1 = 0xBF58476D1CE4E5B9
 MIX_2 = 0x94D049BB133111EB
 _WORD = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """A seed for a run that protects nobody: an audit, a test.
+
+    A policy that promises to forget refuses a plain seed, since who knows it can take the noise off again.
+    """
+
+    seed: int
 
 
 def draw(key: int, index: int) -> int:
@@ -38,6 +49,31 @@ def key(seed: int | None, t: int) -> int:
     (True, False, False)
     """
     return draw(root(seed), t)
+
+
+SECRET_WORDS = 4
+
+
+def secret_keys(seed: int | None, rounds: range) -> NDArray[np.uint64]:
+    """Coins of these rounds that nobody can guess, 256 bits each; shape (rounds, 4). Rehearsed ones if a seed is given.
+
+    >>> secret_keys(0, range(48, 97, 48)).shape
+    (2, 4)
+    """
+    if seed is None:
+        drawn = np.frombuffer(secrets.token_bytes(8 * SECRET_WORDS * len(rounds)), np.uint64)
+        return drawn.reshape(-1, SECRET_WORDS)
+    each = _draws(np.uint64(root(seed)), np.array(rounds, np.uint64))
+    return _draws(each[:, None], np.arange(SECRET_WORDS, dtype=np.uint64))
+
+
+def _draws(keys: NDArray[np.uint64] | np.uint64, indices: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """`draw` for whole arrays."""
+    words: NDArray[np.uint64] = np.asarray(keys + np.uint64(GOLDEN) * (indices + np.uint64(1)), np.uint64)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(MIX_1)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(MIX_2)
+    made: NDArray[np.uint64] = words ^ (words >> np.uint64(31))
+    return made
 
 
 def order(coins: int, rounds: NDArray[np.int64], part: int = 0) -> NDArray[np.int64]:

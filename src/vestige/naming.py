@@ -19,6 +19,7 @@ _OURS: dict[str, type[Policy]] = {
     "vestige.LogisticRegression": policies.LogisticRegression,
     "vestige.Mean": policies.Mean,
     "vestige.Moments": policies.Moments,
+    "vestige.Private": policies.Private,
     "vestige.Window": policies.Window,
     "vestige.paper.CoordinateMean": paper.CoordinateMean,
     "vestige.paper.Regression": paper.Regression,

@@ -48,6 +48,9 @@ class Policy(ABC):
     together: ClassVar[bool] = True
     """Whether kept records speak only together, so that all is lost if one of them goes before the next update."""
 
+    secret: ClassVar[bool] = False
+    """Whether nobody may be able to guess its coins; then they have 256 bits and a stream refuses a seed."""
+
     @property
     def columns(self) -> int:
         """How many values a record has."""
@@ -84,7 +87,7 @@ class Policy(ABC):
             clock: `clock.t` counts the arrivals; `clock.first` .. `clock.last` is still the batch before them.
             retained: what was held; what is due has been erased.
             arrivals: the records since `clock.last`.
-            coins: a 64-bit key, fresh for this round; the only randomness allowed.
+            coins: a 64-bit key (256 where `secret`), fresh for this round; the only randomness allowed.
 
         Records marked `leaving` may be learned from but not be kept.
         """

@@ -14,12 +14,12 @@ from vestige.audit import (
     area_under_curve,
     ceiling,
     epsilon_lower_bound,
-    epsilon_of_mu,
     mu_lower_bound,
     total_variation_lower_bound,
 )
 from vestige.audit.estimating import best_threshold, called, rate_bounds, true_positives_at
 from vestige.errors import ParameterError
+from vestige.noise import gaussian_epsilon
 
 counts = st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.integers(0, 40)).filter(
     lambda c: c[0] + c[1] > 0 and c[2] + c[3] > 0
@@ -77,12 +77,12 @@ def test_two_normals() -> None:
 
 
 def test_epsilon_of_a_gaussian_mechanism() -> None:
-    found = [epsilon_of_mu(mu, 1e-6) for mu in (1.0, 2.0, 4.0)]
+    found = [gaussian_epsilon(mu, 1e-6) for mu in (1.0, 2.0, 4.0)]
     assert found == pytest.approx([4.887, 10.997, 26.36], abs=0.005)
     for mu, epsilon in zip((1.0, 2.0, 4.0), found, strict=True):
         delta = stats.norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
         assert delta == pytest.approx(1e-6, rel=1e-6)
-    assert epsilon_of_mu(1e-9, 0.1) == 0.0
+    assert gaussian_epsilon(1e-9, 0.1) == 0.0
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5])

@@ -101,8 +101,19 @@ def called(scores: Floats, threshold: float) -> Bools:
     return scores >= threshold
 
 
-def best_threshold(first: Floats, second: Floats, *, confidence: float = 0.95, delta: float = 0.0) -> float:
-    """The threshold that shows the most on these trials; what it really shows must be asked on others."""
+def best_threshold(
+    first: Floats, second: Floats, *, confidence: float = 0.95, delta: float = 0.0, middle: bool = False
+) -> float:
+    """The threshold that shows the most on these trials; what it really shows must be asked on others.
+
+    Args:
+        first: scores in the first world.
+        second: scores in the second world.
+        confidence: of the bounds.
+        delta: at which epsilon is bounded.
+        middle: whether the total variation is to be shown, and with it mu, which is surest where both worlds are
+            likely; else epsilon.
+    """
     from scipy.special import betaincinv  # noqa: PLC0415
 
     candidates = np.unique(np.concatenate((first, second)))
@@ -115,7 +126,10 @@ def best_threshold(first: Floats, second: Floats, *, confidence: float = 0.95, d
     quiet = np.maximum(len(first) - fp, 1)
     alarmed = np.where(fp == len(first), 1.0, betaincinv(fp + 1, quiet, 1.0 - wrong))
     with np.errstate(divide="ignore", invalid="ignore"):
-        shown = np.fmax(np.log((caught - delta) / alarmed), np.log((1.0 - alarmed - delta) / (1.0 - caught)))
+        if middle:
+            shown = caught - alarmed
+        else:
+            shown = np.fmax(np.log((caught - delta) / alarmed), np.log((1.0 - alarmed - delta) / (1.0 - caught)))
     return float(candidates[np.nanargmax(np.nan_to_num(shown, nan=-np.inf))])
 
 
@@ -131,21 +145,3 @@ def true_positives_at(rate: float, first: Floats, held_out: Floats) -> float:
     allowed = int(rate * len(ranked))
     threshold = np.nextafter(ranked[allowed], np.inf) if allowed < len(ranked) else -np.inf
     return float(called(held_out, threshold).mean())
-
-
-def epsilon_of_mu(mu: float, delta: float) -> float:
-    """The epsilon that a Gaussian mechanism of parameter `mu` has at `delta` (Balle, Wang 2018, Theorem 8).
-
-    >>> [round(epsilon_of_mu(mu, 1e-6), 2) for mu in (1.0, 2.0, 4.0)]
-    [4.89, 11.0, 26.36]
-    """
-    from scipy.optimize import brentq  # noqa: PLC0415
-    from scipy.special import log_ndtr  # noqa: PLC0415
-
-    def excess(epsilon: float) -> float:
-        inside, outside = log_ndtr(mu / 2.0 - epsilon / mu), epsilon + log_ndtr(-mu / 2.0 - epsilon / mu)
-        return float(np.exp(inside) - np.exp(outside) - delta)
-
-    if excess(0.0) <= 0.0:
-        return 0.0
-    return float(brentq(excess, 0.0, mu * mu / 2.0 + mu * 40.0, xtol=1e-12))

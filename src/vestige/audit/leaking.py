@@ -28,14 +28,14 @@ from vestige.audit.estimating import (
     true_positives_at,
 )
 from vestige.audit.playing import Data, Game, Seen, play
-from vestige.audit.telling import learned
+from vestige.audit.telling import Teller, learned
 from vestige.errors import ParameterError, whole_number
 from vestige.policy import Policy
 from vestige.records import Floats
 
 ADVERSARIES = ("knows-all", "knows-distribution")
 _CHUNK = 250
-_TEACHING = 0.5
+_TEACHING = 0.25
 """For each trial that counts, so many teach the adversary; as many draw the value at random, to reconstruct it."""
 
 
@@ -45,7 +45,8 @@ class Look:
 
     Attributes:
         t: how many records had arrived.
-        age: for how many rounds the record had been gone at the latest.
+        age: for how many rounds the record had been gone at the latest; below 0, it may still have been held.
+        held: in what share of the trials it was, so that nothing was seen.
         epsilon: a lower bound, at the stated confidence.
         mu: the same for the Gaussian parameter.
         total_variation: the same for the total variation distance.
@@ -58,6 +59,7 @@ class Look:
 
     t: int
     age: int
+    held: float
     epsilon: float
     mu: float
     total_variation: float
@@ -153,7 +155,7 @@ def leakage(
     example = draw(np.random.default_rng([seed, 0]), max(t, 1_000))
     worlds = values if values is not None else (example[:1_000].min(axis=0), example[:1_000].max(axis=0))
     known = example[:t] if adversary == "knows-all" else None
-    game = Game(policy, retention, gone - retention, _looks(gone, t, retention), known, draw, seed)
+    game = Game(policy, retention, gone - retention, _looks(policy, gone, t, retention), known, draw, seed)
     teaching = max(20, int(_TEACHING * trials))
     at_random = draw(np.random.default_rng([seed, 3]), teaching)
     first, second, third = (np.asarray(v, np.float64).reshape(-1, policy.columns) for v in (*worlds, at_random))
@@ -188,11 +190,13 @@ def _source(data: ArrayLike | Data | None, columns: int) -> _Source:
     return _Source(table, columns)
 
 
-def _looks(gone: int, t: int, retention: int) -> tuple[int, ...]:
-    """Rounds to look after: when it is gone, then ever more batches later, and the last one."""
+def _looks(policy: Policy, gone: int, t: int, retention: int) -> tuple[int, ...]:
+    """Rounds to look after: when it may be gone, when it must be, then ever more batches later, and the last one."""
     batch = max(1, retention // 2)
+    arrived = gone - retention
+    learned_from = arrived if policy.every_round else -(-arrived // batch) * batch
     ages = [0, *(batch * k for k in (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000))]
-    return tuple(sorted({gone + age for age in ages if gone + age <= t} | {t}))
+    return tuple(sorted({learned_from} | {gone + age for age in ages if gone + age <= t} | {t}))
 
 
 def _played(
@@ -211,8 +215,7 @@ def _played(
     made = []
     for which in range(len(runs)):
         mine = [seen for (run, _), seen in sorted(parts.items(), key=lambda item: item[0]) if run == which]
-        columns = zip(*((seen.answers, seen.present, seen.values) for seen in mine), strict=True)
-        made.append(Seen(*(np.concatenate(column) for column in columns)))
+        made.append(Seen.joined(mine))
     return made
 
 
@@ -239,25 +242,29 @@ def _results(
 
 def _looked(game: Game, seen: list[Seen], look: int, teaching: int, confidence: float, delta: float) -> Look:
     """What could be told at one look: the first trials teach, the others count."""
-    taught = [Seen(s.answers[:teaching], s.present[:teaching], s.values[:teaching]) for s in seen[:2]]
-    counted = [Seen(s.answers[teaching:], s.present[teaching:], s.values[teaching:]) for s in seen[:2]]
+    taught, counted = ([one.where(part) for one in seen[:2]] for part in (slice(teaching), slice(teaching, None)))
     teller = learned(taught[0], taught[1], look, confidence, delta)
-    n = len(counted[0].values)
-    tp, fp = int(teller.calls(counted[1], look).sum()), int(teller.calls(counted[0], look).sum())
-    shown = tp, n - tp, fp, n - fp
-    scores = [teller.scores(world, look) for world in counted]
+    shown, in_the_middle = (_counts(counted, teller, middle=middle) for middle in (False, True))
+    scores = [teller.scores(world) for world in counted]
     return Look(
         t=game.looks[look],
         age=game.looks[look] - game.round - game.retention,
+        held=float(np.mean([world.held[:, look].mean() for world in counted])),
         epsilon=epsilon_lower_bound(*shown, confidence=confidence, delta=delta),
-        mu=mu_lower_bound(*shown, confidence=confidence),
-        total_variation=total_variation_lower_bound(*shown, confidence=confidence),
+        mu=mu_lower_bound(*in_the_middle, confidence=confidence),
+        total_variation=total_variation_lower_bound(*in_the_middle, confidence=confidence),
         auc=area_under_curve(*scores),
-        caught=true_positives_at(0.01, teller.scores(taught[0], look), scores[1]),
+        caught=true_positives_at(0.01, teller.scores(taught[0]), scores[1]),
         reconstruction=_reconstruction(seen[2], look),
         sight=teller.sight,
         merged=float((counted[0].present[:, look] == counted[1].present[:, look]).all(axis=1).mean()),
     )
+
+
+def _counts(worlds: list[Seen], teller: Teller, *, middle: bool) -> tuple[int, int, int, int]:
+    """True positives, false negatives, false positives, true negatives."""
+    fp, tp = (int(teller.calls(world, middle=middle).sum()) for world in worlds)
+    return tp, len(worlds[1]) - tp, fp, len(worlds[0]) - fp
 
 
 def _reconstruction(seen: Seen, look: int) -> float:

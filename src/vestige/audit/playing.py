@@ -1,21 +1,25 @@
 """One trial of the game: a stream with one record's value replaced, and what an auditor sees of it later.
 
-He sees the retained records and the clock at some rounds after the record was erased, and what the policy answers from
-them; nothing else. Each trial is a function of its number, so that it does not matter where it is played.
+He sees the retained records and the clock at some rounds, and what the policy answers from them; nothing else, and
+nothing but that where the record itself is still held. Each trial is a function of its number, so that it does not
+matter where it is played.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from vestige.coins import Rehearsal
 from vestige.errors import NoAnswerError, NoRecordsError
-from vestige.policy import Policy
-from vestige.records import Bools, Floats
+from vestige.policy import Answer, Policy
+from vestige.records import Bools, Clock, Floats, Records
 from vestige.stream import Stream
 
+Bytes = NDArray[np.uint8]
 Data = Callable[[np.random.Generator, int], Floats]
 
 
@@ -27,7 +31,7 @@ class Game:
         policy: what is audited.
         retention: of its stream.
         round: in which the record arrives whose value is replaced.
-        looks: the rounds after which the auditor looks, increasing; the record is gone at all of them.
+        looks: the rounds after which the auditor looks, increasing.
         others: all records, if the adversary knows them; None if they are drawn anew for each trial.
         data: where records are drawn from.
         seed: of the coins and the draws.
@@ -41,34 +45,42 @@ class Game:
     data: Data
     seed: int
 
-    def played(self, number: int, value: Floats) -> tuple[Floats, Bools]:
+    def played(self, number: int, value: Floats) -> tuple[Floats, Bytes, Bools]:
         """What is seen in trial `number` if the record has this value.
 
         Returns:
-            the answers, of shape (looks, numbers), nan where there is none; and which of the last rounds are retained,
-            of shape (looks, retention), the newest last.
+            the answers, of shape (looks, numbers), nan where there is none; which of the last rounds are retained, the
+            newest last, eight to a byte, of shape (looks, bytes); and whether the record is still held, where nothing
+            is seen, of shape (looks,).
         """
         draw = np.random.default_rng([self.seed, 1, number])
         rows = self.data(draw, self.looks[-1]) if self.others is None else self.others
         rows = np.array(rows, np.float64).reshape(-1, self.policy.columns)
         rows[self.round - 1] = value
         coins = int(np.random.default_rng([self.seed, 2, number]).integers(2**63))
-        stream = Stream(self.policy, retention=self.retention, seed=coins)
+        stream = Stream(self.policy, retention=self.retention, seed=Rehearsal(coins))
         answers, present = [], np.zeros((len(self.looks), self.retention), np.bool_)
+        held = np.zeros(len(self.looks), np.bool_)
         for i, look in enumerate(self.looks):
             stream.extend(rows[stream.t : look])
-            present[i, stream.retained.rounds - look + self.retention - 1] = True
-            answers.append(_answer(stream))
-        width = max(map(len, answers))
-        return np.array([np.pad(a, (0, width - len(a)), constant_values=np.nan) for a in answers]), present
+            retained = stream.retained
+            held[i] = self.round in retained.rounds
+            if not held[i]:
+                present[i, retained.rounds - look + self.retention - 1] = True
+            answers.append(np.full(1, np.nan) if held[i] else _answer(self.policy, stream.clock, retained))
+        padded = np.full((len(answers), max(map(len, answers))), np.nan)
+        for row, answer in zip(padded, answers, strict=True):
+            row[: len(answer)] = answer
+        return padded, np.packbits(present, axis=1), held
 
 
-def _answer(stream: Stream) -> Floats:
+def _answer(policy: Policy, clock: Clock, retained: Records) -> Floats:
     """All numbers that the policy answers with."""
     try:
-        return np.ravel(np.asarray(stream.estimate().value, np.float64))
+        answer = policy.answer(clock, retained) if len(retained) else np.nan
     except (NoRecordsError, NoAnswerError):
-        return np.full(1, np.nan)
+        answer = np.nan
+    return np.ravel(np.asarray(answer.value if isinstance(answer, Answer) else answer, np.float64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,17 +89,40 @@ class Seen:
 
     Attributes:
         answers: shape (trials, looks, numbers).
-        present: which rounds were retained; shape (trials, looks, retention).
+        present: which rounds were retained, eight to a byte; shape (trials, looks, bytes).
+        held: where the record was still held and nothing could be seen; shape (trials, looks).
         values: of the replaced record; shape (trials, columns).
     """
 
     answers: Floats
-    present: Bools
+    present: Bytes
+    held: Bools
     values: Floats
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def where(self, which: slice) -> Seen:
+        """Some of the trials."""
+        return Seen(self.answers[which], self.present[which], self.held[which], self.values[which])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Seen]) -> Seen:
+        """The trials of all parts, one after the other."""
+        answers = np.full(
+            (sum(map(len, parts)), parts[0].answers.shape[1], max(part.answers.shape[2] for part in parts)), np.nan
+        )
+        start = 0
+        for part in parts:
+            answers[start : start + len(part), :, : part.answers.shape[2]] = part.answers
+            start += len(part)
+        others = zip(*((part.present, part.held, part.values) for part in parts), strict=True)
+        return cls(answers, *(np.concatenate(column) for column in others))
 
 
 def play(game: Game, numbers: range, values: Floats) -> Seen:
     """Play trials; `values` has one row, or one for each of them."""
     values = np.broadcast_to(values, (len(numbers), game.policy.columns))
-    seen = [game.played(number, value) for number, value in zip(numbers, values, strict=True)]
-    return Seen(np.array([answers for answers, _ in seen]), np.array([present for _, present in seen]), values.copy())
+    played = [(game.played(number, value), value) for number, value in zip(numbers, values, strict=True)]
+    one = [Seen(answers[None], present[None], held[None], value[None]) for (answers, present, held), value in played]
+    return Seen.joined(one)

@@ -10,75 +10,87 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.audit.estimating import best_threshold, called, epsilon_lower_bound
+from vestige.audit.estimating import best_threshold, called, mu_lower_bound
 from vestige.audit.playing import Seen
 from vestige.records import Bools, Floats
+
+SIGHTS = ("answer", "presence")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Teller:
-    """A score for one look, and the threshold from which on it says "second world".
+    """A score for one look, and the thresholds from which on it says "second world".
 
     Attributes:
+        look: at which of the looks.
         sight: `answer` or `presence`.
+        blank: what stands for an answer that is not seen.
         direction: what the answer is multiplied with, or the log-likelihood ratio of each round's presence.
-        offset: what is added.
-        threshold: where the second world begins.
+        threshold: where the second world begins, to show epsilon.
+        middle: the same to show mu and the total variation.
     """
 
+    look: int
     sight: str
+    blank: Floats
     direction: Floats
-    offset: float
     threshold: float
+    middle: float
 
-    def scores(self, seen: Seen, look: int) -> Floats:
+    def scores(self, seen: Seen) -> Floats:
         """How much what is seen in each trial looks like the second world."""
-        shown = seen.answers[:, look] if self.sight == "answer" else seen.present[:, look].astype(np.float64)
-        made: Floats = np.nan_to_num(shown, nan=0.0) @ self.direction + self.offset
+        made: Floats = _shown(seen, self.look, self.sight, self.blank) @ self.direction
         return made
 
-    def calls(self, seen: Seen, look: int) -> Bools:
+    def calls(self, seen: Seen, *, middle: bool = False) -> Bools:
         """Which trials are called the second world."""
-        return called(self.scores(seen, look), self.threshold)
+        return called(self.scores(seen), self.middle if middle else self.threshold)
+
+
+def _shown(seen: Seen, look: int, sight: str, blank: Floats) -> Floats:
+    if sight == "presence":
+        return np.unpackbits(seen.present[:, look], axis=1).astype(np.float64)
+    answers = seen.answers[:, look]
+    return np.where(np.isnan(answers), blank, answers)
 
 
 def learned(first: Seen, second: Seen, look: int, confidence: float, delta: float) -> Teller:
     """The teller that does best on these trials, of which one half teaches scores and the other judges them."""
-    halves = [(_part(first, k), _part(second, k)) for k in range(2)]
-    best, most = None, -1.0
-    for sight in ("answer", "presence"):
-        direction, offset = _answers(*halves[0], look) if sight == "answer" else _presence(*halves[0], look)
-        rough = Teller(sight, direction, offset, 0.0)
-        scores = [rough.scores(half, look) for half in halves[1]]
-        threshold = best_threshold(*scores, confidence=confidence, delta=delta)
-        teller = Teller(sight, direction, offset, threshold)
-        tp, fp = int(teller.calls(halves[1][1], look).sum()), int(teller.calls(halves[1][0], look).sum())
-        n = len(halves[1][0].values)
-        shown = epsilon_lower_bound(tp, n - tp, fp, n - fp, confidence=confidence, delta=delta)
-        if shown > most:
-            best, most = teller, shown
-    assert best is not None  # noqa: S101  # a bound is never below 0
-    return best
+    taught, judged = ([seen.where(slice(k, None, 2)) for seen in (first, second)] for k in range(2))
+    tellers = [_taught(taught, judged, look, sight, confidence, delta) for sight in SIGHTS]
+
+    def shown(teller: Teller) -> float:
+        fp, tp = (int(teller.calls(seen, middle=True).sum()) for seen in judged)
+        return mu_lower_bound(tp, len(judged[1]) - tp, fp, len(judged[0]) - fp, confidence=confidence)
+
+    return max(tellers, key=shown)
 
 
-def _part(seen: Seen, which: int) -> Seen:
-    return Seen(seen.answers[which::2], seen.present[which::2], seen.values[which::2])
+def _taught(taught: list[Seen], judged: list[Seen], look: int, sight: str, confidence: float, delta: float) -> Teller:
+    answers = np.concatenate([seen.answers[:, look] for seen in taught])
+    seen_at_all = ~np.isnan(answers)
+    blank = np.where(seen_at_all, answers, 0.0).sum(axis=0) / np.maximum(seen_at_all.sum(axis=0), 1)
+    shown = [_shown(seen, look, sight, blank) for seen in taught]
+    direction = _between_answers(*shown) if sight == "answer" else _between_patterns(*shown)
+    rough = Teller(look, sight, blank, direction, 0.0, 0.0)
+    scores = [rough.scores(seen) for seen in judged]
+    threshold, middle = (
+        best_threshold(*scores, confidence=confidence, delta=delta, middle=middle) for middle in (False, True)
+    )
+    return Teller(look, sight, blank, direction, threshold, middle)
 
 
-def _answers(first: Seen, second: Seen, look: int) -> tuple[Floats, float]:
+def _between_answers(first: Floats, second: Floats) -> Floats:
     """Fisher's direction between the answers, each number on its own."""
-    a, b = (np.nan_to_num(seen.answers[:, look], nan=0.0) for seen in (first, second))
-    spread = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 2.0)
-    least = np.finfo(np.float64).eps * np.maximum(np.abs(a).max(axis=0), np.abs(b).max(axis=0)) + 1e-150
-    direction = (b.mean(axis=0) - a.mean(axis=0)) / np.maximum(spread, least) ** 2
+    spread = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2.0)
+    least = np.finfo(np.float64).eps * np.maximum(np.abs(first).max(axis=0), np.abs(second).max(axis=0)) + 1e-150
+    direction: Floats = (second.mean(axis=0) - first.mean(axis=0)) / np.maximum(spread, least) ** 2
     size = np.abs(direction).max()
-    direction = direction / size if size > 0.0 and np.isfinite(size) else np.ones_like(direction)
-    return direction, -float((a.mean(axis=0) + b.mean(axis=0)) @ direction / 2.0)
+    return direction / size if size > 0.0 and np.isfinite(size) else np.ones_like(direction)
 
 
-def _presence(first: Seen, second: Seen, look: int) -> tuple[Floats, float]:
+def _between_patterns(first: Floats, second: Floats) -> Floats:
     """The log-likelihood ratio of each round's presence, as if they were independent."""
-    rates = [(seen.present[:, look].sum(axis=0) + 0.5) / (len(seen.values) + 1.0) for seen in (first, second)]
-    kept = np.log(rates[1]) - np.log(rates[0])
-    dropped = np.log1p(-rates[1]) - np.log1p(-rates[0])
-    return kept - dropped, float(dropped.sum())
+    rates = [(shown.sum(axis=0) + 0.5) / (len(shown) + 1.0) for shown in (first, second)]
+    made: Floats = np.log(rates[1] / rates[0]) - np.log((1.0 - rates[1]) / (1.0 - rates[0]))
+    return made

@@ -14,6 +14,7 @@ import numpy as np
 from vestige.channels import CHANNELS
 from vestige.cli.group import command, duration
 from vestige.cli.output import announced, as_json, progress, say, show_table
+from vestige.coins import Rehearsal
 from vestige.errors import NoAnswerError, NoRecordsError, ParameterError, SourceError
 from vestige.ingest import Feed, Ingest
 from vestige.policies import LogisticRegression
@@ -252,7 +253,7 @@ def _prepare(stream: Stream) -> None:
 
 
 def _rehearse(policy: Policy) -> None:
-    rehearsal = Stream(policy, retention=2 * policy.minimum, seed=0)
+    rehearsal = Stream(policy, retention=2 * policy.minimum, seed=Rehearsal(0))
     rows = np.random.default_rng(0).normal(size=(2 * rehearsal.batch + 1, policy.columns))
     rows[:, -1] = rows[:, -1] > 0.0 if isinstance(policy, LogisticRegression) else rows[:, -1]
     rehearsal.extend(rows)

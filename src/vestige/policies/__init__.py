@@ -5,6 +5,7 @@ from vestige.policies.encoded import Encoded
 from vestige.policies.linear import LinearAnswer, LinearRegression
 from vestige.policies.mean import Mean, MeanAnswer
 from vestige.policies.moments import Covariance, CovarianceAnswer, Moments, MomentsAnswer
+from vestige.policies.private import Private
 from vestige.policies.window import Window
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "MeanAnswer",
     "Moments",
     "MomentsAnswer",
+    "Private",
     "Window",
 ]

@@ -19,6 +19,7 @@ from vestige.records import Bools, Clock, Floats, Ints, Records, filled
 
 _FEWEST_LEFT = 8
 """An average of records is taken for all that is known only if it is chosen among so many for each number."""
+_WORD = (1 << 64) - 1
 
 
 def checked_half_life(half_life: float | None) -> None:
@@ -96,9 +97,13 @@ class Encoded(Policy):
             channels.in_slots(slots, arrivals.values, length),
             channels.in_slots(slots, np.ones(len(slots), np.bool_), length),
             channels.in_slots(slots, ~arrivals.leaving, length),
-            np.array([coins], np.uint64),
+            self._keys(coins),
         )
         return keep_of_arrivals(retained, keep[slots])
+
+    def _keys(self, coins: int) -> NDArray[np.uint64]:
+        """The coins of one update as `_advance` takes them."""
+        return np.array([coins], np.uint64)
 
     def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:
         """The records of the last of several whole batches to keep, after an update for each.
@@ -107,7 +112,7 @@ class Encoded(Policy):
             clock: as before the first of them.
             retained: as before the first of them.
             values: their rows, all of which may be kept; shape (batches * length, columns).
-            keys: the coins of each update; shape (batches,).
+            keys: the coins of each update; shape (batches,), or (batches, 4) for a policy whose coins are secret.
         """
         everyone = filled(len(values), True, np.bool_)
         return self._advance(clock, retained, values, everyone, everyone, keys)
@@ -158,7 +163,7 @@ class Encoded(Policy):
         if not self.written.writable(can, self.statistic.size):
             return None
         values = channels.in_slots(slots, retained.values, length)
-        return self._write(target(), values, can, np.uint64(coins))[slots]
+        return self._write(target(), values, can, np.uint64(coins & _WORD))[slots]
 
     @abstractmethod
     def _write(self, target: Floats, values: Floats, can: Bools, key: np.uint64) -> Bools:
@@ -187,6 +192,9 @@ class Encoded(Policy):
 class Averaged(Encoded):
     """Running averages of the values themselves, by any channel: batches go through one kernel."""
 
+    tolerance: float = 0.03
+    """How far from its target an average may be, as a share of its standard error."""
+
     def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
         """Choose anew among all that is left, kept or waiting: the more there are, the nearer is their average."""
         if (~retained.leaving).sum() < _FEWEST_LEFT * self.statistic.size:
@@ -209,6 +217,7 @@ class Averaged(Encoded):
             clock.last,
             clock.encoded,
             self.decay,
+            self.tolerance,
             keys,
             self.written.mode,
         )

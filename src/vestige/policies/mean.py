@@ -41,6 +41,8 @@ class Mean(Averaged, Spelled):
         channel: how it is stored. `average`: the kept records' plain average is the mean. `bits`: which rounds are
             present spells it. `auto`: an average where that is near enough, bits where not.
         half_life: after so many records, a record counts half as much; for streams that drift.
+        tolerance: the search for an average stops as soon as it is this near, as a share of the standard error of the
+            mean; 0 goes on for the nearest that it can find.
         spread: whether the variance is kept too, so that the estimate has a standard error; always in bits.
 
     >>> from vestige import Stream
@@ -58,6 +60,7 @@ class Mean(Averaged, Spelled):
     dim: int = 1
     channel: str = "auto"
     half_life: float | None = None
+    tolerance: float = 0.03
     spread: bool = False
 
     def __post_init__(self) -> None:
@@ -65,6 +68,8 @@ class Mean(Averaged, Spelled):
         channels.named(self.channel)
         if self.spread and self.channel == "average":
             raise ParameterError("channel='average' cannot hold a variance; use channel='auto' or spread=False")
+        if not 0.0 <= self.tolerance < np.inf:
+            raise ParameterError(f"tolerance={self.tolerance} is out of range; use 0 or more")
         checked_half_life(self.half_life)
 
     @property

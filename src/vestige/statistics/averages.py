@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from vestige.records import Floats
-from vestige.statistics.statistic import Statistic
+from vestige.statistics.statistic import Averages, Statistic
 
 
 @dataclass(frozen=True, slots=True)
-class Mean(Statistic):
+class Mean(Averages):
     """The mean of rows of `dim` values."""
 
     dim: int
@@ -34,3 +34,33 @@ class Mean(Statistic):
         before = np.zeros(self.dim) if estimate is None else estimate
         move(before, values, np.ones(len(values), np.bool_), weights, share, target, spread)
         return target
+
+    def atoms(self, values: Floats) -> Floats:
+        """The values."""
+        return values
+
+    def from_averages(self, averages: Floats) -> Floats:
+        """Their averages."""
+        return averages
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped(Statistic):
+    """The averages of what another statistic averages, each record's atoms shortened to length `bound` if longer."""
+
+    of: Averages
+    bound: float
+
+    @property
+    def size(self) -> int:
+        """As many as the other has."""
+        return self.of.size
+
+    def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
+        """The averages over all records so far."""
+        atoms = self.of.atoms(values)
+        largest = np.abs(atoms).max(axis=1, keepdims=True)
+        scaled = atoms / np.where(largest > 0.0, largest, 1.0)
+        lengths = np.sqrt((scaled**2).sum(axis=1, keepdims=True)) * largest
+        clipped = atoms * np.minimum(1.0, self.bound / np.maximum(lengths, self.bound))
+        return Mean(self.size).step(estimate, clipped, weights, share)

@@ -9,9 +9,6 @@ import numpy as np
 from vestige.compiling import kernel
 from vestige.records import Bools, Floats
 
-# One residual of size r at batch k of K moves the end by r * k / K. With residuals of up to this share of
-# deviation / (sqrt(batch) * k), independent and of either sign, the end moves by that share of a standard error.
-_RESIDUAL_SHARE = 0.03
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -74,6 +71,10 @@ def move(
 
 
 @kernel
-def tolerance(spread: float, n: int, share: float, target: float) -> float:
-    """How far from `target` an encoded average may be without harm: a small share of its standard error."""
-    return max(_RESIDUAL_SHARE * spread / math.sqrt(n) * share, 2.0 * _EPSILON * abs(target))
+def tolerance(allowed: float, spread: float, n: int, share: float, target: float) -> float:
+    """How far from `target` an encoded average may be: the share `allowed` of its standard error.
+
+    One residual of size r at batch k of K moves the end by r * k / K. With residuals of up to this share of
+    deviation / (sqrt(batch) * k), independent and of either sign, the end moves by that share of a standard error.
+    """
+    return max(allowed * spread / math.sqrt(n) * share, 2.0 * _EPSILON * abs(target))

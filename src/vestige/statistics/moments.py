@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vestige.records import Floats
-from vestige.statistics.statistic import Statistic
+from vestige.statistics.statistic import Averages
 
 
 def _moved_mean(before: Floats | None, values: Floats, weights: Floats, share: float) -> tuple[Floats, Floats]:
@@ -25,7 +25,7 @@ def _moved_mean(before: Floats | None, values: Floats, weights: Floats, share: f
 
 
 @dataclass(frozen=True, slots=True)
-class Moments(Statistic):
+class Moments(Averages):
     """The mean of one column, then its moments about the mean from the second to that of `order`."""
 
     order: int
@@ -46,6 +46,18 @@ class Moments(Statistic):
             target[p - 1] = here if estimate is None else share * here + (1.0 - share) * _about(estimate, p, shift)
         return target
 
+    def atoms(self, values: Floats) -> Floats:
+        """The powers of the value, from the first on."""
+        return np.power(values[:, :1], np.arange(1, self.order + 1))
+
+    def from_averages(self, averages: Floats) -> Floats:
+        """The moments about the mean, from those about zero."""
+        raw, mean = (1.0, *averages.tolist()), float(averages[0])
+        tracked = np.array(averages)
+        for p in range(2, self.order + 1):
+            tracked[p - 1] = math.fsum(math.comb(p, j) * raw[j] * (-mean) ** (p - j) for j in range(p + 1))
+        return tracked
+
 
 def _about(central: Floats, p: int, shift: float) -> float:
     """The p-th moment about a point that is `shift` below the mean, from those about the mean."""
@@ -54,7 +66,7 @@ def _about(central: Floats, p: int, shift: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Products(Statistic):
+class Products(Averages):
     """The averages of products of pairs of columns: about the means, which then come first, or about zero."""
 
     columns: int
@@ -79,3 +91,17 @@ class Products(Statistic):
             before = estimate[means:] + moved[first] * moved[second]
             products = before + share * (products - before)
         return np.concatenate((mean[:means], products))
+
+    def atoms(self, values: Floats) -> Floats:
+        """The values if they are centred, then the products."""
+        first, second = np.array(self.pairs, np.intp).T
+        products = values[:, first] * values[:, second]
+        return np.concatenate((values, products), axis=1) if self.centred else products
+
+    def from_averages(self, averages: Floats) -> Floats:
+        """The products about the means, from those about zero."""
+        if not self.centred:
+            return averages
+        first, second = np.array(self.pairs, np.intp).T
+        means, products = averages[: self.columns], averages[self.columns :]
+        return np.concatenate((means, products - means[first] * means[second]))

@@ -15,7 +15,7 @@ import numpy as np
 
 from vestige.records import Floats
 from vestige.statistics.moments import Products
-from vestige.statistics.statistic import Statistic
+from vestige.statistics.statistic import Averages
 
 _SINGULAR = 1e-12
 
@@ -38,7 +38,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class LeastSquares(Statistic):
+class LeastSquares(Averages):
     """The least-squares fit of `outputs` columns to the `dim` before them, with or without an intercept."""
 
     dim: int
@@ -62,6 +62,20 @@ class LeastSquares(Statistic):
         """The fit to all records so far."""
         before = None if estimate is None else self._averages(self.fit(estimate))
         return self._coded(self._products.step(before, values, weights, share))
+
+    def atoms(self, values: Floats) -> Floats:
+        """The products of pairs of columns, and the columns if there is an intercept."""
+        return self._products.atoms(values)
+
+    def from_averages(self, averages: Floats) -> Floats:
+        """The fit; where noise has left the predictors less than no variance along an axis, it is taken for none."""
+        centred = np.array(self._products.from_averages(averages))
+        raw = self.fit(centred)
+        sizes, axes = np.linalg.eigh(raw.predictors)
+        means = (self.dim + self.outputs) * self.intercept
+        upper = np.triu_indices(self.dim)
+        centred[means : means + len(upper[0])] = ((axes * np.maximum(sizes, 0.0)) @ axes.T)[upper]
+        return self._coded(centred)
 
     def fit(self, estimate: Floats) -> Fit:
         """The encoded numbers, unpacked."""
@@ -88,7 +102,7 @@ class LeastSquares(Statistic):
         """The fit that these averages of products have; the shortest where they do not determine it."""
         raw = self.fit(averages)
         across, squares = raw.slopes, raw.noise
-        lengths = np.sqrt(raw.predictors.diagonal())
+        lengths = np.sqrt(np.maximum(raw.predictors.diagonal(), 0.0))
         lengths = np.where(lengths > 0.0, lengths, 1.0)
         sizes, axes = np.linalg.eigh(raw.predictors / np.outer(lengths, lengths))
         inverse = np.where(sizes > _SINGULAR * max(sizes[-1], 0.0), 1.0 / np.where(sizes > 0.0, sizes, 1.0), 0.0)

@@ -31,3 +31,20 @@ class Statistic(ABC):
             weights: what each counts among these; shape (n,).
             share: what all of these count among all records so far; 1 where there are none before them.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Averages(Statistic):
+    """A statistic that follows from as many plain averages: the values, or products and powers of them."""
+
+    @abstractmethod
+    def atoms(self, values: Floats) -> Floats:
+        """What is averaged of each record; shape (n, size).
+
+        Args:
+            values: shape (n, columns).
+        """
+
+    @abstractmethod
+    def from_averages(self, averages: Floats) -> Floats:
+        """The numbers that are tracked, from the averages of the atoms, which may carry noise; shape (size,)."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vestige.coins import Rehearsal
 from vestige.errors import DataError, ParameterError, whole_number
 from vestige.policy import Policy
 from vestige.records import Clock, Floats, Records
@@ -43,7 +44,7 @@ class Batched(Runtime):
         policy: Policy,
         *,
         batch: int,
-        seed: int | None = None,
+        seed: int | Rehearsal | None = None,
         retained: Records | None = None,
         clock: Clock | None = None,
     ) -> None:

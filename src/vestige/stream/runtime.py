@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import coins
+from vestige.coins import Rehearsal
 from vestige.errors import NoRecordsError, ParameterError, RuleError, whole_number
 from vestige.policy import Answer, Policy
 from vestige.records import Bools, Clock, Floats, Records
@@ -65,6 +66,18 @@ def _batch_of(policy: Policy, name: str, value: int, per_batch: int) -> int:
     return batch
 
 
+def _checked_seed(policy: Policy, seed: int | Rehearsal | None) -> int | None:
+    """The number to draw coins from, if there is one and the policy may be run with it."""
+    if isinstance(seed, Rehearsal):
+        return whole_number("seed", seed.seed, -(2**63))
+    if seed is not None and policy.secret:
+        raise ParameterError(
+            f"seed={seed!r} is not for {type(policy).__name__}: who knows the seed can take the noise off again; leave "
+            "it out, or pass seed=vestige.audit.Rehearsal(...) for a run that protects nobody"
+        )
+    return None if seed is None else whole_number("seed", seed, -(2**63))
+
+
 def checked_restart(policy: Policy, retained: Records | None, clock: Clock | None) -> tuple[Records, Clock]:
     """The state to begin with: nothing, or what a stream had."""
     if retained is None and clock is None:
@@ -84,10 +97,10 @@ def checked_restart(policy: Policy, retained: Records | None, clock: Clock | Non
 class Runtime(ABC):
     """What both models share."""
 
-    def __init__(self, policy: Policy, limit: tuple[str, int], per_batch: int, seed: int | None) -> None:
+    def __init__(self, policy: Policy, limit: tuple[str, int], per_batch: int, seed: int | Rehearsal | None) -> None:
         self._policy = policy
         self._batch = _batch_of(policy, *limit, per_batch)
-        self._seed = None if seed is None else whole_number("seed", seed, -(2**63))
+        self._seed = _checked_seed(policy, seed)
 
     @property
     def policy(self) -> Policy:
@@ -154,6 +167,12 @@ class Runtime(ABC):
             )
         return tuple(notes)
 
+    def _coins(self, t: int) -> int:
+        """The coins of round `t`."""
+        if self._policy.secret:
+            return int.from_bytes(coins.secret_keys(self._seed, range(t, t + 1)).tobytes(), "little")
+        return coins.key(self._seed, t)
+
     def _updated(self, clock: Clock, held: Records, arrivals: Records) -> tuple[Clock, Records]:
         """The clock and the records after one update; the policy's mask is checked against the rules.
 
@@ -162,7 +181,7 @@ class Runtime(ABC):
         everything = held.followed_by(arrivals)
         shown = arrivals.shown()
         carried = self._policy.carries(clock, shown.rounds, shown.leaving)
-        mask = self._policy.update(clock, held.shown(), shown, coins.key(self._seed, clock.t))
+        mask = self._policy.update(clock, held.shown(), shown, self._coins(clock.t))
         kept = everything.where(checked_mask(self._policy, mask, everything))
         if carried:
             return Clock(clock.t, first=clock.last + 1, last=clock.t, since=clock.since), kept

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige import coins
+from vestige.coins import Rehearsal
 from vestige.errors import DataError, ParameterError
 from vestige.naming import described
 from vestige.policies import Encoded
@@ -72,7 +73,7 @@ class Stream(Runtime):
         retention: int | None = None,
         notice: int | None = None,
         max_age: timedelta | None = None,
-        seed: int | None = None,
+        seed: int | Rehearsal | None = None,
         retained: Records | None = None,
         clock: Clock | None = None,
         store: Place | None = None,
@@ -320,7 +321,10 @@ class Stream(Runtime):
         clock = self._clock
         t = clock.last + len(rows)
         policy: Encoded = self._policy  # type: ignore[assignment]
-        keys = keys_of(np.uint64(coins.root(self._seed)), clock.last + size, size, len(rows) // size)
+        if policy.secret:
+            keys = coins.secret_keys(self._seed, range(clock.last + size, t + 1, size))
+        else:
+            keys = keys_of(np.uint64(coins.root(self._seed)), clock.last + size, size, len(rows) // size)
         kept = policy.update_many(clock, self._held, rows, keys).nonzero()[0]
         chosen, n = kept + (len(rows) - size), len(kept)
         return Clock(t, first=t - size + 1, last=t, since=clock.since), Records._trusted(
@@ -489,7 +493,7 @@ class Stream(Runtime):
             return
         retained = self.retained
         if self._together and retained.leaving.any():
-            made = self._policy.rewrite(self.clock, retained.shown(), coins.key(self._seed, self._t))
+            made = self._policy.rewrite(self.clock, retained.shown(), self._coins(self._t))
             if made is not None and made[0] > clock.last and self._room(replace(clock, t=t, last=t)) < self._enough:
                 self._update()
                 return

@@ -1,0 +1,101 @@
+"""The discrete Gaussian, sampled exactly: whole numbers and fair coins only, no floating point anywhere.
+
+Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy" (2020): Algorithm 1 (a coin of bias
+exp(-x)), Algorithm 2 (discrete Laplace) and Algorithm 3 (rejection from it), for a whole deviation s and a Laplace
+proposal of scale s, for which the coin to accept y has bias exp(-(|y| - s)^2 / 2 s^2).
+Guarantee: the probabilities of the definition; held by tests/noise/test_sampling.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige.compiling import kernel
+from vestige.records import Ints
+from vestige.subset.words import draw
+
+Words = NDArray[np.uint64]
+
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ONE, _TWO = np.uint64(1), np.uint64(2)
+
+
+@kernel
+def _next(words: Words, at: Ints) -> np.uint64:
+    """The next word of the coins; beyond the last one a stand-in, so that loops end and the caller can get more."""
+    i = at[0]
+    at[0] += 1
+    return words[i] if i < len(words) else draw(words[0], i)
+
+
+@kernel
+def _below(bound: np.uint64, words: Words, at: Ints) -> np.uint64:
+    """Uniform in 0 .. bound-1: words beyond the last whole multiple of the bound are passed over."""
+    limit = (_ALL // bound) * bound
+    while True:
+        word = _next(words, at)
+        if word < limit:
+            return word % bound
+
+
+@kernel
+def _falls(numerator: np.uint64, denominator: np.uint64, words: Words, at: Ints) -> bool:
+    """True with chance exp(-numerator / denominator), for a ratio of at most 1; Algorithm 1.
+
+    The chance of a further step is the ratio over k: both of two independent coins, so that no product overflows.
+    """
+    k = _ONE
+    while _below(denominator, words, at) < numerator and (k == _ONE or _below(k, words, at) == 0):
+        k += _ONE
+    return bool(k % _TWO == _ONE)
+
+
+@kernel
+def _accepted(y: np.uint64, s: np.uint64, words: Words, at: Ints) -> bool:
+    """True with chance exp(-(y - s)^2 / 2 s^2).
+
+    With |y - s| = s m + r the exponent is m^2 / 2 + m r / s + r^2 / 2 s^2: so many coins, all of which must fall.
+    """
+    off = y - s if y >= s else s - y
+    m, r = off // s, off % s
+    for _ in range(m * m):
+        if not _falls(_ONE, _TWO, words, at):
+            return False
+    for _ in range(m):
+        if not _falls(r, s, words, at):
+            return False
+    return _falls(r * r, _TWO * s * s, words, at)
+
+
+@kernel
+def discrete_gaussian(s: np.uint64, words: Words, at: Ints) -> np.int64:
+    """A whole number z with chance proportional to exp(-z^2 / 2 s^2); s at most 2^31.
+
+    Args:
+        s: the deviation.
+        words: independent uniform 64-bit words.
+        at: how many of them are used up; one number, which is moved on. Beyond their number, the result is worthless.
+    """
+    while True:
+        low = _below(s, words, at)
+        if not _falls(low, s, words, at):
+            continue
+        high = np.uint64(0)
+        while _falls(_ONE, _ONE, words, at):
+            high += _ONE
+        y = low + s * high
+        negative = _next(words, at) & _ONE == _ONE
+        if negative and y == 0:
+            continue
+        if _accepted(y, s, words, at):
+            return -np.int64(y) if negative else np.int64(y)
+
+
+@kernel
+def discrete_gaussians(count: int, s: np.uint64, words: Words, at: Ints) -> Ints:
+    """Several of them, from the same coins."""
+    drawn = np.empty(count, np.int64)
+    for i in range(count):
+        drawn[i] = discrete_gaussian(s, words, at)
+    return drawn

@@ -1,0 +1,187 @@
+"""Running averages that provably forget: erased records are hidden by noise, once and for all.
+
+The construction: what is averaged of each record is clipped to length `bound`; whole batches are summed exactly on a
+fine grid; discrete Gaussian noise is added to every batch's sums, the first included; the running average that results
+is spelled in presence bits, rounded last.
+
+Theorem. Replace the value of one record, and fix all rounds, times, subjects and requests. Then all states in which
+that record is no longer held are, jointly, (epsilon, delta)-indistinguishable in both worlds. docs/privacy.md proves it
+step by step; the steps are marked here and in `vestige.advance`.
+Guarantee: no audit refutes it, and each of three broken copies is refuted; held by tests/policies/test_private.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from hashlib import shake_256
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige import statistics
+from vestige.coins import SECRET_WORDS
+from vestige.errors import NoAnswerError, ParameterError
+from vestige.noise import noise_scale
+from vestige.policies.encoded import Encoded, Spelled
+from vestige.policies.mean import Mean
+from vestige.policy import Answer
+from vestige.records import Bools, Clock, Floats, Records
+
+_FINEST = 2**28
+_LARGEST_DEVIATION = 2**30
+_WORDS_EACH = 96
+"""Coins drawn for a number at first: a sample takes 20 words on average, and where these are not enough more follow."""
+
+
+@dataclass(frozen=True)
+class Private(Spelled):
+    """A policy of running averages that forgets: what is erased is hidden by noise, whoever looks and however long.
+
+    Theorem: replace the value of one record, all rounds, times, subjects and requests fixed. Then all states in which
+    that record is no longer held are, jointly, one release of the discrete Gaussian mechanism, and as such
+    (epsilon, delta)-differentially private. The page on privacy in the docs proves it.
+
+    It does not protect records that are still held; several records of one subject (k of them cost k times as much in
+    one batch, the square root of k times across batches); and nothing where the times of arrivals or requests depend on
+    values. Coins come from the operating system; a stream refuses a seed.
+
+    Args:
+        policy: `Mean`, `Moments`, `Covariance` or `LinearRegression`, without a half-life.
+        bound: what is averaged of a record, as a vector, is shortened to this length if it is longer: the values for a
+            mean; their powers, or the values and products of pairs, for the others. Never take it from the data.
+        epsilon: what is promised, at most.
+        delta: with it.
+
+    >>> from vestige import Stream
+    >>> stream = Stream(Private(bound=5.0, epsilon=1.0, delta=1e-6), retention=2_048)
+    >>> stream.extend(np.random.default_rng(0).normal(2.0, 1.0, 500_000))
+    >>> bool(abs(stream.estimate().value - 2.0) < 0.02)
+    True
+    >>> policy = Private(bound=3.0, epsilon=1.0, delta=1e-6)
+    >>> [round(policy.price(batch, variance=0.973), 2) for batch in (64, 512, 4_096)]
+    [11.32, 2.29, 1.16]
+    """
+
+    secret: ClassVar[bool] = True
+    policy: Encoded = field(default_factory=Mean)
+    bound: float = field(kw_only=True)
+    epsilon: float = field(kw_only=True)
+    delta: float = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, Encoded) or not isinstance(self.policy.statistic, statistics.Averages):
+            raise ParameterError(
+                f"policy={self.policy!r} is no running average; use Mean, Moments, Covariance or LinearRegression"
+            )
+        if self.policy.half_life is not None:
+            raise ParameterError(
+                f"half_life={self.policy.half_life} is not for Private, where all records count alike; leave it out"
+            )
+        if isinstance(self.policy, Mean) and self.policy.channel == "average":
+            raise ParameterError("channel='average' shows values, not only presence; use channel='bits' with Private")
+        if not 0.0 < self.bound < np.inf:
+            raise ParameterError(f"bound={self.bound} is out of range; use a length above 0 that no data decide")
+        self.scale  # noqa: B018  # whether epsilon and delta are within reach is said at once
+
+    @property
+    def columns(self) -> int:
+        """As many as the policy takes."""
+        return self.policy.columns
+
+    @property
+    def largest(self) -> float:
+        """As the policy has it."""
+        return self.policy.largest
+
+    @property
+    def statistic(self) -> statistics.Clipped:
+        """The averages of clipped atoms."""
+        averages = self.policy.statistic
+        assert isinstance(averages, statistics.Averages)  # noqa: S101  # see __post_init__
+        return statistics.Clipped(averages, self.bound)
+
+    @property
+    def scale(self) -> float:
+        """The deviation of the noise over the most that one record can move a batch's sums (nu)."""
+        return noise_scale(self.epsilon, self.delta, size=self.statistic.size)
+
+    @property
+    def mu(self) -> float:
+        """The parameter of Gaussian differential privacy: how many deviations of the noise a record can move."""
+        return 1.0 / self.scale
+
+    def price(self, batch: int, variance: float) -> float:
+        """How many times as large the mean squared error is as without noise.
+
+        Each batch's sums get noise of deviation `2 scale bound` in each of `size` numbers, so that after many batches
+        its share is `4 size scale^2 bound^2 / (batch variance)`.
+
+        Args:
+            batch: records in a batch; half of the retention in a stream.
+            variance: of what is averaged, after clipping: the trace of its covariance.
+        """
+        return 1.0 + 4.0 * self.statistic.size * self.scale**2 * self.bound**2 / (batch * variance)
+
+    def noise(self, clock: Clock) -> float:
+        """The deviation of the noise in each average: that of every batch so far, over all records that count."""
+        if not clock.encoded:
+            return 0.0
+        batches = clock.encoded / (clock.last - clock.first + 1)
+        return float(2.0 * self.scale * self.bound * np.sqrt(batches) / clock.counted)
+
+    def answer(self, clock: Clock, retained: Records) -> Answer:
+        """What the policy concludes from the averages, and how much noise is in them."""
+        try:
+            made = super().answer(clock, retained)
+        except NoAnswerError as problem:
+            raise NoAnswerError(
+                f"{problem} (each average carries noise of deviation {self.noise(clock):.3g}, the price of forgetting: "
+                "more records, larger batches or a larger epsilon tell more)"
+            ) from None
+        note = (
+            f"Each average carries noise of deviation {self.noise(clock):.3g}, the price of forgetting with "
+            f"epsilon={self.epsilon:g} and delta={self.delta:g}; standard errors do not count it."
+        )
+        said = made if isinstance(made, Answer) else Answer(made)
+        return replace(said, notes=(*said.notes, note))
+
+    def conclude(self, estimate: Floats, worth: float, rounding: float) -> float | Floats | Answer:
+        """What the policy concludes from the averages."""
+        return self.policy.conclude(self.statistic.of.from_averages(estimate), worth, rounding)
+
+    def _keys(self, coins: int) -> NDArray[np.uint64]:
+        return np.frombuffer(coins.to_bytes(8 * SECRET_WORDS, "little"), np.uint64)[None, :]
+
+    def _advance(
+        self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
+    ) -> Bools:
+        """Steps 1 to 4 of the proof: clip, sum on the grid, add noise, spell; see `advance_noised`."""
+        from vestige.advance import advance_noised  # noqa: PLC0415
+
+        size = self.statistic.size
+        atoms, keep = self.statistic.of.atoms(values), np.empty(len(values) // len(keys), np.bool_)
+        steps = self._steps
+        each = _WORDS_EACH * size
+        while True:
+            estimate = self._estimate(clock, retained) if clock.encoded else np.zeros(size)
+            words = _expanded(keys, each)
+            deviation = self._deviation(steps)
+            if advance_noised(atoms, present, can, estimate, clock.encoded, self.bound, steps, deviation, words, keep):
+                return keep
+            each *= 2  # the same coins and more after them, so that what is drawn does not depend on how many
+
+    @property
+    def _steps(self) -> int:
+        """How many steps of the grid the bound is: as many as there can be."""
+        return int(min(_FINEST, _LARGEST_DEVIATION // (2.0 * self.scale)))
+
+    def _deviation(self, steps: int) -> int:
+        """The noise in steps, where two records differ by twice the bound at most."""
+        return int(np.ceil(self.scale * 2.0 * steps))
+
+
+def _expanded(keys: NDArray[np.uint64], words: int) -> NDArray[np.uint64]:
+    """As many words as are wanted from each key; shape (keys, words)."""
+    drawn = b"".join(shake_256(key.tobytes()).digest(8 * words) for key in keys)
+    return np.frombuffer(drawn, np.uint64).reshape(len(keys), words)

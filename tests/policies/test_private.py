@@ -1,0 +1,257 @@
+"""The policy that forgets: exact sums, the price that was named, and a promise that audits cannot refute.
+
+Broken copies, with half of the noise, without noise on the first batch, or with noise that the adversary knows, must be
+refuted by the same audits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from vestige import Batched, Covariance, Gradient, LinearRegression, LogisticRegression, Mean, Moments, Private, Stream
+from vestige.advance import sum_on_grid
+from vestige.audit import Leakage, Rehearsal, leakage
+from vestige.checks import check_policy
+from vestige.coins import secret_keys
+from vestige.errors import NoAnswerError, ParameterError
+from vestige.records import Bools, Floats
+
+PROMISE: dict[str, Any] = {"bound": 3.0, "epsilon": 1.0, "delta": 1e-6}
+LOOSE: dict[str, Any] = {"epsilon": 600.0, "delta": 0.1}
+
+
+NUMBERS = st.floats(-1e6, 1e6) | st.sampled_from([0.0, 3.0, -3.0, 1e-300, 1e250])
+
+
+def ran(policy: Private, rows: Floats, batch: int, seed: int = 0) -> Stream:
+    stream = Stream(policy, retention=2 * batch, seed=Rehearsal(seed))
+    stream.extend(rows)
+    return stream
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda size: st.lists(
+            st.lists(NUMBERS, min_size=size, max_size=size),
+            min_size=1,
+            max_size=6,
+        )
+    ),
+    st.sampled_from([1, 7, 2**20, 2**28]),
+)
+def test_sums_are_exact_and_no_record_weighs_more_than_the_bound(rows: list[list[float]], steps: int) -> None:
+    atoms, bound = np.array(rows), 3.0
+    each = np.empty((len(atoms), atoms.shape[1]), np.int64)
+    for atom, row in zip(atoms, each, strict=True):
+        assert sum_on_grid(atom[None], np.ones(1, np.bool_), bound, steps, row) == 1
+        assert sum(int(number) ** 2 for number in row) <= steps**2, "in whole numbers, so that no rounding helps"
+        length = math.hypot(*atom)
+        wanted = atom * min(1.0, bound / length if length else 1.0) * steps / bound
+        assert np.abs(row - wanted).max() <= 0.5 + 1e-6 * steps / 2**20 + atoms.shape[1]
+    total = np.empty(atoms.shape[1], np.int64)
+    present = np.arange(len(atoms)) % 3 != 1
+    assert sum_on_grid(atoms, present, bound, steps, total) == present.sum()
+    assert total.tolist() == each[present].sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize(
+    ("batch", "batches", "dim", "runs"), [(64, 20, 1, 400), (512, 10, 1, 400), (4096, 5, 1, 200), (512, 6, 4, 150)]
+)
+def test_the_price_is_the_one_that_was_named(batch: int, batches: int, dim: int, runs: int) -> None:
+    policy = Private(Mean(dim), **PROMISE)
+    rng = np.random.default_rng([batch, dim])
+
+    def clipped(n: int) -> Floats:
+        rows = rng.normal(size=(n, dim))
+        made: Floats = rows * np.minimum(1.0, policy.bound / np.linalg.norm(rows, axis=1, keepdims=True))
+        return made
+
+    variance = float(clipped(1_000_000).var(axis=0).sum())
+    ends = np.array([ran(policy, clipped(batch * batches), batch, seed).estimate().value for seed in range(runs)])
+    measured = np.square(ends).sum() / runs * batch * batches / variance
+    # a sum of runs * dim squares of normals; 1e-3 on either side, and 1% for the variance that was measured
+    low, high = stats.chi2.ppf([0.001, 0.999], runs * dim) / (runs * dim)
+    assert 0.99 * low < measured / policy.price(batch, variance) < 1.01 * high
+
+
+def test_the_prices_in_the_design() -> None:
+    policy = Private(**PROMISE)
+    assert [round(policy.price(batch, 1.0), 2) for batch in (64, 512, 4096)] == [11.04, 2.25, 1.16]
+    assert policy.scale == pytest.approx(4.22, abs=0.005)
+
+
+def test_with_little_noise_it_is_the_policy_itself() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(1.0, 1.0, size=(60_000, 2))
+    y = x @ [2.0, -1.0] + 3.0 + rng.normal(size=60_000)
+    rows = np.column_stack([x, y])
+    fit = ran(Private(LinearRegression(2), bound=300.0, **LOOSE), rows, 20_000).estimate()
+    expected = np.linalg.lstsq(np.column_stack([x, np.ones(60_000)]), y, rcond=None)[0]
+    assert np.append(fit.value, fit.intercept) == pytest.approx(expected, abs=0.02)
+    matrix = ran(Private(Covariance(2), bound=60.0, **LOOSE), x, 20_000).estimate().value
+    assert matrix == pytest.approx(np.cov(x.T, bias=True), abs=0.01)
+    moments = np.asarray(ran(Private(Moments(3), bound=400.0, **LOOSE), x[:, 0], 20_000).estimate().value)
+    assert moments[:2] == pytest.approx([x[:, 0].mean(), x[:, 0].var()], abs=0.01)
+    spread = ran(Private(Mean(spread=True), bound=60.0, **LOOSE), x[:, 0], 20_000).estimate()
+    assert spread.variance == pytest.approx(x[:, 0].var(), abs=0.01)
+
+
+def test_long_records_are_clipped() -> None:
+    rows = np.full(40_000, 50.0)
+    value = ran(Private(**{**PROMISE, **LOOSE}), rows, 2_000).estimate().value
+    assert value == pytest.approx(3.0, abs=0.001)
+    waiting = ran(Private(**PROMISE), rows[:10], 2_000).estimate()
+    assert waiting.value == 3.0, "what waits is clipped too, and is no noise in yet"
+
+
+def test_it_says_how_much_noise_there_is() -> None:
+    policy = Private(**PROMISE)
+    stream = ran(policy, np.zeros(64 * 100), 64)
+    (note,) = stream.estimate().notes
+    assert f"noise of deviation {2 * policy.scale * 3.0 / 640:.3g}" in note
+    assert "epsilon=1 and delta=1e-06" in note
+    with pytest.raises(NoAnswerError, match="price of forgetting"):
+        ran(Private(LinearRegression(1), **PROMISE), np.zeros((400, 2)), 200).estimate()
+
+
+def test_one_by_one_is_the_same_as_at_once() -> None:
+    rows = np.random.default_rng(0).normal(size=(700, 2))
+    policy = Private(Mean(2), **PROMISE)
+    at_once, slowly = ran(policy, rows, 64), Stream(policy, retention=128, seed=Rehearsal(0))
+    for row in rows:
+        slowly.push(row)
+    assert at_once.retained == slowly.retained
+    batched = Batched(policy, batch=64, seed=Rehearsal(0))
+    batched.extend(rows[:640])
+    whole = ran(policy, rows[:640], 64)
+    assert batched.retained.rounds.tolist() == whole.retained.rounds.tolist()
+
+
+def test_coins_come_from_the_operating_system() -> None:
+    policy, rows = Private(**PROMISE), np.random.default_rng(0).normal(size=640)
+    with pytest.raises(ParameterError, match=r"seed=3 is not for Private: .*leave it out.*Rehearsal"):
+        Stream(policy, retention=128, seed=3)
+    with pytest.raises(ParameterError, match="seed=3 is not for Private"):
+        Batched(policy, batch=64, seed=3)
+    answers = set()
+    for _ in range(2):
+        stream = Stream(policy, retention=128)
+        stream.extend(rows)
+        answers.add(stream.estimate().value)
+    assert len(answers) == 2
+    assert ran(policy, rows, 64).estimate().value == ran(policy, rows, 64).estimate().value
+
+
+def test_it_remembers_nothing() -> None:
+    check_policy(Private(**PROMISE))
+    check_policy(Private(Covariance(2), **PROMISE))
+
+
+def test_records_that_must_leave_at_once_are_spelled_around() -> None:
+    policy = Private(bound=3.0, **LOOSE)
+    rows = np.random.default_rng(0).normal(1.0, 0.1, size=512 * 4 + 5)
+    stream = ran(policy, rows, 512)
+    before = stream.estimate().value
+    stream.forget(rounds=int(stream.retained.rounds[3]), now=True)
+    assert stream.estimate().value == pytest.approx(before, rel=1e-6)
+    assert stream.clock.last == 512 * 4, "what waits is not learned from twice"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"policy": LogisticRegression(1)}, "is no running average; use Mean, Moments, Covariance or LinearRegression"),
+        ({"policy": Gradient(lambda _, rows: (rows[:, 0], rows), (1.0,))}, "is no running average"),
+        ({"policy": Mean(half_life=10.0)}, "half_life=10.0 is not for Private"),
+        ({"policy": Mean(channel="average")}, "channel='average' shows values"),
+        ({"bound": 0.0}, "bound=0.0 is out of range"),
+        ({"bound": math.inf}, "bound=inf is out of range"),
+        ({"epsilon": -1.0}, "epsilon=-1.0 is out of range"),
+        ({"delta": 0.0}, "delta=0.0 is out of range"),
+    ],
+)
+def test_what_cannot_be_kept_private_is_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ParameterError, match=text):
+        Private(**{**PROMISE, **options})
+
+
+@dataclass(frozen=True)
+class Halved(Private):
+    """Half of the noise."""
+
+    def _deviation(self, steps: int) -> int:
+        return super()._deviation(steps) // 2
+
+
+@dataclass(frozen=True)
+class _Bare(Private):
+    def _deviation(self, steps: int) -> int:  # noqa: ARG002
+        return 1
+
+
+@dataclass(frozen=True)
+class FirstBare(Private):
+    """No noise on the first batch."""
+
+    def _advance(self, clock: Any, *rest: Any) -> Bools:
+        bare = _Bare(self.policy, bound=self.bound, epsilon=self.epsilon, delta=self.delta)
+        return Private._advance(self if clock.encoded else bare, clock, *rest)
+
+
+@dataclass(frozen=True)
+class Known(Private):
+    """Noise from a seed that the adversary knows: it is the same in all trials."""
+
+    def _advance(self, clock: Any, retained: Any, values: Any, present: Any, can: Any, keys: Any) -> Bools:
+        first = clock.last + len(values) // len(keys)
+        known = secret_keys(0, range(first, first + len(keys)))
+        return Private._advance(self, clock, retained, values, present, can, known)
+
+
+def audited(policy: Private, batches: int, **options: Any) -> Leakage:
+    """The worst record there is, seen as soon as may be: the last of the first batch is never kept."""
+    given = {"retention": 128, "t": 192 + 64 * batches, "erased_at": 192, "values": (-3.0, 3.0), "delta": policy.delta}
+    return leakage(policy, **{**given, **options})
+
+
+def stands(policy: Private, found: Leakage) -> bool:
+    """Whether the audit leaves the promise standing, at every look."""
+    return all(look.epsilon <= policy.epsilon and look.mu <= policy.mu for look in found.looks)
+
+
+@pytest.mark.parametrize("adversary", ["knows-all", "knows-distribution"])
+def test_no_audit_refutes_it(adversary: str) -> None:
+    policy = Private(**PROMISE)
+    found = audited(policy, 10, trials=2_000, adversary=adversary, workers=1)
+    assert stands(policy, found)
+    assert found.looks[0].held == 0.0
+    assert found.looks[0].mu > 0.05, "and the audit is not blind: it sees some of what may be seen"
+
+
+@pytest.mark.parametrize("broken", [Halved, FirstBare, Known])
+def test_broken_copies_are_refuted(broken: type[Private]) -> None:
+    policy = broken(**PROMISE)
+    found = audited(policy, 1, trials=2_500, workers=1)
+    assert not stands(policy, found)
+    assert found.looks[0].mu > policy.mu
+    if broken is not Halved:
+        assert found.looks[0].epsilon > policy.epsilon
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adversary", ["knows-all", "knows-distribution"])
+@pytest.mark.parametrize("erased_at", [129, 192, 128 + 200])
+def test_no_large_audit_refutes_it(adversary: str, erased_at: int) -> None:
+    policy = Private(**PROMISE)
+    found = audited(policy, 100, trials=20_000, adversary=adversary, erased_at=erased_at)
+    for look in found.looks:
+        print(f"{adversary}, age {look.age}: epsilon >= {look.epsilon:.3f}, mu >= {look.mu:.3f}, auc {look.auc:.3f}")
+    assert stands(policy, found)
