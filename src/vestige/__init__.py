@@ -1,6 +1,6 @@
 """All-time answers from a window of records; and the truth about what that window still reveals."""
 
-from vestige import audit, checks, paper, store, subset
+from vestige import audit, checks, paper, store, subset, theory
 from vestige.errors import VestigeError
 from vestige.policies import Covariance, Gradient, LinearRegression, LogisticRegression, Mean, Moments, Window
 from vestige.policy import Answer, Policy
@@ -32,4 +32,5 @@ __all__ = [
     "paper",
     "store",
     "subset",
+    "theory",
 ]
