@@ -6,11 +6,17 @@ how it was measured.
 Guarantee: held by tests/theory.
 """
 
+from vestige.theory.batching import batched_to_streaming, streaming_to_batched
+from vestige.theory.descent import descent_bound, noise_limit
 from vestige.theory.lower import finite_lower_bound, lower_bound, mean_squared_error_floor, success_upper_bound
 
 __all__ = [
+    "batched_to_streaming",
+    "descent_bound",
     "finite_lower_bound",
     "lower_bound",
     "mean_squared_error_floor",
+    "noise_limit",
+    "streaming_to_batched",
     "success_upper_bound",
 ]
