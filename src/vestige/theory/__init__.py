@@ -8,15 +8,24 @@ Guarantee: held by tests/theory.
 
 from vestige.theory.batching import batched_to_streaming, streaming_to_batched
 from vestige.theory.descent import descent_bound, noise_limit
+from vestige.theory.groups import group_density, group_size, normal_group_density, proven_group_size
 from vestige.theory.lower import finite_lower_bound, lower_bound, mean_squared_error_floor, success_upper_bound
+from vestige.theory.subsets import subset_sum_failure, subset_sum_size, vector_subset_size
 
 __all__ = [
     "batched_to_streaming",
     "descent_bound",
     "finite_lower_bound",
+    "group_density",
+    "group_size",
     "lower_bound",
     "mean_squared_error_floor",
     "noise_limit",
+    "normal_group_density",
+    "proven_group_size",
     "streaming_to_batched",
+    "subset_sum_failure",
+    "subset_sum_size",
     "success_upper_bound",
+    "vector_subset_size",
 ]
