@@ -2,7 +2,7 @@
 
 Immorlica, Lucier, Mobius, Siderius, "Online Algorithms with Limited Data Retention" (FORC 2024). Errors are expected
 squared l2 errors unless said. Where the paper names no constant, a measured one is the default, and the docstring says
-how it was measured.
+how it was measured. docs/theorems.md maps each claim to its function here and to the test that tries to break it.
 Guarantee: held by tests/theory.
 """
 
@@ -11,6 +11,15 @@ from vestige.theory.descent import descent_bound, noise_limit
 from vestige.theory.groups import group_density, group_size, normal_group_density, proven_group_size
 from vestige.theory.lower import finite_lower_bound, lower_bound, mean_squared_error_floor, success_upper_bound
 from vestige.theory.subsets import subset_sum_failure, subset_sum_size, vector_subset_size
+from vestige.theory.sufficing import (
+    mean_retention,
+    mean_rounds,
+    regression_retention,
+    regression_rounds,
+    simple_mean_retention,
+    simple_mean_rounds,
+    window_retention,
+)
 
 __all__ = [
     "batched_to_streaming",
@@ -19,13 +28,20 @@ __all__ = [
     "group_density",
     "group_size",
     "lower_bound",
+    "mean_retention",
+    "mean_rounds",
     "mean_squared_error_floor",
     "noise_limit",
     "normal_group_density",
     "proven_group_size",
+    "regression_retention",
+    "regression_rounds",
+    "simple_mean_retention",
+    "simple_mean_rounds",
     "streaming_to_batched",
     "subset_sum_failure",
     "subset_sum_size",
     "success_upper_bound",
     "vector_subset_size",
+    "window_retention",
 ]
