@@ -25,11 +25,12 @@ def estimates(x: Floats, noise: float, seed: int) -> Floats:
 def test_no_density_is_below_the_bound(dim: int, noise: float, bound: float) -> None:
     """Uniform predictors on [0, B]^dim, in groups from which on the proof holds: E[x x^T] = B^2 (I / 12 + J / 4)."""
     smallest, largest = bound**2 / 12 if dim > 1 else bound**2 / 3, bound**2 * (1 / 12 + dim / 4)
-    group, trials = theory.proven_group_size(dim, bound=bound, smallest=smallest, largest=largest), 3_000
+    where, trials = {"bound": bound, "smallest_eigenvalue": smallest, "largest_eigenvalue": largest}, 3_000
+    group = theory.proven_group_size(dim, **where)
     x = np.random.default_rng(dim).uniform(0.0, bound, size=(trials, group, dim))
     off = estimates(x, noise, seed=dim)
     for gamma in noise / math.sqrt(group * largest) * np.array([0.5, 1.0, 2.0]):
-        alpha = theory.group_density(dim, group, gamma, bound=bound, smallest=smallest, largest=largest, noise=noise)
+        alpha = theory.group_density(dim, group, gamma, noise=noise, **where)
         assert alpha > 0.0
         counts, edges = np.histogram(off, bins=8, range=(-gamma, gamma))
         least = alpha * (edges[1] - edges[0])
@@ -37,7 +38,7 @@ def test_no_density_is_below_the_bound(dim: int, noise: float, bound: float) -> 
 
 
 def test_in_the_proof_eigenvalues_are_halved_or_doubled_in_half_of_the_groups_at_most() -> None:
-    group = theory.proven_group_size(2, bound=1.0, smallest=1 / 12, largest=7 / 12)
+    group = theory.proven_group_size(2, bound=1.0, smallest_eigenvalue=1 / 12, largest_eigenvalue=7 / 12)
     x = np.random.default_rng(0).uniform(size=(2_000, group, 2))
     sizes = np.linalg.eigvalsh(np.einsum("gki,gkj->gij", x, x) / group)
     good = (sizes[:, 0] > 1 / 24) & (sizes[:, 1] < 7 / 6)
@@ -58,13 +59,13 @@ def test_normal_predictors_give_students_t(dim: int, group: int) -> None:
 
 def test_it_is_the_product_that_no_group_changes() -> None:
     """Twice the records: 1 / sqrt(2) of the radius has sqrt(2) times the density, but for the chance of a bad group."""
-    where = {"bound": 1.0, "smallest": 1 / 12, "largest": 7 / 12}
+    where = {"bound": 1.0, "smallest_eigenvalue": 1 / 12, "largest_eigenvalue": 7 / 12}
     products = [theory.group_density(2, k, 1.0 / math.sqrt(k), **where) / math.sqrt(k) for k in (4_000, 8_000, 16_000)]
     assert products == pytest.approx([products[0]] * 3, rel=1e-9)
 
 
 def test_small_groups_prove_nothing() -> None:
-    assert theory.group_density(2, 10, 0.1, bound=1.0, smallest=1 / 12, largest=7 / 12) == 0.0
+    assert theory.group_density(2, 10, 0.1, bound=1.0, smallest_eigenvalue=1 / 12, largest_eigenvalue=7 / 12) == 0.0
 
 
 def test_group_sizes_grow_as_d_log_d() -> None:
@@ -77,10 +78,14 @@ def test_group_sizes_grow_as_d_log_d() -> None:
 def test_bad_parameters_are_refused() -> None:
     with pytest.raises(ParameterError, match="group=1 is out of range; use a whole number, 2 or more"):
         theory.normal_group_density(2, 1, 0.1)
-    with pytest.raises(ParameterError, match=r"smallest=2.0 is above largest=1.0; give the eigenvalues"):
-        theory.proven_group_size(2, bound=1.0, smallest=2.0, largest=1.0)
-    with pytest.raises(ParameterError, match=r"largest=3.0 is above dim \* bound\^2 = 2; use a larger bound"):
-        theory.group_density(2, 5, 0.1, bound=1.0, smallest=1.0, largest=3.0)
+    with pytest.raises(
+        ParameterError, match=r"smallest_eigenvalue=2.0 is above largest_eigenvalue=1.0; give the eigenvalues"
+    ):
+        theory.proven_group_size(2, bound=1.0, smallest_eigenvalue=2.0, largest_eigenvalue=1.0)
+    with pytest.raises(
+        ParameterError, match=r"largest_eigenvalue=3.0 is above dim \* bound\^2 = 2; use a larger bound"
+    ):
+        theory.group_density(2, 5, 0.1, bound=1.0, smallest_eigenvalue=1.0, largest_eigenvalue=3.0)
     with pytest.raises(ParameterError, match="radius=0 is out of range"):
         theory.normal_group_density(2, 5, 0)
     with pytest.raises(ParameterError, match="constant=0 is out of range"):

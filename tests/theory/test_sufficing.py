@@ -25,19 +25,22 @@ def mean_with_spread(errors: list[float] | Floats) -> tuple[float, float]:
     return float(np.mean(errors)), float(np.std(errors, ddof=1)) / math.sqrt(len(errors))
 
 
-def mean_errors(policy: Policy, dim: int, retention: int, rounds: int, trials: int) -> tuple[float, float]:
-    """Of the mean of standard normals."""
-    rngs = [np.random.default_rng([seed, dim, retention]) for seed in range(trials)]
-    return mean_with_spread(
-        [squared_error(policy, retention, r.normal(size=(rounds, dim)), np.zeros(dim), i) for i, r in enumerate(rngs)]
-    )
+def mean_errors(
+    policy: Policy, dim: int, retention: int, rounds: int, trials: int, cut: float = math.inf
+) -> tuple[float, float]:
+    """Of the mean of standard normals; where cut, no more than that, which can only make the mean error smaller."""
+    errors = np.empty(trials)
+    for seed in range(trials):
+        rows = np.random.default_rng([seed, dim, retention]).normal(size=(rounds, dim))
+        errors[seed] = squared_error(policy, retention, rows, np.zeros(dim), seed)
+    return mean_with_spread(np.minimum(errors, cut))
 
 
 @pytest.mark.parametrize(("dim", "error"), [(1, 0.5), (1, 0.3), (1, 0.1), (1, 0.03), (1, 0.01), (2, 0.2), (3, 0.5)])
 def test_the_mean_by_coordinates(dim: int, error: float) -> None:
     """Theorem 3.1, with four standard errors to spare."""
     retention, rounds = theory.mean_retention(dim, error), theory.mean_rounds(dim, error)
-    found, spread = mean_errors(paper.CoordinateMean(dim), dim, retention, rounds, 200)
+    found, spread = mean_errors(paper.CoordinateMean(dim), dim, retention, rounds, 100)
     assert found + 4.0 * spread < error
 
 
@@ -49,10 +52,10 @@ def test_the_mean_as_a_whole(dim: int, error: float) -> None:
     assert found + 4.0 * spread < error
 
 
-def test_two_thirds_of_the_constant_are_too_little() -> None:
+def test_less_than_half_of_the_constant_is_too_little() -> None:
     """The measured constant of Theorem 3.1 is not idle."""
-    retention = theory.mean_retention(1, 0.01, constant=2.6)
-    found, spread = mean_errors(paper.CoordinateMean(1), 1, retention, theory.mean_rounds(1, 0.01), 200)
+    retention, rounds = theory.mean_retention(1, 0.01, constant=2.1), theory.mean_rounds(1, 0.01)
+    found, spread = mean_errors(paper.CoordinateMean(1), 1, retention, rounds, 100, cut=0.1)
     assert found - 4.0 * spread > 0.01
 
 
@@ -79,18 +82,18 @@ def regression_errors(dim: int, error: float, trials: int) -> tuple[float, float
     return mean_with_spread(errors)
 
 
-@pytest.mark.parametrize(("dim", "error", "trials"), [(1, 0.1, 60), (1, 0.02, 60)])
+@pytest.mark.parametrize(("dim", "error", "trials"), [(1, 0.1, 60), (2, 0.3, 40), (2, 0.05, 40)])
 def test_the_regression(dim: int, error: float, trials: int) -> None:
     """Theorem 4.1."""
     found, spread = regression_errors(dim, error, trials)
-    assert found - 4.0 * spread < error
+    assert found + 4.0 * spread < error
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dim", "error"), [(1, 0.01), (1, 1e-3), (2, 0.05), (2, 1e-3), (3, 0.1), (3, 1e-3)])
+@pytest.mark.parametrize(("dim", "error"), [(1, 0.01), (1, 1e-3), (2, 0.01), (2, 1e-3), (3, 0.02), (3, 1e-3)])
 def test_the_measured_constants_of_the_regression(dim: int, error: float) -> None:
-    found, spread = regression_errors(dim, error, 100)
-    assert found + 2.0 * spread < error
+    found, spread = regression_errors(dim, error, 200)
+    assert found + 3.0 * spread < error
 
 
 @pytest.mark.slow
@@ -179,7 +182,7 @@ def test_bad_parameters_are_refused() -> None:
         theory.regression_retention(2, 0.1, group=1)
     with pytest.raises(ParameterError, match="variance=0 is out of range; use a number above 0"):
         theory.mean_rounds(1, 0.1, variance=0)
-    with pytest.raises(ParameterError, match=r"smallest=-1.0 is out of range"):
-        theory.regression_rounds(1, 0.1, smallest=-1.0)
+    with pytest.raises(ParameterError, match=r"smallest_eigenvalue=-1.0 is out of range"):
+        theory.regression_rounds(1, 0.1, smallest_eigenvalue=-1.0)
     with pytest.raises(ParameterError, match="constant=nan is out of range"):
         theory.mean_retention(1, 0.1, constant=math.nan)

@@ -34,24 +34,31 @@ def group_size(dim: int, *, constant: float = GROUP_SIZE) -> int:
     return max(2 * d + 1, math.floor(positive("constant", constant) * d * math.log(d)) + 1)
 
 
-def proven_group_size(dim: int, *, bound: float, smallest: float, largest: float) -> int:
+def proven_group_size(dim: int, *, bound: float, smallest_eigenvalue: float, largest_eigenvalue: float) -> int:
     """The group from which on the proof of Lemma 4.2 holds with a chance of 1/2: d B^2 log(4 d) / (c lambda_0).
 
     Args:
         dim: d, the predictors.
         bound: B, the largest that a predictor can be.
-        smallest: lambda_0, the smallest eigenvalue of E[x x^T].
-        largest: lambda_1, the largest; at most d B^2.
+        smallest_eigenvalue: lambda_0, the smallest eigenvalue of E[x x^T].
+        largest_eigenvalue: lambda_1, the largest; at most d B^2.
 
-    >>> proven_group_size(2, bound=1.0, smallest=1 / 12, largest=7 / 12)    # uniform on [0, 1]^2
+    >>> proven_group_size(2, bound=1.0, smallest_eigenvalue=1 / 12, largest_eigenvalue=7 / 12)    # uniform on [0, 1]^2
     326
     """
-    d, exponent = _chernoff(dim, bound, smallest, largest)
+    d, exponent = _chernoff(dim, bound, smallest_eigenvalue, largest_eigenvalue)
     return math.ceil(math.log(4.0 * d) / exponent)
 
 
 def group_density(
-    dim: int, group: int, radius: float, *, bound: float, smallest: float, largest: float, noise: float = 1.0
+    dim: int,
+    group: int,
+    radius: float,
+    *,
+    bound: float,
+    smallest_eigenvalue: float,
+    largest_eigenvalue: float,
+    noise: float = 1.0,
 ) -> float:
     """The density that a coordinate of a group's estimate has at least, within `radius` of the truth: alpha.
 
@@ -64,17 +71,17 @@ def group_density(
         group: k, records in the group.
         radius: gamma.
         bound: see `proven_group_size`.
-        smallest: see `proven_group_size`.
-        largest: see `proven_group_size`.
+        smallest_eigenvalue: see `proven_group_size`.
+        largest_eigenvalue: see `proven_group_size`.
         noise: sigma, the standard deviation of the noise.
 
-    >>> round(group_density(2, 326, 0.05, bound=1.0, smallest=1 / 12, largest=7 / 12), 3)
+    >>> round(group_density(2, 326, 0.05, bound=1.0, smallest_eigenvalue=1 / 12, largest_eigenvalue=7 / 12), 3)
     0.726
     """
-    d, exponent = _chernoff(dim, bound, smallest, largest)
+    d, exponent = _chernoff(dim, bound, smallest_eigenvalue, largest_eigenvalue)
     k, gamma, sigma = whole_number("group", group, d), positive("radius", radius), positive("noise", noise)
     chance = max(0.0, 1.0 - 2.0 * d * math.exp(-k * exponent))
-    variances = sigma**2 / (2.0 * k * largest), 2.0 * sigma**2 / (k * smallest)
+    variances = sigma**2 / (2.0 * k * largest_eigenvalue), 2.0 * sigma**2 / (k * smallest_eigenvalue)
     return chance * min(math.exp(-(gamma**2) / (2.0 * v)) / math.sqrt(2.0 * math.pi * v) for v in variances)
 
 
@@ -96,13 +103,16 @@ def normal_group_density(dim: int, group: int, radius: float, *, noise: float = 
     return math.exp(log) / noise
 
 
-def _chernoff(dim: int, bound: float, smallest: float, largest: float) -> tuple[int, float]:
+def _chernoff(dim: int, bound: float, smallest_eigenvalue: float, largest_eigenvalue: float) -> tuple[int, float]:
     """The dimension, and c lambda_0 / (d B^2): by how much each record makes a bad group less likely."""
     d, most = whole_number("dim", dim, 1), positive("bound", bound)
-    if positive("smallest", smallest) > positive("largest", largest):
+    if positive("smallest_eigenvalue", smallest_eigenvalue) > positive("largest_eigenvalue", largest_eigenvalue):
         raise ParameterError(
-            f"smallest={smallest} is above largest={largest}; give the eigenvalues of E[x x^T] in order"
+            f"smallest_eigenvalue={smallest_eigenvalue} is above largest_eigenvalue={largest_eigenvalue}; "
+            "give the eigenvalues of E[x x^T] in order"
         )
-    if largest > d * most**2:
-        raise ParameterError(f"largest={largest} is above dim * bound^2 = {d * most**2:g}; use a larger bound")
-    return d, _HALVED * smallest / (d * most**2)
+    if largest_eigenvalue > d * most**2:
+        raise ParameterError(
+            f"largest_eigenvalue={largest_eigenvalue} is above dim * bound^2 = {d * most**2:g}; use a larger bound"
+        )
+    return d, _HALVED * smallest_eigenvalue / (d * most**2)
