@@ -148,6 +148,14 @@ def test_one_record_and_the_floor_of_a_window() -> None:
     assert theory.mean_squared_error_floor(1000, 2) > 0.4 * 1000  # hardly any choice: close to the 500 of a window
 
 
+def test_floors_and_errors_that_floats_hardly_hold() -> None:
+    assert 0.0 < theory.mean_squared_error_floor(1, 500) < 1e-300
+    assert theory.mean_squared_error_floor(1, 520) == theory.mean_squared_error_floor(1, 5_000) == 0.0
+    assert theory.mean_squared_error_floor(1_000, 5_000) > 0.0
+    assert theory.finite_lower_bound(1, 5e-324) > theory.finite_lower_bound(1, 1e-300) > 490
+    assert theory.finite_lower_bound(1, 1e300) == 1
+
+
 @pytest.mark.parametrize(("dim", "error"), [(1, 1e-2), (1, 1e-4), (2, 1e-2), (3, 0.1), (4, 0.3)])
 def test_the_oracle_succeeds_no_more_often_than_the_bound(dim: int, error: float) -> None:
     """Just below the finite bound it is within `error` in fewer than a third of the trials; a window in fewer still."""
@@ -191,7 +199,7 @@ def test_the_theorem_is_taken_for_small_errors(dim: int, limit: float) -> None:
 def test_bad_parameters_are_refused() -> None:
     with pytest.raises(ParameterError, match="dim=0 is out of range; use a whole number, 1 or more"):
         theory.finite_lower_bound(0, 0.1)
-    for error in (0.0, -1.0, math.nan, math.inf, "small", True, None):
+    for error in (0.0, -1.0, math.nan, math.inf, 10**400, "small", True, None, np.ones(2)):
         with pytest.raises(ParameterError, match=r"error=.* is out of range; use a number above 0"):
             theory.finite_lower_bound(1, error)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="retention=0 is out of range"):

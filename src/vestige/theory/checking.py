@@ -5,15 +5,17 @@ Guarantee: an error names the parameter, its value, the limit and the remedy; he
 
 from __future__ import annotations
 
-import math
+import sys
+
+import numpy as np
 
 from vestige.errors import ParameterError
 
 
 def positive(name: str, value: object) -> float:
     """`value` as a float, if it is a finite number above 0; else an error that names the parameter."""
-    number = isinstance(value, (int, float)) or hasattr(value, "__float__")
-    if isinstance(value, bool) or not number or not 0.0 < float(value) < math.inf:  # type: ignore[arg-type]
+    number = isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
+    if not number or not 0.0 < value <= sys.float_info.max:  # type: ignore[operator]
         raise ParameterError(f"{name}={value!r} is out of range; use a number above 0")
     return float(value)  # type: ignore[arg-type]
 

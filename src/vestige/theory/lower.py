@@ -81,7 +81,8 @@ def success_upper_bound(dim: int, error: float, retention: int) -> float:
 def mean_squared_error_floor(dim: int, retention: int) -> float:
     """The expected squared error, at least, for the worst mean: the integral of 1 - min(1, U_m(x)) over x > 0.
 
-    With x* where U_m is 1, it is sum_k C(m, k) (dim / k) P[chi2_(dim + 2) < k x*], by parts.
+    With x* where U_m is 1, it is sum_k C(m, k) (dim / k) P[chi2_(dim + 2) < k x*], by parts. It is 0 where x* is too
+    small for a float: at dim 1, from a retention of about 506 on.
 
     >>> mean_squared_error_floor(3, 1)        # one record is as far off as it varies
     3.0
@@ -93,12 +94,10 @@ def mean_squared_error_floor(dim: int, retention: int) -> float:
     d, m = whole_number("dim", dim, 1), whole_number("retention", retention, 1)
     if m == 1:
         return float(d)
-    low, high = -1.0, 1.0
-    while _log_sum(d, m, math.exp(low)) > 0.0:
-        low *= 2.0
-    while _log_sum(d, m, math.exp(high)) < 0.0:
-        high *= 2.0
-    full = math.exp(brentq(lambda log: _log_sum(d, m, math.exp(log)), low, high, xtol=1e-12))
+    least = -708.0  # e^-708 is about the smallest float; at 2 dim, two records alone give P + P + P > 1
+    if _log_sum(d, m, math.exp(least)) >= 0.0:
+        return 0.0
+    full = math.exp(brentq(lambda log: _log_sum(d, m, math.exp(log)), least, math.log(2 * d), xtol=1e-12))
     counts = np.arange(1.0, m + 1.0)
     below: Floats = _log_choices(m) - np.log(counts / d) + log_chi2_below(d + 2, counts * full)
     return math.exp(_log_total(below)) - full * math.expm1(_log_sum(d, m, full))
@@ -123,7 +122,7 @@ def log_chi2_below(dim: int, x: Floats) -> Floats:
         n += 1
         term *= small / (a + n)
         series += term
-    tail = a * np.log(small) - small - gammaln(a + 1.0) + np.log(series)
+    tail = a * (np.log(np.minimum(x, dim)) - math.log(2.0)) - small - gammaln(a + 1.0) + np.log(series)
     result: Floats = np.where(halved < a, tail, np.log(gammainc(a, np.maximum(halved, a))))
     return result
 
