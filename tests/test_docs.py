@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 import re
 import shlex
@@ -72,6 +74,64 @@ def test_linked_files_exist() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+TABLES = [ROOT / "docs" / "theorems.md", ROOT / "docs" / "notation.md"]
+
+
+def named(dotted: str) -> object:
+    """What a dotted name means: a module, or something in one."""
+    first, *others = dotted.split(".")
+    found: object = importlib.import_module(first)
+    for i, part in enumerate(others, start=1):
+        if not hasattr(found, part):
+            importlib.import_module(".".join([first, *others[:i]]))
+        found = getattr(found, part)
+    return found
+
+
+@pytest.mark.parametrize("page", TABLES, ids=lambda page: page.name)
+def test_names_and_tests_exist(page: Path) -> None:
+    names, tests = (
+        set(re.findall(pattern, page.read_text())) for pattern in (r"\bvestige(?:\.\w+)+", r"\btests/[\w/.]+(?:::\w+)?")
+    )
+    assert names
+    for name in names:
+        named(name)
+    for test in tests:
+        path, _, function = test.rstrip(".").partition("::")
+        assert (ROOT / path).exists(), test
+        assert f"\ndef {function}(" in (ROOT / path).read_text() or not function, test
+
+
+def test_each_claim_has_its_row() -> None:
+    text = TABLES[0].read_text()
+    claims = (
+        "Proposition 2.1, Theorem 3.1, Lemma 3.2, Lemma 3.3, Proposition 3.4, Theorem 3.5, Theorem 3.6, Theorem 4.1"
+    )
+    for claim in [*claims.split(", "), "Lemma 4.2", "Appendix D", "Footnote on outliers"]:
+        row = re.search(rf"^\| \*\*{claim}\*\*.*$", text, flags=re.M)
+        assert row, claim
+        assert "`vestige." in row[0], claim
+        assert "`tests/" in row[0], claim
+
+
+def notation() -> list[tuple[str, str]]:
+    """Each name in the table of notation, with where it is said to be found."""
+    rows = [line.split("|")[1:-1] for line in TABLES[1].read_text().splitlines() if line.startswith("|")][2:]
+    return [(name, row[3]) for row in rows for name in re.findall(r"`(\w+)`", row[1])]
+
+
+@pytest.mark.parametrize(("name", "where"), notation(), ids=lambda value: value.strip()[:40])
+def test_each_name_is_where_the_notation_says(name: str, where: str) -> None:
+    places = [named(dotted) for dotted in re.findall(r"`([\w.]+)`", where)]
+    assert places
+    assert any(
+        hasattr(place, name)
+        or (callable(place) and name in inspect.signature(place).parameters)
+        or name in getattr(getattr(place, "__code__", None), "co_varnames", ())
+        for place in places
+    )
 
 
 def test_no_host_is_named() -> None:

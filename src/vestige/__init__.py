@@ -1,6 +1,6 @@
 """All-time answers from a window of records; and the truth about what that window still reveals."""
 
-from vestige import audit, checks, paper, store, subset
+from vestige import audit, checks, paper, store, subset, theory
 from vestige.errors import VestigeError
 from vestige.policies import (
     Covariance,
@@ -42,4 +42,5 @@ __all__ = [
     "paper",
     "store",
     "subset",
+    "theory",
 ]

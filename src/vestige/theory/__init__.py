@@ -1,0 +1,47 @@
+"""The paper's bounds as functions: how long records must be held for an error, and how long at least.
+
+Immorlica, Lucier, Mobius, Siderius, "Online Algorithms with Limited Data Retention" (FORC 2024). Errors are expected
+squared l2 errors unless said. Where the paper names no constant, a measured one is the default, and the docstring says
+how it was measured. docs/theorems.md maps each claim to its function here and to the test that tries to break it.
+Guarantee: held by tests/theory.
+"""
+
+from vestige.theory.batching import batched_to_streaming, streaming_to_batched
+from vestige.theory.descent import descent_bound, noise_limit
+from vestige.theory.groups import group_density, group_size, normal_group_density, proven_group_size
+from vestige.theory.lower import finite_lower_bound, lower_bound, mean_squared_error_floor, success_upper_bound
+from vestige.theory.subsets import subset_sum_failure, subset_sum_size, vector_subset_size
+from vestige.theory.sufficing import (
+    mean_retention,
+    mean_rounds,
+    regression_retention,
+    regression_rounds,
+    simple_mean_retention,
+    simple_mean_rounds,
+    window_retention,
+)
+
+__all__ = [
+    "batched_to_streaming",
+    "descent_bound",
+    "finite_lower_bound",
+    "group_density",
+    "group_size",
+    "lower_bound",
+    "mean_retention",
+    "mean_rounds",
+    "mean_squared_error_floor",
+    "noise_limit",
+    "normal_group_density",
+    "proven_group_size",
+    "regression_retention",
+    "regression_rounds",
+    "simple_mean_retention",
+    "simple_mean_rounds",
+    "streaming_to_batched",
+    "subset_sum_failure",
+    "subset_sum_size",
+    "success_upper_bound",
+    "vector_subset_size",
+    "window_retention",
+]
