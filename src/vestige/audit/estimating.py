@@ -116,9 +116,9 @@ def best_threshold(
     """
     from scipy.special import betaincinv  # noqa: PLC0415
 
-    candidates = np.unique(np.concatenate((first, second)))
-    if len(candidates) > _CANDIDATES:
-        candidates = candidates[np.linspace(0, len(candidates) - 1, _CANDIDATES).astype(int)]
+    scores = np.unique(np.concatenate((first, second)))
+    places = np.unique(np.linspace(0, len(scores) - 1, min(len(scores), _CANDIDATES)).astype(int))
+    candidates = scores[places]
     tp = len(second) - np.searchsorted(np.sort(second), candidates)
     fp = len(first) - np.searchsorted(np.sort(first), candidates)
     wrong = (1.0 - confidence) / 2.0
@@ -130,7 +130,8 @@ def best_threshold(
             shown = caught - alarmed
         else:
             shown = np.fmax(np.log((caught - delta) / alarmed), np.log((1.0 - alarmed - delta) / (1.0 - caught)))
-    return float(candidates[np.nanargmax(np.nan_to_num(shown, nan=-np.inf))])
+    place = places[np.nanargmax(np.nan_to_num(shown, nan=-np.inf))]
+    return float(scores[place] - (scores[place] - scores[place - 1]) / 2.0 if place else scores[0])  # amid the gap
 
 
 _CANDIDATES = 2_000

@@ -13,8 +13,9 @@ import os
 import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,6 +82,7 @@ class Leakage:
         trials: in each world.
         confidence: of each bound.
         delta: at which epsilon is bounded.
+        overdue: whether a record was ever seen that should have been gone.
     """
 
     looks: tuple[Look, ...]
@@ -89,6 +91,7 @@ class Leakage:
     trials: int
     confidence: float
     delta: float
+    overdue: bool
 
     @property
     def epsilon(self) -> float:
@@ -104,6 +107,21 @@ class Leakage:
     def auc(self) -> float:
         """The area under the curve at the last look."""
         return self.looks[-1].auc
+
+    @property
+    def total_variation(self) -> float:
+        """The bound at the last look."""
+        return self.looks[-1].total_variation
+
+    @property
+    def reconstruction(self) -> float:
+        """The error of guessing the value at the last look, as a share of that without looking."""
+        return self.looks[-1].reconstruction
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return asdict(self)
 
 
 def leakage(
@@ -151,7 +169,7 @@ def leakage(
     if adversary not in ADVERSARIES:
         raise ParameterError(f"adversary={adversary!r} is unknown; use one of {', '.join(ADVERSARIES)}")
     whole_number("trials", trials, 20)
-    draw = _source(data, policy.columns)
+    draw = source_of(data, policy.columns)
     example = draw(np.random.default_rng([seed, 0]), max(t, 1_000))
     worlds = values if values is not None else (example[:1_000].min(axis=0), example[:1_000].max(axis=0))
     known = example[:t] if adversary == "knows-all" else None
@@ -163,7 +181,9 @@ def leakage(
         game, [(first, teaching + trials), (second, teaching + trials), (third, teaching)], workers, progress
     )
     looks = tuple(_looked(game, seen, look, teaching, confidence, delta) for look in range(len(game.looks)))
-    return Leakage(looks, ceiling(trials, confidence=confidence, delta=delta), adversary, trials, confidence, delta)
+    highest = ceiling(trials, confidence=confidence, delta=delta)
+    overdue = any(bool(one.overdue.any()) for one in seen)
+    return Leakage(looks, highest, adversary, trials, confidence, delta, overdue)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +201,8 @@ class _Source:
         return self.given[rng.integers(0, len(self.given), n)]
 
 
-def _source(data: ArrayLike | Data | None, columns: int) -> _Source:
+def source_of(data: ArrayLike | Data | None, columns: int) -> _Source:
+    """Where records are drawn from: an array with replacement, a function, or standard normals."""
     if data is None or callable(data):
         return _Source(data, columns)
     table = np.asarray(data, np.float64).reshape(-1, columns)
@@ -234,6 +255,7 @@ def _results(
         raise ParameterError(
             "policy or data cannot be sent to other processes; define them in a module, or pass workers=1"
         ) from None
+    play(game, range(1), tasks[0][2][:1])  # kernels are compiled here once, and not in every process
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         waiting = {pool.submit(play, game, numbers, values): (which, numbers) for which, numbers, values in tasks}
         for future in as_completed(waiting):

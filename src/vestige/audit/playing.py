@@ -45,14 +45,8 @@ class Game:
     data: Data
     seed: int
 
-    def played(self, number: int, value: Floats) -> tuple[Floats, Bytes, Bools]:
-        """What is seen in trial `number` if the record has this value.
-
-        Returns:
-            the answers, of shape (looks, numbers), nan where there is none; which of the last rounds are retained, the
-            newest last, eight to a byte, of shape (looks, bytes); and whether the record is still held, where nothing
-            is seen, of shape (looks,).
-        """
+    def played(self, number: int, value: Floats) -> Seen:
+        """What is seen in trial `number` if the record has this value."""
         draw = np.random.default_rng([self.seed, 1, number])
         rows = self.data(draw, self.looks[-1]) if self.others is None else self.others
         rows = np.array(rows, np.float64).reshape(-1, self.policy.columns)
@@ -60,18 +54,19 @@ class Game:
         coins = int(np.random.default_rng([self.seed, 2, number]).integers(2**63))
         stream = Stream(self.policy, retention=self.retention, seed=Rehearsal(coins))
         answers, present = [], np.zeros((len(self.looks), self.retention), np.bool_)
-        held = np.zeros(len(self.looks), np.bool_)
+        held, overdue = np.zeros(len(self.looks), np.bool_), np.zeros(len(self.looks), np.bool_)
         for i, look in enumerate(self.looks):
             stream.extend(rows[stream.t : look])
             retained = stream.retained
-            held[i] = self.round in retained.rounds
+            slots = retained.rounds - look + self.retention - 1
+            held[i], overdue[i] = self.round in retained.rounds, bool((slots < 0).any())
             if not held[i]:
-                present[i, retained.rounds - look + self.retention - 1] = True
+                present[i, slots[slots >= 0]] = True
             answers.append(np.full(1, np.nan) if held[i] else _answer(self.policy, stream.clock, retained))
         padded = np.full((len(answers), max(map(len, answers))), np.nan)
         for row, answer in zip(padded, answers, strict=True):
             row[: len(answer)] = answer
-        return padded, np.packbits(present, axis=1), held
+        return Seen(padded[None], np.packbits(present, axis=1)[None], held[None], overdue[None], value[None])
 
 
 def _answer(policy: Policy, clock: Clock, retained: Records) -> Floats:
@@ -88,15 +83,17 @@ class Seen:
     """What was seen in many trials.
 
     Attributes:
-        answers: shape (trials, looks, numbers).
-        present: which rounds were retained, eight to a byte; shape (trials, looks, bytes).
+        answers: nan where there is none; shape (trials, looks, numbers).
+        present: which of the last rounds were retained, the newest last, eight to a byte; shape (trials, looks, bytes).
         held: where the record was still held and nothing could be seen; shape (trials, looks).
+        overdue: where a record was held too long; shape (trials, looks).
         values: of the replaced record; shape (trials, columns).
     """
 
     answers: Floats
     present: Bytes
     held: Bools
+    overdue: Bools
     values: Floats
 
     def __len__(self) -> int:
@@ -104,7 +101,7 @@ class Seen:
 
     def where(self, which: slice) -> Seen:
         """Some of the trials."""
-        return Seen(self.answers[which], self.present[which], self.held[which], self.values[which])
+        return Seen(self.answers[which], self.present[which], self.held[which], self.overdue[which], self.values[which])
 
     @classmethod
     def joined(cls, parts: Sequence[Seen]) -> Seen:
@@ -116,13 +113,11 @@ class Seen:
         for part in parts:
             answers[start : start + len(part), :, : part.answers.shape[2]] = part.answers
             start += len(part)
-        others = zip(*((part.present, part.held, part.values) for part in parts), strict=True)
+        others = zip(*((part.present, part.held, part.overdue, part.values) for part in parts), strict=True)
         return cls(answers, *(np.concatenate(column) for column in others))
 
 
 def play(game: Game, numbers: range, values: Floats) -> Seen:
     """Play trials; `values` has one row, or one for each of them."""
     values = np.broadcast_to(values, (len(numbers), game.policy.columns))
-    played = [(game.played(number, value), value) for number, value in zip(numbers, values, strict=True)]
-    one = [Seen(answers[None], present[None], held[None], value[None]) for (answers, present, held), value in played]
-    return Seen.joined(one)
+    return Seen.joined([game.played(number, value) for number, value in zip(numbers, values, strict=True)])

@@ -40,7 +40,7 @@ def command() -> None:
     the records that are still allowed to keep, so that the all-time answer can be recomputed from them.
 
     `run` reads records; with --store what it keeps lives in a file that really erases, and the other commands ask,
-    clean and check that file.
+    clean and check that file. `audit` measures what such choices reveal about records that were erased.
     """
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -65,6 +65,33 @@ def announced(text: str) -> Iterator[None]:
         yield
     finally:
         said.cancel()
+
+
+@contextmanager
+def meter(what: str) -> Iterator[Callable[[float], None]]:
+    """A bar for a share of the work on a terminal, a plain line every two seconds elsewhere."""
+    errors = Console(stderr=True)
+    if not errors.is_terminal:
+        last = [time.perf_counter()]
+
+        def line(share: float) -> None:
+            if time.perf_counter() - last[0] >= PATIENCE:
+                click.echo(f"{what}: {share:.0%}", err=True)
+                last[0] = time.perf_counter()
+
+        yield line
+        return
+    with Progress(
+        SpinnerColumn(),
+        TextColumn(what),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=errors,
+        transient=True,
+    ) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda share: bar.update(task, completed=share)
 
 
 @contextmanager

@@ -1,0 +1,103 @@
+"""`vestige audit` as users call it: a verdict in words, figures, JSON, and errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from vestige.cli import command
+
+
+def vestige(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def said(*arguments: object) -> str:
+    result = vestige(*arguments)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("audit") / "data.csv"
+    rows = np.random.default_rng(0).normal(size=(2_000, 2))
+    path.write_text("a,b\n" + "\n".join(f"{a},{b}" for a, b in rows) + "\n")
+    return path
+
+
+SMALL = ("--retention", 96, "--trials", 100, "--batches", 3)
+
+
+def test_a_curated_mean_is_not_forgotten(source: Path, tmp_path: Path) -> None:
+    figure = tmp_path / "f.png"
+    text = said("audit", source, "--column", "a", *SMALL, "--channel", "bits", "--figure", figure)
+    assert "Verdict: erased, but not forgotten. An auditor who knows all other records told the worlds apart" in text
+    assert "epsilon was at least 3.28 (95% confidence, the most that so many trials can show)" in text
+    assert "3 batches after it was erased, it was at least 3.28." in text
+    assert "The erased value could then be guessed to" in text
+    assert figure.stat().st_size > 5_000
+
+
+def test_a_window_is(source: Path) -> None:
+    text = said("audit", source, "--column", "a", *SMALL, "--window", "--adversary", "knows-distribution")
+    assert "Verdict: nothing found. An auditor who knows only how records are distributed" in text
+    assert "That does not prove that nobody can." in text
+
+
+def test_a_promise_is_tried(source: Path) -> None:
+    options = ("--retention", 128, "--trials", 100, "--batches", 3, "--epsilon", 1, "--bound", 3)
+    text = said("audit", "source", source, "--column", "a", "--column", "b", *options)
+    assert "Verdict: the promise of epsilon 1 at delta 1e-06 is not refuted" in text
+    assert "of 0.24 promised" in text
+
+
+def test_machines_get_all_of_it(source: Path) -> None:
+    facts: dict[str, Any] = json.loads(said("audit", source, "--column", "a", *SMALL, "--json"))
+    assert facts["trials"] == 100
+    assert [look["age"] for look in facts["looks"]][1:] == [0, 48, 144]
+    assert {"epsilon", "mu", "auc", "caught", "reconstruction", "total_variation", "merged"} < set(facts["looks"][0])
+
+
+def test_the_papers_examples(tmp_path: Path) -> None:
+    text = said("audit", "appendix", "--trials", 100)
+    assert "The worlds have no state in common" in text
+    assert json.loads(said("audit", "appendix", "--trials", 100, "--json"))["disjoint"] is True
+    text = said("audit", "outlier", "--runs", 1, "--figure", tmp_path / "o.png")
+    assert "It fades only as 1/t." in text
+    assert json.loads(said("audit", "outlier", "--runs", 1, "--json"))["excess"]["Window()"] == [0.0] * 6
+
+
+def test_policies_are_compared(tmp_path: Path) -> None:
+    arguments = ("audit", "compare", "--trials", 20, "--batches", 2)
+    assert "Retention is decided by looking" in said(*arguments, "--figure", tmp_path / "c.png")
+    facts = json.loads(said(*arguments, "--json"))
+    assert facts["policies"][0]["policy"] == "Window"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--epsilon", 1), "--epsilon and --bound go together"),
+        (("--epsilon", 1, "--bound", 3, "--window"), "give one of them"),
+        (("--epsilon", 1, "--bound", -3), "bound=-3.0 is out of range"),
+        (("--trials", 3), "trials=3 is out of range; use a whole number, 20 or more"),
+        (("--column", "nobody"), "nobody"),
+        (("--retention", 4), "retention=4 gives batches of 2, below the 28"),
+    ],
+)
+def test_errors_say_what_to_do(source: Path, options: tuple[object, ...], text: str) -> None:
+    result = vestige("audit", source, "--column", "a", *SMALL, *options)
+    assert result.exit_code == 1
+    assert text in " ".join(result.stderr.split())
+
+
+def test_a_missing_file_is_named() -> None:
+    result = vestige("audit", "nowhere.csv", "--column", "a", *SMALL)
+    assert result.exit_code == 1
+    assert "nowhere.csv: there is no such file" in result.stderr
