@@ -1,0 +1,134 @@
+"""The audit: trials a second on one core and two, and its estimators and sampler beside those of other libraries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import numpy as np
+
+from measuring import Row
+from vestige import Mean, Private, Stream, Window
+from vestige.audit import epsilon_lower_bound, leakage
+from vestige.audit.leaking import source_of
+from vestige.coins import Rehearsal
+from vestige.policy import Policy
+
+T = TypeVar("T")
+RETENTION, BATCHES, TRIALS = 96, 100, 10_000
+PAIRS = 400
+
+
+def rows() -> Iterator[Row]:
+    """Measure."""
+    yield from speed()
+    yield from merging()
+    yield from bounds()
+    yield from sampling()
+
+
+def speed() -> Iterator[Row]:
+    """An audit of 10,000 trials in each world over 100 batches; on one core a tenth of it."""
+    policies: dict[str, Policy] = {
+        "Window": Window(),
+        "Mean, bits": Mean(channel="bits"),
+        "Mean, auto": Mean(),
+        "Private": Private(bound=3.0, epsilon=1.0, delta=1e-6),
+    }
+    for name, policy in policies.items():
+        seconds = {}
+        for workers, trials in ((1, TRIALS // 10), (2, TRIALS)):
+            started = time.perf_counter()
+            leakage(policy, retention=RETENTION, t=RETENTION + 1 + 48 * BATCHES, trials=trials, workers=workers)
+            seconds[workers] = time.perf_counter() - started
+        played = 2.75  # each trial that counts has a quarter of one that teaches, in two worlds, and a quarter to guess
+        rates = {1: played * TRIALS / 10 / seconds[1], 2: played * TRIALS / seconds[2]}
+        yield Row(
+            f"{name}, 10,000 trials a world",
+            f"{seconds[2]:.0f} s, {rates[2]:,.0f} trials/s",
+            f"a minute on two cores ({rates[1]:,.0f} trials/s on one)",
+            60.0 / seconds[2],
+            1.0,
+        )
+
+
+def merging() -> Iterator[Row]:
+    """The share of pairs of worlds that have come to hold the same records, by the tolerance of the search."""
+    draw = source_of(None, 1)
+    looks = [48 * batches for batches in (3, 10, 30, 100)]
+    for tolerance in (0.0, 0.03, 0.1, 0.3):
+        policy, merged = Mean(channel="average", tolerance=tolerance), np.zeros(len(looks))
+        for pair in range(PAIRS):
+            values = draw(np.random.default_rng([7, pair]), looks[-1])[:, 0]
+            streams = [Stream(policy, retention=RETENTION, seed=Rehearsal(pair)) for _ in range(2)]
+            other = values.copy()
+            other[0] += 1.0
+            for i, look in enumerate(looks):
+                for stream, mine in zip(streams, (values, other), strict=True):
+                    stream.extend(mine[stream.t : look])
+                merged[i] += np.array_equal(streams[0].retained.rounds, streams[1].retained.rounds)
+        shares = ", ".join(f"{share:.0%}" for share in merged / PAIRS)
+        yield Row(f"merged, tolerance {tolerance:g}", shares, "after 3, 10, 30 and 100 batches of 48", None, 0.0)
+
+
+def bounds() -> Iterator[Row]:
+    """The lower bound on epsilon beside jax-privacy's, from the same counts."""
+    try:
+        from jax_privacy.auditing import CanaryScoreAuditor  # noqa: PLC0415
+    except ImportError:
+        yield Row("epsilon from counts", "", "jax-privacy is not installed", None, 0.0)
+        return
+    for name, trials, (tp, fp) in (
+        ("500 of 500, 0 of 500", 500, (500, 0)),
+        ("300 and 100 of 1,000", 1_000, (300, 100)),
+    ):
+        ours = epsilon_lower_bound(tp, trials - tp, fp, trials - fp, confidence=0.99)
+        inside = np.concatenate((np.ones(tp), np.zeros(trials - tp)))
+        outside = np.concatenate((np.ones(fp), np.zeros(trials - fp)))
+        theirs = CanaryScoreAuditor(inside, outside).epsilon_clopper_pearson(alpha=0.01, delta=0.0, one_sided=False)
+        yield Row(f"epsilon, {name}", f"{ours:.5f}", f"jax-privacy: {float(theirs):.5f}", None, 0.0)
+
+
+def sampling() -> Iterator[Row]:
+    """The discrete Gaussian beside OpenDP's: the same distribution, and how fast."""
+    from vestige.noise.kernels import discrete_gaussians  # noqa: PLC0415
+
+    try:
+        import opendp.prelude as dp  # noqa: PLC0415
+        from scipy import stats  # noqa: PLC0415
+    except ImportError:
+        yield Row("discrete Gaussian", "", "opendp is not installed", None, 0.0)
+        return
+    dp.enable_features("contrib")
+    count, s = 100_000, 5
+    words, at = np.random.default_rng(0).integers(0, 2**64, 40 * count, np.uint64), np.zeros(1, np.int64)
+    discrete_gaussians(1, np.uint64(s), words, at)
+
+    def ours() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        at[0] = 0
+        return discrete_gaussians(count, np.uint64(s), words, at)
+
+    space = dp.vector_domain(dp.atom_domain(T=int), size=count), dp.l2_distance(T=float)
+    mechanism = dp.m.make_gaussian(*space, scale=float(s))
+
+    def theirs() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.array(mechanism([0] * count), np.int64)
+
+    (mine, my_time), (other, other_time) = timed(ours), timed(theirs)
+    table = np.array([np.bincount(np.clip(drawn + 15, 0, 30), minlength=31) for drawn in (mine, other)])
+    same = stats.chi2_contingency(table).pvalue
+    yield Row(
+        "discrete Gaussian, deviation 5",
+        f"{my_time / count * 1e6:.2f} us a draw",
+        f"opendp: {other_time / count * 1e6:.2f} us; both alike: p = {same:.2f}",
+        other_time / my_time,
+        1.0,
+    )
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """What it gives, and how long it takes."""
+    started = time.perf_counter()
+    made = work()
+    return made, time.perf_counter() - started
