@@ -101,3 +101,28 @@ def test_a_missing_file_is_named() -> None:
     result = vestige("audit", "nowhere.csv", "--column", "a", *SMALL)
     assert result.exit_code == 1
     assert "nowhere.csv: there is no such file" in result.stderr
+
+
+def test_stores_are_looked_at(tmp_path: Path) -> None:
+    path, copies = tmp_path / "rows.csv", []
+    values = np.random.default_rng(1).normal(size=2_000)
+    for day in range(1, 13):
+        path.write_text("a\n" + "\n".join(map(str, values[: 100 * day])) + "\n")
+        store = tmp_path / "live.db"
+        said("run", path, "--column", "a", "--retention", 96, "--channel", "bits", "--seed", 1, "--store", store)
+        copies.append(tmp_path / f"{day}.db")
+        copies[-1].write_bytes(store.read_bytes())
+    text = said("audit", "store", *copies)
+    assert "main: 12 batches" in text
+    assert "Not honest: chance does not drop rounds in this way" in text
+    facts = json.loads(said("audit", "store", copies[0], "--json"))["main"]
+    assert len(facts["batches"]) == 1
+    assert 0.0 < facts["p"] <= 1.0
+    assert vestige("audit", "store", copies[0], "--stream", "nobody").exit_code == 1
+    assert "there is no such store" in vestige("audit", "store", tmp_path / "none.db").stderr
+
+
+def test_a_store_without_a_batch_shows_nothing(source: Path, tmp_path: Path) -> None:
+    store = tmp_path / "new.db"
+    said("run", source, "--column", "a", "--retention", 100_000, "--store", store)
+    assert "Nothing to look at yet" in said("audit", "store", store)

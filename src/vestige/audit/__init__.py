@@ -1,6 +1,7 @@
 """What a retained set reveals about records that were erased."""
 
 from vestige.audit.comparing import Compared, Comparison, compare, usual_policies
+from vestige.audit.detecting import DetectedBatch, Detection, Snapshot, detect
 from vestige.audit.estimating import (
     area_under_curve,
     ceiling,
@@ -17,14 +18,18 @@ __all__ = [
     "Appendix",
     "Compared",
     "Comparison",
+    "DetectedBatch",
+    "Detection",
     "Leakage",
     "Look",
     "Outlier",
     "Rehearsal",
+    "Snapshot",
     "appendix",
     "area_under_curve",
     "ceiling",
     "compare",
+    "detect",
     "draw_comparison",
     "draw_leakage",
     "draw_outlier",
