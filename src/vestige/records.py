@@ -26,7 +26,7 @@ _TIME = np.dtype("datetime64[us]")
 
 
 def no_times(n: int) -> NDArray[np.datetime64]:
-    """The times of n records that have none; like `np.full`, in a quarter of its time."""
+    """The times of n records that have none; like `np.full`, in less than half of its time."""
     made = np.empty(n, _TIME)
     made.fill(NO_TIME)
     return made

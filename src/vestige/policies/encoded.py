@@ -110,7 +110,7 @@ class Encoded(Policy):
             keys: the coins of each update; shape (batches,).
         """
         everyone = np.empty(len(values), np.bool_)
-        everyone.fill(True)  # in a third of the time of `np.ones`
+        everyone.fill(True)  # in less than half of the time of `np.ones`
         return self._advance(clock, retained, values, everyone, everyone, keys)
 
     def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
