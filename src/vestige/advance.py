@@ -35,8 +35,9 @@ def advance(
     allowed: float,
     keys: NDArray[np.uint64],
     mode: int,
-) -> Bools:
-    """The records of the last batch to keep; of length 0 if what was known before is lost.
+    keep: Bools,
+) -> bool:
+    """Write into `keep` which records of the last batch to keep; False if what was known before is lost.
 
     Args:
         atoms: the batches, one after the other, each as long; shape (batches * length, size).
@@ -51,13 +52,13 @@ def advance(
         allowed: how far from its target an average may be, as a share of its standard error.
         keys: the coins of each batch; shape (batches,).
         mode: how it is written, see `vestige.channels.kernels`.
+        keep: which of the last `length` records to keep; shape (length,).
     """
     length, size = len(atoms) // len(keys), atoms.shape[1]
     estimate = read_kept(kept, kept_atoms, first, last - first + 1) if encoded else np.full(size, np.nan)
     if encoded and np.isnan(estimate).any():
-        return np.empty(0, np.bool_)
+        return False
     target, spread, near = np.empty(size), np.empty(size), np.empty(size)
-    keep = np.zeros(length, np.bool_)
     desk = make_desk(length)
     weights = weights_of(length, decay)
     for k in range(len(keys)):
@@ -69,7 +70,7 @@ def advance(
         write_batch(atoms[here], can[here], target, near, keys[k], mode, desk, keep)
         if k + 1 < len(keys):
             read_batch(atoms[here], keep, estimate)
-    return keep
+    return True
 
 
 @kernel

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,12 +22,13 @@ Bools = NDArray[np.bool_]
 
 
 NO_TIME = np.datetime64("NaT", "us")
+_TIME = np.dtype("datetime64[us]")
 
 
-def filled(n: int, value: object, dtype: object) -> Any:
-    """An array of n times `value`; like `np.full`, in a third of its time."""
-    made = np.empty(n, dtype)  # type: ignore[call-overload]
-    made.fill(value)
+def no_times(n: int) -> NDArray[np.datetime64]:
+    """The times of n records that have none; like `np.full`, in less than half of its time."""
+    made = np.empty(n, _TIME)
+    made.fill(NO_TIME)
     return made
 
 
@@ -156,10 +156,14 @@ class Records:
         subjects: NDArray[np.object_],
     ) -> Records:
         """Wrap arrays that are known to be ours, checked and in the order wanted."""
-        records = object.__new__(cls)
-        for put, column in zip(_PUT, (rounds, values, leaving, times, subjects), strict=True):
+        for column in (rounds, values, leaving, times, subjects):
             column.setflags(write=False)
-            put(records, column)
+        records = object.__new__(cls)
+        _PUT_ROUNDS(records, rounds)
+        _PUT_VALUES(records, values)
+        _PUT_LEAVING(records, leaving)
+        _PUT_TIMES(records, times)
+        _PUT_SUBJECTS(records, subjects)
         return records
 
     @classmethod
@@ -222,10 +226,12 @@ class Records:
             self.rounds.copy(),
             self.values.copy(),
             self.leaving.copy(),
-            np.full(n, NO_TIME),
-            np.full(n, None),
+            no_times(n),
+            np.empty(n, np.object_),  # None each
         )
 
 
-_PUT = tuple(Records.__dict__[name].__set__ for name in Records.__slots__)
+_PUT_ROUNDS, _PUT_VALUES, _PUT_LEAVING, _PUT_TIMES, _PUT_SUBJECTS = (
+    Records.__dict__[name].__set__ for name in Records.__slots__
+)
 """What fills the fields of new records, and is faster than `object.__setattr__`."""

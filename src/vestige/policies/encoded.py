@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vestige import channels, statistics
 from vestige.errors import ParameterError
 from vestige.policy import Answer, Policy, keep_of_arrivals, lost, split
-from vestige.records import Bools, Clock, Floats, Ints, Records, filled
+from vestige.records import Bools, Clock, Floats, Ints, Records
 
 _FEWEST_LEFT = 8
 """An average of records is taken for all that is known only if it is chosen among so many for each number."""
@@ -114,7 +114,8 @@ class Encoded(Policy):
             values: their rows, all of which may be kept; shape (batches * length, columns).
             keys: the coins of each update; shape (batches,), or (batches, 4) for a policy whose coins are secret.
         """
-        everyone = filled(len(values), True, np.bool_)
+        everyone = np.empty(len(values), np.bool_)
+        everyone.fill(True)  # in less than half of the time of `np.ones`
         return self._advance(clock, retained, values, everyone, everyone, keys)
 
     def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
@@ -207,7 +208,8 @@ class Averaged(Encoded):
     ) -> Bools:
         from vestige.advance import advance  # noqa: PLC0415
 
-        keep = advance(
+        keep = np.zeros(len(values) // len(keys), np.bool_)
+        known = advance(
             values,
             present,
             can,
@@ -220,8 +222,9 @@ class Averaged(Encoded):
             self.tolerance,
             keys,
             self.written.mode,
+            keep,
         )
-        if not len(keep):
+        if not known:
             raise lost(clock)
         return keep
 

@@ -23,7 +23,7 @@ from vestige.errors import DataError, ParameterError
 from vestige.naming import described
 from vestige.policies import Encoded
 from vestige.policy import Policy
-from vestige.records import NO_TIME, Clock, Floats, Ints, Records, filled
+from vestige.records import Clock, Floats, Ints, Records, no_times
 from vestige.store import Place, Receipt, State, Terms
 from vestige.store.state import wall_clock
 from vestige.stream.arriving import Appended, Time, in_order, instant_of, instants_of, now_for, rows_of
@@ -100,7 +100,7 @@ class Stream(Runtime):
             and type(policy).update_many is Encoded.update_many
         )
         self._together = policy.together and not policy.every_round
-        self._enough = min(policy.enough, self._batch)
+        self._minimum, self._enough = policy.minimum, min(policy.enough, self._batch)
         self._largest = policy.largest
         self._timed = max_age is not None
         fresh = held.rounds > clock.last
@@ -288,7 +288,7 @@ class Stream(Runtime):
         """Close the batch that waits: the policy chooses, all else is erased, and the store has it before we go on."""
         self._erase_due()
         fresh = self._fresh
-        if self._in_kernel and not (fresh.marked or fresh.holed) and fresh.size >= self._policy.minimum:
+        if self._in_kernel and not (fresh.marked or fresh.holed) and fresh.size >= self._minimum:
             here = slice(0, fresh.size)
             times, subjects = (fresh.times[here], fresh.subjects[here]) if fresh.labelled else (None, None)
             clock, held = self._through_kernel(fresh.values[here], times, subjects, fresh.size)
@@ -316,24 +316,29 @@ class Stream(Runtime):
 
     def _through_kernel(self, rows: Floats, times: Times, subjects: Subjects, size: int) -> tuple[Clock, Records]:
         """The state after one or more whole batches of `size`, none of whose records are leaving, in one kernel."""
-        from vestige.subset.words import keys_of  # noqa: PLC0415
-
         clock = self._clock
         t = clock.last + len(rows)
         policy: Encoded = self._policy  # type: ignore[assignment]
-        if policy.secret:
-            keys = coins.secret_keys(self._seed, range(clock.last + size, t + 1, size))
-        else:
-            keys = keys_of(np.uint64(coins.root(self._seed)), clock.last + size, size, len(rows) // size)
-        kept = policy.update_many(clock, self._held, rows, keys).nonzero()[0]
+        mask = policy.update_many(clock, self._held, rows, self._keys(clock.last + size, size, len(rows) // size))
+        kept = mask.nonzero()[0]
         chosen, n = kept + (len(rows) - size), len(kept)
-        return Clock(t, first=t - size + 1, last=t, since=clock.since), Records._trusted(
+        return Clock(t, t - size + 1, t, clock.since), Records._trusted(
             kept + (t - size + 1),
-            rows[chosen],
+            rows.take(chosen, 0),
             np.zeros(n, np.bool_),
-            filled(n, NO_TIME, "datetime64[us]") if times is None else times[chosen],
-            filled(n, None, np.object_) if subjects is None else subjects[chosen],
+            no_times(n) if times is None else times[chosen],
+            np.empty(n, np.object_) if subjects is None else subjects[chosen],  # empty is None each
         )
+
+    def _keys(self, first: int, step: int, count: int) -> NDArray[np.uint64]:
+        """The coins of `count` updates, every `step` rounds from `first` on."""
+        if self._policy.secret:
+            return coins.secret_keys(self._seed, range(first, first + count * step, step))
+        if count == 1:
+            return np.array([coins.key(self._seed, first)], np.uint64)
+        from vestige.subset.words import keys_of  # noqa: PLC0415
+
+        return keys_of(np.uint64(coins.root(self._seed)), first, step, count)
 
     def _hold(self, records: Records) -> None:
         """Hold these records from now on, and note after how many more something is to be done."""

@@ -72,7 +72,7 @@ class Problem:
 
     def selection(self, mask: Bools, *, exact: bool) -> Selection:
         """The answer, measured: sums are rounded once."""
-        columns = self.values[mask].T.tolist()
+        columns = self.values.compress(mask, 0).T.tolist()
         count = len(columns[0])
         average = [math.fsum(column) / count for column in columns]
         goals = self.target.tolist()
@@ -84,7 +84,7 @@ class Problem:
 def checked_problem(values: ArrayLike, target: ArrayLike, keep: ArrayLike | None) -> Problem:
     """The problem, or an error."""
     table = np.asarray(values, np.float64)
-    goal = np.atleast_1d(np.asarray(target, np.float64))
+    goal = np.array(target, np.float64, ndmin=1)
     flat = table.ndim == 1
     table = table[:, None] if flat else table
     if table.ndim != 2 or not table.size:

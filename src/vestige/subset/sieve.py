@@ -31,6 +31,8 @@ _SURVIVORS = 1 << 12
 """So many sums may meet a mark in a window; about 500 do."""
 _STEPS = 1 << 20
 """So many pairs are looked at in a window before it gives up."""
+_FIRST_STEP = 16
+"""A run's end is looked for so far on at first; most runs of a window are a few times as long."""
 _CHAINS = np.uint64((1 << 11) - 1)
 _ONE = np.uint64(1)
 _SIX = np.uint64(6)
@@ -71,36 +73,36 @@ def _subset(half: _Half, name: int) -> np.uint64:
 
 
 @kernel
-def _mark(marks: Words, distance: int, shift: int) -> np.uint64:
-    """Mark the cell of a sum and the neighbour that it is nearer to; the upper one of the two."""
-    upper = (np.uint64(distance) + (_ONE << np.uint64(shift - 1))) >> np.uint64(shift)
-    marks[upper >> _SIX] |= _ONE << (upper & _LAST)
-    marks[(upper - _ONE) >> _SIX] |= _ONE << ((upper - _ONE) & _LAST)
-    return upper
+def _mark(marks: Words, distance: int, near: int, shift: int) -> tuple[np.uint64, np.uint64]:
+    """Mark the cells within `near` of a sum, at most half a cell: one or two; the first and the last of them."""
+    first, last = np.uint64(distance - near) >> np.uint64(shift), np.uint64(distance + near) >> np.uint64(shift)
+    marks[first >> _SIX] |= _ONE << (first & _LAST)
+    marks[last >> _SIX] |= _ONE << (last & _LAST)
+    return first, last
 
 
 @kernel
 def _run_end(low: Ints, begin: int, limit: int) -> int:
     """Where the sorted `low` reaches `limit`, from `begin` on; halving without a branch, for none could be foreseen."""
-    step, end = 1, begin
-    while end + step <= len(low) and low[end + step - 1] < limit:
+    step, end, size = _FIRST_STEP, begin, len(low)
+    while end + step <= size and low[np.uint64(end + step - 1)] < limit:
         end += step
-        step *= 2
+        step += step
     while step > 0:
-        if end + step <= len(low) and low[end + step - 1] < limit:
-            end += step
-        step //= 2
+        at = min(end + step, size)
+        end = at if low[np.uint64(at - 1)] < limit else end
+        step >>= 1
     return end
 
 
 @kernel
-def _mark_all(half: _Half, begin: Places, origin: int, stop: int, shift: int, marks: Words) -> None:
+def _mark_all(half: _Half, begin: Places, origin: int, stop: int, near: int, shift: int, marks: Words) -> None:
     """Mark all sums up to `stop`; `begin` says for each high sum where its run starts."""
     for i in range(len(half.high)):
         base = half.high[i] - origin
         end = _run_end(half.low, begin[i], stop - half.high[i])
         for place in range(np.uint64(begin[i]), np.uint64(end)):
-            _mark(marks, half.low[place] + base, shift)
+            _mark(marks, half.low[place] + base, near, shift)
 
 
 @kernel
@@ -167,15 +169,19 @@ def _match(
 
 
 @kernel
-def _chain(half: _Half, names: Ints, origin: int, shift: int, marks: Words, heads: Places, following: Places) -> None:
+def _chain(
+    half: _Half, names: Ints, origin: int, near: int, shift: int, marks: Words, heads: Places, following: Places
+) -> None:
     """Mark the named sums, and chain them by the last bits of either cell."""
     heads[:] = -1
     for k in range(len(names)):
-        upper = _mark(marks, half.low[names[k] & _PLACE] + half.high[names[k] >> 32] - origin, shift)
-        for entry in range(2 * k, 2 * k + 2):
-            slot = (upper - np.uint64(entry & 1)) & _CHAINS
-            following[entry] = heads[slot]
-            heads[slot] = entry
+        distance = half.low[names[k] & _PLACE] + half.high[names[k] >> 32] - origin
+        first, last = _mark(marks, distance, near, shift)
+        following[2 * k] = heads[first & _CHAINS]
+        heads[first & _CHAINS] = 2 * k
+        if last != first:
+            following[2 * k + 1] = heads[last & _CHAINS]
+            heads[last & _CHAINS] = 2 * k + 1
 
 
 @kernel
@@ -223,11 +229,12 @@ def sieve(offsets: Ints, base: int, counted: int, best: float, tolerance: float)
     word = np.uint64(0)
     while start <= end and best > tolerance:
         origin, stop = start - 2 * cell, start + (_CELLS - 8) * cell
+        near = int(min(best * reach + 1.0, 0.5 * cell))
         marks[:] = 0
-        _mark_all(left, begin, origin, stop + cell, shift, marks)
+        _mark_all(left, begin, origin, stop + cell, near, shift, marks)
         many = _marked(right, right_begin, origin, stop, stop, shift, marks, rights)
         marks[:] = 0
-        _chain(right, rights[: max(many, 0)], origin, shift, marks, heads, following)
+        _chain(right, rights[: max(many, 0)], origin, near, shift, marks, heads, following)
         some = _marked(left, begin, origin, stop + cell, stop - cell, shift, marks, lefts)
         if many < 0 or some < 0:
             return _in_order(word, order), False
