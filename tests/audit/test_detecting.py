@@ -1,8 +1,8 @@
 """The detector: sees what Vestige's channels do, and leaves honest windows and subsamples alone.
 
 Power is counted over seeded repetitions: if 500 of 500 are caught, it is above 0.99 with 99% confidence (Clopper and
-Pearson: 0.99^500 is 0.0066); the few of the quick tests would not do for a power below 0.95. False alarms are counted against the binomial quantile that an exact test at
-the level exceeds with a chance of 1 in 1,000.
+Pearson: 0.99^500 is 0.0066); 60 of 60, as in the quick tests, puts it above 0.95 with 95%. False alarms are counted
+against the binomial quantile that an exact test at the level exceeds with a chance of 1 in 1,000.
 """
 
 from __future__ import annotations
