@@ -230,16 +230,16 @@ def stands(policy: Private, found: Leakage) -> bool:
 @pytest.mark.parametrize("adversary", ["knows-all", "knows-distribution"])
 def test_no_audit_refutes_it(adversary: str) -> None:
     policy = Private(**PROMISE)
-    found = audited(policy, 10, trials=2_000, adversary=adversary, workers=1)
+    found = audited(policy, 10, trials=1_500, adversary=adversary, workers=1)
     assert stands(policy, found)
     assert found.looks[0].held == 0.0
-    assert found.looks[0].mu > 0.05, "and the audit is not blind: it sees some of what may be seen"
+    assert found.looks[0].mu > 0.02, "and the audit is not blind: it sees some of what may be seen"
 
 
-@pytest.mark.parametrize("broken", [Halved, FirstBare, Known])
-def test_broken_copies_are_refuted(broken: type[Private]) -> None:
+@pytest.mark.parametrize(("broken", "trials"), [(Halved, 2_500), (FirstBare, 300), (Known, 300)])
+def test_broken_copies_are_refuted(broken: type[Private], trials: int) -> None:
     policy = broken(**PROMISE)
-    found = audited(policy, 1, trials=2_500, workers=1)
+    found = audited(policy, 1, trials=trials, workers=1)
     assert not stands(policy, found)
     assert found.looks[0].mu > policy.mu
     if broken is not Halved:
