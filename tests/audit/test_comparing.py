@@ -28,7 +28,7 @@ def test_each_definition_has_its_column(compared: Comparison) -> None:
     assert window.held
     assert window.same
     assert window.known.epsilon == window.drawn.epsilon == 0.0
-    assert window.cells[2:6] == ("yes", "not refuted", "at least 0.00 of 3.98", "nothing")
+    assert window.cells[2:6] == ("held", "not refuted", ">= 0.00", "-")
     assert bits.held
     assert not bits.same
     assert bits.known.epsilon > 0.9 * bits.known.ceiling

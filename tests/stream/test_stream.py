@@ -202,4 +202,7 @@ def test_forgetting_marks_what_is_held() -> None:
 def test_a_printed_stream_shows_no_value() -> None:
     shown = stream()
     shown.push(0.123456)
-    assert repr(shown) == "<Stream of Mean(dim=1, channel='auto', half_life=None, tolerance=0.03, spread=False): t=1, 1 held>"
+    assert (
+        repr(shown)
+        == "<Stream of Mean(dim=1, channel='auto', half_life=None, tolerance=0.03, spread=False): t=1, 1 held>"
+    )

@@ -24,7 +24,7 @@ from vestige.policy import Policy
 from vestige.records import Floats
 from vestige.stream import Stream
 
-HEADER = ("policy", "off by", "retention held", "same as replaced", "epsilon", "reconstructed", "membership")
+HEADER = ("policy", "off by", "retention", "same as replaced", "epsilon", "guessed to", "membership")
 _ACCURACY_RUNS = 100
 
 
@@ -67,15 +67,15 @@ class Compared:
     def cells(self) -> tuple[str, ...]:
         """What a table shows; see `HEADER`."""
         known, drawn = self.known, self.drawn
-        told = f"refuted ({known.total_variation:.0%} told)" if not self.same else "not refuted"
+        told = f"no: {known.total_variation:.0%} told" if not self.same else "not refuted"
         return (
             self.name,
             f"{self.off:.3g} s.e.",
-            "yes" if self.held else "NO",
+            "held" if self.held else "NOT HELD",
             told,
-            f"at least {known.epsilon:.2f} of {known.ceiling:.2f}",
-            "nothing" if known.reconstruction > 0.9 else f"to {known.reconstruction:.1g} of its spread",
-            f"at least {drawn.epsilon:.2f}, AUC {drawn.auc:.2f}",
+            f">= {known.epsilon:.2f}",
+            "-" if known.reconstruction > 0.9 else f"{known.reconstruction:.1g}",
+            f">= {drawn.epsilon:.2f}, AUC {drawn.auc:.2f}",
         )
 
 

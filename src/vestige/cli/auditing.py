@@ -278,12 +278,14 @@ def audit_compare(retention: int, batches: int, trials: int, seed: int, figure: 
     if machine:
         as_json({"batches": found.batches, "policies": [row.facts for row in found.rows]})
         return
-    say(f"{found.batches:.3g} batches after the record was erased, retention {retention}:")
+    most = found.rows[0].known.ceiling
+    say(f"{found.batches:.3g} batches after the record was erased, retention {retention}; {trials:,} trials a world:")
     show_table(HEADER, [row.cells for row in found.rows], words=HEADER)
     say(
-        "off by: from the mean of all records, in its standard errors. told, epsilon, reconstructed: by an auditor who "
-        "knows all other records; membership: by one who knows their distribution. Retention is decided by looking; "
-        "the others can be refuted but not proved."
+        f"off by: from the mean of all records, in its standard errors. told, epsilon (at most {most:.2f} can be seen) "
+        "and guessed to (a share of the record's spread; - is not at all): by an auditor who knows all other records; "
+        "membership: epsilon and AUC of one who knows their distribution. Retention is decided by looking; the others "
+        "can be refuted but not proved."
     )
 
 
