@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vestige.lab.experiment import Experiment
-from vestige.lab.experiments import retention
+from vestige.lab.experiments import batching, descent, length, oracle, outlier, retention, subsets
 
-EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in (retention,)}
+_FILES = (retention, length, oracle, descent, subsets, batching, outlier)
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _FILES}
