@@ -17,6 +17,10 @@ from vestige.cli.output import PATIENCE, say, show_table
 from vestige.errors import ParameterError
 from vestige.lab import EXPERIMENTS, Experiment, Progress, Results
 from vestige.lab import run as run_experiments
+from vestige.lab.experiment import UNFINISHED
+from vestige.lab.plotting import rendered
+from vestige.lab.report import findings
+from vestige.lab.report import page as make_page
 from vestige.lab.results import read
 
 _OUT = click.option(
@@ -106,7 +110,7 @@ def _named(names: Sequence[str]) -> list[Experiment]:
 
 def _tell(experiment: Experiment, folder: Path) -> None:
     """The claim, the verdict and why."""
-    found = experiment.verdict(Results.of(read(folder / f"{experiment.name}.parquet")))
+    found = experiment.judged(Results.of(read(folder / f"{experiment.name}.parquet")))
     say(f"{experiment.name}: {found.outcome}. {experiment.claim}")
     constants = "; ".join(f"{name} = {value:.3g}" for name, value in found.constants.items())
     say(f"    {found.because}{f' Constants: {constants}.' if constants else ''}\n")
@@ -140,3 +144,31 @@ def _shown() -> Iterator[Callable[[Progress], None]]:
 
 def _minutes(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+@lab.command()
+@_OUT
+@click.option("--html", "page", type=click.Path(path_type=Path), help="The page.  [default: OUT/report.html]")
+@click.option("--figures", type=click.Path(path_type=Path), metavar="FOLDER", help="Also write PNGs there.")
+def report(folder: Path, page: Path | None, figures: Path | None) -> None:
+    """Make one page of all results: claims, figures, verdicts, commands.
+
+    The page needs nothing else and no network.
+    """
+    found = findings(EXPERIMENTS.values(), folder)
+    if not found:
+        raise ParameterError(f"--out {folder} has no results; make some with: vestige lab run --out {folder}")
+    path = folder / "report.html" if page is None else page
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(make_page(found, "vestige lab run"), encoding="utf-8")
+    if figures is not None:
+        figures.mkdir(parents=True, exist_ok=True)
+        for one in found:
+            if one.verdict.outcome == UNFINISHED:
+                continue
+            drawn = rendered(one.experiment.figure, one.results, "png")
+            (figures / f"{one.experiment.name}.png").write_bytes(drawn)
+    show_table(
+        ("experiment", "verdict"), [(one.experiment.name, one.verdict.outcome) for one in found], words=("verdict",)
+    )
+    say(f"{path} has the whole story.")

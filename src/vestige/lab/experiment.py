@@ -30,6 +30,7 @@ Parts = Mapping[str, Callable[..., Any]]
 Trial = Callable[[Point, np.random.Generator, Parts], Mapping[str, float]]
 
 HELD, NOT, CONSTANTS = "held", "did not hold", "held with these constants"
+UNFINISHED = "not tried enough"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Verdict:
     """Whether a claim held, and the figures that say so.
 
     Attributes:
-        outcome: `held`, `did not hold` or `held with these constants`.
+        outcome: `held`, `did not hold` or `held with these constants`; or `not tried enough`, where points are missing.
         because: what was measured, in sentences.
         constants: those that the paper leaves open, as measured.
     """
@@ -102,6 +103,15 @@ class Experiment:
         """One row of results; trials of the same number have the same draws at each point, so that they compare."""
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode()), number])
         return {**point, "trial": number, **self.trial(point, rng, self.parts)}
+
+    def judged(self, results: Results) -> Verdict:
+        """The verdict, once each point of a quick run has been tried twice at least."""
+        for point in self.points(quick=True):
+            tried = len(results.where(**point)) if len(results) else 0
+            if tried < 2:
+                said = ", ".join(f"{name} {value}" for name, value in point.items())
+                return Verdict(UNFINISHED, f"There are {tried} trials at {said}; run the experiment to its end.")
+        return self.verdict(results)
 
     @property
     def digest(self) -> str:

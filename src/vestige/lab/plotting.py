@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,3 +119,21 @@ def whole_ticks(axes: Axes, values: list[int]) -> None:
     """Ticks of a logarithmic axis at just these whole numbers."""
     axes.set_xticks(values, [f"{value:,}" for value in values])
     axes.minorticks_off()
+
+
+def categories(axes: Axes, results: Results, along: str, name: str, kinds: list[str], policies: list[str]) -> None:
+    """A measurement for each kind of data, the contenders side by side."""
+    for i, policy in enumerate(policies):
+        parts = [results.where(**{along: kind, "policy": policy}) for kind in kinds]
+        there = [k for k, part in enumerate(parts) if len(part)]
+        places = np.array(there, np.float64) + (i - (len(policies) - 1) / 2.0) * 0.15
+        style = look(policy)
+        means = np.array([parts[k].mean(name) for k in there])
+        error = np.nan_to_num(2.0 * np.array([parts[k].error(name) for k in there]))
+        bars = np.stack((np.minimum(error, 0.9 * means), error))
+        axes.errorbar(
+            places, means, bars, color=style.colour, marker=style.mark, ls="none", label=policy, capsize=2, elinewidth=1
+        )
+    axes.set_xticks(range(len(kinds)), [fill(kind, 11, break_long_words=False) for kind in kinds])
+    for edge in np.arange(len(kinds) - 1) + 0.5:
+        axes.axvline(edge, color=INK, lw=0.3)

@@ -76,9 +76,10 @@ class Results:
         )
 
 
-def made_by(seed: int, digest: str) -> dict[str, str]:
-    """What a file of results says of itself."""
-    return {"vestige.version": version("vestige"), "vestige.seed": str(seed), "vestige.experiment": digest}
+def made_by(digest: str, seed: int | None = None) -> dict[str, str]:
+    """What a file of results says of itself; a reader may not care for the seed."""
+    made = {"vestige.version": version("vestige"), "vestige.experiment": digest}
+    return made if seed is None else {**made, "vestige.seed": str(seed)}
 
 
 def write(path: Path, rows: Sequence[Mapping[str, Any]], made: Mapping[str, str]) -> None:

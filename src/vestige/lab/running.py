@@ -100,7 +100,7 @@ class _Book:
     def __init__(self, experiment: Experiment, folder: Path, seed: int, *, fresh: bool) -> None:
         self._experiment, self._seed = experiment, seed
         self._path = folder / f"{experiment.name}.parquet"
-        self._made = results.made_by(seed, experiment.digest)
+        self._made = results.made_by(experiment.digest, seed)
         self._rows = [] if fresh else results.read(self._path, self._made)
         self._saved = len(self._rows)
 

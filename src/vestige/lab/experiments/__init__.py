@@ -3,7 +3,37 @@
 from __future__ import annotations
 
 from vestige.lab.experiment import Experiment
-from vestige.lab.experiments import batching, descent, length, oracle, outlier, retention, subsets
+from vestige.lab.experiments import (
+    batching,
+    density,
+    descent,
+    drift,
+    leakage,
+    length,
+    needed,
+    oracle,
+    outlier,
+    regression,
+    retention,
+    staying,
+    subsets,
+    timing,
+)
 
-_FILES = (retention, length, oracle, descent, subsets, batching, outlier)
+_FILES = (
+    retention,
+    length,
+    needed,
+    oracle,
+    regression,
+    descent,
+    subsets,
+    density,
+    drift,
+    batching,
+    outlier,
+    leakage,
+    timing,
+    staying,
+)
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _FILES}

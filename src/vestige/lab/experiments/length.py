@@ -86,7 +86,7 @@ EXPERIMENT = Experiment(
     figure=figure,
     verdict=verdict,
     parts=MEANS,
-    trials=40,
+    trials=30,
     quick=lambda point: point["length"] in (1_024, 4_096),
     quick_trials=8,
 )
