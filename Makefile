@@ -19,8 +19,9 @@ demo: $(READY)  ## Keep the all-time means of 328,521 real flights out of a wind
 	$(BIN)/python -m vestige.demo
 
 report: $(READY)  ## Try each claim of the paper with a moderate number of trials, and make docs/lab/report.html of it
-	$(BIN)/vestige lab run --trials 20 --fresh
-	$(BIN)/vestige lab report --html docs/lab/report.html
+	$(BIN)/vestige lab run --trials 8 --fresh --out out/report
+	$(BIN)/vestige lab report --out out/report --html docs/lab/report.html --figures out/report
+	cp out/report/retention.png docs/lab/
 
 test: $(READY)  ## Run the whole check: lint, types, import layers, tests
 	$(BIN)/ruff check .

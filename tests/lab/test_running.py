@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,10 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         run([TOY], tmp_path, trials=1)
     with pytest.raises(ParameterError, match="seed=-1 is out of range"):
         run([TOY], tmp_path, seed=-1)
+    silent = SimpleNamespace(Client=lambda *_, **__: (_ for _ in ()).throw(TimeoutError()))
+    monkeypatch.setitem(sys.modules, "distributed", silent)
+    with pytest.raises(ParameterError, match=r"dask='tcp:x' does not answer; start one with: dask scheduler"):
+        run([TOY], tmp_path, dask="tcp:x")
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ParameterError, match=r"dask='tcp:x' needs the package distributed; .*pip install"):
         run([TOY], tmp_path, dask="tcp:x")
@@ -156,9 +161,7 @@ def vestige(*arguments: object) -> Any:
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(EXPERIMENTS):
-        monkeypatch.delitem(EXPERIMENTS, name)
-    monkeypatch.setitem(EXPERIMENTS, "toy", TOY)
+    monkeypatch.setattr("vestige.cli.lab.EXPERIMENTS", {"toy": TOY})
     done = vestige("lab", "run", "--out", tmp_path, "--jobs", 1)
     assert done.exit_code == 0, done.output
     assert "toy: held." in done.output
@@ -176,3 +179,8 @@ def test_points_have_the_same_parameters_and_names_are_words() -> None:
         assert len({json.dumps(dict(point)) for point in experiment.grid}) == len(experiment.grid), name
         assert 0 < len(experiment.points(quick=True)) <= len(experiment.grid), name
         assert experiment.claim.endswith("."), name
+
+
+def test_each_experiment_is_on_the_page_of_the_lab_in_order() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "lab.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", page, flags=re.M) == list(EXPERIMENTS)

@@ -58,6 +58,7 @@ BROKEN: dict[str, list[dict[str, Callable[..., Any]]]] = {
     "regression": [{"algorithm 2": regression.PARTS["window"]}, {"LinearRegression": regression.PARTS["window"]}],
     "descent": [{"push": pushed_too_far}, {"push": lambda *_: 0.0}],
     "subsets": [{"uniform": signs}, {"normal": one_sided}],
+    "groups": [{"estimates": lambda *xy: np.sign(xy[1][:, 0])}, {"estimates": lambda *xy: xy[1].mean(axis=1) / 9.0}],
     "density": [{"Mean, bits": AVERAGE}, {"Mean, auto": AVERAGE}, {"Mean, average": WINDOW}],
     "drift": [{"Mean, bits": AVERAGE}, {"Mean, auto": AVERAGE}, {"Mean, average": WINDOW}],
     "batching": [{"streamed": short_stream}],

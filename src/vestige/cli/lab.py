@@ -80,7 +80,7 @@ def run(
     Examples:
       vestige lab run --quick
       vestige lab run retention length --trials 100
-      vestige lab run --dask tcp:127.0.0.1:8786
+      vestige lab run --dask 127.0.0.1:8786
     """  # noqa: D301  # the sign says to leave the lines as they are
     chosen = _named(names)
     started = time.monotonic()

@@ -157,5 +157,9 @@ def _backend(address: str | None) -> Iterator[int | None]:
         ) from None
     import joblib  # noqa: PLC0415
 
-    with distributed.Client(address), joblib.parallel_config(backend="dask"):
+    try:
+        client = distributed.Client(address, timeout="10s")
+    except (OSError, ValueError):
+        raise ParameterError(f"dask={address!r} does not answer; start one with: dask scheduler") from None
+    with client, joblib.parallel_config(backend="dask"):
         yield -1
