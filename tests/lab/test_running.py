@@ -133,6 +133,10 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ParameterError, match=r"dask='tcp:x' needs the package distributed; .*pip install"):
         run([TOY], tmp_path, dask="tcp:x")
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(MissingExtraError, match=r"the lab needs the 'lab' extra"):
+            run([TOY], tmp_path / "new")
     monkeypatch.setitem(sys.modules, "joblib", None)
     with pytest.raises(MissingExtraError, match=r"the lab needs the 'lab' extra; .*pip install 'vestige\[lab\]'"):
         run([TOY], tmp_path)

@@ -1,6 +1,7 @@
 """Who is on trial in most experiments: the window, the paper's algorithms, and `Mean` with each channel.
 
-All run under `vestige.Stream`, which holds them to the rules, whatever they claim to be.
+All run under `vestige.Stream`, which holds them to the rules, whatever they claim to be: held by
+tests/stream/test_rules.py.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import StoreError
+from vestige.errors import MissingExtraError, StoreError
 from vestige.records import Bools, Floats
 
 
@@ -82,11 +82,19 @@ def made_by(digest: str, seed: int | None = None) -> dict[str, str]:
     return made if seed is None else {**made, "vestige.seed": str(seed)}
 
 
+def _arrow() -> tuple[Any, Any]:
+    """The library that reads and writes Parquet, or how to install it."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise MissingExtraError("the lab", "lab") from None
+    return pa, parquet
+
+
 def write(path: Path, rows: Sequence[Mapping[str, Any]], made: Mapping[str, str]) -> None:
     """Write all rows, so that a reader sees the old file or the new one."""
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import parquet  # noqa: PLC0415
-
+    pa, parquet = _arrow()
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pylist(list(rows)).replace_schema_metadata(dict(made))
     draft = path.with_suffix(f".{os.getpid()}.part")
@@ -96,11 +104,9 @@ def write(path: Path, rows: Sequence[Mapping[str, Any]], made: Mapping[str, str]
 
 def read(path: Path, made: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """The rows of a file, none if it is not there; an error if something else made them than is said."""
-    from pyarrow import parquet  # noqa: PLC0415
-
     if not path.exists():
         return []
-    table = parquet.read_table(path)
+    table = _arrow()[1].read_table(path)
     found = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     for name, value in (made or {}).items():
         if found.get(name) != value:

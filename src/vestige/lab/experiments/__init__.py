@@ -1,4 +1,8 @@
-"""One file per claim; each is found here by its name, in the order in which the report tells them."""
+"""One file per claim; each is found here by its name, in the order in which the report tells them.
+
+Guarantee: each verdict holds in a quick run, and changes when what is on trial is broken; held by
+tests/lab/test_verdicts.py.
+"""
 
 from __future__ import annotations
 
