@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -20,7 +21,7 @@ DISTRIBUTIONS: dict[str, tuple[Draw, float, float]] = {
     "lognormal(0,1)": (
         lambda rng, shape: rng.lognormal(size=shape),
         float(np.exp(0.5)),
-        float(np.sqrt((np.e - 1) * np.e)),
+        math.sqrt((math.e - 1) * math.e),
     ),
 }
 

@@ -1,0 +1,60 @@
+"""Who is on trial in most experiments: the window, the paper's algorithms, and `Mean` with each channel.
+
+All run under `vestige.Stream`, which holds them to the rules, whatever they claim to be: held by
+tests/stream/test_rules.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from vestige import paper
+from vestige.coins import Rehearsal
+from vestige.policies import Mean, Window
+from vestige.policy import Policy
+from vestige.records import Floats
+from vestige.stream import Stream
+
+Maker = Callable[[int], Policy]
+
+
+def _window(dim: int) -> Policy:
+    return Window(Mean(dim))
+
+
+def _mean(dim: int, channel: str) -> Policy:
+    return Mean(dim, channel)
+
+
+MEANS: dict[str, Maker] = {
+    "window": _window,
+    "algorithm 1": paper.SimpleMean,
+    "coordinate-wise": paper.CoordinateMean,
+    "Mean, average": partial(_mean, channel="average"),
+    "Mean, bits": partial(_mean, channel="bits"),
+    "Mean, auto": partial(_mean, channel="auto"),
+}
+"""A policy for so many dimensions, by name."""
+
+
+def fits(name: str, dim: int, retention: int, most: int = 16) -> bool:
+    """Whether a contender can work with this retention, and chooses among at most `most` records where it tries all."""
+    policy = MEANS[name](dim)
+    batch = retention // 2
+    choices = {"algorithm 1": batch / 2, "coordinate-wise": batch / 2 / dim}.get(name, 0)
+    return policy.minimum <= batch and choices <= most
+
+
+def answered(policy: Policy, rows: Floats, retention: int, rng: np.random.Generator) -> Floats:
+    """What a stream of these rows says in the end."""
+    stream = Stream(policy, retention=retention, seed=Rehearsal(int(rng.integers(2**62))))
+    stream.extend(rows)
+    return np.atleast_1d(np.asarray(stream.estimate().value, np.float64))
+
+
+def squared(x: Floats) -> float:
+    """The squared length of a vector."""
+    return float((x**2).sum())

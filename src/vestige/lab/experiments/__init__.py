@@ -1,0 +1,45 @@
+"""One file per claim; each is found here by its name, in the order in which the report tells them.
+
+Guarantee: each verdict holds in a quick run, and changes when what is on trial is broken; held by
+tests/lab/test_verdicts.py.
+"""
+
+from __future__ import annotations
+
+from vestige.lab.experiment import Experiment
+from vestige.lab.experiments import (
+    batching,
+    density,
+    descent,
+    drift,
+    groups,
+    leakage,
+    length,
+    needed,
+    oracle,
+    outlier,
+    regression,
+    retention,
+    staying,
+    subsets,
+    timing,
+)
+
+_FILES = (
+    retention,
+    length,
+    needed,
+    oracle,
+    regression,
+    descent,
+    subsets,
+    groups,
+    density,
+    drift,
+    batching,
+    outlier,
+    leakage,
+    timing,
+    staying,
+)
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _FILES}

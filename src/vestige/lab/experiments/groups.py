@@ -1,0 +1,103 @@
+"""The least-squares estimates of small groups are spread smoothly about the truth, so that some subset is near it.
+
+Lemma 4.2 of Immorlica et al. (2024): above C d log d records to a group, each coordinate of its estimate has a density
+of at least alpha within gamma of the truth. Standard normal predictors and noise, and gamma = 1 / sqrt(group), which is
+about how far estimates lie from the truth: what the theorem uses is that alpha gamma does not vanish.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vestige import theory
+from vestige.lab import plotting
+from vestige.lab.experiment import Experiment, Parts, Point, Verdict
+from vestige.lab.palette import INK, SHADES
+from vestige.lab.results import Results
+from vestige.records import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DIMS, TIMES, GROUPS, WIDTH = (1, 2, 4), (1, 2, 4, 8), 1_000, 0.2
+ENOUGH = 0.15
+
+
+def estimates(x: Floats, y: Floats) -> Floats:
+    """The first coordinate of each group's least-squares estimate; x has shape (groups, k, dim)."""
+    moments, products = np.einsum("gki,gkj->gij", x, x), np.einsum("gki,gk->gi", x, y)
+    fitted: Floats = np.linalg.solve(moments, products[..., None])[:, 0, 0].astype(np.float64)
+    return fitted
+
+
+def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+    """The density at a distance of gamma from the truth, which is 0, times gamma."""
+    dim, group = int(point["dim"]), int(point["group"])
+    x, noise = rng.normal(size=(GROUPS, group, dim)), rng.normal(size=(GROUPS, group))
+    scaled = np.abs(parts["estimates"](x, noise)) * math.sqrt(group)
+    near = np.abs(scaled - 1.0) < WIDTH / 2.0
+    return {"density": float(near.mean()) / (2.0 * WIDTH)}
+
+
+def promised(dim: int, group: int) -> float:
+    """The product of alpha and gamma, for normal predictors exactly."""
+    gamma = 1.0 / math.sqrt(group)
+    return theory.normal_group_density(dim, group, gamma) * gamma
+
+
+def figure(results: Results, drawn: Figure) -> None:
+    """The product against the group, for each dimension."""
+    axes = drawn.add_subplot(
+        xscale="log",
+        xlabel="records in a group",
+        ylabel="density at gamma from the truth, times gamma",
+        ylim=(0.0, 0.3),
+    )
+    for i, dim in enumerate(DIMS):
+        label = f"measured, dimension {dim}"
+        plotting.curve(axes, "", results.series("group", "density", dim=dim), number=i, label=label)
+        sizes = np.arange(theory.group_size(dim), TIMES[-1] * theory.group_size(dim) + 1)
+        axes.plot(sizes, [promised(dim, int(k)) for k in sizes], color=SHADES[i], ls=":", lw=1.4)
+    axes.plot([], [], color=INK, ls=":", lw=1.4, label="Student's t")
+    plotting.whole_ticks(axes, [3, 5, 10, 20, 40, 88])
+    plotting.legend(drawn, axes, columns=2)
+
+
+def verdict(results: Results) -> Verdict:
+    """No density below what it should be, and none that vanishes."""
+    found, expected, slack = [], [], []
+    for dim in results.values("dim"):
+        for group in results.where(dim=dim).values("group"):
+            mine = results.where(dim=dim, group=group)
+            found.append(mine.mean("density"))
+            expected.append(promised(dim, group))
+            slack.append(4.0 * math.sqrt(expected[-1] / (2.0 * WIDTH * GROUPS * len(mine))))
+    off = np.abs(np.array(found) - expected)
+    return Verdict.of(
+        {
+            "the density is that of Student's t": bool(np.all(off < slack)),
+            "alpha gamma does not vanish": min(found) > ENOUGH,
+        },
+        f"From the smallest groups to eight times as many records, alpha gamma is between {min(found):.3f} and "
+        f"{max(found):.3f}; it differs from what Student's t says by at most {off.max():.3f}.",
+        {"alpha gamma": min(found)},
+    )
+
+
+EXPERIMENT = Experiment(
+    name="groups",
+    claim="The estimates of groups of C d log d records have a density of at least alpha within gamma of the truth, "
+    "and alpha gamma does not vanish.",
+    source="Lemma 4.2",
+    grid=tuple({"dim": dim, "group": times * theory.group_size(dim)} for dim in DIMS for times in TIMES),
+    trial=trial,
+    figure=figure,
+    verdict=verdict,
+    parts={"estimates": estimates},
+    trials=40,
+    quick=lambda point: int(point["group"]) <= 20,
+    quick_trials=6,
+)

@@ -1,0 +1,143 @@
+"""A few dozen random numbers have a subset near any target, and the chance that they have none falls exponentially.
+
+Theorem 3.5 of Immorlica et al. (2024), after Lueker (1998): a subset sum of n uniform numbers within e^(-n / C_2) of
+every target in [-1/2, 1/2], but for a chance of e^(-C_1 n). And Lemma 3.3: normal vectors have a subset whose average
+is within 2 error of a target one standard deviation off in each coordinate, but for a chance of error / 2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vestige import subset, theory
+from vestige.lab import plotting
+from vestige.lab.experiment import Experiment, Parts, Point, Verdict
+from vestige.lab.results import Results, Series
+from vestige.records import Floats
+from vestige.theory.subsets import SUM_SIZE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DRAWS = 40
+NEAREST = 14
+ERROR = 0.25
+SUMS = "sums, all targets"
+SIZES: dict[str, tuple[int, ...]] = {
+    SUMS: (3, 4, 5, 6, 7, 8, 10, 12, 14),
+    "averages, dimension 1": (2, 3, 4, 6, 8),
+    "averages, dimension 2": (4, 8, 12, 16, 24, 32, 70),
+    "averages, dimension 3": (8, 16, 32, 48, 64, 96, 223),
+}
+
+
+def uniform(rng: np.random.Generator, size: int) -> Floats:
+    """The numbers of Theorem 3.5."""
+    return rng.uniform(-1.0, 1.0, size)
+
+
+def normal(rng: np.random.Generator, size: int, dim: int) -> Floats:
+    """The vectors of Lemma 3.3."""
+    return rng.normal(size=(size, dim))
+
+
+def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+    """The share of draws that fail."""
+    kind, size = str(point["kind"]), int(point["size"])
+    if kind == SUMS:
+        failed = [_worst_miss(parts["uniform"](rng, size)) >= math.exp(-size / SUM_SIZE) for _ in range(DRAWS)]
+    else:
+        dim = int(kind[-1])
+        failed = [_miss(parts["normal"](rng, size, dim)) >= 2.0 * ERROR for _ in range(DRAWS)]
+    return {"failed": float(np.mean(failed))}
+
+
+def _worst_miss(numbers: Floats) -> float:
+    """How far the target in [-1/2, 1/2] that is served worst is from the nearest subset sum, the empty one included."""
+    sums = np.zeros(1)
+    for number in numbers:
+        sums = np.concatenate((sums, sums + number))
+    sums = np.sort(sums)
+    middles = (sums[1:] + sums[:-1]) / 2.0
+    targets = np.concatenate((middles[np.abs(middles) <= 0.5], [-0.5, 0.5]))
+    right = np.searchsorted(sums, targets)
+    beside = np.stack((sums[np.maximum(right - 1, 0)], sums[np.minimum(right, len(sums) - 1)]))
+    return float(np.abs(beside - targets).min(axis=0).max())
+
+
+def _miss(vectors: Floats) -> float:
+    """How far an average is from a corner of where the lemma allows targets to be: the best of the nearest vectors."""
+    target = np.ones(vectors.shape[1])
+    order = np.argsort(((vectors - target) ** 2).sum(axis=1))[:NEAREST]
+    return float(subset.nearest_average(vectors[order], target, method="exhaustive").residual)
+
+
+def figure(results: Results, drawn: Figure) -> None:
+    """The chance of failure against the numbers to choose from."""
+    axes = drawn.add_subplot(
+        xscale="log",
+        yscale="log",
+        xlabel="numbers or vectors to choose from",
+        ylabel="chance to fail",
+        ylim=(3e-4, 1.2),
+    )
+    for i, kind in enumerate(SIZES):
+        series = results.series("size", "failed", kind=kind)
+        seen = series.mean > 0.0
+        plotting.curve(axes, "", Series(series.x[seen], series.mean[seen], series.error[seen]), number=i, label=kind)
+    sizes = np.array(SIZES[SUMS])
+    allowed = [theory.subset_sum_failure(int(size)) for size in sizes]
+    plotting.reference(axes, "bound", sizes, allowed, "allowed for sums, C_1 = 0.2")
+    plotting.level(axes, "all data", ERROR / 2.0, "allowed for averages")
+    plotting.whole_ticks(axes, [2, 4, 8, 16, 32, 64, 128, 223])
+    plotting.legend(drawn, axes, columns=2)
+
+
+def verdict(results: Results) -> Verdict:
+    """Sums fail no more often than e^(-C_1 n); vectors are enough before the lemma asks for so many."""
+    exponents, within = [], []
+    for size in results.where(kind=SUMS).values("size"):
+        mine = results.where(kind=SUMS, size=size)
+        allowed, draws = theory.subset_sum_failure(size), DRAWS * len(mine)
+        failed = mine.mean("failed")
+        within.append(failed < allowed + 3.0 * math.sqrt(allowed * (1.0 - allowed) / draws))
+        if failed > 0.0:
+            exponents.append(-math.log(failed) / size)
+    enough = {dim: _enough(results, dim) for dim in (1, 2, 3)}
+    asked = {dim: theory.vector_subset_size(dim, ERROR) for dim in enough}
+    told = ", ".join(f"{enough[dim]:g} of {asked[dim]} at dimension {dim}" for dim in enough)
+    return Verdict.of(
+        {
+            "sums fail no more often than the theorem allows": all(within),
+            "averages are near enough before the lemma asks for so many": all(enough[d] <= asked[d] for d in enough),
+        },
+        f"With C_2 = {SUM_SIZE:g}, the chance that a target is missed was at most e^(-{min(exponents):.3f} n). Of the "
+        f"vectors that the lemma asks for at error {ERROR}, these were enough: {told}.",
+        {"C_1": min(exponents), "C_2": SUM_SIZE},
+    )
+
+
+def _enough(results: Results, dim: int) -> float:
+    """The fewest vectors from which on failures are as rare as the lemma says."""
+    series = results.series("size", "failed", kind=f"averages, dimension {dim}")
+    rare = series.mean < ERROR / 2.0
+    return float(series.x[rare].min()) if rare.any() else math.inf
+
+
+EXPERIMENT = Experiment(
+    name="subsets",
+    claim="Random numbers have a subset sum near every target, and random vectors a subset average, but for a chance "
+    "that falls exponentially with how many there are.",
+    source="Theorem 3.5, Lemma 3.3",
+    grid=tuple({"kind": kind, "size": size} for kind, sizes in SIZES.items() for size in sizes),
+    trial=trial,
+    figure=figure,
+    verdict=verdict,
+    parts={"uniform": uniform, "normal": normal},
+    trials=50,
+    quick=lambda point: point["size"] in (4, 6, 8, 12, 70, 223),
+    quick_trials=4,
+)

@@ -1,0 +1,139 @@
+"""Figures as for a paper: labelled axes, a legend beside the data, and two standard errors about every average.
+
+Guarantee: a figure is the same bytes for the same results, and an inline one names no host; held by
+tests/lab/test_report.py.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vestige.errors import MissingExtraError
+from vestige.lab.palette import INK, look
+from vestige.lab.results import Results, Series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_STYLE: Any = {
+    "font.size": 10.5,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10.5,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "vestige",
+    "lines.markersize": 5.5,
+    "lines.linewidth": 1.5,
+}
+
+
+def rendered(draw: Callable[[Results, Figure], None], results: Results, kind: str, tall: float = 4.2) -> bytes:
+    """A figure as `png` or `svg`."""
+    try:
+        import matplotlib as mpl  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise MissingExtraError("the figure", "plot") from None
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(6.4, tall), layout="constrained")
+        FigureCanvasAgg(figure)
+        draw(results, figure)
+        out = io.BytesIO()
+        figure.savefig(
+            out, format=kind, dpi=150, transparent=kind == "svg", metadata={"Date": None} if kind == "svg" else None
+        )
+    return out.getvalue()
+
+
+def inline(svg: bytes, name: str) -> str:
+    """An SVG that can stand in a page: ids of its own, the page's ink, no addresses."""
+    text = svg.decode()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text).replace("xlink:href", "href")
+    text = re.sub(r'(\sid="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    text = re.sub(r'(<svg[^>]*?)\swidth="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?)\sheight="[^"]*"', r"\1", text, count=1)
+    return text.replace(INK, "currentColor")
+
+
+def curve(
+    axes: Axes, name: str, series: Series, *, number: int = 0, label: str | None = None, aside: float = 0.0
+) -> None:
+    """An average along a parameter, with bars of two standard errors; `aside` by a share of x, where curves meet."""
+    style = look(name, number)
+    error = np.nan_to_num(2.0 * series.error)
+    if axes.get_yscale() == "log":  # a bar that reaches below 0 is cut at a tenth of the average
+        error = np.stack((np.minimum(error, 0.9 * np.abs(series.mean)), error))
+    axes.errorbar(
+        series.x * (1.0 + aside),
+        series.mean,
+        error,
+        color=style.colour,
+        marker=style.mark,
+        ls=style.line,
+        label=name if label is None else label,
+        capsize=2,
+        elinewidth=1,
+    )
+
+
+def reference(axes: Axes, name: str, x: Any, y: Any, label: str | None = None) -> None:
+    """A line that was computed, not measured."""
+    style = look(name)
+    axes.plot(x, y, color=style.colour, ls=style.line, lw=1.4, label=label or name, zorder=1.5)
+
+
+def level(axes: Axes, name: str, y: float, label: str | None = None) -> None:
+    """A horizontal line."""
+    style = look(name)
+    axes.axhline(y, color=style.colour, ls=style.line, lw=1.4, label=label or name, zorder=1.5)
+
+
+def legend(figure: Figure, axes: Axes, columns: int = 3) -> None:
+    """Above the axes, where it covers no data."""
+    handles, names = axes.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper left", ncols=columns, fontsize=9.5, handlelength=2.2)
+
+
+def whole_ticks(axes: Axes, values: list[int]) -> None:
+    """Ticks of a logarithmic axis at just these whole numbers."""
+    axes.set_xticks(values, [f"{value:,}" for value in values])
+    axes.minorticks_off()
+
+
+def categories(axes: Axes, results: Results, along: str, name: str, kinds: list[str], policies: list[str]) -> None:
+    """A measurement for each kind of data, the contenders side by side."""
+    for i, policy in enumerate(policies):
+        parts = [results.where(**{along: kind, "policy": policy}) for kind in kinds]
+        there = [k for k, part in enumerate(parts) if len(part)]
+        places = np.array(there, np.float64) + (i - (len(policies) - 1) / 2.0) * 0.15
+        style = look(policy)
+        means = np.array([parts[k].mean(name) for k in there])
+        error = np.nan_to_num(2.0 * np.array([parts[k].error(name) for k in there]))
+        bars = np.stack((np.minimum(error, 0.9 * means), error))
+        axes.errorbar(
+            places, means, bars, color=style.colour, marker=style.mark, ls="none", label=policy, capsize=2, elinewidth=1
+        )
+    axes.set_xticks(range(len(kinds)), [fill(kind, 11, break_long_words=False) for kind in kinds])
+    for edge in np.arange(len(kinds) - 1) + 0.5:
+        axes.axvline(edge, color=INK, lw=0.3)

@@ -1,0 +1,140 @@
+"""One page that shows each claim, its figure, the verdict and the command that tries it again; it needs nothing else.
+
+Figures are inline and take the page's ink, so that they read on a phone, on paper, on white and on black.
+Guarantee: the page refers to nothing outside itself, and the same results give the same page; held by
+tests/lab/test_report.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+
+from vestige.lab import plotting
+from vestige.lab.experiment import CONSTANTS, HELD, UNFINISHED, Experiment, Verdict
+from vestige.lab.results import Results, made_by, read
+
+_MARKS = {HELD: ("✓", "held"), CONSTANTS: ("✓", "held"), UNFINISHED: ("…", "open")}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """An experiment with what was found.
+
+    Attributes:
+        experiment: which.
+        verdict: on its results.
+        results: all trials.
+    """
+
+    experiment: Experiment
+    verdict: Verdict
+    results: Results
+
+
+def findings(experiments: Iterable[Experiment], folder: Path) -> list[Finding]:
+    """What the results in a folder say; experiments that were not run are left out."""
+    made = []
+    for experiment in experiments:
+        results = Results.of(read(folder / f"{experiment.name}.parquet", made_by(experiment.digest)))
+        if len(results):
+            made.append(Finding(experiment, experiment.judged(results), results))
+    return made
+
+
+def page(found: Iterable[Finding], command: str) -> str:
+    """The whole page; `command` is what runs the experiments, without their names."""
+    found = list(found)
+    contents = "\n".join(
+        f'<tr><td><a href="#{one.experiment.name}">{one.experiment.name}</a></td>'
+        f"<td>{escape(one.experiment.source)}</td><td>{_badge(one.verdict)}</td></tr>"
+        for one in found
+    )
+    sections = "\n".join(_section(one, command) for one in found)
+    trials = sum(len(one.results) for one in found)
+    return (
+        _PAGE.replace("{style}", _STYLE)
+        .replace("{trials}", f"{trials:,}")
+        .replace("{version}", escape(version("vestige")))
+        .replace("{contents}", contents)
+        .replace("{sections}", sections)
+    )
+
+
+def _badge(verdict: Verdict) -> str:
+    mark, kind = _MARKS.get(verdict.outcome, ("✗", "not"))
+    return f'<span class="{kind}">{mark} {verdict.outcome}</span>'
+
+
+def _section(one: Finding, command: str) -> str:
+    name, verdict = one.experiment.name, one.verdict
+    drawn = verdict.outcome != UNFINISHED
+    svg = plotting.inline(plotting.rendered(one.experiment.figure, one.results, "svg"), name) if drawn else ""
+    constants = "; ".join(f"{key} = {value:.3g}" for key, value in verdict.constants.items())
+    return f"""<section id="{name}">
+<h2>{escape(one.experiment.claim)}</h2>
+<p class="source">{escape(one.experiment.source)}</p>
+<p>{_badge(verdict)}{f": {escape(constants)}" if constants else ""}</p>
+<figure role="img" aria-label="{escape(one.experiment.claim, quote=True)}">{svg}
+<figcaption>Bars are two standard errors; {_count(one)}.</figcaption></figure>
+<p>{escape(verdict.because)}</p>
+<pre><code>{escape(command)} {name}</code></pre>
+</section>"""
+
+
+def _count(one: Finding) -> str:
+    """How many trials there are at each point."""
+    points = len(one.experiment.grid)
+    most = int(one.results["trial"].max()) + 1
+    whole = len(one.results) == points * most
+    return f"{most} trials at each point" if whole else f"{len(one.results):,} trials, not all points of the grid"
+
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #222; --paper: #fff; --soft: #666; --line: #ddd;
+  --yes: #00664a; --no: #a63c00; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #ddd; --paper: #16181a; --soft: #999; --line: #3a3d40; --yes: #3fc79b; --no: #ff9a5c; }
+}
+@media print { :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb; --yes: #000; --no: #000; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1rem; max-width: 44rem; font: 1rem/1.55 Georgia, 'Times New Roman', serif;
+  color: var(--ink); background: var(--paper); }
+h1, h2 { line-height: 1.25; text-wrap: balance; }
+h1 { font-size: 1.7rem; } h2 { font-size: 1.15rem; margin-top: 0; }
+section { border-top: 1px solid var(--line); padding: 1.5rem 0 0.5rem; margin-top: 1.5rem; break-inside: avoid; }
+.source { color: var(--soft); margin: -0.6rem 0 0.6rem; font-style: italic; }
+.held { color: var(--yes); font-weight: bold; } .not { color: var(--no); font-weight: bold; }
+figure { margin: 0.5rem 0; } figure svg { width: 100%; height: auto; display: block; }
+figcaption { color: var(--soft); font-size: 0.85rem; }
+table { border-collapse: collapse; width: 100%; font-size: 0.95rem; }
+td, th { text-align: left; padding: 0.25rem 0.6rem 0.25rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; }
+pre { background: color-mix(in srgb, var(--ink) 7%, var(--paper)); padding: 0.5rem 0.7rem; overflow-x: auto;
+  font-size: 0.85rem; }
+a { color: inherit; }
+"""
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Limited data retention: each claim, run</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>Limited data retention: each claim, run</h1>
+<p>The claims of <em>Online Algorithms with Limited Data Retention</em> (Immorlica, Lucier, Mobius, Siderius, 2024), and
+some of ours, each tried by an experiment. A verdict is computed from the results and could have been <em>did
+not hold</em>. {trials} trials, Vestige {version}.</p>
+<table><tr><th>experiment</th><th>of</th><th>verdict</th></tr>
+{contents}
+</table>
+{sections}
+</body>
+</html>
+"""

@@ -1,0 +1,121 @@
+"""The page: whole, alone, the same for the same results; and figures that can be told apart."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from vestige.cli import command
+from vestige.lab import EXPERIMENTS, Results, Verdict, palette, run
+from vestige.lab.experiment import HELD, NOT, UNFINISHED
+from vestige.lab.report import findings, page
+
+FAST = [EXPERIMENTS["oracle"], EXPERIMENTS["descent"]]
+
+
+class Tags(HTMLParser):
+    """What is open, so that a page is known to close all that it opens; and all ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        if tag not in ("meta", "br", "link", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(
+        self,
+        tag: str,  # noqa: ARG002
+        attrs: list[tuple[str, str | None]],
+    ) -> None:
+        self.ids += [value for name, value in attrs if name == "id" and value]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("lab")
+    run(FAST, made, quick=True)
+    return made
+
+
+def vestige(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], prog_name="vestige")
+
+
+def test_the_page_is_whole_and_alone(folder: Path) -> None:
+    text = page(findings(FAST, folder), "vestige lab run")
+    parser = Tags()
+    parser.feed(text)
+    assert not parser.open
+    assert len(set(parser.ids)) == len(parser.ids)
+    assert "http" + ":" not in text
+    assert not re.search(r'src="|@import|url\((?!#)|<link|<script', text)
+    assert all(target[1:] in parser.ids for target in re.findall(r'href="(#[^"]+)"', text))
+    assert all(target in parser.ids for target in re.findall(r"url\(#([^)]+)\)", text))
+    for experiment in FAST:
+        assert experiment.claim in text
+        assert f"vestige lab run {experiment.name}" in text
+    assert text.count("<svg") == len(FAST)
+    assert palette.INK not in text
+    assert "prefers-color-scheme: dark" in text
+    assert "width=device-width" in text
+    assert "@media print" in text
+
+
+def test_the_same_results_make_the_same_page(folder: Path) -> None:
+    assert page(findings(FAST, folder), "x") == page(findings(FAST, folder), "x")
+
+
+def test_a_page_says_what_did_not_hold(folder: Path) -> None:
+    def never(_: Results) -> Verdict:
+        return Verdict.of({"<so>": False}, "")
+
+    found = findings([replace(FAST[0], verdict=never)], folder)
+    text = page(found, "vestige lab run")
+    assert f'<span class="not">✗ {NOT}</span>' in text
+    assert "Not so: &lt;so&gt;." in text
+    assert f"✓ {HELD}" not in text
+
+
+def test_the_command_writes_page_and_figures(folder: Path, tmp_path: Path) -> None:
+    done = vestige("lab", "report", "--out", folder, "--html", tmp_path / "a" / "b.html", "--figures", tmp_path / "png")
+    assert done.exit_code == 0, done.output
+    assert "<svg" in (tmp_path / "a" / "b.html").read_text()
+    assert (tmp_path / "png" / "oracle.png").read_bytes().startswith(b"\x89PNG")
+    refused = vestige("lab", "report", "--out", tmp_path)
+    assert refused.exit_code == 1
+    assert f"--out {tmp_path} has no results; make some with: vestige lab run" in refused.output
+
+
+def test_what_was_not_run_to_its_end_has_no_verdict(tmp_path: Path) -> None:
+    half = replace(FAST[0], quick=lambda point: point["retention"] == 2)
+    run([half], tmp_path, quick=True)
+    found = FAST[0].judged(findings([half], tmp_path)[0].results)
+    assert found.outcome == UNFINISHED
+    assert found.because == "There are 0 trials at dim 1, retention 4; run the experiment to its end."
+    assert FAST[0].judged(Results.of([])).outcome == UNFINISHED
+
+
+def test_no_two_contenders_look_the_same() -> None:
+    looks = {(one.colour, one.mark, one.line) for name, one in palette.LOOKS.items() if name != "bound"}
+    assert len(looks) == len(palette.LOOKS) - 1
+    assert palette.look("window") == palette.look("window", 5) != palette.look("", 5)
+
+
+def test_a_missing_library_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    refused = vestige("lab", "report", "--out", folder)
+    assert refused.exit_code == 1
+    assert "pip install 'vestige[plot]'" in refused.output

@@ -1,0 +1,101 @@
+"""Each verdict holds for what is on trial, and changes when something broken takes its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from vestige.cli import command
+from vestige.lab import EXPERIMENTS, Experiment, Results
+from vestige.lab.contenders import MEANS
+from vestige.lab.experiment import CONSTANTS, HELD, NOT
+from vestige.lab.experiments import batching, descent, leakage, oracle, regression
+from vestige.policies import Window
+
+Row = dict[str, Any]
+WINDOW, AVERAGE = MEANS["window"], MEANS["Mean, average"]
+LEAKING = leakage.PARTS
+BITS = LEAKING["Mean, bits"]
+
+
+def quick_rows(experiment: Experiment) -> list[Row]:
+    """What a quick run measures."""
+    points = experiment.points(quick=True)
+    return [experiment.measured(point, 0, k) for point in points for k in range(experiment.quick_trials)]
+
+
+def pushed_too_far(limit: float, *others: Any) -> Any:
+    """An adversary who takes a hundred times what he may."""
+    return descent.push(100.0 * limit, *others)
+
+
+def signs(rng: np.random.Generator, size: int) -> Any:
+    """Numbers without a density: all subset sums are whole."""
+    return rng.choice([-1.0, 1.0], size)
+
+
+def one_sided(rng: np.random.Generator, *shape: int) -> Any:
+    """Vectors that all lie on the other side of the target."""
+    return -np.abs(rng.normal(size=shape))
+
+
+def short_stream(policy: Any, retention: int, seed: int) -> Any:
+    """A stream that holds records for less long than it says."""
+    return batching.streamed(policy, retention - 2, seed)
+
+
+BROKEN: dict[str, list[dict[str, Callable[..., Any]]]] = {
+    "retention": [{"coordinate-wise": WINDOW}, {"algorithm 1": WINDOW}, {"Mean, auto": WINDOW}],
+    "length": [{"algorithm 1": WINDOW}, {"Mean, auto": WINDOW}],
+    "needed": [{"Mean, average": WINDOW, "Mean, auto": WINDOW}],
+    "oracle": [{"oracle": lambda x: oracle.nearest(x) / 1e4}, {"oracle": lambda x: x.mean(axis=0) @ x.mean(axis=0)}],
+    "regression": [{"algorithm 2": regression.PARTS["window"]}, {"LinearRegression": regression.PARTS["window"]}],
+    "descent": [{"push": pushed_too_far}, {"push": lambda *_: 0.0}],
+    "subsets": [{"uniform": signs}, {"normal": one_sided}],
+    "groups": [{"estimates": lambda *xy: np.sign(xy[1][:, 0])}, {"estimates": lambda *xy: xy[1].mean(axis=1) / 9.0}],
+    "density": [{"Mean, bits": AVERAGE}, {"Mean, auto": AVERAGE}, {"Mean, average": WINDOW}],
+    "drift": [{"Mean, bits": AVERAGE}, {"Mean, auto": AVERAGE}, {"Mean, average": WINDOW}],
+    "batching": [{"streamed": short_stream}],
+    "outlier": [{"window": MEANS["Mean, auto"]}, {"algorithm 1": WINDOW}, {"Mean, auto": WINDOW}],
+    "leakage": [{"window": BITS}, {"Mean, bits": Window}, {"Private, epsilon 1": BITS}],
+    "timing": [{"algorithm 1": WINDOW}, {"Mean, auto": MEANS["algorithm 1"]}],
+    "staying": [{"window": MEANS["Mean, auto"]}, {"Mean, auto": WINDOW}],
+}
+
+
+def concerned(point: Any, broken: dict[str, Callable[..., Any]]) -> bool:
+    """Whether a broken part has to do with a point: where points name a policy, it is that."""
+    return "policy" not in point or point["policy"] in broken or not set(broken) <= set(MEANS) | set(LEAKING)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_verdict_holds_and_changes_with_a_broken_part(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    rows = quick_rows(experiment)
+    held = experiment.judged(Results.of(rows))
+    assert held.outcome in (HELD, CONSTANTS), held.because
+    for broken in BROKEN[name]:
+        assert set(broken) <= set(experiment.parts)
+        changed = replace(
+            experiment,
+            parts={**experiment.parts, **broken},
+            grid=tuple(point for point in experiment.grid if concerned(point, broken)),
+        )
+        others = [row for row in rows if not concerned(row, broken)]
+        found = experiment.judged(Results.of(others + quick_rows(changed)))
+        assert found.outcome == NOT, (sorted(broken), found.because)
+
+
+def test_the_quick_mode_of_all(tmp_path: Path) -> None:
+    """What `make test` shows to whoever changes something: each claim, tried once more, by the command."""
+    done = CliRunner().invoke(command, ["lab", "run", "--quick", "--jobs", "2", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    for name in EXPERIMENTS:
+        assert f"{name}: held" in done.output
+        assert (tmp_path / f"{name}.parquet").exists()
