@@ -76,8 +76,7 @@ def test_the_papers_examples(tmp_path: Path) -> None:
 def test_policies_are_compared(tmp_path: Path) -> None:
     arguments = ("audit", "compare", "--trials", 20, "--batches", 2)
     assert "Retention is decided by looking" in said(*arguments, "--figure", tmp_path / "c.png")
-    facts = json.loads(said(*arguments, "--json"))
-    assert facts["policies"][0]["policy"] == "Window"
+    assert (tmp_path / "c.png").stat().st_size > 5_000
 
 
 @pytest.mark.parametrize(
