@@ -17,7 +17,7 @@ from vestige.policy import Policy
 
 T = TypeVar("T")
 RETENTION, BATCHES, TRIALS = 96, 100, 10_000
-PAIRS = 200
+PAIRS = 100
 
 
 def rows() -> Iterator[Row]:
