@@ -295,7 +295,8 @@ def audit_compare(retention: int, batches: int, trials: int, seed: int, figure: 
 @_json
 def audit_appendix(trials: int, seed: int, machine: bool) -> None:
     """Run Appendix D of the paper."""
-    found = appendix(trials=trials, seed=seed)
+    with announced("Playing ..."):
+        found = appendix(trials=trials, seed=seed)
     if machine:
         states = [{str(list(state)): share for state, share in world.items()} for world in found.states]
         as_json({"states": states, "disjoint": found.disjoint, "epsilon": found.epsilon, "ceiling": found.ceiling})
@@ -321,7 +322,8 @@ def audit_appendix(trials: int, seed: int, machine: bool) -> None:
 @_json
 def audit_outlier(runs: int, seed: int, figure: str | None, machine: bool) -> None:
     """Run the outlier that outlives its erasure."""
-    found = outlier(runs=runs, seed=seed)
+    with announced("Playing ..."):
+        found = outlier(runs=runs, seed=seed)
     if figure is not None:
         draw_outlier(found, figure)
     if machine:
