@@ -17,6 +17,7 @@ import numpy as np
 
 from vestige.errors import MissingExtraError
 from vestige.flights import flights
+from vestige.palette import INK, look
 from vestige.policies import LinearRegression, Mean, Window
 from vestige.records import Floats, Ints
 from vestige.store import Place, SqliteStore, verify
@@ -33,7 +34,6 @@ FITS = (
     (("hour", "distance"), "dep_delay", "departure delay (min)"),
 )
 _POINTS = 300
-_INK, _BLUE, _ORANGE = "#4d4d4d", "#0072B2", "#E69F00"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,10 +158,21 @@ def figure(seen: Tour, path: Path) -> None:
     drawn, panels = plt.subplots(1, len(LABELS), figsize=(10, 3.8), layout="constrained")
     for i, (panel, label) in enumerate(zip(panels, LABELS, strict=True)):
         thousands = seen.t / 1000
-        panel.plot(thousands, seen.window[:, i], color=_ORANGE, lw=0.9, label=f"mean of the last {RETENTION} records")
-        panel.plot(thousands, seen.truth[:, i], color=_INK, lw=4.5, alpha=0.45, label="mean of all records so far")
         panel.plot(
-            thousands, seen.vestige[:, i], color=_BLUE, lw=1.4, ls="--", label=f"Vestige, holding at most {RETENTION}"
+            thousands,
+            seen.window[:, i],
+            color=look("Window").colour,
+            lw=0.9,
+            label=f"mean of the last {RETENTION} records",
+        )
+        panel.plot(thousands, seen.truth[:, i], color=INK, lw=4.5, alpha=0.45, label="mean of all records so far")
+        panel.plot(
+            thousands,
+            seen.vestige[:, i],
+            color=look("Mean").colour,
+            lw=1.4,
+            ls="--",
+            label=f"Vestige, holding at most {RETENTION}",
         )
         panel.set(xlabel="flights so far (thousands)", ylabel=label)
         panel.margins(x=0.01)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from vestige import palette
 from vestige.cli import command
-from vestige.lab import EXPERIMENTS, Results, Verdict, palette, run
+from vestige.lab import EXPERIMENTS, Results, Verdict, run
 from vestige.lab.experiment import HELD, NOT, UNFINISHED
 from vestige.lab.report import findings, page
 
@@ -106,12 +107,6 @@ def test_what_was_not_run_to_its_end_has_no_verdict(tmp_path: Path) -> None:
     assert found.outcome == UNFINISHED
     assert found.because == "There are 0 trials at dim 1, retention 4; run the experiment to its end."
     assert FAST[0].judged(Results.of([])).outcome == UNFINISHED
-
-
-def test_no_two_contenders_look_the_same() -> None:
-    looks = {(one.colour, one.mark, one.line) for name, one in palette.LOOKS.items() if name != "bound"}
-    assert len(looks) == len(palette.LOOKS) - 1
-    assert palette.look("window") == palette.look("window", 5) != palette.look("", 5)
 
 
 def test_a_missing_library_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

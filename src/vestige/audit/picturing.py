@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +12,15 @@ from vestige.audit.comparing import Comparison
 from vestige.audit.examples import Outlier
 from vestige.audit.leaking import Leakage
 from vestige.errors import MissingExtraError
+from vestige.palette import FAINT, look
 
-_OWN = {
-    "Window": ("#555555", "o"),
-    "paper": ("#D55E00", "s"),
-    "Mean, average": ("#009E73", "^"),
-    "Mean, bits": ("#CC79A7", "D"),
-    "Mean": ("#0072B2", "P"),
-    "Private": ("#56B4E9", "v"),
-}
-"""Our policies look the same in all pictures; colours of Okabe and Ito, which the colour-blind can tell apart."""
-_OTHERS = (("#E69F00", "X"), ("#000000", "*"), ("#F0E442", "h"))
 _LEAST = 1e-6
 
 
 def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """A colour and a marker for each name."""
-    others = cycle(_OTHERS)
-    made = {}
-    for name in names:
-        ours = [style for start, style in _OWN.items() if name.startswith(start)]
-        colour, marker = ours[0] if ours else next(others)
-        made[name] = {"color": colour, "marker": marker, "clip_on": False}
-    return made
+    """A colour and a mark for each name."""
+    looks = {name: look(name, number) for number, name in enumerate(names)}
+    return {name: {"color": one.colour, "marker": one.mark, "clip_on": False} for name, one in looks.items()}
 
 
 def _panels(count: int) -> tuple[Any, Any]:
@@ -71,12 +56,12 @@ def draw_leakage(found: Mapping[str, Leakage], path: str | Path) -> None:
     drawn, (left, right) = _panels(2)
     styles = _styles(found)
     for name, one in found.items():
-        looks = [look for look in one.looks if look.age >= 0]
-        ages = [max(look.age, 1) for look in looks]
-        left.plot(ages, [look.epsilon for look in looks], label=name, **styles[name])
-        right.plot(ages, [max(look.reconstruction, 1e-16) for look in looks], **styles[name])
+        looks = [seen for seen in one.looks if seen.age >= 0]
+        ages = [max(seen.age, 1) for seen in looks]
+        left.plot(ages, [seen.epsilon for seen in looks], label=name, **styles[name])
+        right.plot(ages, [max(seen.reconstruction, 1e-16) for seen in looks], **styles[name])
     ceiling = max(one.ceiling for one in found.values())
-    left.axhline(ceiling, color="#888888", lw=0.8, ls=":")
+    left.axhline(ceiling, color=FAINT, lw=0.8, ls=":")
     left.annotate("the most that so many trials can show", (1, ceiling), (2, 3), textcoords="offset points", fontsize=8)
     left.set(xscale="log", xlabel="records since it was erased", ylabel="epsilon, at least", ylim=(0, 1.15 * ceiling))
     right.set(
@@ -85,7 +70,7 @@ def draw_leakage(found: Mapping[str, Leakage], path: str | Path) -> None:
         xlabel="records since it was erased",
         ylabel="error of guessing it (share of its spread)",
     )
-    right.axhline(1.0, color="#888888", lw=0.8, ls=":")
+    right.axhline(1.0, color=FAINT, lw=0.8, ls=":")
     if len(found) > 1:
         drawn.legend(loc="outside upper center", ncols=len(found), frameon=False)
     _saved(drawn, path)
@@ -106,7 +91,7 @@ def draw_comparison(compared: Comparison, path: str | Path) -> None:
         panel.plot([x, x], [row.known.epsilon, row.drawn.epsilon], color=style["color"], lw=0.8, ls=":")
         panel.plot(x, row.known.epsilon, label=row.name, **style)
         panel.plot(x, row.drawn.epsilon, **style | {"markerfacecolor": "white"})
-    panel.axhline(ceiling, color="#888888", lw=0.8, ls=":")
+    panel.axhline(ceiling, color=FAINT, lw=0.8, ls=":")
     panel.annotate(
         "the most that so many trials can show",
         (1, ceiling),

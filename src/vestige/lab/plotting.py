@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vestige.errors import MissingExtraError
-from vestige.lab.palette import INK, look
 from vestige.lab.results import Results, Series
+from vestige.palette import INK, look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,8 +13,8 @@ import numpy as np
 from vestige.lab import plotting
 from vestige.lab.contenders import MEANS, squared
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
-from vestige.lab.palette import look
 from vestige.lab.results import Results
+from vestige.palette import look
 from vestige.policies import Window
 from vestige.policy import Policy
 from vestige.records import Floats

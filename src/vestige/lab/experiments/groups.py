@@ -15,8 +15,8 @@ import numpy as np
 from vestige import theory
 from vestige.lab import plotting
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict
-from vestige.lab.palette import INK, SHADES
 from vestige.lab.results import Results
+from vestige.palette import INK, SHADES
 from vestige.records import Floats
 
 if TYPE_CHECKING:

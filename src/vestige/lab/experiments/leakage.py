@@ -17,8 +17,8 @@ from vestige.audit import leakage
 from vestige.lab import plotting
 from vestige.lab.contenders import answered
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
-from vestige.lab.palette import look
 from vestige.lab.results import Results
+from vestige.palette import look
 from vestige.policies import Mean, Private, Window
 from vestige.policy import Policy
 

@@ -16,8 +16,8 @@ from vestige import theory
 from vestige.lab import plotting
 from vestige.lab.contenders import MEANS, answered, squared
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
-from vestige.lab.palette import MARKS, SHADES
 from vestige.lab.results import Results
+from vestige.palette import MARKS, SHADES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

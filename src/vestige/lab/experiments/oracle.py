@@ -13,8 +13,8 @@ import numpy as np
 from vestige import subset, theory
 from vestige.lab import plotting
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict
-from vestige.lab.palette import look
 from vestige.lab.results import Results
+from vestige.palette import look
 from vestige.records import Floats
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 from vestige.lab import plotting
 from vestige.lab.contenders import MEANS, answered
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
-from vestige.lab.palette import INK
 from vestige.lab.results import Results
+from vestige.palette import INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,7 +1,7 @@
-"""One colour and one mark for each contender, the same in every figure.
+"""One colour and one mark for each policy, the same in every figure.
 
 Colours of Okabe and Ito, which the colour-blind tell apart and which stand on white and on black.
-Guarantee: no two contenders look the same; held by tests/lab/test_report.py.
+Guarantee: no two policies look the same, and each looks the same by all its names; held by tests/test_palette.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FAINT = "#9a9a9a"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a contender is drawn."""
+    """How something is drawn."""
 
     colour: str
     mark: str
@@ -36,10 +36,23 @@ LOOKS = {
     "lower bound": Look(INK, "", ":"),
     "bound": Look(INK, "", ":"),
 }
+ALIASES = {
+    "Window": "window",
+    "paper.SimpleMean": "algorithm 1",
+    "paper.CoordinateMean": "coordinate-wise",
+    "paper.Regression": "algorithm 2",
+    "Mean": "Mean, auto",
+}
+"""What else policies are called."""
 SHADES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKS = ("o", "s", "^", "D", "v", "X")
 
 
 def look(name: str, number: int = 0) -> Look:
-    """How to draw a contender, or the `number`-th of curves that have no name elsewhere."""
-    return LOOKS.get(name) or Look(SHADES[number % len(SHADES)], MARKS[number % len(MARKS)])
+    """How to draw a policy by what its name begins with, or the `number`-th of curves that have no name elsewhere.
+
+    >>> look("Private, epsilon 1") == LOOKS["Private"], look("Mean()") == LOOKS["Mean, auto"]
+    (True, True)
+    """
+    begun = max((known for known in (*LOOKS, *ALIASES) if name.startswith(known)), key=len, default="")
+    return LOOKS.get(ALIASES.get(begun, begun)) or Look(SHADES[number % len(SHADES)], MARKS[number % len(MARKS)])
