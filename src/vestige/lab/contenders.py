@@ -19,6 +19,9 @@ from vestige.records import Floats
 from vestige.stream import Stream
 
 Maker = Callable[[int], Policy]
+Draw = Callable[[np.random.Generator, int], Floats]
+"""So many numbers of some kind."""
+RETENTION, LENGTH = 64, 8_192  # where kinds of data are compared
 
 
 def _window(dim: int) -> Policy:
@@ -55,6 +58,26 @@ def answered(policy: Policy, rows: Floats, retention: int, rng: np.random.Genera
     return np.atleast_1d(np.asarray(stream.estimate().value, np.float64))
 
 
+def on_kind(draw: Draw, policy: Policy, rng: np.random.Generator) -> dict[str, float]:
+    """The error of an answer over that of all data, on a stream of one kind."""
+    rows = draw(rng, LENGTH)[:, None]
+    return {"ratio": over_all_data(answered(policy, rows, RETENTION, rng), rows, float(rows.var()))}
+
+
 def squared(x: Floats) -> float:
     """The squared length of a vector."""
     return float((x**2).sum())
+
+
+def over_all_data(answer: Floats, rows: Floats, variance: float) -> float:
+    """The mean squared error that an answer stands for, over that of the mean of all rows.
+
+    How far an answer is from that mean, and how far the mean is off, are independent for normals, where the answer
+    moves with the data (Basu's theorem). So the errors add up, and the second need not be measured.
+
+    Args:
+        answer: shape (dim,).
+        rows: all that arrived; shape (n, dim).
+        variance: of a row, all coordinates together.
+    """
+    return 1.0 + squared(answer - rows.mean(axis=0)) * len(rows) / variance

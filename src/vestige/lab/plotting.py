@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -77,9 +77,16 @@ def inline(svg: bytes, name: str) -> str:
 
 
 def curve(
-    axes: Axes, name: str, series: Series, *, number: int = 0, label: str | None = None, aside: float = 0.0
+    axes: Axes,
+    name: str,
+    series: Series,
+    *,
+    number: int = 0,
+    label: str | None = None,
+    aside: float = 0.0,
+    joined: bool = True,
 ) -> None:
-    """An average along a parameter, with bars of two standard errors; `aside` by a share of x, where curves meet."""
+    """Averages with bars of two standard errors, joined or not; `aside` by a share of x, where curves meet."""
     style = look(name, number)
     error = np.nan_to_num(2.0 * series.error)
     if axes.get_yscale() == "log":  # a bar that reaches below 0 is cut at a tenth of the average
@@ -90,7 +97,7 @@ def curve(
         error,
         color=style.colour,
         marker=style.mark,
-        ls=style.line,
+        ls=style.line if joined else "none",
         label=name if label is None else label,
         capsize=2,
         elinewidth=1,
@@ -121,19 +128,17 @@ def whole_ticks(axes: Axes, values: list[int]) -> None:
     axes.minorticks_off()
 
 
-def categories(axes: Axes, results: Results, along: str, name: str, kinds: list[str], policies: list[str]) -> None:
-    """A measurement for each kind of data, the contenders side by side."""
+def kinds(figure: Figure, results: Results, data: Sequence[str], policies: Sequence[str]) -> None:
+    """The error over that of all data for each kind of data, the policies side by side."""
+    axes = figure.add_subplot(yscale="log", ylabel="mean squared error (that of all data)")
     for i, policy in enumerate(policies):
-        parts = [results.where(**{along: kind, "policy": policy}) for kind in kinds]
-        there = [k for k, part in enumerate(parts) if len(part)]
-        places = np.array(there, np.float64) + (i - (len(policies) - 1) / 2.0) * 0.15
-        style = look(policy)
-        means = np.array([parts[k].mean(name) for k in there])
-        error = np.nan_to_num(2.0 * np.array([parts[k].error(name) for k in there]))
-        bars = np.stack((np.minimum(error, 0.9 * means), error))
-        axes.errorbar(
-            places, means, bars, color=style.colour, marker=style.mark, ls="none", label=policy, capsize=2, elinewidth=1
-        )
-    axes.set_xticks(range(len(kinds)), [fill(kind, 11, break_long_words=False) for kind in kinds])
-    for edge in np.arange(len(kinds) - 1) + 0.5:
+        parts = [results.where(data=kind, policy=policy) for kind in data]
+        means = np.array([part.mean("ratio") for part in parts])
+        error = np.array([part.error("ratio") for part in parts])
+        places = np.arange(float(len(data))) + (i - (len(policies) - 1) / 2.0) * 0.15
+        curve(axes, policy, Series(places, means, error), joined=False)
+    axes.set_xticks(range(len(data)), [fill(kind, 11, break_long_words=False) for kind in data])
+    for edge in np.arange(len(data) - 1) + 0.5:
         axes.axvline(edge, color=INK, lw=0.3)
+    level(axes, "all data", 1.0)
+    legend(figure, axes)

@@ -23,6 +23,7 @@ from vestige.lab.experiments import (
     staying,
     subsets,
     timing,
+    typical,
 )
 
 _FILES = (
@@ -39,6 +40,7 @@ _FILES = (
     batching,
     outlier,
     leakage,
+    typical,
     timing,
     staying,
 )

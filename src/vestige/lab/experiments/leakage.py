@@ -3,36 +3,39 @@
 Immorlica et al. (2024), Section 3 and Appendix D: differential privacy can be violated by data that were erased. Here
 the game of `vestige.audit` is played: two worlds that differ in one erased record, and an adversary who knows the
 others. The knobs, of the solver's tolerance and of `Private`, are ours.
+Limits: what `Private` promises, in epsilon and in mu, tried with as many games as could show half an epsilon more; the
+AUC of a coin for a window; and the price that `Private.price` names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vestige.audit import leakage
-from vestige.lab import plotting
-from vestige.lab.contenders import answered
+from vestige.audit import ceiling, leakage
+from vestige.lab import judging, plotting
+from vestige.lab.contenders import answered, over_all_data
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
-from vestige.palette import look
+from vestige.palette import FAINT, INK, look
 from vestige.policies import Mean, Private, Window
 from vestige.policy import Policy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RETENTION, LENGTH, GAMES, STREAMS = 128, 768, 60, 10
-EPSILONS = (1.0, 4.0, 16.0)
+RETENTION, LENGTH, GAMES, STREAMS = 128, 448, 100, 10
+BOUND, DELTA, MORE = 4.0, 1e-6, 0.5
+EPSILONS = (1.0, 2.0, 4.0)
 QUICK = ("window", "Mean, bits", "Private, epsilon 1")
 TOLERANCES = (0.03, 0.3, 1.0, 3.0)
 
 
-def _private(epsilon: float) -> Policy:
-    return Private(bound=4.0, epsilon=epsilon, delta=1e-6)
+def _private(epsilon: float) -> Private:
+    return Private(bound=BOUND, epsilon=epsilon, delta=DELTA)
 
 
 def _tolerant(tolerance: float) -> Policy:
@@ -47,69 +50,124 @@ PARTS: dict[str, Callable[[], Policy]] = {
 }
 
 
+PROMISES = {f"Private, epsilon {epsilon:g}": epsilon for epsilon in EPSILONS}
+
+
+@cache
+def games(name: str) -> int:
+    """How many games it takes to show more than what is promised, and no fewer than `GAMES`."""
+    count, more = GAMES, PROMISES.get(name, 0.0) + MORE
+    while ceiling(count, confidence=1.0 - judging.LEVEL, delta=DELTA) < more:
+        count += 10
+    return count
+
+
 def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """One audit: how well the worlds are told apart; and the error over that of all data."""
-    policy, seed = parts[str(point["policy"])](), int(rng.integers(2**31))
+    name = str(point["policy"])
+    policy, seed = parts[name](), int(rng.integers(2**31))
     found = leakage(
-        policy, retention=RETENTION, t=LENGTH, trials=GAMES, values=(-3.0, 3.0), delta=1e-6, seed=seed, workers=1
-    )
+        policy, retention=RETENTION, t=LENGTH, trials=games(name), values=(-3.0, 3.0), confidence=1.0 - judging.LEVEL,
+        delta=DELTA, seed=seed, workers=1,
+    )  # fmt: skip
     ratios = []
     for _ in range(STREAMS):
         rows = rng.normal(size=(LENGTH, 1))
-        answer = answered(policy, rows, RETENTION, rng)
-        ratios.append(1.0 + float((answer[0] - rows.mean()) ** 2) * LENGTH)
-    return {"auc": found.auc, "epsilon": found.epsilon, "ratio": float(np.mean(ratios)), "ceiling": found.ceiling}
+        ratios.append(over_all_data(answered(policy, rows, RETENTION, rng), rows, 1.0))
+    return {
+        "auc": found.auc,
+        "epsilon": found.epsilon,
+        "mu": found.mu,
+        "ceiling": found.ceiling,
+        "ratio": float(np.mean(ratios)),
+    }
 
 
 def figure(results: Results, drawn: Figure) -> None:
-    """How well the worlds are told apart against the error, a point for each policy."""
-    axes = drawn.add_subplot(
+    """How well the worlds are told apart against the error; and epsilon, beside what is promised and can be shown."""
+    drawn.set_size_inches(6.4, 6.6)
+    upper, lower = drawn.subplots(2, 1, height_ratios=(3, 2))
+    upper.set(
         xscale="log",
         xlabel="mean squared error (that of all data)",
-        ylabel="worlds told apart (AUC; 0.5 is chance)",
+        ylabel="worlds told apart\n(AUC; 0.5 is chance)",
         ylim=(0.45, 1.05),
     )
+    lower.set(ylabel="epsilon, at least", ylim=(-0.2, 5.4))
+    there = [name for name in PARTS if name in results.values("policy")]
     taken: list[tuple[float, float]] = []
-    for name in filter(results.values("policy").__contains__, PARTS):
+    for place, name in enumerate(there):
         mine = results.where(policy=name)
         x, y = mine.mean("ratio"), mine.mean("auc")
-        kind, _, knob = name.partition(", ")
-        family = "Mean, average" if knob.startswith("tolerance") else kind if kind in ("Private", "window") else name
+        family, knob = _family(name)
         style = look(family)
-        axes.errorbar(
+        known = family in upper.get_legend_handles_labels()[1]
+        upper.errorbar(
             x, y, 2.0 * mine.error("auc"), 2.0 * mine.error("ratio"), color=style.colour, marker=style.mark,
-            ls="none", capsize=2, elinewidth=1, label="_" if family in axes.get_legend_handles_labels()[1] else family,
+            ls="none", capsize=2, elinewidth=1, label="_" if known else family,
         )  # fmt: skip
-        below = sum(abs(np.log(x / there[0])) < 0.1 and abs(y - there[1]) < 0.05 for there in taken)
-        aside = (-14, -15) if y < 0.51 else (8, 5 - 13 * below)  # beneath the line of chance, where it would be crossed
-        axes.annotate(knob or kind, (x, y), xytext=aside, textcoords="offset points", fontsize=9)
+        near = sum(abs(np.log(x / there[0])) < 0.1 and abs(y - there[1]) < 0.05 for there in taken)
+        aside = (-14, -15) if y < 0.51 else (8, 5 - 13 * near)  # beneath the line of chance, where it would be crossed
+        upper.annotate(knob, (x, y), xytext=aside, textcoords="offset points", fontsize=9)
         taken.append((x, y))
-    plotting.level(axes, "all data", 0.5, "chance")
-    plotting.legend(drawn, axes)
+        lower.plot(place, mine["epsilon"].max(), color=style.colour, marker=style.mark, ls="none")
+        lower.plot(
+            place, mine.mean("ceiling"), color=FAINT, marker="_", ms=16, mew=1.4, ls="none", label=_once(place, SEEN)
+        )
+        if name in PROMISES:
+            first = _once(place - there.index(next(iter(PROMISES))), "promised")
+            lower.plot(place, PROMISES[name], color=INK, marker="_", ms=16, mew=1.4, ls="none", label=first)
+    plotting.level(upper, "all data", 0.5, "chance")
+    lower.set_xticks(range(len(there)), [_family(name)[1].replace(" ", "\n") for name in there], fontsize=9)
+    lower.legend(loc="upper center", ncols=2, fontsize=9)
+    plotting.legend(drawn, upper)
+
+
+SEEN = "the most that so many games can show"
+
+
+def _once(place: int, label: str) -> str:
+    """A label for the first of several, so that it stands in the legend once."""
+    return label if place == 0 else "_"
+
+
+def _family(name: str) -> tuple[str, str]:
+    """The policy that something is a kind of, and the knob that makes it that kind."""
+    kind, _, knob = name.partition(", ")
+    return ("Mean, average" if knob.startswith("tolerance") else name if kind == "Mean" else kind), knob or kind
 
 
 def verdict(results: Results) -> Verdict:
     """Exact answers leak, a window does not, and Private keeps what it promises at a price."""
-    there = results.values("policy")
-    auc, ratio, epsilon = (
-        {name: results.where(policy=name).mean(what) for name in there} for what in ("auc", "ratio", "epsilon")
+    found = {name: results.where(policy=name) for name in results.values("policy")}
+    private = {name: e for name, e in PROMISES.items() if name in found}
+    auc, ratio = ({name: mine.mean(what) for name, mine in found.items()} for what in ("auc", "ratio"))
+    strict = next(iter(PROMISES))
+    averages = [f", {auc[name]:.2f} from averages with {name[6:]}" for name in found if name.startswith("Mean, tol")]
+    shown = ", ".join(
+        f"{e:g}: {found[name]['epsilon'].max():.2f} of {found[name].mean('ceiling'):.2f}" for name, e in private.items()
     )
-    private = {e: name for e in EPSILONS if (name := f"Private, epsilon {e:g}") in there}
-    strict = private[EPSILONS[0]]
-    averages = [f", {auc[name]:.2f} from averages with {name[6:]}" for name in there if name.startswith("Mean, tol")]
+    excess = {name: found[name]["ratio"] - 1.0 for name in private}
+    priced = {name: _private(e).price(RETENTION // 2, 1.0) - 1.0 for name, e in private.items()}
     return Verdict.of(
         {
-            "bits tell of an erased record": auc["Mean, bits"] > 0.9,
-            "a window does not": auc["window"] < 0.6,
-            "Private shows no more than it promises": all(epsilon[name] <= e for e, name in private.items()),
-            "and less than bits do": auc[strict] < auc["Mean, bits"] - 0.1,
-            "for a price": ratio[strict] > 1.1,
+            "presence bits tell all that games can show": bool(
+                np.all(found["Mean, bits"]["epsilon"] == found["Mean, bits"]["ceiling"])
+            ),
+            "a window tells nothing": bool(np.all(found["window"]["auc"] == 0.5)),
+            "Private shows no more than it promises, in epsilon": all(
+                found[name]["epsilon"].max() <= e for name, e in private.items()
+            ),
+            "and in mu": all(found[name]["mu"].max() <= _private(e).mu for name, e in private.items()),
+            "for the price that it names": not any(
+                test(excess[name], priced[name], STREAMS) for name in private for test in (judging.above, judging.below)
+            ),
         },
         f"{LENGTH - RETENTION} records after it was erased, whether a record was -3 or 3 is told with an AUC of "
         f"{auc['Mean, bits']:.2f} from presence bits{''.join(averages)}. Private at epsilon 1 lets it be told with "
-        f"{auc[strict]:.2f} (epsilon at least {epsilon[strict]:.2f}), for {ratio[strict]:.1f} times the error of all "
-        f"data; a window with {auc['window']:.2f}, for {ratio['window']:.0f} times. Stopping early hides "
-        "a record without any promise; Private promises.",
+        f"{auc[strict]:.2f}, for {ratio[strict]:.1f} times the error of all data; a window with {auc['window']:.2f}, "
+        f"for {ratio['window']:.0f} times. Of each epsilon that it promises, the games showed at most, of what they "
+        f"could: {shown}. Stopping early hides a record without any promise; Private promises.",
     )
 
 
@@ -123,7 +181,7 @@ EXPERIMENT = Experiment(
     figure=figure,
     verdict=verdict,
     parts=PARTS,
-    trials=10,
+    trials=8,
     quick=lambda point: point["policy"] in QUICK,
     quick_trials=2,
 )
