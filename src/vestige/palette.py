@@ -34,7 +34,7 @@ LOOKS = {
     "Private": Look("#8A6FC9", "*"),
     "all data": Look(FAINT, "", "--"),
     "lower bound": Look(INK, "", ":"),
-    "bound": Look(INK, "", ":"),
+    "bound": Look(INK, "", "-."),
 }
 ALIASES = {
     "Window": "window",

@@ -47,7 +47,7 @@ class Tags(HTMLParser):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("lab")
-    run(FAST, made, quick=True)
+    run(FAST, made, quick=True, seed=3)
     return made
 
 
@@ -67,7 +67,7 @@ def test_the_page_is_whole_and_alone(folder: Path) -> None:
     assert all(target in parser.ids for target in re.findall(r"url\(#([^)]+)\)", text))
     for experiment in FAST:
         assert experiment.claim in text
-        assert f"vestige lab run {experiment.name}" in text
+        assert f"vestige lab run {experiment.name} --trials {experiment.quick_trials} --seed 3<" in text
     assert text.count("<svg") == len(FAST)
     assert palette.INK not in text
     assert "prefers-color-scheme: dark" in text

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+SIZE = (5.4, 4.2)
+"""Inches; small enough for its text to be read where a phone shows it."""
 _STYLE: Any = {
     "font.size": 10.5,
     "font.family": "sans-serif",
@@ -44,7 +46,7 @@ _STYLE: Any = {
 }
 
 
-def rendered(draw: Callable[[Results, Figure], None], results: Results, kind: str, tall: float = 4.2) -> bytes:
+def rendered(draw: Callable[[Results, Figure], None], results: Results, kind: str) -> bytes:
     """A figure as `png` or `svg`."""
     try:
         import matplotlib as mpl  # noqa: PLC0415
@@ -54,7 +56,7 @@ def rendered(draw: Callable[[Results, Figure], None], results: Results, kind: st
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(6.4, tall), layout="constrained")
+        figure = Figure(figsize=SIZE, layout="constrained")
         FigureCanvasAgg(figure)
         draw(results, figure)
         out = io.BytesIO()

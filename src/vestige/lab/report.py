@@ -15,7 +15,7 @@ from pathlib import Path
 
 from vestige.lab import plotting
 from vestige.lab.experiment import CONSTANTS, HELD, UNFINISHED, Experiment, Verdict
-from vestige.lab.results import Results, made_by, read
+from vestige.lab.results import Results, made_by, read, seed_of
 
 _MARKS = {HELD: ("✓", "held"), CONSTANTS: ("✓", "held"), UNFINISHED: ("…", "open")}
 
@@ -28,20 +28,23 @@ class Finding:
         experiment: which.
         verdict: on its results.
         results: all trials.
+        seed: of their draws.
     """
 
     experiment: Experiment
     verdict: Verdict
     results: Results
+    seed: int
 
 
 def findings(experiments: Iterable[Experiment], folder: Path) -> list[Finding]:
     """What the results in a folder say; experiments that were not run are left out."""
     made = []
     for experiment in experiments:
-        results = Results.of(read(folder / f"{experiment.name}.parquet", made_by(experiment.digest)))
+        path = folder / f"{experiment.name}.parquet"
+        results = Results.of(read(path, made_by(experiment.digest)))
         if len(results):
-            made.append(Finding(experiment, experiment.judged(results), results))
+            made.append(Finding(experiment, experiment.judged(results), results, seed_of(path)))
     return made
 
 
@@ -79,18 +82,29 @@ def _section(one: Finding, command: str) -> str:
 <p class="source">{escape(one.experiment.source)}</p>
 <p>{_badge(verdict)}{f": {escape(constants)}" if constants else ""}</p>
 <figure role="img" aria-label="{escape(one.experiment.claim, quote=True)}">{svg}
-<figcaption>Bars are two standard errors; {_count(one)}.</figcaption></figure>
+<figcaption>Bars are two standard errors, unless said; {_count(one)}.</figcaption></figure>
 <p>{escape(verdict.because)}</p>
-<pre><code>{escape(command)} {name}</code></pre>
+<pre><code>{escape(command)} {name}{_options(one)}</code></pre>
 </section>"""
+
+
+def _trials(one: Finding) -> int:
+    """How many trials there are at each point, at most."""
+    return int(one.results["trial"].max()) + 1
+
+
+def _options(one: Finding) -> str:
+    """What the command must be told to come to these results."""
+    trials = f" --trials {_trials(one)}" if _trials(one) != one.experiment.trials else ""
+    return trials + (f" --seed {one.seed}" if one.seed else "")
 
 
 def _count(one: Finding) -> str:
     """How many trials there are at each point."""
-    points = len(one.experiment.grid)
-    most = int(one.results["trial"].max()) + 1
-    whole = len(one.results) == points * most
-    return f"{most} trials at each point" if whole else f"{len(one.results):,} trials, not all points of the grid"
+    whole = len(one.results) == len(one.experiment.grid) * _trials(one)
+    return (
+        f"{_trials(one)} trials at each point" if whole else f"{len(one.results):,} trials, not all points of the grid"
+    )
 
 
 _STYLE = """
@@ -99,7 +113,6 @@ _STYLE = """
 @media (prefers-color-scheme: dark) {
   :root { --ink: #ddd; --paper: #16181a; --soft: #999; --line: #3a3d40; --yes: #3fc79b; --no: #ff9a5c; }
 }
-@media print { :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb; --yes: #000; --no: #000; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1rem; max-width: 44rem; font: 1rem/1.55 Georgia, 'Times New Roman', serif;
   color: var(--ink); background: var(--paper); }
@@ -108,7 +121,7 @@ h1 { font-size: 1.7rem; } h2 { font-size: 1.15rem; margin-top: 0; }
 section { border-top: 1px solid var(--line); padding: 1.5rem 0 0.5rem; margin-top: 1.5rem; break-inside: avoid; }
 .source { color: var(--soft); margin: -0.6rem 0 0.6rem; font-style: italic; }
 .held { color: var(--yes); font-weight: bold; } .not { color: var(--no); font-weight: bold; }
-figure { margin: 0.5rem 0; } figure svg { width: 100%; height: auto; display: block; }
+figure { margin: 0.5rem 0; } figure svg { width: 100%; max-width: 38rem; height: auto; display: block; }
 figcaption { color: var(--soft); font-size: 0.85rem; }
 table { border-collapse: collapse; width: 100%; font-size: 0.95rem; }
 td, th { text-align: left; padding: 0.25rem 0.6rem 0.25rem 0; border-bottom: 1px solid var(--line);
@@ -116,6 +129,15 @@ td, th { text-align: left; padding: 0.25rem 0.6rem 0.25rem 0; border-bottom: 1px
 pre { background: color-mix(in srgb, var(--ink) 7%, var(--paper)); padding: 0.5rem 0.7rem; overflow-x: auto;
   font-size: 0.85rem; }
 a { color: inherit; }
+@media (max-width: 30rem) { figure { margin: 0.5rem -0.75rem; } figcaption { margin: 0 0.75rem; } }
+@page { margin: 1.5cm; }
+@media print {
+  :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb; --yes: #000; --no: #000; }
+  body { font-size: 9pt; max-width: none; padding: 0; }
+  section { padding-top: 0.7rem; margin-top: 0.7rem; }
+  figure svg { max-width: 10.5cm; }
+  h2 { font-size: 1.1em; } p, pre, table { font-size: 1em; margin-block: 0.4em; }
+}
 """
 
 _PAGE = """<!DOCTYPE html>

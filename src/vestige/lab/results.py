@@ -102,6 +102,11 @@ def write(path: Path, rows: Sequence[Mapping[str, Any]], made: Mapping[str, str]
     draft.replace(path)
 
 
+def seed_of(path: Path) -> int:
+    """The seed of the results in a file."""
+    return int(_arrow()[1].read_schema(path).metadata[b"vestige.seed"])
+
+
 def read(path: Path, made: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """The rows of a file, none if it is not there; an error if something else made them than is said."""
     if not path.exists():

@@ -53,7 +53,7 @@ def figure(results: Results, drawn: Figure) -> None:
     axes = drawn.add_subplot(
         xscale="log",
         xlabel="records in a group",
-        ylabel="density at gamma from the truth, times gamma",
+        ylabel="density at gamma from the truth,\ntimes gamma",
         ylim=(0.0, 0.3),
     )
     for i, dim in enumerate(DIMS):

@@ -85,13 +85,13 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
 
 def figure(results: Results, drawn: Figure) -> None:
     """How well the worlds are told apart against the error; and epsilon, beside what is promised and can be shown."""
-    drawn.set_size_inches(6.4, 6.6)
+    drawn.set_size_inches(plotting.SIZE[0], 6.4)
     upper, lower = drawn.subplots(2, 1, height_ratios=(3, 2))
     upper.set(
         xscale="log",
         xlabel="mean squared error (that of all data)",
         ylabel="worlds told apart\n(AUC; 0.5 is chance)",
-        ylim=(0.45, 1.05),
+        ylim=(0.4, 1.05),
     )
     lower.set(ylabel="epsilon, at least", ylim=(-0.2, 5.4))
     there = [name for name in PARTS if name in results.values("policy")]
@@ -106,8 +106,10 @@ def figure(results: Results, drawn: Figure) -> None:
             x, y, 2.0 * mine.error("auc"), 2.0 * mine.error("ratio"), color=style.colour, marker=style.mark,
             ls="none", capsize=2, elinewidth=1, label="_" if known else family,
         )  # fmt: skip
-        near = sum(abs(np.log(x / there[0])) < 0.1 and abs(y - there[1]) < 0.05 for there in taken)
-        aside = (-14, -15) if y < 0.51 else (8, 5 - 13 * near)  # beneath the line of chance, where it would be crossed
+        near = sum(abs(np.log(x / there[0])) < 0.7 and abs(y - there[1]) < 0.05 for there in taken)
+        aside = (
+            (-14, -15 - 11 * near) if y < 0.51 else (8 if y < 0.9 else 16, 5 - 13 * near)
+        )  # where the line of chance does not cross it
         upper.annotate(knob, (x, y), xytext=aside, textcoords="offset points", fontsize=9)
         taken.append((x, y))
         lower.plot(place, mine["epsilon"].max(), color=style.colour, marker=style.mark, ls="none")
@@ -118,7 +120,11 @@ def figure(results: Results, drawn: Figure) -> None:
             first = _once(place - there.index(next(iter(PROMISES))), "promised")
             lower.plot(place, PROMISES[name], color=INK, marker="_", ms=16, mew=1.4, ls="none", label=first)
     plotting.level(upper, "all data", 0.5, "chance")
-    lower.set_xticks(range(len(there)), [_family(name)[1].replace(" ", "\n") for name in there], fontsize=9)
+    lower.set_xticks(
+        range(len(there)),
+        [_family(name)[1].replace("tolerance", "tol.").replace(" ", "\n") for name in there],
+        fontsize=9,
+    )
     lower.legend(loc="upper center", ncols=2, fontsize=9)
     plotting.legend(drawn, upper)
 
@@ -144,8 +150,9 @@ def verdict(results: Results) -> Verdict:
     auc, ratio = ({name: mine.mean(what) for name, mine in found.items()} for what in ("auc", "ratio"))
     strict = next(iter(PROMISES))
     averages = [f", {auc[name]:.2f} from averages with {name[6:]}" for name in found if name.startswith("Mean, tol")]
-    shown = ", ".join(
-        f"{e:g}: {found[name]['epsilon'].max():.2f} of {found[name].mean('ceiling'):.2f}" for name, e in private.items()
+    shown = "; ".join(
+        f"of epsilon {e:g}, {found[name]['epsilon'].max():.2f} where {found[name].mean('ceiling'):.2f} could be seen"
+        for name, e in private.items()
     )
     excess = {name: found[name]["ratio"] - 1.0 for name in private}
     priced = {name: _private(e).price(RETENTION // 2, 1.0) - 1.0 for name, e in private.items()}
@@ -166,8 +173,8 @@ def verdict(results: Results) -> Verdict:
         f"{LENGTH - RETENTION} records after it was erased, whether a record was -3 or 3 is told with an AUC of "
         f"{auc['Mean, bits']:.2f} from presence bits{''.join(averages)}. Private at epsilon 1 lets it be told with "
         f"{auc[strict]:.2f}, for {ratio[strict]:.1f} times the error of all data; a window with {auc['window']:.2f}, "
-        f"for {ratio['window']:.0f} times. Of each epsilon that it promises, the games showed at most, of what they "
-        f"could: {shown}. Stopping early hides a record without any promise; Private promises.",
+        f"for {ratio['window']:.0f} times. The games showed, of what Private promises, {shown}. "
+        "Stopping early hides a record without any promise; Private promises.",
     )
 
 

@@ -64,9 +64,12 @@ def needed(results: Results, policies: tuple[str, ...], dim: int, equal: int) ->
 
 def figure(results: Results, drawn: Figure) -> None:
     """The batch needed against N at dimension 1, and against the dimension at one N."""
-    drawn.set_size_inches(6.4, 4.6)
     left, right = drawn.subplots(1, 2, width_ratios=(3, 2))
-    left.set(xlabel="d / error (= N records)", ylabel="batch needed (records)", title="dimension 1")
+    left.set(
+        xlabel="d / error (= N records)",
+        ylabel="batch needed (records);\nbars reach to the next smaller one tried",
+        title="dimension 1",
+    )
     right.set(xlabel="dimension d", title=f"N = {AT:,}")
     _lines(left, results, [(1, n) for n in EQUALS], list(EQUALS))
     _lines(right, results, [(dim, AT) for dim in DIMS], list(DIMS))
@@ -80,12 +83,21 @@ def figure(results: Results, drawn: Figure) -> None:
 def _lines(axes: Axes, results: Results, places: list[tuple[int, int]], x: list[int]) -> None:
     axes.set(xscale="log", yscale="log")
     plotting.reference(axes, "window", x, [theory.window_retention(d, d / n) for d, n in places], "window (exactly N)")
-    plotting.reference(axes, "all data", x, [_asked(d, n) for d, n in places], "Theorem 3.1")
+    plotting.reference(axes, "bound", x, [_asked(d, n) for d, n in places], "Theorem 3.1")
     plotting.reference(axes, "lower bound", x, [theory.finite_lower_bound(d, d / n) for d, n in places])
     for name, policies in ((PAPER, (PAPER,)), ("Mean, auto", OURS)):
         found = np.array([needed(results, policies, d, n) for d, n in places])
+        short = np.array([_smaller(m, d) for m, (d, _) in zip(found, places, strict=True)])
         style, there = look(name), np.isfinite(found)
-        axes.plot(np.array(x)[there], found[there], color=style.colour, marker=style.mark, label=name.split(",")[0])
+        axes.errorbar(
+            np.array(x)[there], found[there], (short[there], np.zeros(there.sum())), color=style.colour,
+            marker=style.mark, label=name.split(",")[0], capsize=2, elinewidth=1,
+        )  # fmt: skip
+
+
+def _smaller(batch: float, dim: int) -> float:
+    """By how much the next smaller batch is smaller that was tried."""
+    return batch - dim * max((segment for segment in SEGMENTS if dim * segment < batch), default=0)
 
 
 def _asked(dim: int, equal: int) -> int:

@@ -71,7 +71,7 @@ def figure(results: Results, drawn: Figure) -> None:
     for i, name in enumerate(PARTS):
         plotting.curve(axes, name, results.series("retention", "worst", policy=name), aside=0.01 * (i - 1))
     plotting.level(axes, "all data", DIM / LENGTH, f"all {LENGTH:,} records")
-    plotting.reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "promised by Theorem 4.1")
+    plotting.reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "Theorem 4.1")
     plotting.whole_ticks(axes, list(RETENTIONS))
     plotting.legend(drawn, axes)
 

@@ -47,7 +47,7 @@ def figure(results: Results, drawn: Figure) -> None:
     )
     for i, name in enumerate(MEANS):
         plotting.curve(axes, name, results.series("retention", "error", policy=name), aside=0.02 * (i - 3))
-    plotting.reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "promised by Theorem 3.1")
+    plotting.reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "Theorem 3.1")
     plotting.level(axes, "all data", DIM / LENGTH, f"all {LENGTH:,} records")
     some = np.arange(2, 40)
     plotting.reference(axes, "lower bound", some, [theory.mean_squared_error_floor(DIM, int(m)) for m in some])

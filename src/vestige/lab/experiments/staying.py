@@ -56,8 +56,8 @@ def figure(results: Results, drawn: Figure) -> None:
         ylabel="mean squared error (variances)",
     )
     for name in POLICIES:
-        series = results.series("share", "error", policy=name)
-        plotting.curve(axes, name, Series(100.0 * series.x, series.mean, series.error))
+        series = results.series("share", "ratio", policy=name)
+        plotting.curve(axes, name, Series(100.0 * series.x, series.mean / LENGTH, series.error / LENGTH))
     held = results.series("share", "held", policy="window")
     plotting.reference(axes, "bound", 100.0 * held.x, 1.0 / held.mean, "1 / records that the window holds")
     plotting.level(axes, "all data", 1.0 / LENGTH, f"all {LENGTH:,} records")

@@ -162,7 +162,11 @@ def verdict(results: Results) -> Verdict:
         f"right after the erasure, it is so in {100.0 * max(first.values()):.0f}%, so that there is no differential "
         f"privacy. A record of {EXTREME:g} deviations is told so for {max(gap.mid for gap in longer.values()):.1f} "
         "updates longer.",
-        {"epsilon": EPSILON, "gamma": GAMMA, **{f"updates, batches of {batch}": age for batch, age in ages.items()}},
+        {
+            "epsilon": EPSILON,
+            "gamma": GAMMA,
+            **{f"updates needed with batches of {batch}": age for batch, age in ages.items()},
+        },
     )
 
 
