@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from vestige.audit import ceiling
 from vestige.cli import command
-from vestige.lab import EXPERIMENTS, Experiment, Results
+from vestige.lab import EXPERIMENTS, Experiment, Results, judging
 from vestige.lab.contenders import MEANS
 from vestige.lab.experiment import CONSTANTS, HELD, NOT
 from vestige.lab.experiments import batching, descent, leakage, oracle, regression, typical
@@ -132,3 +133,9 @@ def test_the_quick_mode_of_all(tmp_path: Path) -> None:
     for name in EXPERIMENTS:
         assert f"{name}: held" in done.output
         assert (tmp_path / f"{name}.parquet").exists()
+
+
+def test_the_games_can_show_more_than_is_promised() -> None:
+    for name, promised in leakage.PROMISES.items():
+        shown = ceiling(leakage.games(name), confidence=1.0 - judging.LEVEL, delta=leakage.DELTA)
+        assert shown >= promised + leakage.MORE
