@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ERRORS = (1e-2, 1e-3, 3e-4, 1e-4, 3e-5)
 POLICIES = ("algorithm 1", "Mean, auto")
-LEAST, UPDATES, SMALLEST = 56, 4, 3
+LEAST, UPDATES, SMALLEST = 56, 6, 3
 
 
 def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
@@ -107,5 +107,5 @@ EXPERIMENT = Experiment(
     parts=MEANS,
     trials=12,
     quick=lambda point: float(point["error"]) in ERRORS[-SMALLEST:],
-    quick_trials=6,
+    quick_trials=8,
 )
