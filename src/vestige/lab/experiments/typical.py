@@ -158,7 +158,7 @@ def verdict(results: Results) -> Verdict:
             ),
             "and extreme ones take longer": all(gap.low > 0.0 for gap in longer.values()),
         },
-        f"Epsilon is shown to be above {EPSILON:g} in less than {100.0 * GAMMA:g}% of the data from {told} on; "
+        f"Epsilon is above {EPSILON:g} in less than {100.0 * GAMMA:g}% of the data, as is shown, from {told} on; "
         f"right after the erasure, it is so in {100.0 * max(first.values()):.0f}%, so that there is no differential "
         f"privacy. A record of {EXTREME:g} deviations is told so for {max(gap.mid for gap in longer.values()):.1f} "
         "updates longer.",
