@@ -69,8 +69,8 @@ def verdict(results: Results) -> Verdict:
             "averages are for normals": judging.as_good(ratios["Mean, average", "normal"]),
             "averages fail where there is no density": "two points" in failing["Mean, average"],
         },
-        f"Bits have at most {bits:.3f} times the error of all data, auto {auto:.3f}. More than {judging.PROMISED:g} times "
-        f"had: {told}.",
+        f"Bits have at most {bits:.3f} times the error of all data, auto {auto:.3f}. More than "
+        f"{judging.PROMISED:g} times had: {told}.",
     )
 
 
