@@ -135,7 +135,7 @@ a { color: inherit; }
   :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb; --yes: #000; --no: #000; }
   body { font-size: 9pt; max-width: none; padding: 0; }
   section { padding-top: 0.7rem; margin-top: 0.7rem; }
-  figure svg { max-width: 10.5cm; }
+  figure svg { max-width: 9cm; }
   h2 { font-size: 1.1em; } p, pre, table { font-size: 1em; margin-block: 0.4em; }
 }
 """

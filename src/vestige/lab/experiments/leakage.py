@@ -95,7 +95,7 @@ def figure(results: Results, drawn: Figure) -> None:
     )
     lower.set(ylabel="epsilon, at least", ylim=(-0.2, 5.4))
     there = [name for name in PARTS if name in results.values("policy")]
-    taken: list[tuple[float, float]] = []
+    certain = 0
     for place, name in enumerate(there):
         mine = results.where(policy=name)
         x, y = mine.mean("ratio"), mine.mean("auc")
@@ -106,12 +106,12 @@ def figure(results: Results, drawn: Figure) -> None:
             x, y, 2.0 * mine.error("auc"), 2.0 * mine.error("ratio"), color=style.colour, marker=style.mark,
             ls="none", capsize=2, elinewidth=1, label="_" if known else family,
         )  # fmt: skip
-        near = sum(abs(np.log(x / there[0])) < 0.7 and abs(y - there[1]) < 0.05 for there in taken)
-        aside = (
-            (-14, -15 - 11 * near) if y < 0.51 else (8 if y < 0.9 else 16, 5 - 13 * near)
-        )  # where the line of chance does not cross it
-        upper.annotate(knob, (x, y), xytext=aside, textcoords="offset points", fontsize=9)
-        taken.append((x, y))
+        if y > 0.9:  # one beneath the other, where all is told
+            upper.annotate(knob, (x, y), (8, 5 - 13 * certain), textcoords="offset points", fontsize=9)
+            certain += 1
+        else:
+            top, aside = (y + 2.0 * mine.error("auc"), 5) if y > 0.51 else (y, -15)
+            upper.annotate(knob, (x, top), (0, aside), textcoords="offset points", fontsize=9, ha="center")
         lower.plot(place, mine["epsilon"].max(), color=style.colour, marker=style.mark, ls="none")
         lower.plot(
             place, mine.mean("ceiling"), color=FAINT, marker="_", ms=16, mew=1.4, ls="none", label=_once(place, SEEN)
@@ -122,7 +122,7 @@ def figure(results: Results, drawn: Figure) -> None:
     plotting.level(upper, "all data", 0.5, "chance")
     lower.set_xticks(
         range(len(there)),
-        [_family(name)[1].replace("tolerance", "tol.").replace(" ", "\n") for name in there],
+        [_family(name)[1].replace(" ", "\n") for name in there],
         fontsize=9,
     )
     lower.legend(loc="upper center", ncols=2, fontsize=9)
@@ -139,8 +139,8 @@ def _once(place: int, label: str) -> str:
 
 def _family(name: str) -> tuple[str, str]:
     """The policy that something is a kind of, and the knob that makes it that kind."""
-    kind, _, knob = name.partition(", ")
-    return ("Mean, average" if knob.startswith("tolerance") else name if kind == "Mean" else kind), knob or kind
+    kind, _, knob = name.replace("tolerance", "tol.").partition(", ")
+    return ("Mean, average" if knob.startswith("tol.") else name if kind == "Mean" else kind), knob or kind
 
 
 def verdict(results: Results) -> Verdict:
