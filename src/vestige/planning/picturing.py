@@ -49,7 +49,7 @@ def draw_plan(found: Plan, path: str | Path, sample: ArrayLike | None = None) ->
     drawn["window"] = Window(found.policy)
     for number, (name, policy) in enumerate(drawn.items()):
         retentions, style = _retentions(policy, found), look(name, number)
-        errors = [foretold(known, policy, int(retention), found.records).error for retention in retentions]
+        errors = [foretold(known, policy, m, found.records, noted=False, steady=True).error for m in retentions]
         axes.plot(retentions, errors, color=style.colour, marker=style.mark, ls=style.line, label=name, ms=5)
     held = np.arange(2, 40)
     means = max(1, found.policy.columns)

@@ -7,7 +7,8 @@ Guarantee: within 20% of what is measured, or the prediction says why not; held 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,7 +47,7 @@ class Prediction:
     noise: float
     clipping: float
     errors: Floats
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def price(self) -> float:
@@ -81,12 +82,24 @@ def _plain(policy: Policy) -> Encoded:
     return inner
 
 
-def foretold(known: Known, policy: Policy, retention: int, records: int) -> Prediction:
-    """The same, from what is known."""
+def foretold(
+    known: Known, policy: Policy, retention: int, records: int, *, noted: bool = True, steady: bool = False
+) -> Prediction:
+    """The same, from what is known.
+
+    Args:
+        known: of the records.
+        policy: see `predict`.
+        retention: see `predict`.
+        records: see `predict`.
+        noted: whether notes are wanted, which take most of the time.
+        steady: whether all records are taken to be noised, as just after an update; not those that wait for the next.
+    """
     count, limit = whole_number("records", records, 1), whole_number("retention", retention, 2 * policy.minimum)
     if isinstance(policy, Window):
         numbers = known.numbers
-        return _made(known, numbers, min(count, limit), 0.0, np.zeros(len(numbers.encoded)), ())
+        made = _made(known, numbers, min(count, limit), 0.0, np.zeros(len(numbers.encoded)))
+        return replace(made, notes=tuple(_doubts(known, numbers, made, min(count, limit), 0.0))) if noted else made
     assert isinstance(policy, Encoded)  # noqa: S101  # see `_plain`
     numbers = known.numbers_for(policy)
     batch = limit // 2
@@ -96,8 +109,11 @@ def foretold(known: Known, policy: Policy, retention: int, records: int) -> Pred
     if batches:
         written = lost_in_writing(policy, numbers.encoded, numbers.moves, known.rows, batch, batches, each)
         lost = written * (batches * batch / count) ** 2
-    noise = each * batch * np.sqrt(batches) / count
-    return _made(known, numbers, count, noise, lost, _risks(policy, batches))
+    noise = each * batch * math.sqrt(count / batch if steady and batches else batches) / count
+    made = _made(known, numbers, count, noise, lost)
+    if not noted:
+        return made
+    return replace(made, notes=(*_risks(policy, batches), *_doubts(known, numbers, made, count, noise)))
 
 
 def _risks(policy: Encoded, batches: int) -> tuple[str, ...]:
@@ -110,29 +126,12 @@ def _risks(policy: Encoded, batches: int) -> tuple[str, ...]:
     )
 
 
-def _made(
-    known: Known, numbers: Numbers, records: int, noise: float, lost: Floats, risks: tuple[str, ...]
-) -> Prediction:
-    """The parts put together, and what is doubtful about them."""
+def _made(known: Known, numbers: Numbers, records: int, noise: float, lost: Floats) -> Prediction:
+    """The parts put together."""
     statistical: Floats = (numbers.answered(numbers.moves) ** 2).mean(axis=0) / records
     writing, noised = numbers.carried(lost), numbers.carried(np.full(len(lost), noise**2))
     cut: Floats = (numbers.value - known.numbers.value) ** 2
     whole: Floats = statistical + writing + noised + cut
-    share = known.relative(writing) / known.relative(whole)
-    notes = list(risks)
-    if share > _LARGE:
-        notes.append(
-            f"Batches are short for so many records: {share:.0%} of the squared error are lost in writing, which is "
-            "known less well than the rest; a longer retention loses less."
-        )
-    ratio, unanswered = known.bends(numbers, records, noise)
-    if unanswered > 0.0:
-        notes.append(f"In about {unanswered:.0%} of cases there will be no answer, so little is known by then.")
-    if abs(ratio - 1.0) > _BENT:
-        notes.append(
-            "So far from the truth, the answer does not follow its averages in a straight line: its error may be "
-            f"{ratio:.2g} times what is said."
-        )
     return Prediction(
         error=math.sqrt(known.relative(whole)),
         statistical=math.sqrt(known.relative(statistical)),
@@ -140,5 +139,23 @@ def _made(
         noise=math.sqrt(known.relative(noised)),
         clipping=math.sqrt(known.relative(cut)),
         errors=np.sqrt(whole),
-        notes=(*notes, *known.notes),
     )
+
+
+def _doubts(known: Known, numbers: Numbers, made: Prediction, records: int, noise: float) -> Iterator[str]:
+    """Why the prediction may be off."""
+    share = (made.writing / made.error) ** 2
+    if share > _LARGE:
+        yield (
+            f"Batches are short for so many records: {share:.0%} of the squared error are lost in writing, which is "
+            "known less well than the rest; a longer retention loses less."
+        )
+    ratio, unanswered = known.bends(numbers, records, noise)
+    if unanswered > 0.0:
+        yield f"In about {unanswered:.0%} of cases there will be no answer, so little is known by then."
+    if abs(ratio - 1.0) > _BENT:
+        yield (
+            "So far from the truth, the answer does not follow its averages in a straight line: its error may be "
+            f"{ratio:.2g} times what is said."
+        )
+    yield from known.notes
