@@ -28,7 +28,7 @@ DATA: dict[str, Draw] = {
     "two hills": lambda rng, shape: rng.normal(np.where(rng.random(shape) < 0.3, 4.0, -1.0), 0.5),
 }
 KINDS = ("auto", "average", "bits", "window", "private", "moments", "covariance", "regression")
-SAMPLE, TRUTH, TRIALS = 20_000, 1_000_000, 100
+SAMPLE, TRUTH, TRIALS = 20_000, 1_000_000, 200
 
 
 @dataclass(frozen=True)
@@ -87,20 +87,49 @@ def measured(setting: Setting, trials: int) -> tuple[float, float]:
     return mean**0.5, float(np.std(squares, ddof=1) / trials**0.5 / (2.0 * mean**0.5))
 
 
+def drawn(setting: Setting) -> Floats:
+    """What the planner is shown."""
+    return setting.rows(np.random.default_rng(2), SAMPLE)
+
+
 def look(setting: Setting, trials: int) -> tuple[float, float, float, tuple[str, ...]]:
     """Predicted, measured, how well the latter is known, and why they may differ."""
     found = predict(
         setting.policy,
         retention=setting.retention,
         records=setting.records,
-        sample=setting.rows(np.random.default_rng(2), SAMPLE),
+        sample=drawn(setting),
     )
     return found.error, *measured(setting, trials), found.notes
 
 
-@pytest.mark.parametrize("setting", settings(0, 10), ids=str)
+def named(setting: Setting) -> str:
+    """What is tried, in short."""
+    policy = setting.policy
+    outer = f"{type(policy).__name__} " if isinstance(policy, Window | Private) else ""
+    channel = f" {setting.plain.channel}" if isinstance(setting.plain, Mean) else ""
+    dim = getattr(setting.plain, "dim", 1)
+    what = f"{outer}{type(setting.plain).__name__}{channel} dim {dim}"
+    return f"{what}, {setting.data}, retention {setting.retention}, {setting.records} records"
+
+
+@pytest.mark.parametrize("setting", settings(0, 10), ids=named)
 def test_what_is_measured_is_what_was_predicted_or_it_says_why_not(setting: Setting) -> None:
     """The tolerance is 20%, and three standard errors of what is measured."""
     predicted, error, unsure, notes = look(setting, TRIALS)
-    print(f"predicted {predicted:.4g}, measured {error:.4g} +- {unsure:.2g}: {notes}")
-    assert notes or abs(error - predicted) <= 0.2 * predicted + 3.0 * unsure
+    assert notes or abs(error - predicted) <= 0.2 * predicted + 3.0 * unsure, (predicted, error, unsure)
+
+
+def test_most_predictions_need_no_excuse() -> None:
+    """Of the kinds that are tried, averages alone are always doubtful; of the data, heavy tails mostly."""
+    explained = [
+        bool(predict(one.policy, retention=one.retention, records=one.records, sample=drawn(one)).notes)
+        for one in settings(0, 10)
+    ]
+    assert sum(explained) <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", settings(1, 64), ids=named)
+def test_many_more_of_them(setting: Setting) -> None:
+    test_what_is_measured_is_what_was_predicted_or_it_says_why_not(setting)

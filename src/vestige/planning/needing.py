@@ -214,7 +214,9 @@ def needed(known: Known, name: str, policy: Encoded, error: float, records: int)
     seconds = seconds_per_record(policy, retention, records, known.rows)
     notes = tuple(note for note in found.notes if note not in known.notes)
     if enough * size > records:
-        notes = (*notes, _HELD + (_UNPAID if isinstance(policy, Private) else ""))
+        notes = (*notes, _HELD)
+    if isinstance(policy, Private) and retention > records:
+        notes = (*notes, _UNPAID)
     price = found.price if isinstance(policy, Private) else None
     memory = bytes_held(policy.columns, retention)
     return Row(name, retention, records, found.error, memory, seconds, price, notes)
@@ -239,8 +241,8 @@ def _window(known: Known, error: float) -> Row:
 
 _HELD = "The retention is so long that no batch will have been closed, and all records are still held."
 _UNPAID = (
-    " So few records cannot pay for the noise: with more of them, the same error takes a shorter retention, at the "
-    "price said for it."
+    "So few records cannot pay for the noise, unless they are held longer than the stream is: with more of them, the "
+    "same error takes a shorter retention, at the price said for it."
 )
 _MEASURED = "As published; the error is what theory promises at most, with constants measured on normal records."
 
@@ -275,12 +277,17 @@ def _as_published(name: str, policy: Policy, dim: int, error: float, needs: _Nee
 
 def _anybody(policy: Encoded, error: float) -> Row:
     """The lower bound: for all means, nobody needs less; of answers that are no means, for the means among them."""
-    means = policy.outputs if isinstance(policy, LinearRegression) else policy.columns
+    means = means_in(policy)
     retention = theory.finite_lower_bound(means, means * error**2)
     notes = ["With less, for some mean of normal records, whoever answers is off by more two times in three."]
     if not isinstance(policy, Mean):
         notes.append("It is proved for the means that such an answer includes; for the rest nothing is.")
     return Row("anybody", retention, None, error, bytes_held(policy.columns, retention), notes=tuple(notes))
+
+
+def means_in(policy: Encoded) -> int:
+    """How many means an answer includes."""
+    return policy.outputs if isinstance(policy, LinearRegression) else policy.columns
 
 
 def _prices(known: Known, private: Private, records: int) -> Iterator[tuple[int, float]]:

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from vestige import theory
 from vestige.errors import MissingExtraError, ParameterError
 from vestige.planning.knowing import Known
-from vestige.planning.needing import Plan, contenders
+from vestige.planning.needing import Plan, contenders, means_in
 from vestige.planning.predicting import foretold
 from vestige.policies import Encoded, Window
 from vestige.policy import Policy
 
-_POINTS = 7
+_POINTS = 9
 
 
 def draw_plan(found: Plan, path: str | Path, sample: ArrayLike | None = None) -> None:
@@ -52,12 +52,12 @@ def draw_plan(found: Plan, path: str | Path, sample: ArrayLike | None = None) ->
         errors = [foretold(known, policy, m, found.records, noted=False, steady=True).error for m in retentions]
         axes.plot(retentions, errors, color=style.colour, marker=style.mark, ls=style.line, label=name, ms=5)
     held = np.arange(2, 40)
-    means = max(1, found.policy.columns)
+    means = means_in(found.policy)
     floor = [np.sqrt(theory.mean_squared_error_floor(means, int(m)) / means) for m in held]
     axes.plot(held, floor, color=look("lower bound").colour, ls=look("lower bound").line, label="lower bound")
     style = look("all data")
     axes.axhline(found.records**-0.5, color=style.colour, ls=style.line, label=f"all {found.records:,} records")
-    axes.set_ylim(found.records**-0.5 / 4.0, 2.0)
+    axes.set_ylim(found.records**-0.5 / 4.0, 1.2)
     figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9)
     figure.savefig(path, dpi=150)
 

@@ -82,7 +82,9 @@ class _Segment:
             moments = np.ceil(along * batches).astype(int)
             weights = batches * along**2 * shares / 2.0
         each = [self.residual(number, spread, int(k), noise) for k in moments]
-        return float(weights @ np.array(each))
+        lost = float(weights @ np.array(each))
+        # residuals that large are not independent any more: no average of records is further off than a record
+        return min(lost, spread**2) if self.policy.written.name == "average" else lost
 
     def residual(self, number: float, spread: float, k: int, noise: float) -> float:
         """The mean square residual at the k-th batch."""
