@@ -133,3 +133,21 @@ def test_most_predictions_need_no_excuse() -> None:
 @pytest.mark.parametrize("setting", settings(1, 64), ids=named)
 def test_many_more_of_them(setting: Setting) -> None:
     test_what_is_measured_is_what_was_predicted_or_it_says_why_not(setting)
+
+
+COSTLY = [
+    Setting(
+        Private(LinearRegression(1), bound=25.0, epsilon=8.0, delta=1e-6), LinearRegression(1), "uniform", 4_000, 40_000
+    ),
+    Setting(Private(Covariance(2), bound=14.0, epsilon=8.0, delta=1e-6), Covariance(2), "uniform", 4_000, 20_000),
+    Setting(Moments(2), Moments(2), "normal", 112, 60_000),
+]
+
+
+@pytest.mark.parametrize("setting", COSTLY, ids=named)
+def test_each_part_of_the_error_reaches_the_answer(setting: Setting) -> None:
+    """Noise and clipping, or what is lost in writing, are nearly a third of the squared error at least; no excuse counts."""
+    found = predict(setting.policy, retention=setting.retention, records=setting.records, sample=drawn(setting))
+    assert found.error**2 > 1.4 * found.statistical**2
+    predicted, error, unsure, _ = look(setting, 60)
+    assert abs(error - predicted) <= 0.2 * predicted + 3.0 * unsure
