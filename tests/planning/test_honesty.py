@@ -146,7 +146,7 @@ COSTLY = [
 
 @pytest.mark.parametrize("setting", COSTLY, ids=named)
 def test_each_part_of_the_error_reaches_the_answer(setting: Setting) -> None:
-    """Noise and clipping, or what is lost in writing, are nearly a third of the squared error at least; no excuse counts."""
+    """Noise and clipping, or what is lost in writing, are a third of the squared error; no excuse counts."""
     found = predict(setting.policy, retention=setting.retention, records=setting.records, sample=drawn(setting))
     assert found.error**2 > 1.4 * found.statistical**2
     predicted, error, unsure, _ = look(setting, 60)

@@ -142,6 +142,8 @@ def test_a_stream_that_never_closes_a_batch_loses_nothing() -> None:
         ({"error": 0.1, "records": 10}, "give error=... or records=..., just one of them"),
         ({"error": -0.1}, "error=-0.1 is out of range"),
         ({"error": 2.0}, "error=2.0 is above 1; one record is as near"),
+        ({"error": 1e-9}, "error=1e-09 takes more than 1,000,000,000,000 records"),
+        ({"records": 10**13}, "is above 1,000,000,000,000"),
         ({"records": 1}, "records=1 is out of range; use a whole number, 2 or more"),
         ({"error": 0.1, "bound": 0.0}, "bound=0.0 is out of range"),
         ({"error": 0.1, "epsilon": 0.0}, "epsilon=0.0"),

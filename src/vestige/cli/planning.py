@@ -179,8 +179,8 @@ def _opening(found: Plan, statistic: str) -> str:
 def _cells(row: Row) -> tuple[str, ...]:
     return (
         row.name,
-        "-" if row.retention is None else f"{row.retention:,}",
-        "-" if row.records is None else f"{row.records:,}",
+        "-" if row.retention is None else _count(row.retention),
+        "-" if row.records is None else _count(row.records),
         "-" if row.error is None else f"{row.error:.3g}",
         "-" if row.memory is None else _bytes(row.memory),
         "-" if row.seconds is None else _time(row.seconds),
@@ -188,9 +188,13 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
+def _count(number: int) -> str:
+    return f"{number:,}" if number < 10**9 else f"{number:.3g}"
+
+
 def _bytes(count: int) -> str:
-    power = min(int(math.log10(count)) // 3, 3)
-    return f"{count / 1_000**power:.3g} {('B', 'kB', 'MB', 'GB')[power]}"
+    power = min(int(math.log10(count)) // 3, 4)
+    return f"{count / 1_000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 def _time(seconds: float) -> str:

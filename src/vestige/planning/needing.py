@@ -29,6 +29,7 @@ from vestige.theory.checking import at_most
 WITHIN = 1.1
 """How many times the error of all records a policy may have."""
 _PRICED = (1, 8, 64)
+_MOST = 10**12
 _Needs = tuple[Callable[[int, float], int], Callable[[int, float], int]]
 
 
@@ -146,8 +147,14 @@ def _wanted(error: float | None, records: int | None) -> tuple[float, int]:
         raise ParameterError("give error=... or records=..., just one of them: the error wanted, or how many will come")
     if records is not None:
         count = whole_number("records", records, 2)
+        if count > _MOST:
+            raise ParameterError(f"records={records} is above {_MOST:,}; nobody waits for so many: use fewer")
         return WITHIN / math.sqrt(count), count
     wanted = at_most("error", error, 1.0, "one record is as near as its own standard deviation; use less")
+    if wanted < WITHIN / math.sqrt(_MOST):
+        raise ParameterError(
+            f"error={error} takes more than {_MOST:,} records, however they are kept; use a larger one"
+        )
     return wanted, math.ceil((WITHIN / wanted) ** 2 * (1.0 - 1e-12))  # 10,000 for 0.011, whatever floats make of it
 
 
