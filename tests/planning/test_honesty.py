@@ -10,7 +10,8 @@ import pytest
 
 from vestige import Covariance, LinearRegression, Mean, Moments, Policy, Private, Stream, Window
 from vestige.coins import Rehearsal
-from vestige.planning import Known, predict
+from vestige.planning import predict
+from vestige.planning.knowing import Known
 from vestige.policies import Encoded
 from vestige.records import Floats
 from vestige.statistics import Averages

@@ -17,7 +17,8 @@ from vestige import (
     Window,
     theory,
 )
-from vestige.planning import Known, plan, predict
+from vestige.planning import plan, predict
+from vestige.planning.knowing import Known
 from vestige.planning.needing import needed
 from vestige.policies import Encoded
 from vestige.records import Floats
@@ -89,6 +90,13 @@ def test_forgetting_more_costs_more() -> None:
     assert much > 4 * less
     variance = float(NORMAL.var())
     assert private[0].price(much // 2, variance) < 1.1**2 < private[0].price(much // 2 - much // 20, variance)
+
+
+def test_where_a_window_forgets_as_well_and_is_nearer_it_is_said() -> None:
+    private = Private(bound=6.0, epsilon=1.0, delta=1e-6)
+    few, many = (needed(Known(Mean(), NORMAL), "Private", private, 1.1 / n**0.5, n) for n in (1_000, 1_000_000))
+    assert any("A window as long is nearer" in note for note in few.notes)
+    assert not many.notes
 
 
 def test_a_bound_is_never_taken_from_the_data() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from vestige.cli.group import command
 from vestige.cli.output import announced, as_json, meter, say, show_table
 from vestige.errors import ParameterError, SourceError
-from vestige.planning import Plan, Row, plan
+from vestige.planning import Plan, Row, draw_plan, plan
 from vestige.policies import Encoded
 from vestige.records import Floats
 from vestige.reporting import STATISTICS
@@ -88,8 +88,6 @@ def plan_(
             progress=report,
         )
         if figure is not None:
-            from vestige.planning.picturing import draw_plan  # noqa: PLC0415
-
             draw_plan(found, figure, sample)
     errors = dict(zip(names, found.errors.tolist(), strict=True)) if found.sampled else None
     if machine:

@@ -1,6 +1,7 @@
 """What a stream costs where it runs: the memory of its records, and the time that one takes on this machine.
 
-Guarantee: no stream holds more than is said, by tracemalloc; held by tests/planning/test_costing.py.
+Guarantee: no stream holds more records, and all that it allocates is within twice of their bytes; held by
+tests/planning/test_costing.py.
 """
 
 from __future__ import annotations

@@ -217,8 +217,7 @@ def _taken(policy: Encoded, sample: ArrayLike) -> Floats:
         raise DataError(
             f"the sample has {len(rows)} records; give at least {_FEWEST}, so that they tell how records vary"
         )
-    most = max(_FEWEST, _CELLS // policy.statistic.size)
-    return rows if len(rows) <= most else np.ascontiguousarray(rows[np.linspace(0, len(rows) - 1, most).astype(int)])
+    return rows[: max(_FEWEST, _CELLS // policy.statistic.size)]
 
 
 def _doubts(influence: Floats, spread: Floats) -> tuple[str, ...]:
@@ -235,7 +234,7 @@ def _doubts(influence: Floats, spread: Floats) -> tuple[str, ...]:
     length = len(influence) // _BLOCKS
     blocks = influence[: _BLOCKS * length, varies].reshape(_BLOCKS, length, -1).mean(axis=1)
     alike = float((blocks.var(axis=0, ddof=1) * length / spread[varies] ** 2).max())
-    if alike > _ALIKE * (1.0 + np.log1p(varies.sum() - 1) / 4.0):
+    if alike > _ALIKE * (1.0 + np.log(varies.sum()) / 4.0):  # the largest of several is larger
         notes.append(
             f"Records that come together are alike: averages of {length:,} vary {alike:.3g} times as much as those of "
             "independent ones, which is what the errors are for. Answers still follow those of all records; but "

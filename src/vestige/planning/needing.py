@@ -222,7 +222,7 @@ def needed(known: Known, name: str, policy: Encoded, error: float, records: int)
     notes = tuple(note for note in found.notes if note not in known.notes)
     if enough * size > records:
         notes = (*notes, _HELD)
-    if isinstance(policy, Private) and retention > records:
+    if isinstance(policy, Private) and retention >= theory.window_retention(1, error**2):
         notes = (*notes, _UNPAID)
     price = found.price if isinstance(policy, Private) else None
     memory = bytes_held(policy.columns, retention)
@@ -248,8 +248,8 @@ def _window(known: Known, error: float) -> Row:
 
 _HELD = "The retention is so long that no batch will have been closed, and all records are still held."
 _UNPAID = (
-    "So few records cannot pay for the noise, unless they are held longer than the stream is: with more of them, the "
-    "same error takes a shorter retention, at the price said for it."
+    "A window as long is nearer, and knows nothing of erased records either: so few records do not pay for the noise. "
+    "With more of them, the same error takes a shorter retention, at the price said for it."
 )
 _MEASURED = "As published; the error is what theory promises at most, with constants measured on normal records."
 

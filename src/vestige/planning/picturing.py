@@ -51,8 +51,8 @@ def draw_plan(found: Plan, path: str | Path, sample: ArrayLike | None = None) ->
         retentions, style = _retentions(policy, found), look(name, number)
         errors = [foretold(known, policy, m, found.records, noted=False, steady=True).error for m in retentions]
         axes.plot(retentions, errors, color=style.colour, marker=style.mark, ls=style.line, label=name, ms=5)
-    held = np.arange(2, 40)
-    means = means_in(found.policy)
+    least, means = found.row("anybody").retention or 1, means_in(found.policy)
+    held = np.unique(np.geomspace(2, 1.5 * least + 4, 40).astype(int))
     floor = [np.sqrt(theory.mean_squared_error_floor(means, int(m)) / means) for m in held]
     axes.plot(held, floor, color=look("lower bound").colour, ls=look("lower bound").line, label="lower bound")
     style = look("all data")

@@ -62,8 +62,8 @@ def predict(policy: Policy, *, retention: int, records: int, sample: ArrayLike |
         policy: Mean, Moments, Covariance or LinearRegression; Private or Window of one of them.
         retention: a record is gone this many rounds after it arrived.
         records: how many will have arrived.
-        sample: some records, in their order; shape (n, columns). See `vestige.planning.Known` for what is assumed
-            without.
+        sample: some records, in their order; shape (n, columns). Without, they are taken to be normal with mean and
+            standard deviation 1 in each column.
 
     >>> from vestige import Mean, Window
     >>> [f"{predict(policy, retention=96, records=10_000).error:.3f}" for policy in (Mean(), Window())]
