@@ -248,8 +248,8 @@ def _window(known: Known, error: float) -> Row:
 
 _HELD = "The retention is so long that no batch will have been closed, and all records are still held."
 _UNPAID = (
-    "A window as long is nearer, and knows nothing of erased records either: so few records do not pay for the noise. "
-    "With more of them, the same error takes a shorter retention, at the price said for it."
+    "A window as long is nearer, and knows nothing of erased records either: so few records do not pay for the "
+    "noise. With more of them, the same error takes a shorter retention, at the price said for it."
 )
 _MEASURED = "As published; the error is what theory promises at most, with constants measured on normal records."
 
