@@ -21,7 +21,6 @@ from vestige import coins
 from vestige.coins import Rehearsal
 from vestige.errors import DataError, ParameterError
 from vestige.naming import described
-from vestige.policies import Encoded
 from vestige.policy import Policy
 from vestige.records import Clock, Floats, Ints, Records, no_times
 from vestige.store import Place, Receipt, State, Terms
@@ -34,7 +33,7 @@ Times = NDArray[np.datetime64] | None
 Subjects = NDArray[np.object_] | None
 
 _AT_ONCE = 1 << 16
-"""Records per call of the kernel: enough to spend the time there, few enough to answer an interrupt."""
+"""Records per call of `update_many`: enough to spend the time there, few enough to answer an interrupt."""
 
 
 class Stream(Runtime):
@@ -94,11 +93,7 @@ class Stream(Runtime):
         held, clock = checked_restart(policy, retained, clock)
         self._update_every = 1 if policy.every_round else self._batch
         self._check_start(held, clock)
-        self._in_kernel = (
-            isinstance(policy, Encoded)
-            and type(policy).update is Encoded.update
-            and type(policy).update_many is Encoded.update_many
-        )
+        self._many_at_once = issubclass(_definer(policy, "update_many"), _definer(policy, "update"))
         self._together = policy.together and not policy.every_round
         self._minimum, self._enough = policy.minimum, min(policy.enough, self._batch)
         self._largest = policy.largest
@@ -258,18 +253,18 @@ class Stream(Runtime):
             raise
 
     def _taken(self, rows: Floats, times: Times, subjects: Subjects, start: int) -> int:
-        """Take rows from `start` on until something is due, or whole batches through one kernel; where to go on."""
-        size, at_once = self._update_every, self._place is None and not self._timed
-        whole = min(len(rows) - start, max(size, _AT_ONCE)) // size if at_once and self._in_kernel else 0
-        in_kernel = whole > 0 and self._fresh.size == 0 and self._full == size
-        room = whole * size if in_kernel else self._full - self._fresh.size
+        """Take rows from `start` on until something is due, or many whole batches at once; where to go on."""
+        size, free = self._update_every, self._place is None and not self._timed
+        whole = min(len(rows) - start, max(size, _AT_ONCE)) // size if free and self._many_at_once else 0
+        at_once = whole > 0 and self._fresh.size == 0 and self._full == size
+        room = whole * size if at_once else self._full - self._fresh.size
         stop = min(len(rows), start + room)
         if times is not None and self._timed:
             stop = max(start + 1, min(stop, int(np.searchsorted(times, self._next_event(times[start])))))
         here = slice(start, stop)
         there = None if times is None else times[here], None if subjects is None else subjects[here]
-        if in_kernel:
-            self._adopt(*self._through_kernel(rows[here], *there, size))
+        if at_once:
+            self._adopt(*self._at_once(rows[here], *there, size))
         else:
             self._fresh.append(rows[here], *there)
         return stop
@@ -288,10 +283,10 @@ class Stream(Runtime):
         """Close the batch that waits: the policy chooses, all else is erased, and the store has it before we go on."""
         self._erase_due()
         fresh = self._fresh
-        if self._in_kernel and not (fresh.marked or fresh.holed) and fresh.size >= self._minimum:
+        if self._many_at_once and not (fresh.marked or fresh.holed) and fresh.size >= self._minimum:
             here = slice(0, fresh.size)
             times, subjects = (fresh.times[here], fresh.subjects[here]) if fresh.labelled else (None, None)
-            clock, held = self._through_kernel(fresh.values[here], times, subjects, fresh.size)
+            clock, held = self._at_once(fresh.values[here], times, subjects, fresh.size)
         else:
             clock, held = self._updated(self.clock, self._held, fresh.records(self._clock.last))
         if self._timed and clock.encoded:
@@ -314,26 +309,30 @@ class Stream(Runtime):
         """The last round whose record would be due before the next update; its copy in the store has to go now."""
         return 0 if self._retention is None else clock.last + self._room(clock) - 1 - self._retention
 
-    def _through_kernel(self, rows: Floats, times: Times, subjects: Subjects, size: int) -> tuple[Clock, Records]:
-        """The state after one or more whole batches of `size`, none of whose records are leaving, in one kernel."""
-        clock = self._clock
+    def _at_once(self, rows: Floats, times: Times, subjects: Subjects, size: int) -> tuple[Clock, Records]:
+        """The state after one or more whole batches of `size`, none of whose records are leaving, in one call."""
+        clock, held = self._clock, self._held
         t = clock.last + len(rows)
-        policy: Encoded = self._policy  # type: ignore[assignment]
-        mask = policy.update_many(clock, self._held, rows, self._keys(clock.last + size, size, len(rows) // size))
-        kept = mask.nonzero()[0]
-        chosen, n = kept + (len(rows) - size), len(kept)
-        return Clock(t, t - size + 1, t, clock.since), Records._trusted(
-            kept + (t - size + 1),
+        keys = self._keys(clock.last + size, size, len(rows) // size)
+        mask = self._policy.update_many(clock, held, rows, keys)
+        older = max(0, len(mask) - len(rows))
+        chosen = mask[older:].nonzero()[0] + max(0, len(rows) - len(mask))
+        n = len(chosen)
+        kept = Records._trusted(
+            chosen + (clock.last + 1),
             rows.take(chosen, 0),
             np.zeros(n, np.bool_),
             no_times(n) if times is None else times[chosen],
             np.empty(n, np.object_) if subjects is None else subjects[chosen],  # empty is None each
         )
+        if older:
+            kept = held.where(mask[:older]).followed_by(kept)
+        return Clock(t, t - size + 1, t, clock.since), kept
 
     def _keys(self, first: int, step: int, count: int) -> NDArray[np.uint64]:
         """The coins of `count` updates, every `step` rounds from `first` on."""
         if self._policy.secret:
-            return coins.secret_keys(self._seed, range(first, first + count * step, step))
+            return self._secret_keys(first, step, count)
         if count == 1:
             return np.array([coins.key(self._seed, first)], np.uint64)
         from vestige.subset.words import keys_of  # noqa: PLC0415
@@ -533,6 +532,11 @@ class Stream(Runtime):
         if self._place is not None:
             self._place.commit(self._terms, State(self.clock, self.retained, self._positions, self._receipts))
         self._saved, self._unsaved = self._t, False
+
+
+def _definer(policy: Policy, method: str) -> type:
+    """The class that says how this method works."""
+    return next(cls for cls in type(policy).__mro__ if method in vars(cls))
 
 
 def _microseconds(times: NDArray[np.datetime64]) -> int | None:
