@@ -60,6 +60,8 @@ class Numbers:
 
 def numbers_of(policy: Encoded, rows: Floats) -> Numbers:
     """The numbers that the policy encodes of these rows, and how each row moves them."""
+    from vestige.statistics.kernels import clipped  # noqa: PLC0415
+
     statistic = policy.statistic
     if isinstance(statistic, Clipped):
         atoms = clipped(statistic.of.atoms(rows), statistic.bound)
@@ -86,12 +88,6 @@ def numbers_of(policy: Encoded, rows: Floats) -> Numbers:
     value = concluded(encoded)
     plain = isinstance(statistic, Mean) or (isinstance(statistic, Clipped) and isinstance(statistic.of, Mean))
     return Numbers(encoded, moves, value, None if plain else _slopes(concluded, encoded, moves), concluded)
-
-
-def clipped(atoms: Floats, bound: float) -> Floats:
-    """Each row shortened to length `bound` if it is longer."""
-    lengths = np.linalg.norm(atoms, axis=1, keepdims=True)
-    return np.asarray(atoms * np.minimum(1.0, bound / np.maximum(lengths, bound)))
 
 
 def _slopes(function: Callable[[Floats], Floats], at: Floats, moves: Floats) -> Floats:
