@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venv-bench
 
-.PHONY: help demo report test test-slow bench format clean
+.PHONY: help demo pictures report test test-slow bench format clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -17,6 +17,9 @@ $(READY): pyproject.toml
 
 demo: $(READY)  ## Keep the all-time means of 328,521 real flights out of a window of 512 records
 	$(BIN)/python -m vestige.demo
+
+pictures: $(READY)  ## Draw the two pictures of docs/method.md anew
+	$(BIN)/python docs/pictures.py
 
 report: $(READY)  ## Try each claim of the paper with a moderate number of trials, and make docs/lab/report.html of it
 	$(BIN)/vestige lab run --trials 8 --fresh --out out/report

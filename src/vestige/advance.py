@@ -8,8 +8,6 @@ Guarantee: extending by an array gives the same state as pushing one by one; hel
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +15,7 @@ from vestige.channels.kernels import read_batch, read_kept, spell_batch, write_b
 from vestige.compiling import kernel
 from vestige.noise.kernels import Words, discrete_gaussian
 from vestige.records import Bools, Floats, Ints
-from vestige.statistics.kernels import move, share_of, tolerance, weights_of
+from vestige.statistics.kernels import move, share_of, shortening, tolerance, weights_of
 from vestige.subset.desk import make_desk
 
 
@@ -74,20 +72,6 @@ def advance(
 
 
 @kernel
-def _shortening(atom: Floats, bound: float) -> float:
-    """What to multiply `atom` with so that it is no longer than `bound`; no square overflows on the way."""
-    largest = 0.0
-    for number in atom:
-        largest = max(largest, abs(number))
-    if largest == 0.0:
-        return 1.0
-    total = 0.0
-    for number in atom:
-        total += (number / largest) * (number / largest)
-    return min(1.0, bound / largest / math.sqrt(total))
-
-
-@kernel
 def sum_on_grid(atoms: Floats, present: Bools, bound: float, steps: int, sums: Ints) -> int:
     """Write into `sums` the exact sums of atoms in steps of `bound / steps`, each of length `steps` at most, exactly.
 
@@ -102,7 +86,7 @@ def sum_on_grid(atoms: Floats, present: Bools, bound: float, steps: int, sums: I
         if not present[j]:
             continue
         count += 1
-        factor = _shortening(atoms[j], bound)
+        factor = shortening(atoms[j], bound)
         length = 0
         for i in range(size):
             rounded[i] = np.int64(np.rint(atoms[j, i] * factor / bound * steps))

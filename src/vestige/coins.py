@@ -54,26 +54,13 @@ def key(seed: int | None, t: int) -> int:
 SECRET_WORDS = 4
 
 
-def secret_keys(seed: int | None, rounds: range) -> NDArray[np.uint64]:
-    """Coins of these rounds that nobody can guess, 256 bits each; shape (rounds, 4). Rehearsed ones if a seed is given.
+def secret_keys(count: int) -> NDArray[np.uint64]:
+    """Coins of so many rounds that nobody can guess, 256 bits each, from the operating system; shape (count, 4).
 
-    >>> secret_keys(0, range(48, 97, 48)).shape
+    >>> secret_keys(2).shape
     (2, 4)
     """
-    if seed is None:
-        drawn = np.frombuffer(secrets.token_bytes(8 * SECRET_WORDS * len(rounds)), np.uint64)
-        return drawn.reshape(-1, SECRET_WORDS)
-    each = _draws(np.uint64(root(seed)), np.array(rounds, np.uint64))
-    return _draws(each[:, None], np.arange(SECRET_WORDS, dtype=np.uint64))
-
-
-def _draws(keys: NDArray[np.uint64] | np.uint64, indices: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """`draw` for whole arrays."""
-    words: NDArray[np.uint64] = np.asarray(keys + np.uint64(GOLDEN) * (indices + np.uint64(1)), np.uint64)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(MIX_1)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(MIX_2)
-    made: NDArray[np.uint64] = words ^ (words >> np.uint64(31))
-    return made
+    return np.frombuffer(secrets.token_bytes(8 * SECRET_WORDS * count), np.uint64).reshape(-1, SECRET_WORDS)
 
 
 def order(coins: int, rounds: NDArray[np.int64], part: int = 0) -> NDArray[np.int64]:

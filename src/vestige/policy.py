@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vestige.errors import NoRecordsError
 from vestige.records import Bools, Clock, Floats, Ints, Records
@@ -91,6 +92,23 @@ class Policy(ABC):
 
         Records marked `leaving` may be learned from but not be kept.
         """
+
+    def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:
+        """Which records to keep after an update for each of several whole batches; to be defined where that is faster.
+
+        A stream uses it in place of `update` if it comes from the same class, or from one that is derived from that.
+
+        Args:
+            clock: as before the first of them.
+            retained: as before the first of them.
+            values: their rows, none of which is leaving; shape (batches * length, columns).
+            keys: the coins of each update; shape (batches,), or (batches, 4) where `secret`.
+
+        Returns:
+            a mask over the newest of `retained` and the rows; what is older than its first entry is not kept. The
+            stream erases what is due by the end.
+        """
+        raise NotImplementedError
 
     def carries(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:  # noqa: ARG002
         """Whether what is known can be carried on in arrivals of these rounds, of which some are leaving.

@@ -169,7 +169,8 @@ class Records:
     @classmethod
     def none(cls, columns: int) -> Records:
         """No records, of rows with `columns` values."""
-        return cls([], np.empty((0, columns)))
+        values = np.empty((0, columns))
+        return cls._trusted(np.empty(0, np.int64), values, np.empty(0, np.bool_), no_times(0), np.empty(0, np.object_))
 
     def __len__(self) -> int:
         return len(self.rounds)

@@ -38,6 +38,19 @@ def test_presence_bits_show_all_that_so_many_trials_can() -> None:
         assert look.reconstruction < 1e-5, "the erased value, to a hundred-thousandth of its spread"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("retention", "precision"), [(96, 1e-6), (128, 1e-10)])
+def test_presence_bits_show_as_much_a_thousand_batches_later(retention: int, precision: float) -> None:
+    """A word of 48 records keeps 31 bits of mantissa, one of 64 keeps 47, at each of a thousand batches."""
+    batch = retention // 2
+    found = audit(Mean(channel="bits"), retention=retention, t=retention + 1 + 1_000 * batch, trials=500, workers=2)
+    ages = {look.age // batch: look for look in found.looks}
+    for batches in (10, 1_000):
+        assert ages[batches].epsilon > 0.98 * found.ceiling
+        assert ages[batches].reconstruction < precision
+    print(f"ceiling {found.ceiling:.3f}", {k: (look.epsilon, look.reconstruction) for k, look in ages.items()})
+
+
 def test_averages_show_it_too_and_less_to_those_who_know_less() -> None:
     known = audit(Mean(channel="average"))
     assert known.epsilon == known.ceiling

@@ -20,9 +20,10 @@ from vestige import Batched, Covariance, Gradient, LinearRegression, LogisticReg
 from vestige.advance import sum_on_grid
 from vestige.audit import Leakage, Rehearsal, leakage
 from vestige.checks import check_policy
-from vestige.coins import secret_keys
+from vestige.coins import root
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.records import Bools, Floats
+from vestige.subset.words import secret_keys_of
 
 PROMISE: dict[str, Any] = {"bound": 3.0, "epsilon": 1.0, "delta": 1e-6}
 LOOSE: dict[str, Any] = {"epsilon": 600.0, "delta": 0.1}
@@ -212,7 +213,7 @@ class Known(Private):
 
     def _advance(self, clock: Any, retained: Any, values: Any, present: Any, can: Any, keys: Any) -> Bools:
         first = clock.last + len(values) // len(keys)
-        known = secret_keys(0, range(first, first + len(keys)))
+        known = secret_keys_of(np.uint64(root(0)), first, 1, len(keys))
         return Private._advance(self, clock, retained, values, present, can, known)
 
 

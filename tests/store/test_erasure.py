@@ -339,7 +339,8 @@ def past_and_present(
                 stream.extend(values[part], subjects=[str(subject) for subject in subjects[part]], source="file")
         store.flush()
         with monkeypatch.context() as later:
-            later.setattr("vestige.stream.streaming.wall_clock", lambda: wall_clock() + RECEIPTS_KEPT + DAY)
+            for room in ("updating", "deadlines"):
+                later.setattr(f"vestige.stream.{room}.wall_clock", lambda: wall_clock() + RECEIPTS_KEPT + DAY)
             for stream in streams.values():
                 assert stream._receipts
                 stream.sweep()

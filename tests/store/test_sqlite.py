@@ -254,6 +254,7 @@ while time.monotonic() < until:
         stream = stream_in(store)
         while reader.poll() is None:
             stream.extend(ROWS[:48])
+            time.sleep(0.005)  # a writer that never rests leaves no room to read
     _, said = reader.communicate()
     assert reader.returncode == 0, said
 

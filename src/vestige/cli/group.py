@@ -39,8 +39,9 @@ def command() -> None:
     Vestige keeps statistics of an endless stream while holding nothing but a few recent records: it chooses which of
     the records that are still allowed to keep, so that the all-time answer can be recomputed from them.
 
-    `run` reads records; with --store what it keeps lives in a file that really erases, and the other commands ask,
-    clean and check that file. `audit` measures what such choices reveal about records that were erased.
+    `plan` says beforehand how much retention is needed. `run` reads records; with --store what it keeps lives in a file
+    that really erases, and the other commands ask, clean and check that file. `audit` measures what such choices reveal
+    about records that were erased.
     """
 
 

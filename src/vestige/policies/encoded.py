@@ -106,14 +106,7 @@ class Encoded(Policy):
         return np.array([coins], np.uint64)
 
     def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:
-        """The records of the last of several whole batches to keep, after an update for each.
-
-        Args:
-            clock: as before the first of them.
-            retained: as before the first of them.
-            values: their rows, all of which may be kept; shape (batches * length, columns).
-            keys: the coins of each update; shape (batches,), or (batches, 4) for a policy whose coins are secret.
-        """
+        """The records of the last batch to keep: those before it have been replaced."""
         everyone = np.empty(len(values), np.bool_)
         everyone.fill(True)  # in less than half of the time of `np.ones`
         return self._advance(clock, retained, values, everyone, everyone, keys)

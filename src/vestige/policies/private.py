@@ -97,8 +97,7 @@ class Private(Spelled):
     @property
     def statistic(self) -> statistics.Clipped:
         """The averages of clipped atoms."""
-        averages = self.policy.statistic
-        assert isinstance(averages, statistics.Averages)  # noqa: S101  # see __post_init__
+        averages: statistics.Averages = self.policy.statistic  # type: ignore[assignment]  # see __post_init__
         return statistics.Clipped(averages, self.bound)
 
     @property
@@ -159,14 +158,13 @@ class Private(Spelled):
         """Steps 1 to 4 of the proof: clip, sum on the grid, add noise, spell; see `advance_noised`."""
         from vestige.advance import advance_noised  # noqa: PLC0415
 
-        size = self.statistic.size
-        atoms, keep = self.statistic.of.atoms(values), np.empty(len(values) // len(keys), np.bool_)
-        steps = self._steps
-        each = _WORDS_EACH * size
+        statistic, steps = self.statistic, self._steps
+        atoms, keep = statistic.of.atoms(values), np.empty(len(values) // len(keys), np.bool_)
+        deviation = self._deviation(steps)
+        each = _WORDS_EACH * statistic.size
         while True:
-            estimate = self._estimate(clock, retained) if clock.encoded else np.zeros(size)
+            estimate = self._estimate(clock, retained) if clock.encoded else np.zeros(statistic.size)
             words = _expanded(keys, each)
-            deviation = self._deviation(steps)
             if advance_noised(atoms, present, can, estimate, clock.encoded, self.bound, steps, deviation, words, keep):
                 return keep
             each *= 2  # the same coins and more after them, so that what is drawn does not depend on how many

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vestige.policies.encoded import Encoded
 from vestige.policies.mean import Mean
@@ -38,6 +39,10 @@ class Window(Policy):
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:  # noqa: ARG002
         """Keep all that may be kept."""
         return ~np.concatenate((retained.leaving, arrivals.leaving))
+
+    def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:  # noqa: ARG002
+        """Keep all that may be kept."""
+        return np.concatenate((~retained.leaving, np.ones(len(values), np.bool_)))
 
     def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
         """The statistic of the retained records alone."""

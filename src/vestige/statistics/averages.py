@@ -58,9 +58,6 @@ class Clipped(Statistic):
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """The averages over all records so far."""
-        atoms = self.of.atoms(values)
-        largest = np.abs(atoms).max(axis=1, keepdims=True)
-        scaled = atoms / np.where(largest > 0.0, largest, 1.0)
-        lengths = np.sqrt((scaled**2).sum(axis=1, keepdims=True)) * largest
-        clipped = atoms * np.minimum(1.0, self.bound / np.maximum(lengths, self.bound))
-        return Mean(self.size).step(estimate, clipped, weights, share)
+        from vestige.statistics.kernels import clipped  # noqa: PLC0415
+
+        return Mean(self.size).step(estimate, clipped(self.of.atoms(values), self.bound), weights, share)

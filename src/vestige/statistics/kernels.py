@@ -78,3 +78,29 @@ def tolerance(allowed: float, spread: float, n: int, share: float, target: float
     deviation / (sqrt(batch) * k), independent and of either sign, the end moves by that share of a standard error.
     """
     return max(allowed * spread / math.sqrt(n) * share, 2.0 * _EPSILON * abs(target))
+
+
+@kernel
+def shortening(atom: Floats, bound: float) -> float:
+    """What to multiply `atom` with so that it is no longer than `bound`; no square overflows on the way."""
+    largest = 0.0
+    for number in atom:
+        largest = max(largest, abs(number))
+    if largest == 0.0:
+        return 1.0
+    total = 0.0
+    for number in atom:
+        total += (number / largest) * (number / largest)
+    return min(1.0, bound / largest / math.sqrt(total))
+
+
+@kernel
+def clipped(atoms: Floats, bound: float) -> Floats:
+    """The atoms, shortened to length `bound` where they are longer; shape (n, size)."""
+    n, size = atoms.shape
+    shorter = np.empty((n, size))
+    for j in range(n):
+        factor = shortening(atoms[j], bound)
+        for i in range(size):
+            shorter[j, i] = atoms[j, i] * factor
+    return shorter

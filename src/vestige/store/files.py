@@ -173,6 +173,7 @@ def copied(path: Path, patience: float) -> bytes:
     uri = f"file:{quote(str(path.absolute()))}?mode=rw"
     with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)) as connection:
         connection.execute("PRAGMA query_only=ON")
+        connection.execute("BEGIN")  # one lock for all that is read: a busy writer is waited for once
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # rolls back what a crash has left
         check_whole(path)
         return connection.serialize()

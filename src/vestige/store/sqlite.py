@@ -17,74 +17,13 @@ from pathlib import Path
 
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store.files import beside, checked_path, connected, copied, explained, prepare, reading, writer_lock
-from vestige.store.layout import (
-    SUBJECT,
-    DamagedError,
-    packed,
-    packed_receipt,
-    sealed,
-    unpacked,
-    unpacked_receipt,
-    unsealed,
-)
+from vestige.store.layout import SUBJECT, packed, packed_receipt, sealed
 from vestige.store.state import Receipt, State, Terms
 from vestige.store.store import Place, Store
+from vestige.store.tables import NO_KEY, Tables, covered
 
 PATIENCE = 5.0
 """Seconds for which a commit waits for others who read the file."""
-_NO_KEY = bytes(SUBJECT)
-
-
-class Tables:
-    """All that a store holds but the states, which are read when they are asked for."""
-
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self.connection = connection
-        self.path = path
-        self.ids: dict[str, int] = {}
-        self.terms: dict[int, Terms] = {}
-        self.sources: dict[int, dict[str, tuple[int, int]]] = {}
-        self.receipts: dict[int, dict[str, tuple[int, Receipt]]] = {}
-        with self._intact():
-            for number, name, terms, seal in connection.execute("SELECT id, name, terms, seal FROM streams"):
-                unsealed(seal + _covered(name, terms))
-                self.ids[name], self.terms[number] = number, Terms.parsed(terms)
-            for row, stream, name, body in connection.execute("SELECT id, stream, name, body FROM sources"):
-                rows = int.from_bytes(unsealed(body + _covered(stream, name))[:8], "little")
-                self.sources.setdefault(stream, {})[name] = (row, rows)
-            for row, stream, body in connection.execute("SELECT id, stream, body FROM receipts ORDER BY id"):
-                receipt = unpacked_receipt(unsealed(body + _covered(stream))[: len(body) - 4])
-                self.receipts.setdefault(stream, {})[receipt.id] = (row, receipt)
-            found = connection.execute("SELECT body FROM about WHERE id = 1").fetchone()
-            self.fingerprint = _NO_KEY if found is None else unsealed(found[0])
-
-    def state(self, name: str) -> State:
-        """The state of a stream that is there."""
-        number = self.ids[name]
-        terms = self.terms[number]
-        with self._intact():
-            found = self.connection.execute("SELECT body FROM states WHERE id = ?", (number,)).fetchone()
-            if found is None:
-                raise DamagedError("a stream has no state")
-            clock, retained = unpacked(found[0], terms.columns, terms.capacity)
-        positions = {source: rows for source, (_, rows) in self.sources.get(number, {}).items()}
-        receipts = tuple(receipt for _, receipt in self.receipts.get(number, {}).values())
-        return State(clock, retained, positions, receipts)
-
-    @contextmanager
-    def _intact(self) -> Iterator[None]:
-        try:
-            yield
-        except (DamagedError, ValueError, KeyError, TypeError) as problem:
-            what = problem if isinstance(problem, DamagedError) else "an entry cannot be read"
-            raise StoreError(
-                f"{self.path}: {what} (bits changed outside Vestige); restore a copy that is younger than the limits"
-            ) from None
-
-
-def _covered(*parts: object) -> bytes:
-    """What a checksum covers besides the bytes that it stands before."""
-    return "\0".join(map(str, parts)).encode()
 
 
 class SqliteStore(Store):
@@ -149,10 +88,10 @@ class SqliteStore(Store):
         """The key that the store was used with; a new one if there was none, or nothing is left that it would find."""
         known, path = self._tables.fingerprint, self._key_path
         key = path.read_bytes() if path.exists() else b""
-        if not key and (known == _NO_KEY or not self._subjects_held()):
+        if not key and (known == NO_KEY or not self._subjects_held()):
             key = os.urandom(32)
             _written(path, key)
-        elif not key or len(key) != 32 or known not in (_NO_KEY, _fingerprint(key)):
+        elif not key or len(key) != 32 or known not in (NO_KEY, _fingerprint(key)):
             raise StoreError(
                 f"{path}: {'is not the key of this store' if key else 'is missing'}, so the subjects of the records in "
                 f"{self.path} cannot be recognised; put the right key there or pass key=...; if it is lost, remove "
@@ -233,7 +172,7 @@ class SqliteStore(Store):
             number = tables.ids.get(name)
             if number is None:
                 number = len(tables.ids) + 1
-                seal = sealed(_covered(name, terms.text))[:4]
+                seal = sealed(covered(name, terms.text))[:4]
                 run("INSERT INTO streams VALUES (?, ?, ?, ?)", (number, name, terms.text, seal))
                 run("INSERT INTO states VALUES (?, ?)", (number, body))
                 tables.ids[name], tables.terms[number] = number, terms
@@ -249,7 +188,7 @@ class SqliteStore(Store):
             row, before = known.get(source, (None, None))
             if row is None or rows != before:
                 count = rows.to_bytes(8, "little")
-                body = sealed(count + _covered(stream, source))[:4] + count
+                body = sealed(count + covered(stream, source))[:4] + count
                 row = self._put("sources", row, (stream, source, body))
             made[source] = (row, rows)
         self._drop("sources", [row for source, (row, _) in known.items() if source not in made])
@@ -262,7 +201,7 @@ class SqliteStore(Store):
             row, before = known.get(receipt.id, (None, None))
             if row is None or receipt != before:
                 plain = packed_receipt(receipt)
-                body = sealed(plain + _covered(stream))[:4] + plain
+                body = sealed(plain + covered(stream))[:4] + plain
                 row = self._put("receipts", row, (stream, body))
             made[receipt.id] = (row, receipt)
         self._drop("receipts", [row for number, (row, _) in known.items() if number not in made])

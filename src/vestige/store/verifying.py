@@ -18,8 +18,9 @@ import numpy as np
 from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.store.files import beside, copied, reading, set_pragmas
 from vestige.store.pages import findings
-from vestige.store.sqlite import PATIENCE, Tables
+from vestige.store.sqlite import PATIENCE
 from vestige.store.state import State, Terms, wall_clock, worded
+from vestige.store.tables import Tables
 
 _SETTLING = 2.0
 """Seconds in which a journal of a running commit is gone again."""

@@ -170,8 +170,16 @@ class Runtime(ABC):
     def _coins(self, t: int) -> int:
         """The coins of round `t`."""
         if self._policy.secret:
-            return int.from_bytes(coins.secret_keys(self._seed, range(t, t + 1)).tobytes(), "little")
+            return int.from_bytes(self._secret_keys(t, 1, 1).tobytes(), "little")
         return coins.key(self._seed, t)
+
+    def _secret_keys(self, first: int, step: int, count: int) -> NDArray[np.uint64]:
+        """Coins of `count` rounds, every `step` from `first` on, 256 bits each."""
+        if self._seed is None:
+            return coins.secret_keys(count)
+        from vestige.subset.words import secret_keys_of  # noqa: PLC0415
+
+        return secret_keys_of(np.uint64(coins.root(self._seed)), first, step, count)
 
     def _updated(self, clock: Clock, held: Records, arrivals: Records) -> tuple[Clock, Records]:
         """The clock and the records after one update; the policy's mask is checked against the rules.

@@ -1,43 +1,31 @@
 """The paper's streaming model: one record a round, erased in time.
 
-Section 2 of Immorlica et al. (2024): the m-recency property, its footnote 2 (removal on request), and the second half
-of Proposition 2.1 (a batched policy runs in a stream with twice the memory; between updates records are appended).
-Limits in time, requests that are met at once and stores are ours: the batch is then closed early where it must be.
+Section 2 of Immorlica et al. (2024), with the m-recency property. How a batch is closed is in
+`vestige.stream.updating`; limits in time and removal requests, for which it is closed early where it must be, in
+`vestige.stream.deadlines` and `vestige.stream.requests`.
 Guarantee: after every round the retained records obey the limits; held by tests/stream/test_rules.py and
 tests/stream/test_times.py.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vestige import coins
-from vestige.coins import Rehearsal
-from vestige.errors import DataError, ParameterError
-from vestige.naming import described
-from vestige.policies import Encoded
-from vestige.policy import Policy
-from vestige.records import Clock, Floats, Ints, Records, no_times
-from vestige.store import Place, Receipt, State, Terms
-from vestige.store.state import wall_clock
-from vestige.stream.arriving import Appended, Time, in_order, instant_of, instants_of, now_for, rows_of
-from vestige.stream.limits import Limits
-from vestige.stream.runtime import Runtime, checked_mask, checked_restart, checked_rounds
-
-Times = NDArray[np.datetime64] | None
-Subjects = NDArray[np.object_] | None
+from vestige.errors import DataError
+from vestige.records import Floats, Ints
+from vestige.stream.arriving import Time, in_order, instant_of, instants_of, now_for, rows_of
+from vestige.stream.deadlines import Deadlines
+from vestige.stream.requests import Requests
+from vestige.stream.updating import Subjects, Times
 
 _AT_ONCE = 1 << 16
-"""Records per call of the kernel: enough to spend the time there, few enough to answer an interrupt."""
+"""Records per call of `update_many`: enough to spend the time there, few enough to answer an interrupt."""
 
 
-class Stream(Runtime):
+class Stream(Deadlines, Requests):
     """A stream of records under a legal limit, one record a round.
 
     Args:
@@ -65,110 +53,6 @@ class Stream(Runtime):
     >>> again.estimate().value == stream.estimate().value
     True
     """
-
-    def __init__(
-        self,
-        policy: Policy,
-        *,
-        retention: int | None = None,
-        notice: int | None = None,
-        max_age: timedelta | None = None,
-        seed: int | Rehearsal | None = None,
-        retained: Records | None = None,
-        clock: Clock | None = None,
-        store: Place | None = None,
-    ) -> None:
-        self._limits = Limits(retention, notice, max_age)
-        self._retention = self._limits.retention
-        super().__init__(policy, self._limits.in_rounds(policy), 2, seed)
-        self._place = store
-        self._terms = self._made_terms()
-        self._positions: Mapping[str, int] = {}
-        self._receipts: tuple[Receipt, ...] = ()
-        if store is not None:
-            if retained is not None or clock is not None:
-                raise ParameterError("a stream goes on from its store; leave out retained=... and clock=...")
-            state = store.open(self._terms)
-            retained, clock = state.retained, state.clock
-            self._positions, self._receipts = state.positions, state.receipts
-        held, clock = checked_restart(policy, retained, clock)
-        self._update_every = 1 if policy.every_round else self._batch
-        self._check_start(held, clock)
-        self._in_kernel = (
-            isinstance(policy, Encoded)
-            and type(policy).update is Encoded.update
-            and type(policy).update_many is Encoded.update_many
-        )
-        self._together = policy.together and not policy.every_round
-        self._minimum, self._enough = policy.minimum, min(policy.enough, self._batch)
-        self._largest = policy.largest
-        self._timed = max_age is not None
-        fresh = held.rounds > clock.last
-        self._clock = replace(clock, t=clock.last)
-        self._fresh = Appended(self._update_every, policy.columns, quick=not self._timed)
-        self._fresh.replace(held.where(fresh), clock.last, clock.pending)
-        self._hold(held.where(~fresh))
-        self._saved, self._unsaved = self._t, False
-        self._erase_due()
-        if store is not None:
-            store.take(self.flush)
-
-    def _check_start(self, held: Records, clock: Clock) -> None:
-        late = self._retention is not None and clock.encoded and clock.t - clock.first >= self._retention
-        if clock.pending >= self._update_every or (late and not self._policy.every_round):
-            raise ParameterError(
-                f"{clock} does not fit updates every {self._update_every} rounds; restart with the policy and the "
-                "limits that the stream had"
-            )
-        if self._limits.max_age is not None and np.isnat(held.times).any():
-            raise ParameterError("retained holds records without a time, but max_age is set; pass their times")
-
-    @property
-    def retention(self) -> int | None:
-        """A record is gone this many rounds after it arrived."""
-        return self._limits.retention
-
-    @property
-    def notice(self) -> int | None:
-        """A record is gone this many rounds after its removal was requested."""
-        return self._limits.notice
-
-    @property
-    def max_age(self) -> timedelta | None:
-        """A record is gone when it is this old."""
-        return self._limits.max_age
-
-    @property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """The removal requests that are open, and those that were met in the last 30 days."""
-        now = wall_clock()
-        return tuple(receipt for receipt in self._receipts if not receipt.expired(now))
-
-    @property
-    def _t(self) -> int:
-        return self._clock.last + self._fresh.size
-
-    def _made_terms(self) -> Terms:
-        limits = self._limits
-        return Terms(
-            policy=described(self._policy),
-            columns=self._policy.columns,
-            capacity=limits.retention or 3 * self._batch,
-            retention=limits.retention,
-            notice=limits.notice,
-            max_age=limits.max_age,
-            about={} if self._place is None else self._place.about,
-        )
-
-    @property
-    def clock(self) -> Clock:
-        """The public clock; with `retained`, the whole state."""
-        return replace(self._clock, t=self._t)
-
-    @property
-    def retained(self) -> Records:
-        """The records that are held; with the clock, the whole state."""
-        return self._held.followed_by(self._fresh.records(self._clock.last))
 
     def position(self, source: str) -> int:
         """How many rows of `source` have been read; see `extend`."""
@@ -258,284 +142,18 @@ class Stream(Runtime):
             raise
 
     def _taken(self, rows: Floats, times: Times, subjects: Subjects, start: int) -> int:
-        """Take rows from `start` on until something is due, or whole batches through one kernel; where to go on."""
-        size, at_once = self._update_every, self._place is None and not self._timed
-        whole = min(len(rows) - start, max(size, _AT_ONCE)) // size if at_once and self._in_kernel else 0
-        in_kernel = whole > 0 and self._fresh.size == 0 and self._full == size
-        room = whole * size if in_kernel else self._full - self._fresh.size
+        """Take rows from `start` on until something is due, or many whole batches at once; where to go on."""
+        size, free = self._update_every, self._place is None and not self._timed
+        whole = min(len(rows) - start, max(size, _AT_ONCE)) // size if free and self._many_at_once else 0
+        at_once = whole > 0 and self._fresh.size == 0 and self._full == size
+        room = whole * size if at_once else self._full - self._fresh.size
         stop = min(len(rows), start + room)
         if times is not None and self._timed:
             stop = max(start + 1, min(stop, int(np.searchsorted(times, self._next_event(times[start])))))
         here = slice(start, stop)
         there = None if times is None else times[here], None if subjects is None else subjects[here]
-        if in_kernel:
-            self._adopt(*self._through_kernel(rows[here], *there, size))
+        if at_once:
+            self._adopt(*self._at_once(rows[here], *there, size))
         else:
             self._fresh.append(rows[here], *there)
         return stop
-
-    def _kept(self) -> tuple[Clock, Records, Records, int, Mapping[str, int], tuple[Receipt, ...]]:
-        """What to return to if something goes wrong."""
-        fresh = self._fresh
-        return self._clock, self._held, fresh.records(self._clock.last), fresh.size, self._positions, self._receipts
-
-    def _return_to(self, before: tuple[Clock, Records, Records, int, Mapping[str, int], tuple[Receipt, ...]]) -> None:
-        self._clock, held, fresh, size, self._positions, self._receipts = before
-        self._hold(held)
-        self._fresh.replace(fresh, self._clock.last, size)
-
-    def _update(self) -> None:
-        """Close the batch that waits: the policy chooses, all else is erased, and the store has it before we go on."""
-        self._erase_due()
-        fresh = self._fresh
-        if self._in_kernel and not (fresh.marked or fresh.holed) and fresh.size >= self._minimum:
-            here = slice(0, fresh.size)
-            times, subjects = (fresh.times[here], fresh.subjects[here]) if fresh.labelled else (None, None)
-            clock, held = self._through_kernel(fresh.values[here], times, subjects, fresh.size)
-        else:
-            clock, held = self._updated(self.clock, self._held, fresh.records(self._clock.last))
-        if self._timed and clock.encoded:
-            clock = replace(clock, began=_microseconds(fresh.times[: fresh.size]))
-        self._adopt(clock, held)
-
-    def _adopt(self, clock: Clock, held: Records) -> None:
-        """Make this the state, in which no records wait; durable first, if it has to be."""
-        receipts = tuple(receipt.settled(clock.t) for receipt in self.receipts) if self._receipts else ()
-        if self._place is not None:
-            if len(held) and held.rounds[0] <= (bygone := self._bygone(clock)):
-                held = held.where(held.rounds > bygone)
-            self._place.commit(self._terms, State(clock, held, self._positions, receipts))
-            self._saved, self._unsaved = clock.t, False
-        self._receipts, self._clock = receipts, clock
-        self._fresh.clear()
-        self._hold(held)
-
-    def _bygone(self, clock: Clock) -> int:
-        """The last round whose record would be due before the next update; its copy in the store has to go now."""
-        return 0 if self._retention is None else clock.last + self._room(clock) - 1 - self._retention
-
-    def _through_kernel(self, rows: Floats, times: Times, subjects: Subjects, size: int) -> tuple[Clock, Records]:
-        """The state after one or more whole batches of `size`, none of whose records are leaving, in one kernel."""
-        clock = self._clock
-        t = clock.last + len(rows)
-        policy: Encoded = self._policy  # type: ignore[assignment]
-        mask = policy.update_many(clock, self._held, rows, self._keys(clock.last + size, size, len(rows) // size))
-        kept = mask.nonzero()[0]
-        chosen, n = kept + (len(rows) - size), len(kept)
-        return Clock(t, t - size + 1, t, clock.since), Records._trusted(
-            kept + (t - size + 1),
-            rows.take(chosen, 0),
-            np.zeros(n, np.bool_),
-            no_times(n) if times is None else times[chosen],
-            np.empty(n, np.object_) if subjects is None else subjects[chosen],  # empty is None each
-        )
-
-    def _keys(self, first: int, step: int, count: int) -> NDArray[np.uint64]:
-        """The coins of `count` updates, every `step` rounds from `first` on."""
-        if self._policy.secret:
-            return coins.secret_keys(self._seed, range(first, first + count * step, step))
-        if count == 1:
-            return np.array([coins.key(self._seed, first)], np.uint64)
-        from vestige.subset.words import keys_of  # noqa: PLC0415
-
-        return keys_of(np.uint64(coins.root(self._seed)), first, step, count)
-
-    def _hold(self, records: Records) -> None:
-        """Hold these records from now on, and note after how many more something is to be done."""
-        self._held = records
-        self._next_due = sys.maxsize
-        if self._retention is not None and len(records):
-            self._next_due = int(records.rounds[0]) + self._retention
-        self._full = self._room(self._clock)
-        self._alarm = min(self._full, self._next_due - self._clock.last) - 1
-
-    def _room(self, clock: Clock) -> int:
-        """After how many records the next update comes: a batch, or fewer if the encoded one or a request is due."""
-        room = self._update_every
-        if self._retention is not None and clock.encoded and self._together:
-            room = min(room, clock.first + self._retention - 1 - clock.last)
-        for receipt in self._receipts:
-            if receipt.erased is None and receipt.due_round > clock.last:
-                room = min(room, receipt.due_round - clock.last)
-        return room
-
-    def _erase_due(self) -> None:
-        """Erase what `retention` no longer allows; the next update meets requests, and comes before they are due."""
-        if self._retention is not None and self._t >= self._next_due:
-            self._hold(self._held.where(self._held.rounds > self._t - self._retention))
-
-    def sweep(self, now: Time | None = None) -> int:
-        """Erase what is due without an arrival; a batch that would be lost otherwise is closed early.
-
-        Call it every eighth of `max_age`, or more often.
-
-        Args:
-            now: the time by the clock that counts; that of the machine unless said.
-
-        Returns:
-            how many records were erased.
-        """
-        instant = instant_of(wall_clock() if now is None else now)
-        if self._newest is not None and instant < self._newest and self._timed:
-            raise DataError(
-                "now lies before the time of a record that is held: a clock cannot run backwards; set it right, or "
-                "pass the time by the clock that the records' times come from: nothing was erased"
-            )
-        before = len(self.retained)
-        if self._timed:
-            self._tick(int(instant.astype(np.int64)))
-        at = wall_clock()
-        left = tuple(r.settled(self._t) if r.due is not None and r.due <= at else r for r in self.receipts)
-        if left != self._receipts:
-            self._receipts, self._unsaved = left, True
-            self._hold(self._held)
-            self._save()
-        return before - len(self.retained)
-
-    def _tick(self, now: int) -> None:
-        """Let it be `now`: erase what is too old, and close the batch early where it could not be saved later."""
-        self._unsaved |= self._expired(now)
-        if self._unsaved:
-            self._save()
-        fresh = self._fresh
-        if self._together and fresh.size and fresh.carriers >= self._enough:
-            pending = _microseconds(fresh.times[: fresh.size])
-            if pending is not None and self._limits.presses(now, pending, self._clock.began):
-                self._update()
-
-    def _expired(self, now: int) -> bool:
-        """Erase what is too old; where that speaks only together, all of it. Whether anything was erased."""
-        deadline = np.datetime64(now - self._limits.age, "us")
-        held, clock, fresh = self._held, self._clock, self._fresh.records(self._clock.last)
-        late = bool(len(held)) and bool(held.times[0] <= deadline)
-        lost = self._together and (late or (clock.began is not None and clock.began <= now - self._limits.age))
-        waiting = fresh.where(fresh.times > deadline)
-        if not (late or lost or len(waiting) < len(fresh)):
-            return False
-        t = self._t
-        if len(waiting) < len(fresh) or lost:
-            start = int(waiting.rounds[0]) if len(waiting) else t + 1
-            since = start if self._together else clock.since
-            self._clock = Clock(start - 1, first=start, last=start - 1, since=since)
-            self._fresh.replace(waiting, start - 1, t + 1 - start)
-        held = Records.none(held.columns) if lost else held.where(held.times > deadline)
-        if not len(waiting) and not len(held):
-            self._receipts = tuple(receipt.settled(t) for receipt in self._receipts)
-        self._hold(held)
-        return True
-
-    @property
-    def _newest(self) -> np.datetime64 | None:
-        """The latest time of a record that is held."""
-        times = self.retained.times
-        times = times[~np.isnat(times)]
-        return times[-1] if len(times) else None
-
-    def _next_event(self, arriving: np.datetime64) -> np.datetime64:
-        """Before this time nothing is due that could not be done with the next arrival."""
-        pending = _microseconds(self._fresh.times[: self._fresh.size])
-        return np.datetime64(
-            self._limits.next_event(
-                _microseconds(self._held.times),
-                int(arriving.astype(np.int64)) if pending is None else pending,
-                self._clock.began,
-            ),
-            "us",
-        )
-
-    def forget(
-        self,
-        *,
-        rounds: int | Sequence[int] | NDArray[np.int64] | None = None,
-        subject: str | None = None,
-        now: bool = False,
-    ) -> Receipt:
-        """Ask for records to be removed: the next update may learn from them, not keep them.
-
-        Args:
-            rounds: those of the records; the records of other rounds stay.
-            subject: whose records are to go, in place of `rounds`.
-            now: erase them at once. What they helped to say is written into the records that are left: into the newest
-                ones if there are enough, else into the kept ones, which then say it less exactly.
-
-        Returns:
-            a receipt, which says nothing of the records, not even whether there were any.
-        """
-        if (rounds is None) == (subject is None):
-            raise ParameterError("forget takes rounds=... or subject=..., just one of them")
-        fresh, held = self._fresh, self._held
-        waiting = np.arange(self._clock.last + 1, self._t + 1)
-        if rounds is not None:
-            asked = checked_rounds(rounds, self._t)
-            leaving, fresh_leaving = np.isin(held.rounds, asked), np.isin(waiting, asked)
-        else:
-            name = self._named(subject)
-            leaving, fresh_leaving = held.subjects == name, fresh.subjects[: fresh.size] == name
-        before = self._kept()
-        try:
-            fresh.mark(fresh_leaving)
-            self._held = held.with_leaving(held.leaving | leaving)
-            due = self._t if now else self._clock.last + self._full
-            self._receipts = (*self._receipts, Receipt.made(self._t, due, self.max_age))
-            made = self._receipts[-1].id
-            if now:
-                self._forget_now()
-            else:
-                self._save()
-        except BaseException:
-            self._return_to(before)
-            raise
-        return next(receipt for receipt in self._receipts if receipt.id == made)
-
-    def _forget_now(self) -> None:
-        """Erase what is leaving at once; close the batch early if that can carry on what is known.
-
-        So too if the answer would be written into kept records that could not wait for another batch.
-        """
-        fresh, clock, t = self._fresh, self._clock, self._t
-        if self._together and fresh.carriers >= self._enough:
-            self._update()
-            return
-        retained = self.retained
-        if self._together and retained.leaving.any():
-            made = self._policy.rewrite(self.clock, retained.shown(), self._coins(self._t))
-            if made is not None and made[0] > clock.last and self._room(replace(clock, t=t, last=t)) < self._enough:
-                self._update()
-                return
-            if made is not None:
-                last, keep = made
-                self._clock = Clock(last, first=clock.first, last=last, since=clock.since, began=clock.began)
-                retained = retained.where(checked_mask(self._policy, keep, retained))
-            else:
-                if clock.encoded:
-                    self._clock = Clock(clock.last, first=clock.last + 1, last=clock.last, since=clock.last + 1)
-                retained = retained.where(~retained.leaving & (retained.rounds > clock.last))
-        else:
-            retained = retained.where(~retained.leaving)
-        waits = retained.rounds > self._clock.last
-        fresh.replace(retained.where(waits), self._clock.last, t - self._clock.last)
-        self._receipts = tuple(receipt.settled(t) for receipt in self._receipts)
-        self._hold(retained.where(~waits))
-        self._save()
-
-    def _named(self, subject: str | None) -> str | None:
-        """What stands for a subject: a pseudonym in a store, itself elsewhere."""
-        if subject is not None and not isinstance(subject, str):
-            raise DataError(f"a subject is a {type(subject).__name__}; pass texts")
-        return subject if subject is None or self._place is None else self._place.store.pseudonym(subject)
-
-    def flush(self) -> None:
-        """Make durable what has arrived since the last update; nothing to do without a store."""
-        if self._unsaved or self._saved != self._t:
-            self._save()
-
-    def _save(self) -> None:
-        if self._place is not None:
-            self._place.commit(self._terms, State(self.clock, self.retained, self._positions, self._receipts))
-        self._saved, self._unsaved = self._t, False
-
-
-def _microseconds(times: NDArray[np.datetime64]) -> int | None:
-    """The first of these times that is one, in microseconds since 1970."""
-    known = times[~np.isnat(times)]
-    return int(known[0].astype(np.int64)) if len(known) else None

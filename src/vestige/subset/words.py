@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from vestige.coins import GOLDEN as _GOLDEN
 from vestige.coins import MIX_1 as _MIX_1
 from vestige.coins import MIX_2 as _MIX_2
+from vestige.coins import SECRET_WORDS
 from vestige.compiling import kernel
 
 GOLDEN = np.uint64(_GOLDEN)
@@ -51,4 +52,15 @@ def keys_of(root: np.uint64, first: int, step: int, count: int) -> NDArray[np.ui
     keys = np.empty(count, np.uint64)
     for i in range(count):
         keys[i] = draw(root, first + i * step)
+    return keys
+
+
+@kernel
+def secret_keys_of(root: np.uint64, first: int, step: int, count: int) -> NDArray[np.uint64]:
+    """As long as those of `vestige.coins.secret_keys`, for rehearsals; shape (count, 4)."""
+    keys = np.empty((count, SECRET_WORDS), np.uint64)
+    for i in range(count):
+        key = draw(root, first + i * step)
+        for j in range(SECRET_WORDS):
+            keys[i, j] = draw(key, j)
     return keys

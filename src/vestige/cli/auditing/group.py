@@ -1,0 +1,43 @@
+"""The group of the audits, and the options that they share."""
+
+from __future__ import annotations
+
+import click
+
+from vestige.cli.group import command
+
+json_option = click.option("--json", "machine", is_flag=True, help="Print one JSON object, for machines.")
+figure_option = click.option("--figure", metavar="FILE", help="Draw it too; the ending says how, such as .png or .svg.")
+trials_option = click.option(
+    "--trials", type=int, default=1_000, show_default=True, help="In each world; more can show a larger epsilon."
+)
+seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Makes the audit reproducible.")
+
+
+class _Sources(click.Group):
+    """A first argument that is no subcommand is a source."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The subcommand, or the audit of a source."""
+        if args and args[0] not in self.commands:
+            return "source", self.commands["source"], args
+        return super().resolve_command(ctx, args)
+
+
+@command.group(cls=_Sources, subcommand_metavar="SOURCE | COMMAND ...")
+def audit() -> None:
+    """Measure what retained records reveal about erased ones.
+
+    Two worlds differ in the value of one record, which was erased long ago. An auditor is shown what a stream retains
+    in one of them, and says which one it is. How often he is right bounds from below how much is revealed.
+
+    \b
+    Examples:
+      vestige audit flights.csv --column dep_delay --retention 512
+      vestige audit flights.csv --column dep_delay --retention 512 --epsilon 1 --delta 1e-6 --bound 120
+      vestige audit compare --figure compare.png
+      vestige audit appendix
+      vestige audit store delays.db
+    """  # noqa: D301  # the sign says to leave the lines as they are

@@ -1,0 +1,105 @@
+"""Removal on request: by the next update, or at once.
+
+Footnote 2 of Section 2 of Immorlica et al. (2024); requests that are met at once, and by subject, are ours.
+Guarantee: what was asked to go is gone in time, and the answer lives on where it can; held by
+tests/stream/test_requests.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige.errors import DataError, ParameterError
+from vestige.records import Clock
+from vestige.store import Receipt
+from vestige.stream.runtime import checked_mask, checked_rounds
+from vestige.stream.updating import Updating
+
+
+class Requests(Updating):
+    """A stream that can be asked to forget."""
+
+    def forget(
+        self,
+        *,
+        rounds: int | Sequence[int] | NDArray[np.int64] | None = None,
+        subject: str | None = None,
+        now: bool = False,
+    ) -> Receipt:
+        """Ask for records to be removed: the next update may learn from them, not keep them.
+
+        Args:
+            rounds: those of the records; the records of other rounds stay.
+            subject: whose records are to go, in place of `rounds`.
+            now: erase them at once. What they helped to say is written into the records that are left: into the newest
+                ones if there are enough, else into the kept ones, which then say it less exactly.
+
+        Returns:
+            a receipt, which says nothing of the records, not even whether there were any.
+        """
+        if (rounds is None) == (subject is None):
+            raise ParameterError("forget takes rounds=... or subject=..., just one of them")
+        fresh, held = self._fresh, self._held
+        waiting = np.arange(self._clock.last + 1, self._t + 1)
+        if rounds is not None:
+            asked = checked_rounds(rounds, self._t)
+            leaving, fresh_leaving = np.isin(held.rounds, asked), np.isin(waiting, asked)
+        else:
+            name = self._named(subject)
+            leaving, fresh_leaving = held.subjects == name, fresh.subjects[: fresh.size] == name
+        before = self._kept()
+        try:
+            fresh.mark(fresh_leaving)
+            self._held = held.with_leaving(held.leaving | leaving)
+            due = self._t if now else self._clock.last + self._full
+            self._receipts = (*self._receipts, Receipt.made(self._t, due, self.max_age))
+            made = self._receipts[-1].id
+            if now:
+                self._forget_now()
+            else:
+                self._save()
+        except BaseException:
+            self._return_to(before)
+            raise
+        return next(receipt for receipt in self._receipts if receipt.id == made)
+
+    def _forget_now(self) -> None:
+        """Erase what is leaving at once; close the batch early if that can carry on what is known.
+
+        So too if the answer would be written into kept records that could not wait for another batch.
+        """
+        fresh, clock, t = self._fresh, self._clock, self._t
+        if self._together and fresh.carriers >= self._enough:
+            self._update()
+            return
+        retained = self.retained
+        if self._together and retained.leaving.any():
+            made = self._policy.rewrite(self.clock, retained.shown(), self._coins(self._t))
+            if made is not None and made[0] > clock.last and self._room(replace(clock, t=t, last=t)) < self._enough:
+                self._update()
+                return
+            if made is not None:
+                last, keep = made
+                self._clock = Clock(last, first=clock.first, last=last, since=clock.since, began=clock.began)
+                retained = retained.where(checked_mask(self._policy, keep, retained))
+            else:
+                if clock.encoded:
+                    self._clock = Clock(clock.last, first=clock.last + 1, last=clock.last, since=clock.last + 1)
+                retained = retained.where(~retained.leaving & (retained.rounds > clock.last))
+        else:
+            retained = retained.where(~retained.leaving)
+        waits = retained.rounds > self._clock.last
+        fresh.replace(retained.where(waits), self._clock.last, t - self._clock.last)
+        self._receipts = tuple(receipt.settled(t) for receipt in self._receipts)
+        self._hold(retained.where(~waits))
+        self._save()
+
+    def _named(self, subject: str | None) -> str | None:
+        """What stands for a subject: a pseudonym in a store, itself elsewhere."""
+        if subject is not None and not isinstance(subject, str):
+            raise DataError(f"a subject is a {type(subject).__name__}; pass texts")
+        return subject if subject is None or self._place is None else self._place.store.pseudonym(subject)

@@ -1,0 +1,249 @@
+"""The state of a stream, and its update: a batch is closed, what is kept is held, and a store has it before we go on.
+
+The second half of Proposition 2.1 of Immorlica et al. (2024): a batched policy runs in a stream with twice the memory;
+between updates records are appended.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige import coins
+from vestige.coins import Rehearsal
+from vestige.errors import ParameterError
+from vestige.naming import described
+from vestige.policy import Policy
+from vestige.records import Clock, Floats, Records, no_times
+from vestige.store import Place, Receipt, State, Terms
+from vestige.store.state import wall_clock
+from vestige.stream.arriving import Appended
+from vestige.stream.limits import Limits
+from vestige.stream.runtime import Runtime, checked_restart
+
+Times = NDArray[np.datetime64] | None
+Subjects = NDArray[np.object_] | None
+
+
+class Updating(Runtime):
+    """What is held and what waits, under limits in rounds; see `Stream` for the arguments."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        retention: int | None = None,
+        notice: int | None = None,
+        max_age: timedelta | None = None,
+        seed: int | Rehearsal | None = None,
+        retained: Records | None = None,
+        clock: Clock | None = None,
+        store: Place | None = None,
+    ) -> None:
+        self._limits = Limits(retention, notice, max_age)
+        self._retention = self._limits.retention
+        super().__init__(policy, self._limits.in_rounds(policy), 2, seed)
+        self._place = store
+        self._terms = self._made_terms()
+        self._positions: Mapping[str, int] = {}
+        self._receipts: tuple[Receipt, ...] = ()
+        if store is not None:
+            if retained is not None or clock is not None:
+                raise ParameterError("a stream goes on from its store; leave out retained=... and clock=...")
+            state = store.open(self._terms)
+            retained, clock = state.retained, state.clock
+            self._positions, self._receipts = state.positions, state.receipts
+        held, clock = checked_restart(policy, retained, clock)
+        self._update_every = 1 if policy.every_round else self._batch
+        self._check_start(held, clock)
+        self._many_at_once = issubclass(_definer(policy, "update_many"), _definer(policy, "update"))
+        self._together = policy.together and not policy.every_round
+        self._minimum, self._enough = policy.minimum, min(policy.enough, self._batch)
+        self._largest = policy.largest
+        self._timed = max_age is not None
+        fresh = held.rounds > clock.last
+        self._clock = replace(clock, t=clock.last)
+        self._fresh = Appended(self._update_every, policy.columns, quick=not self._timed)
+        self._fresh.replace(held.where(fresh), clock.last, clock.pending)
+        self._hold(held.where(~fresh))
+        self._saved, self._unsaved = self._t, False
+        self._erase_due()
+        if store is not None:
+            store.take(self.flush)
+
+    def _check_start(self, held: Records, clock: Clock) -> None:
+        late = self._retention is not None and clock.encoded and clock.t - clock.first >= self._retention
+        if clock.pending >= self._update_every or (late and not self._policy.every_round):
+            raise ParameterError(
+                f"{clock} does not fit updates every {self._update_every} rounds; restart with the policy and the "
+                "limits that the stream had"
+            )
+        if self._limits.max_age is not None and np.isnat(held.times).any():
+            raise ParameterError("retained holds records without a time, but max_age is set; pass their times")
+
+    @property
+    def retention(self) -> int | None:
+        """A record is gone this many rounds after it arrived."""
+        return self._limits.retention
+
+    @property
+    def notice(self) -> int | None:
+        """A record is gone this many rounds after its removal was requested."""
+        return self._limits.notice
+
+    @property
+    def max_age(self) -> timedelta | None:
+        """A record is gone when it is this old."""
+        return self._limits.max_age
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """The removal requests that are open, and those that were met in the last 30 days."""
+        now = wall_clock()
+        return tuple(receipt for receipt in self._receipts if not receipt.expired(now))
+
+    @property
+    def _t(self) -> int:
+        return self._clock.last + self._fresh.size
+
+    def _made_terms(self) -> Terms:
+        limits = self._limits
+        return Terms(
+            policy=described(self._policy),
+            columns=self._policy.columns,
+            capacity=limits.retention or 3 * self._batch,
+            retention=limits.retention,
+            notice=limits.notice,
+            max_age=limits.max_age,
+            about={} if self._place is None else self._place.about,
+        )
+
+    @property
+    def clock(self) -> Clock:
+        """The public clock; with `retained`, the whole state."""
+        return replace(self._clock, t=self._t)
+
+    @property
+    def retained(self) -> Records:
+        """The records that are held; with the clock, the whole state."""
+        return self._held.followed_by(self._fresh.records(self._clock.last))
+
+    def _kept(self) -> tuple[Clock, Records, Records, int, Mapping[str, int], tuple[Receipt, ...]]:
+        """What to return to if something goes wrong."""
+        fresh = self._fresh
+        return self._clock, self._held, fresh.records(self._clock.last), fresh.size, self._positions, self._receipts
+
+    def _return_to(self, before: tuple[Clock, Records, Records, int, Mapping[str, int], tuple[Receipt, ...]]) -> None:
+        self._clock, held, fresh, size, self._positions, self._receipts = before
+        self._hold(held)
+        self._fresh.replace(fresh, self._clock.last, size)
+
+    def _update(self) -> None:
+        """Close the batch that waits: the policy chooses, all else is erased, and the store has it before we go on."""
+        self._erase_due()
+        fresh = self._fresh
+        if self._many_at_once and not (fresh.marked or fresh.holed) and fresh.size >= self._minimum:
+            here = slice(0, fresh.size)
+            times, subjects = (fresh.times[here], fresh.subjects[here]) if fresh.labelled else (None, None)
+            clock, held = self._at_once(fresh.values[here], times, subjects, fresh.size)
+        else:
+            clock, held = self._updated(self.clock, self._held, fresh.records(self._clock.last))
+        if self._timed and clock.encoded:
+            clock = replace(clock, began=microseconds(fresh.times[: fresh.size]))
+        self._adopt(clock, held)
+
+    def _adopt(self, clock: Clock, held: Records) -> None:
+        """Make this the state, in which no records wait; durable first, if it has to be."""
+        receipts = tuple(receipt.settled(clock.t) for receipt in self.receipts) if self._receipts else ()
+        if self._place is not None:
+            if len(held) and held.rounds[0] <= (bygone := self._bygone(clock)):
+                held = held.where(held.rounds > bygone)
+            self._place.commit(self._terms, State(clock, held, self._positions, receipts))
+            self._saved, self._unsaved = clock.t, False
+        self._receipts, self._clock = receipts, clock
+        self._fresh.clear()
+        self._hold(held)
+
+    def _bygone(self, clock: Clock) -> int:
+        """The last round whose record would be due before the next update; its copy in the store has to go now."""
+        return 0 if self._retention is None else clock.last + self._room(clock) - 1 - self._retention
+
+    def _at_once(self, rows: Floats, times: Times, subjects: Subjects, size: int) -> tuple[Clock, Records]:
+        """The state after one or more whole batches of `size`, none of whose records are leaving, in one call."""
+        clock, held = self._clock, self._held
+        t = clock.last + len(rows)
+        keys = self._keys(clock.last + size, size, len(rows) // size)
+        mask = self._policy.update_many(clock, held, rows, keys)
+        older = max(0, len(mask) - len(rows))
+        chosen = mask[older:].nonzero()[0] + max(0, len(rows) - len(mask))
+        n = len(chosen)
+        kept = Records._trusted(
+            chosen + (clock.last + 1),
+            rows.take(chosen, 0),
+            np.zeros(n, np.bool_),
+            no_times(n) if times is None else times[chosen],
+            np.empty(n, np.object_) if subjects is None else subjects[chosen],  # empty is None each
+        )
+        if older:
+            kept = held.where(mask[:older]).followed_by(kept)
+        return Clock(t, t - size + 1, t, clock.since), kept
+
+    def _keys(self, first: int, step: int, count: int) -> NDArray[np.uint64]:
+        """The coins of `count` updates, every `step` rounds from `first` on."""
+        if self._policy.secret:
+            return self._secret_keys(first, step, count)
+        if count == 1:
+            return np.array([coins.key(self._seed, first)], np.uint64)
+        from vestige.subset.words import keys_of  # noqa: PLC0415
+
+        return keys_of(np.uint64(coins.root(self._seed)), first, step, count)
+
+    def _hold(self, records: Records) -> None:
+        """Hold these records from now on, and note after how many more something is to be done."""
+        self._held = records
+        self._next_due = sys.maxsize
+        if self._retention is not None and len(records):
+            self._next_due = int(records.rounds[0]) + self._retention
+        self._full = self._room(self._clock)
+        self._alarm = min(self._full, self._next_due - self._clock.last) - 1
+
+    def _room(self, clock: Clock) -> int:
+        """After how many records the next update comes: a batch, or fewer if the encoded one or a request is due."""
+        room = self._update_every
+        if self._retention is not None and clock.encoded and self._together:
+            room = min(room, clock.first + self._retention - 1 - clock.last)
+        for receipt in self._receipts:
+            if receipt.erased is None and receipt.due_round > clock.last:
+                room = min(room, receipt.due_round - clock.last)
+        return room
+
+    def _erase_due(self) -> None:
+        """Erase what `retention` no longer allows; the next update meets requests, and comes before they are due."""
+        if self._retention is not None and self._t >= self._next_due:
+            self._hold(self._held.where(self._held.rounds > self._t - self._retention))
+
+    def flush(self) -> None:
+        """Make durable what has arrived since the last update; nothing to do without a store."""
+        if self._unsaved or self._saved != self._t:
+            self._save()
+
+    def _save(self) -> None:
+        if self._place is not None:
+            self._place.commit(self._terms, State(self.clock, self.retained, self._positions, self._receipts))
+        self._saved, self._unsaved = self._t, False
+
+
+def _definer(policy: Policy, method: str) -> type:
+    """The class that says how this method works."""
+    return next(cls for cls in type(policy).__mro__ if method in vars(cls))
+
+
+def microseconds(times: NDArray[np.datetime64]) -> int | None:
+    """The first of these times that is one, in microseconds since 1970."""
+    known = times[~np.isnat(times)]
+    return int(known[0].astype(np.int64)) if len(known) else None
