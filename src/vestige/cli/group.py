@@ -6,11 +6,12 @@ import os
 import re
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import click
 
-from vestige.errors import VestigeError
+from vestige.errors import MissingExtraError, VestigeError
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -65,3 +66,15 @@ def moment(text: str) -> datetime:
             f"{text!r} is no time; write it as 2024-05-31T12:00 or 2024-05-31T12:00+02:00"
         ) from None
     return made if made.tzinfo else made.replace(tzinfo=UTC)
+
+
+def picture(text: str) -> str:
+    """A file that can be drawn: asked at once, so that nobody waits for minutes to be told."""
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise MissingExtraError("the figure", "plot") from None
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if Path(text).suffix.removeprefix(".") not in kinds:
+        raise click.BadParameter(f"{text!r} has no ending that says how to draw it; use one of {', '.join(kinds)}")
+    return text

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 import numpy as np
 
-from vestige.cli.group import command
+from vestige.cli.group import command, picture
 from vestige.cli.output import announced, as_json, meter, say, show_table
 from vestige.errors import ParameterError, SourceError
 from vestige.planning import Plan, Row, draw_plan, plan
@@ -38,7 +38,12 @@ _HEADER = ("policy", "retention", "records", "error", "memory", "time per record
 @click.option(
     "--bound", type=float, help="For Private: the longest that a record may be, else shortened. Never from the data."
 )
-@click.option("--figure", metavar="FILE", help="Draw error against retention; the ending says how: .png, .svg, .pdf.")
+@click.option(
+    "--figure",
+    type=picture,
+    metavar="FILE",
+    help="Draw error against retention; the ending says how: .png, .svg, .pdf.",
+)
 @click.option("--json", "machine", is_flag=True, help="Print one JSON object, for machines.")
 def plan_(
     source: str | None,

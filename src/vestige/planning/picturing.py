@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige import theory
-from vestige.errors import MissingExtraError, ParameterError
+from vestige.errors import MissingExtraError
 from vestige.palette import look
 from vestige.planning.knowing import Known
 from vestige.planning.needing import Plan, contenders, means_in
@@ -33,11 +33,6 @@ def draw_plan(found: Plan, path: str | Path, sample: ArrayLike | None = None) ->
         raise MissingExtraError("the figure", "plot") from None
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    kinds = figure.canvas.get_supported_filetypes()
-    if Path(path).suffix.removeprefix(".") not in kinds:
-        raise ParameterError(
-            f"figure={str(path)!r} has no ending that says how to draw it; use one of {', '.join(kinds)}"
-        )
     axes = figure.add_subplot(
         xscale="log", yscale="log", xlabel="retention (records)", ylabel="error expected (standard deviations)"
     )
@@ -59,6 +54,7 @@ def draw_plan(found: Plan, path: str | Path, sample: ArrayLike | None = None) ->
     axes.axhline(found.records**-0.5, color=style.colour, ls=style.line, label=f"all {found.records:,} records")
     axes.set_ylim(found.records**-0.5 / 4.0, 1.2)
     figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
-from vestige.cli.group import command
+from vestige.cli.group import command, picture
 
 json_option = click.option("--json", "machine", is_flag=True, help="Print one JSON object, for machines.")
-figure_option = click.option("--figure", metavar="FILE", help="Draw it too; the ending says how, such as .png or .svg.")
+figure_option = click.option(
+    "--figure", type=picture, metavar="FILE", help="Draw it too; the ending says how, such as .png or .svg."
+)
 trials_option = click.option(
     "--trials", type=int, default=1_000, show_default=True, help="In each world; more can show a larger epsilon."
 )
