@@ -36,6 +36,8 @@ from vestige.records import Floats
 
 ADVERSARIES = ("knows-all", "knows-distribution")
 _CHUNK = 250
+_WORTH = 500
+"""So many trials take about as long as a process takes to start."""
 _TEACHING = 0.25
 """For each trial that counts, so many teach the adversary; as many draw the value at random, to reconstruct it."""
 
@@ -155,7 +157,7 @@ def leakage(
         confidence: of each bound.
         delta: at which epsilon is bounded.
         seed: makes the audit reproducible.
-        workers: processes to play in; as many as there are cores unless said.
+        workers: processes to play in; unless said, one for each core, or fewer where trials are few.
         progress: is told the share of the trials that have been played.
 
     >>> from vestige import Window
@@ -244,7 +246,8 @@ def _results(
     game: Game, tasks: list[tuple[int, range, Floats]], workers: int | None
 ) -> Iterator[tuple[int, range, Seen]]:
     """Each task with what was seen, in the order in which they are done."""
-    processes = min(len(tasks), (os.cpu_count() or 1) if workers is None else whole_number("workers", workers, 1))
+    useful = min(os.cpu_count() or 1, 1 + sum(len(numbers) for _, numbers, _ in tasks) // _WORTH)
+    processes = min(len(tasks), useful if workers is None else whole_number("workers", workers, 1))
     if processes == 1:
         for which, numbers, values in tasks:
             yield which, numbers, play(game, numbers, values)
