@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import leaky_helper
 from vestige import Clock, Policy, Records
@@ -308,6 +309,18 @@ class WritesIntoRecords(Window):
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
         arrivals.values[:] = 0.0
         return super().update(clock, retained, arrivals, coins)
+
+
+@dataclass(frozen=True)
+class OtherWhenMany(Window):
+    """Keeps other records if it is asked for many batches at once."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        return super().update(clock, retained, arrivals, coins)
+
+    def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:  # noqa: ARG002
+        keep: Bools = np.arange(len(values)) % 2 == 0
+        return keep
 
 
 def forget_everything() -> None:

@@ -90,6 +90,7 @@ def test_an_honest_classifier_passes() -> None:
         (leaky.LostInPickle, "depends on more than its parameters"),
         (leaky.NoPickle, "cannot be pickled"),
         (leaky.ThisProcess, "depends on the process it runs in"),
+        (leaky.OtherWhenMany, "update_many keeps other records than update for each batch"),
         (leaky.KeepsLeavers, "breaks a rule: .* which is leaving"),
     ],
 )

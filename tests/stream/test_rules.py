@@ -91,6 +91,22 @@ def test_a_restart_from_records_and_clock_changes_nothing(before: int, after: in
 
 
 @dataclass(frozen=True)
+class Odd(Window):
+    """Says anew what to keep, but not how to do it for many batches: what it inherits for those is not its own."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        rounds = np.concatenate((retained.rounds, arrivals.rounds))
+        keep: Bools = super().update(clock, retained, arrivals, coins) & (rounds % 2 == 1)
+        return keep
+
+
+def test_what_is_inherited_for_many_batches_does_not_hide_a_new_update() -> None:
+    stream = Stream(Odd(), retention=20)
+    stream.extend(np.arange(100.0))
+    assert stream.retained.rounds.tolist() == list(range(81, 100, 2))
+
+
+@dataclass(frozen=True)
 class Meddler(Policy):
     """Writes into what it is shown, though that is read-only, and then fails."""
 

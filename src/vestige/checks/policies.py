@@ -16,7 +16,7 @@ import numpy as np
 
 from vestige.checks.elsewhere import ask_elsewhere
 from vestige.checks.residue import fingerprints
-from vestige.checks.traces import Exchange, Question, ask_again, same, trace
+from vestige.checks.traces import Exchange, Question, ask_again, same, same_at_once, trace
 from vestige.errors import CheckError
 from vestige.policy import Policy
 from vestige.records import Floats
@@ -51,6 +51,8 @@ def check_policy(policy: Policy, *, batch: int | None = None, rows: Rows | None 
     shuffled = [exchanges[i] for i in np.random.default_rng(seed).permutation(len(exchanges))]
     ask_again(policy, shuffled, f"{name} remembers", "after it had seen another stream")
     _ask_out_of_order(policy, shuffled, name, seed)
+    if not same_at_once(policy, size, data[1], seed + 1):
+        raise CheckError(f"{name}.update_many keeps other records than update for each batch; make them agree")
     for place, fingerprint in fingerprints(policy).items():
         if found.get(place, fingerprint) != fingerprint:
             raise CheckError(f"{name} keeps something: what can be reached from {place} changed while it ran")

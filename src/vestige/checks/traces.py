@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from vestige.coins import Rehearsal
 from vestige.errors import CheckError, NoAnswerError, NoRecordsError, RuleError
 from vestige.policy import Answer, Policy
 from vestige.records import Bools, Clock, Floats, Ints, Records
@@ -80,6 +81,14 @@ class _Recorder(Policy):
         return self.policy.every_round
 
     @property
+    def together(self) -> bool:  # type: ignore[override]
+        return self.policy.together
+
+    @property
+    def secret(self) -> bool:  # type: ignore[override]
+        return self.policy.secret
+
+    @property
     def largest(self) -> float:
         return self.policy.largest
 
@@ -104,7 +113,7 @@ def trace(policy: Policy, batch: int, rows: Floats, seed: int) -> list[Exchange]
     """Run `policy` over `rows`, with requests in between: every question that it was asked, and its replies."""
     rng = np.random.default_rng(seed)
     recorder = _Recorder(policy, [])
-    stream = Stream(recorder, retention=2 * batch, seed=seed)
+    stream = Stream(recorder, retention=2 * batch, seed=Rehearsal(seed))
     step = max(1, batch // 3)
     for start in range(0, len(rows), step):
         try:
@@ -122,6 +131,14 @@ def trace(policy: Policy, batch: int, rows: Floats, seed: int) -> list[Exchange]
         if rng.random() < 0.3:
             stream.forget(rounds=rng.integers(1, stream.t + 1, size=2))
     return recorder.exchanges
+
+
+def same_at_once(policy: Policy, batch: int, rows: Floats, seed: int) -> bool:
+    """Whether taking all batches at once comes to the same as `update` for each; the recorder knows no other way."""
+    at_once, each = (Stream(one, retention=2 * batch, seed=Rehearsal(seed)) for one in (policy, _Recorder(policy, [])))
+    at_once.extend(rows)
+    each.extend(rows)
+    return at_once.clock == each.clock and at_once.retained == each.retained
 
 
 def ask_again(policy: Policy, exchanges: Sequence[Exchange], blame: str, when: str) -> None:
