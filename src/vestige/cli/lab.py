@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from vestige.cli.group import command
-from vestige.cli.output import PATIENCE, say, show_table
+from vestige.cli.output import now_and_then, say, show_table
 from vestige.errors import ParameterError
 from vestige.lab import EXPERIMENTS, Experiment, Progress, Results
 from vestige.lab import run as run_experiments
@@ -121,14 +121,7 @@ def _shown() -> Iterator[Callable[[Progress], None]]:
     """A bar on a terminal, a plain line every two seconds elsewhere; both with the time left."""
     errors = Console(stderr=True)
     if not errors.is_terminal:
-        last = [time.monotonic()]
-
-        def line(at: Progress) -> None:
-            if time.monotonic() - last[0] >= PATIENCE:
-                click.echo(f"{at.done:,} of {at.total:,} trials, {_minutes(at.left)} left", err=True)
-                last[0] = time.monotonic()
-
-        yield line
+        yield now_and_then(lambda at: f"{at.done:,} of {at.total:,} trials, {_minutes(at.left)} left")
         return
     with Bar(
         TextColumn("{task.completed:,} of {task.total:,} trials"),

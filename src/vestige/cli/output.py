@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import ParamSpec
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+P = ParamSpec("P")
 
 PATIENCE = 2.0
 """Seconds after which we say what takes so long; and between progress lines where there is no terminal."""
@@ -67,19 +69,24 @@ def announced(text: str) -> Iterator[None]:
         said.cancel()
 
 
+def now_and_then(worded: Callable[P, str]) -> Callable[P, None]:
+    """Progress where there is no terminal: a plain line every two seconds, in these words."""
+    last = [time.monotonic()]
+
+    def line(*arguments: P.args, **options: P.kwargs) -> None:
+        if time.monotonic() - last[0] >= PATIENCE:
+            click.echo(worded(*arguments, **options), err=True)
+            last[0] = time.monotonic()
+
+    return line
+
+
 @contextmanager
 def meter(what: str) -> Iterator[Callable[[float], None]]:
     """A bar for a share of the work on a terminal, a plain line every two seconds elsewhere."""
     errors = Console(stderr=True)
     if not errors.is_terminal:
-        last = [time.perf_counter()]
-
-        def line(share: float) -> None:
-            if time.perf_counter() - last[0] >= PATIENCE:
-                click.echo(f"{what}: {share:.0%}", err=True)
-                last[0] = time.perf_counter()
-
-        yield line
+        yield now_and_then(lambda share: f"{what}: {share:.0%}")
         return
     with Progress(
         SpinnerColumn(),
@@ -95,19 +102,11 @@ def meter(what: str) -> Iterator[Callable[[float], None]]:
 
 
 @contextmanager
-def progress(size: int | None) -> Iterator[Any]:
+def progress(size: int | None) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal, a plain line every two seconds elsewhere."""
     errors = Console(stderr=True)
     if not errors.is_terminal:
-        last = [time.perf_counter()]
-
-        def line(t: int, position: int) -> None:
-            if time.perf_counter() - last[0] >= PATIENCE:
-                share = f", {position / size:.0%}" if size else ""
-                click.echo(f"{t:,} records{share}", err=True)
-                last[0] = time.perf_counter()
-
-        yield line
+        yield now_and_then(lambda t, position: f"{t:,} records{f', {position / size:.0%}' if size else ''}")
         return
     bar = Progress(
         SpinnerColumn(),
