@@ -6,9 +6,11 @@ import gzip
 import io
 import json
 import sys
+import threading
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,9 @@ from pyarrow import csv, parquet
 from vestige import sources
 from vestige.errors import SourceError
 from vestige.sources import Block, Source
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 N = 5_000
 FORMATS = ["csv", "csv.gz", "ndjson", "ndjson.gz", "parquet"]
@@ -445,3 +450,31 @@ def test_rows_for_many_streams_come_in_larger_blocks(tmp_path: Path) -> None:
     source = text_source(tmp_path, "a,shop\n" + "1.25,the first\n" * 200_000)
     assert len(list(source.blocks(["a"]))) > 2
     assert len(list(source.blocks(["a"], by="shop"))) == 1
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_no_other_thread_reads_the_file(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of Arrow's that waits for a Python file while the interpreter ends can keep it from ending."""
+    source = write(table(), tmp_path / f"rows.{kind}")
+    readers: set[int] = set()
+
+    class Watched(io.FileIO):
+        def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+            readers.add(threading.get_ident())
+            return super().readinto(buffer)
+
+    monkeypatch.setattr(Source, "_opened", lambda self: io.BufferedReader(Watched(self.name)))
+    assert sum(block.read for block in source.blocks(["a"])) >= N
+    assert readers == {threading.get_ident()}
+
+
+def test_a_header_or_lines_of_any_length_and_ending(tmp_path: Path) -> None:
+    names = ",".join(f"column {i}" for i in range(10_000))
+    assert len(names) > sources._HEAD
+    wide = text_source(tmp_path, names + "\n" + ",".join(["1.5"] * 10_000) + "\n")
+    assert [block.rows.tolist() for block in wide.blocks(["column 9999"])] == [[[1.5]]]
+    with pytest.raises(SourceError, match=r"no column 'b'; it has column 0, .*, column 19 and 9,980 more$"):
+        list(wide.blocks(["b"]))
+    for end in ("\n", "\r\n", "\r"):
+        short = text_source(tmp_path, end.join(["a,b", "1,2", "", "3,4"]))
+        assert [block.rows.tolist() for block in short.blocks(["b"])] == [[[2.0], [4.0]]]

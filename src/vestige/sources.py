@@ -30,6 +30,8 @@ _HEAD = 1 << 16
 _CSV_BLOCK, _CSV_BLOCK_BY = 1 << 20, 1 << 24  # bytes; rows that spread over many streams come in larger blocks
 _PARQUET_ROWS, _PARQUET_ROWS_BY = 1 << 16, 1 << 19
 _NDJSON_BLOCK = 1 << 24
+_CSV_PART, _NDJSON_PART = 1 << 19, 1 << 22  # bytes of a block that the cores parse side by side; no row is longer
+_SHOWN = 20  # column names in an error
 _GZIP = b"\x1f\x8b"
 _ROW = row_json.JSONDecoder(parse_int=str, parse_float=str)  # a number as it is written
 _UNPARSED = (pa.ArrowInvalid, row_json.JSONDecodeError, UnicodeError, RecursionError)
@@ -180,7 +182,7 @@ class Source:
             raise SourceError(f"{self.name}: is empty; expected a header and rows")
         readers = {"csv": self._csv, "ndjson": self._ndjson, "parquet": self._parquet}
         try:
-            yield from readers[self._format(head)](stream, head, wanted)
+            yield from readers[self._format(head)](stream, wanted)
         except _UNPARSED as problem:  # its text may quote the row
             raise self._unparsed(str(problem), wanted) from None
 
@@ -203,39 +205,48 @@ class Source:
             return "parquet"
         return "ndjson" if head.lstrip().startswith(b"{") else "csv"
 
-    def _csv(self, stream: IO[bytes], head: bytes, wanted: _Wanted) -> Iterator[_Batches]:
-        first_line = head.decode("utf-8-sig", errors="replace").splitlines()[0]
-        there = next(header_csv.reader([first_line]), [])
-        self._check(wanted.names, there)
+    def _csv(self, stream: IO[bytes], wanted: _Wanted) -> Iterator[_Batches]:
+        size = _CSV_BLOCK if wanted.by is None else _CSV_BLOCK_BY
         kinds = dict.fromkeys(wanted.numbers, pa.float64()) | dict.fromkeys(wanted.texts, pa.string())
-        for batch in csv.open_csv(
-            stream,
-            csv.ReadOptions(block_size=_CSV_BLOCK if wanted.by is None else _CSV_BLOCK_BY),
-            csv.ParseOptions(ignore_empty_lines=len(there) > 1),  # with one column, an empty line is a missing value
-            csv.ConvertOptions(include_columns=wanted.names, column_types=kinds),
-        ):
-            numbers = batch
-            for name in set(wanted.numbers).intersection(wanted.texts):
-                floats = compute.cast(spelled(batch.column(name)), pa.float64())
-                numbers = numbers.set_column(wanted.names.index(name), name, floats)
-            yield numbers, batch
+        convert = csv.ConvertOptions(include_columns=wanted.names, column_types=kinds)
+        there: list[str] = []
+        for block in _whole_lines(stream, size):
+            begun = bool(there)
+            if not begun:
+                header = block.splitlines()[0].decode("utf-8-sig", errors="replace")
+                there = next(header_csv.reader([header]), [])
+                self._check(wanted.names, there)
+            table = csv.read_csv(
+                _owned(block),
+                csv.ReadOptions(block_size=_CSV_PART, column_names=there, skip_rows=not begun),
+                csv.ParseOptions(ignore_empty_lines=len(there) > 1),  # of one column, an empty line is a missing value
+                convert,
+            )
+            for batch in table.combine_chunks().to_batches():
+                numbers = batch
+                for name in set(wanted.numbers).intersection(wanted.texts):
+                    floats = compute.cast(spelled(batch.column(name)), pa.float64())
+                    numbers = numbers.set_column(wanted.names.index(name), name, floats)
+                yield numbers, batch
 
-    def _ndjson(self, stream: IO[bytes], head: bytes, wanted: _Wanted) -> Iterator[_Batches]:  # noqa: ARG002
+    def _ndjson(self, stream: IO[bytes], wanted: _Wanted) -> Iterator[_Batches]:
+        """Arrow reads the numbers, but no column that holds text here and a number there."""
         schema = pa.schema([(name, pa.float64()) for name in wanted.numbers])
         parse = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-        if wanted.texts:
-            yield from _lines(stream, parse, wanted.texts)
-        else:
-            batches = json.open_json(stream, json.ReadOptions(block_size=_NDJSON_BLOCK), parse)
-            yield from ((batch, batch) for batch in batches)
+        for block in _whole_lines(stream, _NDJSON_BLOCK):
+            if not block.strip():
+                continue
+            table = json.read_json(_owned(block), json.ReadOptions(block_size=_NDJSON_PART), parse)
+            numbers = table.combine_chunks().to_batches()[0]
+            yield numbers, _spelled(block, wanted.texts) if wanted.texts else numbers
 
-    def _parquet(self, stream: IO[bytes], head: bytes, wanted: _Wanted) -> Iterator[_Batches]:  # noqa: ARG002
+    def _parquet(self, stream: IO[bytes], wanted: _Wanted) -> Iterator[_Batches]:
         if self.name == "-" or not stream.seekable():
             raise SourceError(f"{self.name}: Parquet cannot be read from a pipe; give a path, or pipe CSV or NDJSON")
-        file = parquet.ParquetFile(stream)
+        file = parquet.ParquetFile(stream, pre_buffer=False)  # with this and without threads, the caller reads
         self._check(wanted.names, file.schema_arrow.names)
         most = _PARQUET_ROWS if wanted.by is None else _PARQUET_ROWS_BY
-        yield from ((batch, batch) for batch in file.iter_batches(most, columns=wanted.names))
+        yield from ((batch, batch) for batch in file.iter_batches(most, columns=wanted.names, use_threads=False))
 
     def _check(self, columns: Sequence[str], there: Sequence[str]) -> None:
         """Whether each column is there once; names that look like values are not repeated."""
@@ -244,7 +255,8 @@ class Source:
                 raise SourceError(f"{self.name}: has column {name!r} more than once; rename one of them")
             if name not in there:
                 shown = all(known.isprintable() and not _is_number(known) for known in there) and any(there)
-                known = f"it has {', '.join(there)}" if shown else "its first line is no header"
+                more = f" and {len(there) - _SHOWN:,} more" if len(there) > _SHOWN else ""
+                known = f"it has {', '.join(there[:_SHOWN])}{more}" if shown else "its first line is no header"
                 raise SourceError(f"{self.name}: has no column {name!r}; {known}")
 
     def _numbers(self, batch: pa.RecordBatch, columns: Sequence[str], begun: int) -> Floats:
@@ -292,15 +304,27 @@ class Source:
         return compute.if_else(compute.equal(text, ""), None, text)
 
 
-def _lines(stream: IO[bytes], parse: json.ParseOptions, texts: Sequence[str]) -> Iterator[_Batches]:
-    """NDJSON with texts: Arrow reads the numbers, but no column that holds text here and a number there."""
-    while lines := stream.readlines(_NDJSON_BLOCK):
-        block = b"".join(lines)
-        if block.strip():
-            table = json.read_json(io.BytesIO(block), json.ReadOptions(block_size=len(block)), parse)
-            rows = [_ROW.decode(line.decode()) for line in lines if line.strip()]
-            columns = {name: pa.array([_text(row.get(name)) for row in rows], pa.string()) for name in texts}
-            yield table.combine_chunks().to_batches()[0], pa.record_batch(columns)
+def _whole_lines(stream: IO[bytes], size: int) -> Iterator[bytes]:
+    """What is left of the stream, in blocks of some `size` bytes that end where a line ends."""
+    while block := stream.read(size) + stream.readline():
+        yield block
+
+
+def _owned(block: bytes) -> pa.BufferReader:
+    """A copy in Arrow's own memory.
+
+    Arrow's threads may outlive the call that they worked for. One that has to let go of a Python object while the
+    interpreter ends brings the process down, and one that reads from a Python file keeps it from ending at all.
+    """
+    memory = pa.BufferOutputStream()
+    memory.write(block)
+    return pa.BufferReader(memory.getvalue())
+
+
+def _spelled(block: bytes, names: Sequence[str]) -> pa.RecordBatch:
+    """The named columns of rows of NDJSON, as they are written."""
+    rows = [_ROW.decode(line.decode()) for line in block.split(b"\n") if line.strip()]
+    return pa.record_batch({name: pa.array([_text(row.get(name)) for row in rows], pa.string()) for name in names})
 
 
 def _text(value: object) -> str | None:
