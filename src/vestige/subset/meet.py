@@ -26,21 +26,26 @@ Masks = NDArray[np.uint32]
 
 @kernel
 def _merge(sums: Ints, masks: Masks, size: int, item: int, bit: np.uint32, merged: Ints, merged_masks: Masks) -> None:
-    """Merge the sorted `sums` with themselves plus `item`, from both ends at once, so that neither waits."""
+    """Merge the sorted `sums` with themselves plus `item`, from both ends at once, so that neither waits.
+
+    What may be taken is loaded first: then there is no branch, and none could be foreseen.
+    """
     top = np.uint64(2 * size - 1)
     low, high = np.uint64(0), np.uint64(size - 1)
     for step in range(np.uint64(size)):
         other = step - low
         without, with_it = sums[low], sums[other] + item
+        mask, mask_with_it = masks[low], masks[other] | bit
         keep = without <= with_it
         merged[step] = without if keep else with_it
-        merged_masks[step] = masks[low] if keep else masks[other] | bit
+        merged_masks[step] = mask if keep else mask_with_it
         low += np.uint64(keep)
         rest = top - np.uint64(1) - step - high
         without, with_it = sums[high], sums[rest] + item
+        mask, mask_with_it = masks[high], masks[rest] | bit
         keep = without > with_it
         merged[top - step] = without if keep else with_it
-        merged_masks[top - step] = masks[high] if keep else masks[rest] | bit
+        merged_masks[top - step] = mask if keep else mask_with_it
         high -= np.uint64(keep)
 
 
@@ -61,6 +66,11 @@ def sorted_sums(items: Ints) -> tuple[Ints, Masks]:
             _merge(spare_sums, spare_masks, 1 << j, items[j], bit, sums, masks)
         else:
             _merge(sums, masks, 1 << j, items[j], bit, spare_sums, spare_masks)
+    ties = 0
+    for i in range(np.uint64(1), np.uint64(1 << n)):
+        ties += sums[i] == sums[i - _ONE]
+    if ties == 0:
+        return sums, masks
     size = 0
     for i in range(1, 1 << n):
         if sums[i] != sums[size]:

@@ -3,10 +3,10 @@
 As in `meet`, a subset is a sum of one half of the numbers that nearly cancels one of the other half. Neither list is
 built: each half is split again, and its sums come in windows of increasing value, one run per sum of the second quarter
 (Schroeppel and Shamir, "A T = O(2^(n/2)), S = O(2^(n/4)) algorithm", 1981). In a window the sums of the left half are
-marked in a bitmap that fits the first-level cache; sums of the right half that meet no mark are dropped, which leaves a
-few in a hundred; a second pass over the left half pairs these.
-Guarantee: `proven` is said only if no pair can have been missed: half a cell is at least as wide as the largest sum
-that could still win (`best * n`); held by tests/subset/test_subset.py against `meet` and brute force.
+marked in a bitmap that fits the second-level cache; sums of the right half that meet no mark are dropped, which leaves
+about one in a hundred; a second pass over the left half pairs these.
+Guarantee: `proven` is said only if no pair can have been missed: an eighth of a cell is at least as wide as the largest
+sum that could still win (`best * n`); held by tests/subset/test_subset.py against `meet` and brute force.
 """
 
 from __future__ import annotations
@@ -21,22 +21,30 @@ from vestige.records import Ints
 from vestige.subset.meet import Masks, sorted_sums
 from vestige.subset.words import ones
 
-_CELLS = 1 << 18
-"""Cells of a window: their bits fill half of the first-level cache."""
-_PER_SUM = 7
-"""Two to this power cells per sum, on average, so that a sum rarely meets a mark by chance."""
+_CELLS = 1 << 21
+"""Cells of a window, at most: 256 KB of bits. Smaller ones have shorter runs, which cost more than they save."""
+_MARGIN = 8
+"""Cells around a window, so that what is near its ends has a cell too."""
+_PER_SUM = 128
+"""Cells per left sum, at most, so that a right sum rarely meets a mark by chance."""
+_PER_PAIR = 256
+"""Right sums for each cell of a left one, at least: then some 30 pairs are near enough, and one of them wins."""
+_NEAR = 0.125
+"""Of a cell, how far two sums may be apart and surely be paired; more would mark more cells."""
 _LARGEST_LOW = 12
 """Two to this power sums of a quarter are run through again and again; they should stay in the first-level cache."""
-_SURVIVORS = 1 << 12
-"""So many sums may meet a mark in a window; about 500 do."""
+_SURVIVORS = 1 << 15
+"""So many sums may meet a mark in a window; 500 to 5,000 do."""
 _STEPS = 1 << 20
 """So many pairs are looked at in a window before it gives up."""
-_FIRST_STEP = 16
-"""A run's end is looked for so far on at first; most runs of a window are a few times as long."""
-_CHAINS = np.uint64((1 << 11) - 1)
+_FEW_BITS = 16
+"""The sums that are left over are marked by so many bits of their cell, so that their marks fit the nearest cache."""
+_FEW = np.uint64((1 << _FEW_BITS) - 1)
+_CHAINS = np.uint64((1 << 13) - 1)
 _ONE = np.uint64(1)
 _SIX = np.uint64(6)
 _LAST = np.uint64(63)
+_NAME = np.uint64(32)
 _PLACE = np.int64((1 << 32) - 1)
 
 Words = NDArray[np.uint64]
@@ -73,61 +81,49 @@ def _subset(half: _Half, name: int) -> np.uint64:
 
 
 @kernel
-def _mark(marks: Words, distance: int, near: int, shift: int) -> tuple[np.uint64, np.uint64]:
-    """Mark the cells within `near` of a sum, at most half a cell: one or two; the first and the last of them."""
-    first, last = np.uint64(distance - near) >> np.uint64(shift), np.uint64(distance + near) >> np.uint64(shift)
-    marks[first >> _SIX] |= _ONE << (first & _LAST)
-    marks[last >> _SIX] |= _ONE << (last & _LAST)
-    return first, last
+def _reach(half: _Half, bound: int, places: Places) -> None:
+    """For each high sum, the first place in `low` from where on their sums are at least `bound`."""
+    place = len(half.low)
+    for i in range(len(half.high)):
+        while place > 0 and half.low[np.uint64(place - 1)] >= bound - half.high[i]:
+            place -= 1
+        places[i] = place
 
 
 @kernel
-def _run_end(low: Ints, begin: int, limit: int) -> int:
-    """Where the sorted `low` reaches `limit`, from `begin` on; halving without a branch, for none could be foreseen."""
-    step, end, size = _FIRST_STEP, begin, len(low)
-    while end + step <= size and low[np.uint64(end + step - 1)] < limit:
-        end += step
-        step += step
-    while step > 0:
-        at = min(end + step, size)
-        end = at if low[np.uint64(at - 1)] < limit else end
-        step >>= 1
-    return end
+def _cells(distance: int, near: int, shift: int) -> tuple[np.uint64, np.uint64]:
+    """The first and the last cell within `near` of a sum, less than half a cell: one, or two neighbours."""
+    return np.uint64(distance - near) >> np.uint64(shift), np.uint64(distance + near) >> np.uint64(shift)
 
 
 @kernel
-def _mark_all(half: _Half, begin: Places, origin: int, stop: int, near: int, shift: int, marks: Words) -> None:
-    """Mark all sums up to `stop`; `begin` says for each high sum where its run starts."""
+def _mark(half: _Half, begin: Places, end: Places, origin: int, near: int, shift: int, marks: Words) -> None:
+    """Mark the cells of all sums; of each high sum, those with the low ones from `begin` to `end`."""
     for i in range(len(half.high)):
         base = half.high[i] - origin
-        end = _run_end(half.low, begin[i], stop - half.high[i])
-        for place in range(np.uint64(begin[i]), np.uint64(end)):
-            _mark(marks, half.low[place] + base, near, shift)
+        for place in range(np.uint64(begin[i]), np.uint64(end[i])):
+            first, last = _cells(half.low[place] + base, near, shift)
+            marks[first >> _SIX] |= _ONE << (first & _LAST)
+            marks[last >> _SIX] |= _ONE << (last & _LAST)
 
 
 @kernel
 def _marked(
-    half: _Half, begin: Places, origin: int, stop: int, again: int, shift: int, marks: Words, found: Ints
+    low: Ints, high: Ints, begin: Places, end: Places, origin: int, shift: int, marks: Words, found: Ints
 ) -> int:
-    """Write the names of the sums up to `stop` whose cells are marked into `found`, without a branch; how many.
+    """Write the names of the sums whose cells are marked into `found`, without a branch; how many.
 
-    Moves `begin` to where the next window's runs start, at `again`. Gives up, with -1, where there are too many.
+    Gives up, with -1, where there are too many.
     """
-    count = np.uint64(0)
-    right = np.uint64(shift)
-    for i in range(len(half.high)):
-        base, start = half.high[i] - origin, begin[i]
-        end = _run_end(half.low, start, stop - half.high[i])
-        if count + np.uint64(end - start) > np.uint64(len(found)):
+    count, right = np.uint64(0), np.uint64(shift)
+    for i in range(len(high)):
+        base, name = high[i] - origin, np.uint64(i) << _NAME
+        if count + np.uint64(end[i] - begin[i]) > np.uint64(len(found)):
             return -1
-        name = np.int64(i) << 32
-        for place in range(np.uint64(start), np.uint64(end)):
-            cell = np.uint64(half.low[place] + base) >> right
-            found[count] = name | np.int64(place)
+        for place in range(np.uint64(begin[i]), np.uint64(end[i])):
+            cell = np.uint64(low[place] + base) >> right
+            found[count] = name + place
             count += (marks[cell >> _SIX] >> (cell & _LAST)) & _ONE
-        while end > start and half.low[end - 1] + half.high[i] >= again:
-            end -= 1
-        begin[i] = end
     return int(count)
 
 
@@ -170,27 +166,20 @@ def _match(
 
 @kernel
 def _chain(
-    half: _Half, names: Ints, origin: int, near: int, shift: int, marks: Words, heads: Places, following: Places
+    half: _Half, names: Ints, origin: int, near: int, shift: int, few: Words, heads: Places, following: Places
 ) -> None:
-    """Mark the named sums, and chain them by the last bits of either cell."""
+    """Mark the named sums by the last bits of either cell, and chain them."""
+    few[:] = 0
     heads[:] = -1
     for k in range(len(names)):
-        distance = half.low[names[k] & _PLACE] + half.high[names[k] >> 32] - origin
-        first, last = _mark(marks, distance, near, shift)
+        first, last = _cells(half.low[names[k] & _PLACE] + half.high[names[k] >> 32] - origin, near, shift)
+        few[(first & _FEW) >> _SIX] |= _ONE << (first & _LAST)
         following[2 * k] = heads[first & _CHAINS]
         heads[first & _CHAINS] = 2 * k
         if last != first:
+            few[(last & _FEW) >> _SIX] |= _ONE << (last & _LAST)
             following[2 * k + 1] = heads[last & _CHAINS]
             heads[last & _CHAINS] = 2 * k + 1
-
-
-@kernel
-def _begin_at(half: _Half, start: int) -> Places:
-    """Where the run of each high sum reaches `start`."""
-    begin = np.empty(len(half.high), np.int32)
-    for i in range(len(half.high)):
-        begin[i] = np.searchsorted(half.low, start - half.high[i])
-    return begin
 
 
 @kernel
@@ -214,28 +203,39 @@ def sieve(offsets: Ints, base: int, counted: int, best: float, tolerance: float)
     offsets = offsets[order]
     cut, reach = (n + 1) // 2, counted + n
     left, right = _half_of(offsets[:cut], base), _half_of(-offsets[cut:], 0)
-    least, most = left.low[0] + left.high.min(), left.low[-1] + left.high.max()
+    start = max(left.low[0] + left.high[0], right.low[0] + right.high[0])
+    end = min(left.low[-1] + left.high[-1], right.low[-1] + right.high[-1])
+    left_begin, left_end = np.empty(len(left.high), np.int32), np.empty(len(left.high), np.int32)
+    right_begin, right_end = np.empty(len(right.high), np.int32), np.empty(len(right.high), np.int32)
+    _reach(left, start, left_begin)
+    _reach(left, end, left_end)
+    between = (left_end - left_begin).sum()
+    wanted = between * max(1, min(_PER_SUM, len(right.low) * len(right.high) // _PER_PAIR))
     shift = 1
-    while ((most - least) >> shift) >> (cut + _PER_SUM) > 0:
+    while (end - start) >> shift > wanted:
         shift += 1
     cell = np.int64(1) << shift
-    start = max(least, right.low[0] + right.high.min()) - cell
-    end = min(most, right.low[-1] + right.high.max()) + cell
-    begin, right_begin = _begin_at(left, start - cell), _begin_at(right, start)
-    marks = np.empty(_CELLS // 64 + 1, np.uint64)
+    start, end = start - cell, end + cell
+    up = max(0, 64 - _FEW_BITS - shift)
+    few_low, few_high = left.low << up, left.high << up
+    _reach(right, start, right_begin)
+    marks, few = np.empty(_CELLS // 64, np.uint64), np.empty((1 << _FEW_BITS) // 64, np.uint64)
     room = max(len(left.low), len(right.low)) + _SURVIVORS
     lefts, rights = np.empty(room, np.int64), np.empty(room, np.int64)
-    heads, following = np.empty(_CHAINS + 1, np.int32), np.empty(2 * room, np.int32)
+    heads, following = np.empty(_CHAINS + _ONE, np.int32), np.empty(2 * room, np.int32)
     word = np.uint64(0)
     while start <= end and best > tolerance:
-        origin, stop = start - 2 * cell, start + (_CELLS - 8) * cell
-        near = int(min(best * reach + 1.0, 0.5 * cell))
-        marks[:] = 0
-        _mark_all(left, begin, origin, stop + cell, near, shift, marks)
-        many = _marked(right, right_begin, origin, stop, stop, shift, marks, rights)
-        marks[:] = 0
-        _chain(right, rights[: max(many, 0)], origin, near, shift, marks, heads, following)
-        some = _marked(left, begin, origin, stop + cell, stop - cell, shift, marks, lefts)
+        cells = min(_CELLS - _MARGIN, ((end - start) >> shift) + 1)
+        origin, stop = start - 2 * cell, start + cells * cell
+        near = int(min(best * reach + 1.0, _NEAR * cell))
+        marks[: (cells + _MARGIN + 63) >> 6] = 0
+        _reach(left, start - cell, left_begin)
+        _reach(left, stop + cell, left_end)
+        _mark(left, left_begin, left_end, origin, near, shift, marks)
+        _reach(right, stop, right_end)
+        many = _marked(right.low, right.high, right_begin, right_end, origin, shift, marks, rights)
+        _chain(right, rights[: max(many, 0)], origin, near, shift, few, heads, following)
+        some = _marked(few_low, few_high, left_begin, left_end, origin << up, shift + up, few, lefts)
         if many < 0 or some < 0:
             return _in_order(word, order), False
         best, one, other = _match(
@@ -256,4 +256,5 @@ def sieve(offsets: Ints, base: int, counted: int, best: float, tolerance: float)
         if one >= 0:
             word = _subset(left, one) | (_subset(right, other) << np.uint64(cut))
         start = stop
-    return _in_order(word, order), bool(best <= tolerance or best * reach <= 0.5 * cell)
+        right_begin, right_end = right_end, right_begin
+    return _in_order(word, order), bool(best <= tolerance or best * reach <= _NEAR * cell)
