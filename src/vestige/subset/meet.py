@@ -31,22 +31,23 @@ def _merge(sums: Ints, masks: Masks, size: int, item: int, bit: np.uint32, merge
     What may be taken is loaded first: then there is no branch, and none could be foreseen.
     """
     top = np.uint64(2 * size - 1)
-    low, high = np.uint64(0), np.uint64(size - 1)
+    low, low_with_it = np.uint64(0), np.uint64(0)
+    high, high_with_it = np.uint64(size - 1), np.uint64(size - 1)
     for step in range(np.uint64(size)):
-        other = step - low
-        without, with_it = sums[low], sums[other] + item
-        mask, mask_with_it = masks[low], masks[other] | bit
+        without, with_it = sums[low], sums[low_with_it] + item
+        mask, mask_with_it = masks[low], masks[low_with_it] | bit
         keep = without <= with_it
         merged[step] = without if keep else with_it
         merged_masks[step] = mask if keep else mask_with_it
-        low += np.uint64(keep)
-        rest = top - np.uint64(1) - step - high
-        without, with_it = sums[high], sums[rest] + item
-        mask, mask_with_it = masks[high], masks[rest] | bit
+        low = low + _ONE if keep else low
+        low_with_it = low_with_it if keep else low_with_it + _ONE
+        without, with_it = sums[high], sums[high_with_it] + item
+        mask, mask_with_it = masks[high], masks[high_with_it] | bit
         keep = without > with_it
         merged[top - step] = without if keep else with_it
         merged_masks[top - step] = mask if keep else mask_with_it
-        high -= np.uint64(keep)
+        high = high - _ONE if keep else high
+        high_with_it = high_with_it if keep else high_with_it - _ONE
 
 
 @kernel

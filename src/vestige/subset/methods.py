@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -38,7 +39,7 @@ def exhaustive(problem: Problem, tolerance: float, seed: int) -> Selection:  # n
     """By looking at every subset; ties go to the one with fewer records."""
     from vestige.subset.exhaustive import exhaustive as look_at_all  # noqa: PLC0415
 
-    _limit(problem.undecided, EXHAUSTIVE_LIMIT, "exhaustive", "auto")
+    _limit(problem, EXHAUSTIVE_LIMIT, "exhaustive", "auto")
     return _solved(problem, look_at_all)
 
 
@@ -46,7 +47,7 @@ def meet(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: A
     """Exactly, in one dimension."""
     if problem.dim > 1:
         raise ParameterError(f"method='meet' takes one dimension, not {problem.dim}; use method='grid'")
-    _limit(problem.undecided, MEET_LIMIT, "meet", "search")
+    _limit(problem, MEET_LIMIT, "meet", "search")
     return problem.selection(met(problem, ~problem.forced, tolerance), exact=tolerance == 0.0)
 
 
@@ -56,7 +57,7 @@ def grid(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: A
 
     if problem.dim == 1:
         raise ParameterError("method='grid' takes two dimensions or more; use method='meet'")
-    _limit(problem.undecided, GRID_LIMIT, "grid", "search")
+    _limit(problem, GRID_LIMIT, "grid", "search")
     return _solved(problem, grid_meet)
 
 
@@ -75,9 +76,15 @@ def lattice(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa
 
 def met(problem: Problem, free: Bools, tolerance: float) -> Bools:
     """The best choice of the `free` records beside the forced ones, all others left out."""
+    return _nearest_exactly()(problem.values[:, 0], problem.forced, free, float(problem.target[0]), tolerance)
+
+
+@cache
+def _nearest_exactly() -> Callable[[Floats, Bools, Bools, float, float], Bools]:
+    """The kernel, imported once: an import statement takes a twentieth of the time of a call."""
     from vestige.subset.exact import nearest_exactly  # noqa: PLC0415
 
-    return nearest_exactly(problem.values[:, 0], problem.forced, free, float(problem.target[0]), tolerance)
+    return nearest_exactly
 
 
 def _solved(problem: Problem, kernel: Callable[[Floats, Floats, int], np.uint64]) -> Selection:
@@ -87,10 +94,11 @@ def _solved(problem: Problem, kernel: Callable[[Floats, Floats, int], np.uint64]
     return problem.selection(problem.chosen(int(kernel(offsets[free], base, problem.counted)), free), exact=True)
 
 
-def _limit(n: int, most: int, method: str, instead: str) -> None:
-    if n > most:
+def _limit(problem: Problem, most: int, method: str, instead: str) -> None:
+    if len(problem.values) > most and problem.undecided > most:
         raise ParameterError(
-            f"{n} records to choose from are above the {most} that method={method!r} takes; use method={instead!r}"
+            f"{problem.undecided} records to choose from are above the {most} that method={method!r} takes; "
+            f"use method={instead!r}"
         )
 
 

@@ -29,7 +29,7 @@ class Selection:
     exact: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Problem:
     """What was asked, checked: `values` of shape (n, dim), `target` of shape (dim,), `forced` of shape (n,)."""
 
@@ -74,11 +74,11 @@ class Problem:
         """The answer, measured: sums are rounded once."""
         columns = self.values.compress(mask, 0).T.tolist()
         count = len(columns[0])
-        average = [math.fsum(column) / count for column in columns]
+        averages = [math.fsum(column) / count for column in columns]
         goals = self.target.tolist()
         gaps = [math.fsum(column + [-goal] * count) / count for column, goal in zip(columns, goals, strict=True)]
-        mask.flags.writeable = False
-        return Selection(mask, np.float64(average[0]) if self.flat else np.array(average), math.hypot(*gaps), exact)
+        mask.setflags(write=False)
+        return Selection(mask, np.float64(averages[0]) if self.flat else np.array(averages), math.hypot(*gaps), exact)
 
 
 def checked_problem(values: ArrayLike, target: ArrayLike, keep: ArrayLike | None) -> Problem:
@@ -91,7 +91,7 @@ def checked_problem(values: ArrayLike, target: ArrayLike, keep: ArrayLike | None
         raise ParameterError(f"values has shape {np.shape(values)}; needs (n,) or (n, dim) with n >= 1")
     if goal.shape != (table.shape[1],):
         raise ParameterError(f"target has shape {np.shape(target)}; needs one number per dimension, {table.shape[1]}")
-    if not (np.isfinite(table).all() and all(map(math.isfinite, goal.tolist()))):
+    if np.count_nonzero(np.isfinite(table)) < table.size or not all(map(math.isfinite, goal.tolist())):
         raise ParameterError("values or target are not finite; drop or fill what is missing")
     forced = np.zeros(len(table), np.bool_) if keep is None else np.asarray(keep)
     if forced.dtype != np.bool_ or forced.shape != (len(table),):

@@ -5,6 +5,9 @@ built: each half is split again, and its sums come in windows of increasing valu
 (Schroeppel and Shamir, "A T = O(2^(n/2)), S = O(2^(n/4)) algorithm", 1981). In a window the sums of the left half are
 marked in a bitmap that fits the second-level cache; sums of the right half that meet no mark are dropped, which leaves
 about one in a hundred; a second pass over the left half pairs these.
+To each right sum belongs another, that of the numbers it leaves out, on the other side of the middle of them all. So
+only those below the middle are looked at: left sums above it are marked where their reflection is, and a pair with a
+reflected sum stands for the one with the right sum's counterpart.
 Guarantee: `proven` is said only if no pair can have been missed: an eighth of a cell is at least as wide as the largest
 sum that could still win (`best * n`); held by tests/subset/test_subset.py against `meet` and brute force.
 """
@@ -28,18 +31,18 @@ _MARGIN = 8
 _PER_SUM = 128
 """Cells per left sum, at most, so that a right sum rarely meets a mark by chance."""
 _PER_PAIR = 256
-"""Right sums for each cell of a left one, at least: then some 30 pairs are near enough, and one of them wins."""
+"""Right sums for each cell of a left one, at least: then about 16 pairs are near enough, and one of them wins."""
 _NEAR = 0.125
 """Of a cell, how far two sums may be apart and surely be paired; more would mark more cells."""
 _LARGEST_LOW = 12
 """Two to this power sums of a quarter are run through again and again; they should stay in the first-level cache."""
 _SURVIVORS = 1 << 15
-"""So many sums may meet a mark in a window; 500 to 5,000 do."""
+"""So many sums may meet a mark in a window; 200 to 5,000 do."""
 _STEPS = 1 << 20
 """So many pairs are looked at in a window before it gives up."""
-_FEW_BITS = 16
-"""The sums that are left over are marked by so many bits of their cell, so that their marks fit the nearest cache."""
-_FEW = np.uint64((1 << _FEW_BITS) - 1)
+_NOTE_BITS = 14
+"""The few sums that are left over are noted by so many bits of their cell: a byte for each fits the nearest cache."""
+_NOTES = np.uint64((1 << _NOTE_BITS) - 1)
 _CHAINS = np.uint64((1 << 13) - 1)
 _ONE = np.uint64(1)
 _SIX = np.uint64(6)
@@ -49,10 +52,11 @@ _PLACE = np.int64((1 << 32) - 1)
 
 Words = NDArray[np.uint64]
 Places = NDArray[np.int32]
+Notes = NDArray[np.uint8]
 
 
 class _Half(NamedTuple):
-    """All sums of half of the numbers, as one of `low`, which is in order, and one of `high`; which subsets these are.
+    """All sums of half of the numbers, as one of `low` and one of `high`, both in order; which subsets these are.
 
     A sum is named by its place in `high`, shifted by 32 bits, and its place in `low`.
     """
@@ -62,6 +66,15 @@ class _Half(NamedTuple):
     low_masks: Masks
     high_masks: Masks
     bits: int
+
+
+class _Runs(NamedTuple):
+    """Those sums of one of `low` and one of `high` that are in a window: of each high one, from `begin` to `end`."""
+
+    low: Ints
+    high: Ints
+    begin: Places
+    end: Places
 
 
 @kernel
@@ -81,13 +94,30 @@ def _subset(half: _Half, name: int) -> np.uint64:
 
 
 @kernel
-def _reach(half: _Half, bound: int, places: Places) -> None:
+def _runs_of(low: Ints, high: Ints) -> _Runs:
+    """Runs yet to be laid."""
+    return _Runs(low, high, np.empty(len(high), np.int32), np.empty(len(high), np.int32))
+
+
+@kernel
+def _reach(runs: _Runs, bound: int, places: Places) -> None:
     """For each high sum, the first place in `low` from where on their sums are at least `bound`."""
-    place = len(half.low)
-    for i in range(len(half.high)):
-        while place > 0 and half.low[np.uint64(place - 1)] >= bound - half.high[i]:
+    place = len(runs.low)
+    for i in range(len(runs.high)):
+        while place > 0 and runs.low[np.uint64(place - 1)] >= bound - runs.high[i]:
             place -= 1
         places[i] = place
+
+
+@kernel
+def _lay(runs: _Runs, start: int, stop: int) -> int:
+    """Let the runs be the sums from `start` to before `stop`; how many these are."""
+    _reach(runs, start, runs.begin)
+    _reach(runs, stop, runs.end)
+    count = 0
+    for i in range(len(runs.high)):
+        count += runs.end[i] - runs.begin[i]
+    return count
 
 
 @kernel
@@ -97,42 +127,87 @@ def _cells(distance: int, near: int, shift: int) -> tuple[np.uint64, np.uint64]:
 
 
 @kernel
-def _mark(half: _Half, begin: Places, end: Places, origin: int, near: int, shift: int, marks: Words) -> None:
-    """Mark the cells of all sums; of each high sum, those with the low ones from `begin` to `end`."""
-    for i in range(len(half.high)):
-        base = half.high[i] - origin
-        for place in range(np.uint64(begin[i]), np.uint64(end[i])):
-            first, last = _cells(half.low[place] + base, near, shift)
+def _mark(runs: _Runs, origin: int, near: int, shift: int, marks: Words) -> None:
+    """Mark the cells of all sums."""
+    for i in range(len(runs.high)):
+        base = runs.high[i] - origin
+        for place in range(np.uint64(runs.begin[i]), np.uint64(runs.end[i])):
+            first, last = _cells(runs.low[place] + base, near, shift)
             marks[first >> _SIX] |= _ONE << (first & _LAST)
             marks[last >> _SIX] |= _ONE << (last & _LAST)
 
 
 @kernel
-def _marked(
-    low: Ints, high: Ints, begin: Places, end: Places, origin: int, shift: int, marks: Words, found: Ints
-) -> int:
+def _marked(runs: _Runs, origin: int, shift: int, marks: Words, found: Ints) -> int:
     """Write the names of the sums whose cells are marked into `found`, without a branch; how many.
 
     Gives up, with -1, where there are too many.
     """
     count, right = np.uint64(0), np.uint64(shift)
-    for i in range(len(high)):
-        base, name = high[i] - origin, np.uint64(i) << _NAME
-        if count + np.uint64(end[i] - begin[i]) > np.uint64(len(found)):
+    for i in range(len(runs.high)):
+        base, name = runs.high[i] - origin, np.uint64(i) << _NAME
+        if count + np.uint64(runs.end[i] - runs.begin[i]) > np.uint64(len(found)):
             return -1
-        for place in range(np.uint64(begin[i]), np.uint64(end[i])):
-            cell = np.uint64(low[place] + base) >> right
+        for place in range(np.uint64(runs.begin[i]), np.uint64(runs.end[i])):
+            cell = np.uint64(runs.low[place] + base) >> right
             found[count] = name + place
             count += (marks[cell >> _SIX] >> (cell & _LAST)) & _ONE
     return int(count)
 
 
 @kernel
+def _noted(runs: _Runs, origin: int, shift: int, notes: Notes, found: Ints) -> int:
+    """As `_marked`, but there is a byte for each cell."""
+    count, right = np.uint64(0), np.uint64(shift)
+    for i in range(len(runs.high)):
+        base, name = runs.high[i] - origin, np.uint64(i) << _NAME
+        if count + np.uint64(runs.end[i] - runs.begin[i]) > np.uint64(len(found)):
+            return -1
+        for place in range(np.uint64(runs.begin[i]), np.uint64(runs.end[i])):
+            found[count] = name + place
+            count += np.uint64(notes[np.uint64(runs.low[place] + base) >> right])
+    return int(count)
+
+
+@kernel
+def _chain(
+    runs: _Runs, names: Ints, origin: int, near: int, shift: int, notes: Notes, heads: Places, following: Places
+) -> None:
+    """Note the named sums by the last bits of either cell, and chain them."""
+    notes[:] = 0
+    heads[:] = -1
+    for k in range(len(names)):
+        first, last = _cells(_sum(runs, names[k]) - origin, near, shift)
+        notes[first & _NOTES] = 1
+        following[2 * k] = heads[first & _CHAINS]
+        heads[first & _CHAINS] = 2 * k
+        if last != first:
+            notes[last & _NOTES] = 1
+            following[2 * k + 1] = heads[last & _CHAINS]
+            heads[last & _CHAINS] = 2 * k + 1
+
+
+@kernel
+def _sum(runs: _Runs, name: int) -> int:
+    """The named sum."""
+    return int(runs.low[name & _PLACE] + runs.high[name >> 32])
+
+
+@kernel
+def _counterpart(half: _Half, name: int) -> int:
+    """The name of what the named sum leaves out; a half's sums lie as close from its end as from its beginning."""
+    return ((len(half.high) - 1) << 32) + len(half.low) - 1 - name
+
+
+@kernel
 def _match(
-    left: _Half,
     lefts: Ints,
-    right: _Half,
     rights: Ints,
+    left_runs: _Runs,
+    right_runs: _Runs,
+    reflected: bool,
+    left: _Half,
+    right: _Half,
     origin: int,
     shift: int,
     heads: Places,
@@ -147,17 +222,19 @@ def _match(
     """
     found_left, found_right, steps, limit = -1, -1, 0, best * reach
     for name in lefts:
-        value = left.low[name & _PLACE] + left.high[name >> 32]
+        value = _sum(left_runs, name)
         entry = heads[(np.uint64(value - origin) >> np.uint64(shift)) & _CHAINS]
         while entry >= 0:
             other = rights[entry >> 1]
             entry = following[entry]
             steps += 1
-            distance = abs(value - (right.low[other & _PLACE] + right.high[other >> 32]))
+            distance = abs(value - _sum(right_runs, other))
             if distance < limit:
-                count = counted + ones(_subset(left, name)) + ones(_subset(right, other))
+                one = _counterpart(left, name) if reflected else name
+                two = _counterpart(right, other) if reflected else other
+                count = counted + ones(_subset(left, one)) + ones(_subset(right, two))
                 if count > 0 and distance < best * count:
-                    best, found_left, found_right = distance / count, name, other
+                    best, found_left, found_right = distance / count, one, two
                     limit = best * reach
         if steps > _STEPS:
             return best, 0, -1
@@ -165,21 +242,24 @@ def _match(
 
 
 @kernel
-def _chain(
-    half: _Half, names: Ints, origin: int, near: int, shift: int, few: Words, heads: Places, following: Places
-) -> None:
-    """Mark the named sums by the last bits of either cell, and chain them."""
-    few[:] = 0
-    heads[:] = -1
-    for k in range(len(names)):
-        first, last = _cells(half.low[names[k] & _PLACE] + half.high[names[k] >> 32] - origin, near, shift)
-        few[(first & _FEW) >> _SIX] |= _ONE << (first & _LAST)
-        following[2 * k] = heads[first & _CHAINS]
-        heads[first & _CHAINS] = 2 * k
-        if last != first:
-            few[(last & _FEW) >> _SIX] |= _ONE << (last & _LAST)
-            following[2 * k + 1] = heads[last & _CHAINS]
-            heads[last & _CHAINS] = 2 * k + 1
+def _desk(longest: int) -> tuple[Words, Notes, Ints, Ints, Places, Places]:
+    """Room for the marks, for the notes, for the names of both sides, for the heads of chains and what follows.
+
+    All in one piece of memory: of several, the allocator would give some back to the system at the end of each call,
+    and to fetch them again takes a third of the time of a call.
+    """
+    room = longest + _SURVIVORS
+    marked, noted = _CELLS // 64, (1 << _NOTE_BITS) // 8
+    names, chained = marked + noted, marked + noted + 2 * room
+    desk = np.empty(chained + room + int(_CHAINS + _ONE) // 2, np.int64)
+    return (
+        desk[:marked].view(np.uint64),
+        desk[marked:names].view(np.uint8),
+        desk[names : names + room],
+        desk[names + room : chained],
+        desk[chained + room :].view(np.int32),
+        desk[chained : chained + room].view(np.int32),
+    )
 
 
 @kernel
@@ -203,58 +283,56 @@ def sieve(offsets: Ints, base: int, counted: int, best: float, tolerance: float)
     offsets = offsets[order]
     cut, reach = (n + 1) // 2, counted + n
     left, right = _half_of(offsets[:cut], base), _half_of(-offsets[cut:], 0)
-    start = max(left.low[0] + left.high[0], right.low[0] + right.high[0])
-    end = min(left.low[-1] + left.high[-1], right.low[-1] + right.high[-1])
-    left_begin, left_end = np.empty(len(left.high), np.int32), np.empty(len(left.high), np.int32)
-    right_begin, right_end = np.empty(len(right.high), np.int32), np.empty(len(right.high), np.int32)
-    _reach(left, start, left_begin)
-    _reach(left, end, left_end)
-    between = (left_end - left_begin).sum()
-    wanted = between * max(1, min(_PER_SUM, len(right.low) * len(right.high) // _PER_PAIR))
+    whole = right.low[0] + right.low[-1] + right.high[0] + right.high[-1]
+    ahead, back = _runs_of(left.low, left.high), _runs_of(-left.low[::-1], whole - left.high[::-1])
+    others = _runs_of(right.low, right.high)
+    start = max(min(_sum(ahead, 0), _sum(back, 0)), _sum(others, 0))
+    end = whole >> 1
+    per_sum = max(1, min(_PER_SUM, len(right.low) * len(right.high) // _PER_PAIR))
+    wanted = per_sum * _lay(ahead, start, whole - start)
     shift = 1
     while (end - start) >> shift > wanted:
         shift += 1
-    cell = np.int64(1) << shift
+    cell = 1 << shift
     start, end = start - cell, end + cell
-    up = max(0, 64 - _FEW_BITS - shift)
-    few_low, few_high = left.low << up, left.high << up
-    _reach(right, start, right_begin)
-    marks, few = np.empty(_CELLS // 64, np.uint64), np.empty((1 << _FEW_BITS) // 64, np.uint64)
-    room = max(len(left.low), len(right.low)) + _SURVIVORS
-    lefts, rights = np.empty(room, np.int64), np.empty(room, np.int64)
-    heads, following = np.empty(_CHAINS + _ONE, np.int32), np.empty(2 * room, np.int32)
+    up = max(0, 64 - _NOTE_BITS - shift)
+    marks, notes, lefts, rights, heads, following = _desk(max(len(left.low), len(right.low)))
     word = np.uint64(0)
     while start <= end and best > tolerance:
         cells = min(_CELLS - _MARGIN, ((end - start) >> shift) + 1)
         origin, stop = start - 2 * cell, start + cells * cell
         near = int(min(best * reach + 1.0, _NEAR * cell))
         marks[: (cells + _MARGIN + 63) >> 6] = 0
-        _reach(left, start - cell, left_begin)
-        _reach(left, stop + cell, left_end)
-        _mark(left, left_begin, left_end, origin, near, shift, marks)
-        _reach(right, stop, right_end)
-        many = _marked(right.low, right.high, right_begin, right_end, origin, shift, marks, rights)
-        _chain(right, rights[: max(many, 0)], origin, near, shift, few, heads, following)
-        some = _marked(few_low, few_high, left_begin, left_end, origin << up, shift + up, few, lefts)
-        if many < 0 or some < 0:
-            return _in_order(word, order), False
-        best, one, other = _match(
-            left,
-            lefts[:some],
-            right,
-            rights[:many],
-            origin,
-            shift,
-            heads,
-            following,
-            counted,
-            best,
-            reach,
-        )
-        if one >= 0 > other:
-            return _in_order(word, order), False
-        if one >= 0:
-            word = _subset(left, one) | (_subset(right, other) << np.uint64(cut))
+        for runs in (ahead, back):
+            _lay(runs, start - cell, stop + cell)
+            _mark(runs, origin, near, shift, marks)
+        _lay(others, start, stop)
+        many = _marked(others, origin, shift, marks, rights)
+        _chain(others, rights[: max(many, 0)], origin, near, shift, notes, heads, following)
+        for runs, reflected in ((ahead, False), (back, True)):
+            raised = _Runs(runs.low << up, runs.high << up, runs.begin, runs.end)
+            some = _noted(raised, origin << up, shift + up, notes, lefts)
+            if many < 0 or some < 0:
+                return _in_order(word, order), False
+            best, one, two = _match(
+                lefts[:some],
+                rights[:many],
+                runs,
+                others,
+                reflected,
+                left,
+                right,
+                origin,
+                shift,
+                heads,
+                following,
+                counted,
+                best,
+                reach,
+            )
+            if one >= 0 > two:
+                return _in_order(word, order), False
+            if one >= 0:
+                word = _subset(left, one) | (_subset(right, two) << np.uint64(cut))
         start = stop
-        right_begin, right_end = right_end, right_begin
     return _in_order(word, order), bool(best <= tolerance or best * reach <= _NEAR * cell)
