@@ -56,14 +56,14 @@ class _Cells(NamedTuple):
 
 @kernel
 def _lay_cells(table: Floats, start: Floats, window: float) -> _Cells:
-    """Cells for partners that are at most `window` apart in each coordinate, four or three times as wide."""
+    """Cells for partners that are at most `window` apart in each coordinate, eight or three times as wide."""
     n, dim = table.shape
     fields = 2 if dim == 2 else 3
     bits = max(n // 2 + _SPARE_BITS, 3 * fields)
     width, inner = 64 // fields, 6 // fields
     sizes = (bits - (fields - 1) * (bits // fields), bits // fields, bits // fields if fields == 3 else 0)
     largest = max(np.abs(start).max(), 1.0)
-    scale = min(2.0 ** (width - sizes[0]) / ((4.0 if fields == 2 else 3.0) * window), LARGEST_WORD / largest)
+    scale = min(2.0 ** (width - sizes[0]) / ((8.0 if fields == 2 else 3.0) * window), LARGEST_WORD / largest)
     units = np.uint64(math.ceil(window * scale)) + np.uint64(3 * n + 8)  # rounding, and carries between coordinates
     packed = np.uint64(0)
     shifts = np.zeros((4, 3), np.uint64)
