@@ -15,6 +15,8 @@ LISTED = 9
 PAIRED = 15
 """At most so many free numbers are paired with the list."""
 _HALF = (PAIRED + 1) // 2
+_BLOCK = 64
+"""Up to so many keys, each is compared with all."""
 
 
 class Desk(NamedTuple):
@@ -89,10 +91,18 @@ def make_desk(n: int) -> Desk:
 
 @kernel
 def sort_order(keys: Floats, n: int, order: Ints, spare: Ints) -> None:
-    """Write into `order` what sorts the first `n` keys, stable (merge sort, bottom up)."""
-    for i in range(n):
-        order[i] = i
-    width = 1
+    """Write into `order` what sorts the first `n` keys, stable.
+
+    In blocks the keys below each are counted, several at a time and without a branch; the blocks are merged, bottom up.
+    """
+    for begin in range(0, n, _BLOCK):
+        block = keys[begin : min(begin + _BLOCK, n)]
+        for i in range(len(block)):
+            below = 0
+            for j in range(len(block)):
+                below += (block[j] < block[i]) | ((block[j] == block[i]) & (j < i))
+            order[begin + below] = begin + i
+    width = _BLOCK
     while width < n:
         for start in range(0, n, 2 * width):
             middle, stop = min(start + width, n), min(start + 2 * width, n)
