@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from vestige.errors import ParameterError
 from vestige.records import Bools, Floats, Ints
 from vestige.subset import improve, nearest_average, nearest_averages
-from vestige.subset.desk import make_desk
+from vestige.subset.desk import LISTED, make_desk, sort_order
 from vestige.subset.fixed import to_fixed
 from vestige.subset.meet import meet
-from vestige.subset.search import search
+from vestige.subset.search import _list_sums, _mark_sums, search
 from vestige.subset.sieve import sieve
 
 RNG = np.random.default_rng
@@ -239,6 +239,9 @@ def test_the_nearest_average_is_not_the_nearest_sum() -> None:
         ([1.0], [0.0, 0.0], {}, "needs one number per dimension, 1"),
         ([np.nan], 0.0, {}, "not finite"),
         ([1.0], np.inf, {}, "not finite"),
+        ([1.0, -np.inf], 0.0, {}, "not finite"),
+        ([1e301, 1.0], 0.0, {}, "beyond 1e\\+300 in magnitude"),
+        ([1.0], -1e301, {}, "beyond 1e\\+300 in magnitude"),
         ([1.0], 0.0, {"tolerance": -1.0}, "tolerance=-1.0 is below 0"),
         ([1.0], 0.0, {"method": "magic"}, "method='magic' is unknown"),
         (np.ones((27, 2)), [0.0, 0.0], {"method": "exhaustive"}, "27 records to choose from are above the 26"),
@@ -271,3 +274,36 @@ def test_a_search_that_may_give_up_still_chooses_something(tolerance: float) -> 
         assert residual <= max(np.abs(values - 0.1).min(), tolerance) * (1 + 1e-12)
         found += residual <= tolerance
     assert found > 0
+
+
+@pytest.mark.parametrize("share", [1e-7, 1e-6, 1e-5, 3e-5])
+def test_no_partner_is_passed_over(share: float) -> None:
+    """Whatever lies within the limit of a listed sum lies in a marked cell, and few cells are marked."""
+    for seed in range(20):
+        desk = make_desk(LISTED)
+        desk.offsets[:], desk.free[:LISTED] = RNG(seed).normal(size=LISTED), np.arange(LISTED)
+        least, scale = _list_sums(desk, LISTED)
+        limit = share * np.ptp(desk.sums)
+        fine = _mark_sums(desk, len(desk.sums), least, scale, limit)
+        marked = np.unpackbits(desk.marks.view(np.uint8), bitorder="little")
+        within = desk.sums + limit * RNG(seed).uniform(-1.0, 1.0, (50, len(desk.sums)))
+        assert marked[((np.append(within, desk.sums) - least) * fine + 2.0).astype(int)].all()
+        assert marked.sum() <= 2 * len(desk.sums)
+
+
+def test_where_marks_are_of_no_use_all_are_set() -> None:
+    desk = make_desk(LISTED)
+    desk.free[:LISTED] = np.arange(LISTED)
+    for offset, limit in ((1.0, 1.0), (0.0, 1.0), (0.0, 0.0), (5e-324, 0.0)):
+        desk.offsets[:] = offset
+        least, scale = _list_sums(desk, LISTED)
+        assert _mark_sums(desk, len(desk.sums), least, scale, limit) == 0.0
+        assert (desk.marks == ~np.uint64(0)).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 48, 63, 64, 65, 128, 129, 1000])
+def test_the_order_is_a_stable_sort(n: int) -> None:
+    for keys in (RNG(n).normal(size=n), RNG(n).integers(0, 5, n).astype(float), np.zeros(n)):
+        desk = make_desk(n)
+        sort_order(keys, n, desk.order, desk.spare)
+        assert desk.order.tolist() == np.argsort(keys, kind="stable").tolist()

@@ -14,6 +14,8 @@ LISTED = 9
 """So many free numbers have the sums of all their subsets listed; the sums of the others are paired with that list."""
 PAIRED = 15
 """At most so many free numbers are paired with the list."""
+CELLS = 1 << 15
+"""At most so many cells, a bit each, say where the listed sums are; that fits the first-level cache with all else."""
 _HALF = (PAIRED + 1) // 2
 _BLOCK = 64
 """Up to so many keys, each is compared with all."""
@@ -34,6 +36,7 @@ class Desk(NamedTuple):
         sums: the sums of all subsets of the listed ones; (2^LISTED,).
         subsets: which subset each slot of the table holds; (2^LISTED,).
         starts: where each bucket of the table starts; (2^LISTED + 1,).
+        marks: bits that say where listed sums are; (CELLS / 64 + 1,).
         low: the sums of all subsets of the first half of the paired ones; (2^8,).
         high: those of the second half; (2^8,).
         steps: lattice positions in increasing order; (n,).
@@ -54,6 +57,7 @@ class Desk(NamedTuple):
     sums: Floats
     subsets: NDArray[np.uint32]
     starts: NDArray[np.int32]
+    marks: NDArray[np.uint64]
     low: Floats
     high: Floats
     steps: Ints
@@ -79,6 +83,7 @@ def make_desk(n: int) -> Desk:
         np.empty(size),
         np.empty(size, np.uint32),
         np.empty(size + 1, np.int32),
+        np.empty(CELLS // 64 + 1, np.uint64),
         np.empty(1 << _HALF),
         np.empty(1 << _HALF),
         np.empty(n, np.int64),

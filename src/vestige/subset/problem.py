@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from vestige.errors import ParameterError
 from vestige.records import Bools, Floats
 
+_LARGEST = 1e300
+"""Larger numbers might have sums that are infinite."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
@@ -81,6 +84,11 @@ class Problem:
         return Selection(mask, np.float64(averages[0]) if self.flat else np.array(averages), math.hypot(*gaps), exact)
 
 
+def _all_within(numbers: Floats) -> bool:
+    """Whether all are numbers that can be summed; if they are small, the sum of their squares says so at once."""
+    return bool(np.vdot(numbers, numbers) <= _LARGEST or (np.abs(numbers) <= _LARGEST).all())
+
+
 def checked_problem(values: ArrayLike, target: ArrayLike, keep: ArrayLike | None) -> Problem:
     """The problem, or an error."""
     table = np.asarray(values, np.float64)
@@ -91,8 +99,11 @@ def checked_problem(values: ArrayLike, target: ArrayLike, keep: ArrayLike | None
         raise ParameterError(f"values has shape {np.shape(values)}; needs (n,) or (n, dim) with n >= 1")
     if goal.shape != (table.shape[1],):
         raise ParameterError(f"target has shape {np.shape(target)}; needs one number per dimension, {table.shape[1]}")
-    if np.count_nonzero(np.isfinite(table)) < table.size or not all(map(math.isfinite, goal.tolist())):
-        raise ParameterError("values or target are not finite; drop or fill what is missing")
+    if not (_all_within(table) and _all_within(goal)):
+        raise ParameterError(
+            f"values or target are not finite, or beyond {_LARGEST:.0e} in magnitude; drop or fill what is missing, "
+            "or scale all by the same factor"
+        )
     forced = np.zeros(len(table), np.bool_) if keep is None else np.asarray(keep)
     if forced.dtype != np.bool_ or forced.shape != (len(table),):
         raise ParameterError(f"keep has shape {forced.shape}; needs a mask of {len(table)} booleans")

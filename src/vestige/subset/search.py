@@ -2,8 +2,9 @@
 
 Up to 24 free numbers are chosen, half from each side of the target and nearest first. The subset sums of nine of them
 are listed in buckets; the sums of the others come one by one and look up their opposite, until an average is near
-enough (Horowitz and Sahni's meeting in the middle, made anytime). Where the tolerance is still missed, another choice
-of free numbers is tried. Data on a lattice go to the exchanges of `lattice` first.
+enough (Horowitz and Sahni's meeting in the middle, made anytime). A bitmap says where a lookup would be in vain, which
+is nearly everywhere. Where the tolerance is still missed, another choice of free numbers is tried. Data on a lattice go
+to the exchanges of `lattice` first.
 Guarantee: never farther than the nearest single number, and the optimum for at most 24 numbers; held by
 tests/subset/test_subset.py.
 """
@@ -16,12 +17,19 @@ import numpy as np
 
 from vestige.compiling import kernel
 from vestige.records import Bools, Floats
-from vestige.subset.desk import LISTED, PAIRED, Desk, make_desk, sort_order
+from vestige.subset.desk import CELLS, LISTED, PAIRED, Desk, make_desk, sort_order
 from vestige.subset.lattice import lay_steps, nearest_fraction, reach_bounds, scale_of
 from vestige.subset.words import below, ones
 
 CHOICES = 8
 _HOPELESS = 0.02
+_FEWEST_CELLS = 8192.0
+"""Where fewer cells are as wide as the window, a partner is found so soon that marking takes longer than it saves."""
+_ROUNDING = 1e-12
+"""Of all sums' span, what rounding may come to, and more."""
+_ONE = np.uint64(1)
+_SIX = np.uint64(6)
+_LAST = np.uint64(63)
 
 
 @kernel
@@ -101,6 +109,28 @@ def _list_sums(desk: Desk, listed: int) -> tuple[float, float]:
 
 
 @kernel
+def _mark_sums(desk: Desk, size: int, least: float, scale: float, limit: float) -> float:
+    """Mark the cells within `limit` of the listed sums; cells per unit, and 0 if all are marked, for want of room.
+
+    Cell 2 begins at the `least` sum; the cells before it, and the last, are for what lies outside.
+    """
+    span = (size - 1) / scale if scale > 0.0 else 0.0
+    near = limit + _ROUNDING * span
+    cells = min(CELLS - 8.0, span / (2.0 * near)) if near > 0.0 else 0.0
+    fine = cells / span if cells >= _FEWEST_CELLS else 0.0
+    if not 0.0 < fine < np.inf:
+        desk.marks[:] = ~np.uint64(0)
+        return 0.0
+    desk.marks[:] = 0
+    for mask in range(size):
+        at = desk.sums[mask] - least
+        first, last = np.uint64((at - near) * fine + 2.0), np.uint64((at + near) * fine + 2.0)
+        desk.marks[first >> _SIX] |= _ONE << (first & _LAST)
+        desk.marks[last >> _SIX] |= _ONE << (last & _LAST)
+    return fine
+
+
+@kernel
 def _pair_sums(desk: Desk, listed: int, size: int, best: float, tolerance: float) -> tuple[float, np.uint64]:
     """The subset of the free numbers whose average is nearest zero, 0 if none beats `best`; stops at `tolerance`.
 
@@ -120,9 +150,15 @@ def _pair_sums(desk: Desk, listed: int, size: int, best: float, tolerance: float
     best_mask = np.uint64(0)
     limit = best * size
     buckets = float(1 << listed)
+    fine = _mark_sums(desk, 1 << listed, least, scale, limit)
     for outer in range(1 << rest):
         for inner in range(1 << half):
             other = desk.high[outer] + desk.low[inner]
+            at = (-other - least) * fine + 2.0
+            at = at if at > 0.0 else 0.0  # also where it is nan
+            cell = np.uint64(at if at < CELLS else CELLS)
+            if not (desk.marks[cell >> _SIX] >> (cell & _LAST)) & _ONE:
+                continue
             first, last = (-other - least - limit) * scale, (-other - least + limit) * scale
             if last < 0.0 or first >= buckets:
                 continue
