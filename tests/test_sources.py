@@ -478,3 +478,11 @@ def test_a_header_or_lines_of_any_length_and_ending(tmp_path: Path) -> None:
     for end in ("\n", "\r\n", "\r"):
         short = text_source(tmp_path, end.join(["a,b", "1,2", "", "3,4"]))
         assert [block.rows.tolist() for block in short.blocks(["b"])] == [[[2.0], [4.0]]]
+
+
+@pytest.mark.parametrize(("name", "row"), [("rows.csv", "1,{}\n"), ("rows.ndjson", '{{"a": 1, "b": "{}"}}\n')])
+def test_a_row_that_is_too_long_is_refused(tmp_path: Path, name: str, row: str) -> None:
+    (tmp_path / name).write_text(("a,b\n" if ".csv" in name else "") + row.format("x" * 15_000_000) + row.format("y"))
+    with pytest.raises(SourceError, match="a row that is longer than 524,288 bytes") as error:
+        list(Source(str(tmp_path / name)).blocks(["a"]))
+    assert "xx" not in str(error.value)

@@ -189,6 +189,11 @@ class Source:
     def _unparsed(self, problem: str, wanted: _Wanted) -> SourceError:
         if "UTF8" in problem or "utf-8" in problem:
             return SourceError(f"{self.name}: holds text that is not UTF-8; convert the file to UTF-8 first")
+        if "straddling" in problem:
+            return SourceError(
+                f"{self.name}: holds a row that is longer than {_CSV_PART:,} bytes (CSV) or {_NDJSON_PART:,} (NDJSON); "
+                "leave out its longest columns"
+            )
         no_number = "onversion" in problem or "Failed to parse string" in problem
         what = "a value that is not a number" if no_number else "rows that cannot be parsed"
         return SourceError(
