@@ -228,7 +228,7 @@ class Regression(Policy):
     def _group(self) -> int:
         return 2 * self.dim + 1 if self.group is None else self.group
 
-    def carries(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
+    def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
         """Whether each coordinate finds a group that can be kept whole."""
         owners = self._owners(rounds - clock.last - 1, clock.pending, first=not clock.encoded)
         return all(self._whole(owners, i, ~leaving).size > 0 for i in range(self.dim))
@@ -238,7 +238,7 @@ class Regression(Policy):
         slots = arrivals.rounds - clock.last - 1
         owners = self._owners(slots, clock.pending, first=not clock.encoded)
         keep = np.zeros(len(arrivals), np.bool_)
-        if not self.carries(clock, arrivals.rounds, arrivals.leaving):
+        if not self.can_encode(clock, arrivals.rounds, arrivals.leaving):
             return keep_of_arrivals(retained, keep)
         target = None if not clock.encoded else self._target(clock, retained, arrivals, slots)
         for i in range(self.dim):

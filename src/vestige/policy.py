@@ -110,7 +110,7 @@ class Policy(ABC):
         """
         raise NotImplementedError
 
-    def carries(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:  # noqa: ARG002
+    def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:  # noqa: ARG002
         """Whether what is known can be carried on in arrivals of these rounds, of which some are leaving.
 
         If not, the statistic starts anew and the clock says so; hence this may not depend on values, and is shown none.

@@ -95,8 +95,8 @@ class _Recorder(Policy):
     def check_rows(self, rows: Floats) -> None:
         self.policy.check_rows(rows)
 
-    def carries(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
-        return self.policy.carries(clock, rounds, leaving)
+    def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
+        return self.policy.can_encode(clock, rounds, leaving)
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
         keep = self.policy.update(clock, retained, arrivals, coins)

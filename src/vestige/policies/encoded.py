@@ -79,7 +79,7 @@ class Encoded(Policy):
         """What is left of a record's weight after a round."""
         return 1.0 if self.half_life is None else float(2.0 ** (-1.0 / self.half_life))
 
-    def carries(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
+    def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
         """Whether each encoded number finds a record that can be kept, and bits as many as they need."""
         if self.written.name == "bits" and clock.pending < self.minimum:
             return False
@@ -88,7 +88,7 @@ class Encoded(Policy):
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
         """Read the estimate, move it by the arrivals, and keep those of them that say the result."""
-        if not self.carries(clock, arrivals.rounds, arrivals.leaving):
+        if not self.can_encode(clock, arrivals.rounds, arrivals.leaving):
             return np.zeros(len(retained) + len(arrivals), np.bool_)
         slots, length = arrivals.rounds - clock.last - 1, clock.pending
         keep = self._advance(

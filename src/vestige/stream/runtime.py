@@ -188,10 +188,10 @@ class Runtime(ABC):
         """
         everything = held.followed_by(arrivals)
         shown = arrivals.shown()
-        carried = self._policy.carries(clock, shown.rounds, shown.leaving)
+        encodable = self._policy.can_encode(clock, shown.rounds, shown.leaving)
         mask = self._policy.update(clock, held.shown(), shown, self._coins(clock.t))
         kept = everything.where(checked_mask(self._policy, mask, everything))
-        if carried:
+        if encodable:
             return Clock(clock.t, first=clock.last + 1, last=clock.t, since=clock.since), kept
         return Clock(clock.t, first=clock.t + 1, last=clock.t, since=clock.t + 1), kept
 
