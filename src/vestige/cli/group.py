@@ -16,8 +16,30 @@ from vestige.errors import MissingExtraError, VestigeError
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-class _Command(click.Group):
+class _Strict(click.Command):
+    """Refuses an option that is given twice, of which click would silently take the last."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Look at the options first, then parse as click does."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for option in order:
+            if isinstance(option, click.Option) and not (option.multiple or option.is_flag or option.count):
+                times = order.count(option)
+                if times > 1:
+                    raise click.UsageError(f"{option.opts[0]} is given {times} times; give it once", ctx)
+        return super().parse_args(ctx, args)
+
+
+class Commands(click.Group):
+    """A group whose commands take each option once, but for those that may be given again."""
+
+    command_class = _Strict
+
+
+class _Command(Commands):
     """Turns our errors into one line on standard error and exit status 1."""
+
+    group_class = Commands
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from vestige.cli.group import command, picture
+from vestige.cli.group import Commands, command, picture
 
 json_option = click.option("--json", "machine", is_flag=True, help="Print one JSON object, for machines.")
 figure_option = click.option(
@@ -16,7 +16,7 @@ trials_option = click.option(
 seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Makes the audit reproducible.")
 
 
-class _Sources(click.Group):
+class _Sources(Commands):
     """A first argument that is no subcommand is a source."""
 
     def resolve_command(
