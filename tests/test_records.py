@@ -61,7 +61,7 @@ def test_a_printed_record_shows_no_value() -> None:
 
 
 def test_the_clock_refuses_what_cannot_be() -> None:
-    with pytest.raises(ParameterError, match="is no clock"):
+    with pytest.raises(ParameterError, match="is not a valid clock"):
         Clock(t=5, first=1, last=6)
 
 

@@ -48,7 +48,9 @@ class Clock:
         first: first round of the batch that is now encoded.
         last: last round of that batch; `first - 1` while none is.
         since: the round since which the statistic counts; 1 unless everything once had to be erased.
-        began: when the first record of the encoded batch arrived, in microseconds since 1970; None without time limit.
+        due: by when the encoded batch must be gone, in microseconds since 1970; None without a limit in time. It is
+            rounded down to a whole 32nd of that limit, so that it does not keep the time of an erased record.
+        updates: how many updates were written since `since`.
 
     >>> clock = Clock(t=100, first=49, last=96)
     >>> clock.pending, clock.weight
@@ -59,12 +61,13 @@ class Clock:
     first: int = 1
     last: int = 0
     since: int = 1
-    began: int | None = None
+    due: int | None = None
+    updates: int = 0
 
     def __post_init__(self) -> None:
-        if not (0 <= self.last <= self.t and 1 <= self.since <= self.first <= self.last + 1):
+        if not (0 <= self.last <= self.t and 1 <= self.since <= self.first <= self.last + 1 and self.updates >= 0):
             raise ParameterError(
-                f"{self} is no clock; needs last <= t and 1 <= since <= first <= last + 1: "
+                f"{self} is not a valid clock; needs last <= t, 1 <= since <= first <= last + 1 and updates >= 0: "
                 "pass the clock of the stream that you restart, unchanged"
             )
 

@@ -35,7 +35,7 @@ def test_round_trip(t: int, columns: int, seed: int) -> None:
         rng.integers(-(2**62), 2**62, n).astype("M8[us]"),
         [rng.bytes(16).hex() if there else None for there in rng.random(n) < 0.5],
     )
-    clock = Clock(t, first=min(t, 3) or 1, last=min(t, 5), since=1, began=None if seed % 2 else seed)
+    clock = Clock(t, first=min(t, 3) or 1, last=min(t, 5), since=1, due=None if seed % 2 else seed, updates=t)
     body = packed(clock, records, capacity)
     assert len(body) == size_of(columns, capacity)
     assert unpacked(body, columns, capacity) == (clock, records)
@@ -55,14 +55,14 @@ def test_receipts_too(requested: datetime, t: int, due: datetime | None, erased:
 
 def test_only_the_slot_of_a_record_is_not_zero() -> None:
     """Ten slots: rounds of 8 bytes, values of 8, marks of 1, times of 8, subjects of 16."""
-    body = packed(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16]), 10)[48:]
+    body = packed(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16]), 10)[56:]
     used, start = set(), 0
     for size in (8, 8, 1, 8, 16):
         used |= set(range(start + 2 * size, start + 3 * size))
         start += 10 * size
     assert len(body) == start
     assert {i for i, byte in enumerate(body) if byte} <= used
-    assert not any(packed(Clock(t=13, last=3), Records([12], [[0.0]]), 10)[48 + 80 :]), "no mark, time or subject"
+    assert not any(packed(Clock(t=13, last=3), Records([12], [[0.0]]), 10)[56 + 80 :]), "no mark, time or subject"
 
 
 def test_a_time_in_1970_is_one() -> None:

@@ -89,6 +89,22 @@ def test_a_restart_in_the_middle_changes_nothing(days: list[float], policy: Poli
         assert (again.clock, again.retained) == (whole.clock, whole.retained)
 
 
+@settings(max_examples=40)
+@given(gaps, st.sampled_from(POLICIES))
+def test_the_clock_keeps_no_time_of_a_record(days: list[float], policy: Policy) -> None:
+    stream, step = timed(policy), MONTH / 32
+    for time in moments(days * 3):
+        stream.push(1.5, time=time)
+        due = stream.clock.due
+        assert due is None or (due % (step // timedelta(microseconds=1)) == 0)
+        if stream.clock.last == stream.t and stream.clock.encoded and due is not None:
+            first = stream.clock.first
+            at = moments(days * 3)[first - 1]
+            assert at + MONTH - step < datetime.fromtimestamp(due / 1e6, UTC) <= at + MONTH
+    stream.sweep(time + 2 * MONTH)
+    assert stream.clock.due is None
+
+
 def test_a_slow_stream_is_closed_early_and_stays_exact() -> None:
     rng, slow = np.random.default_rng(0), timed(Mean(), retention=400)  # batches of 200 records, of which 90 a month
     rows = rng.normal(5.0, 1.0, 2_000)

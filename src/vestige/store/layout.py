@@ -20,7 +20,7 @@ from vestige.store.state import Receipt
 
 SUBJECT = 16
 """Bytes of a subject's pseudonym."""
-_HEADER = struct.Struct("<I4xqqqqq")
+_HEADER = struct.Struct("<I4xqqqqqq")
 _RECEIPT = struct.Struct("<8sqqqqqqq")
 _SEALED = struct.Struct("<I")
 _NEVER = -(2**63)
@@ -52,8 +52,8 @@ def packed(clock: Clock, retained: Records, capacity: int) -> bytes:
     times[here] = retained.times.view(np.int64) ^ _NEVER
     for i in np.flatnonzero(retained.subjects != None):  # noqa: E711  # in numpy a question to each of them
         subjects[here[i]] = np.void(bytes.fromhex(retained.subjects[i]))
-    began = _NEVER if clock.began is None else clock.began
-    header = _HEADER.pack(0, clock.t, clock.first, clock.last, clock.since, began)[_SEALED.size :]
+    due = _NEVER if clock.due is None else clock.due
+    header = _HEADER.pack(0, clock.t, clock.first, clock.last, clock.since, due, clock.updates)[_SEALED.size :]
     return sealed(b"".join((header, *(part.tobytes() for part in (rounds, values, leaving, times, subjects)))))
 
 
@@ -62,8 +62,8 @@ def unpacked(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records]:
     if len(body) != size_of(columns, capacity):
         raise DamagedError("a stored state is damaged")
     unsealed(body, "a stored state")
-    _, t, first, last, since, began = _HEADER.unpack_from(body)
-    clock = Clock(t, first, last, since, None if began == _NEVER else began)
+    _, t, first, last, since, due, updates = _HEADER.unpack_from(body)
+    clock = Clock(t, first, last, since, None if due == _NEVER else due, updates)
     at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
     values = np.frombuffer(body, "<f8", capacity * columns, at[1]).reshape(capacity, columns)

@@ -6,13 +6,16 @@ Guarantee: no record is held when it is too old; held by tests/stream/test_times
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from vestige.errors import DataError
 from vestige.records import Clock, Records
 from vestige.store.state import wall_clock
 from vestige.stream.arriving import Time, instant_of
-from vestige.stream.updating import Updating, microseconds
+from vestige.stream.limits import earliest
+from vestige.stream.updating import Updating
 
 
 class Deadlines(Updating):
@@ -53,8 +56,8 @@ class Deadlines(Updating):
             self._save()
         fresh = self._fresh
         if self._together and fresh.size and fresh.carriers >= self._enough:
-            pending = microseconds(fresh.times[: fresh.size])
-            if pending is not None and self._limits.presses(now, pending, self._clock.began):
+            pending = earliest(fresh.times[: fresh.size])
+            if pending is not None and self._limits.presses(now, pending, self._clock.due):
                 self._update()
 
     def _expired(self, now: int) -> bool:
@@ -62,15 +65,18 @@ class Deadlines(Updating):
         deadline = np.datetime64(now - self._limits.age, "us")
         held, clock, fresh = self._held, self._clock, self._fresh.records(self._clock.last)
         late = bool(len(held)) and bool(held.times[0] <= deadline)
-        lost = self._together and (late or (clock.began is not None and clock.began <= now - self._limits.age))
+        passed = clock.due is not None and clock.due <= now
+        lost = self._together and (late or passed)
         waiting = fresh.where(fresh.times > deadline)
-        if not (late or lost or len(waiting) < len(fresh)):
+        if not (late or passed or len(waiting) < len(fresh)):
             return False
         t = self._t
+        if passed:
+            self._clock = replace(clock, due=None)
         if len(waiting) < len(fresh) or lost:
             start = int(waiting.rounds[0]) if len(waiting) else t + 1
-            since = start if self._together else clock.since
-            self._clock = Clock(start - 1, first=start, last=start - 1, since=since)
+            since, updates = (start, 0) if self._together else (clock.since, clock.updates)
+            self._clock = Clock(start - 1, first=start, last=start - 1, since=since, updates=updates)
             self._fresh.replace(waiting, start - 1, t + 1 - start)
         held = Records.none(held.columns) if lost else held.where(held.times > deadline)
         if not len(waiting) and not len(held):
@@ -87,12 +93,12 @@ class Deadlines(Updating):
 
     def _next_event(self, arriving: np.datetime64) -> np.datetime64:
         """Before this time nothing is due that could not be done with the next arrival."""
-        pending = microseconds(self._fresh.times[: self._fresh.size])
+        pending = earliest(self._fresh.times[: self._fresh.size])
         return np.datetime64(
             self._limits.next_event(
-                microseconds(self._held.times),
+                earliest(self._held.times),
                 int(arriving.astype(np.int64)) if pending is None else pending,
-                self._clock.began,
+                self._clock.due,
             ),
             "us",
         )

@@ -9,16 +9,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vestige.errors import ParameterError, whole_number
 from vestige.policy import Policy
 
-_CLOSE_PENDING, _CLOSE_ENCODED = 1 / 2, 7 / 8
-"""A batch is closed early once its first record has lived so much of `max_age`, or that of the encoded batch so much.
+_CLOSE_PENDING, _CLOSE_ENCODED = 2, 8
+"""A batch is closed early once its oldest record has lived half of `max_age`, or an eighth is left to the encoded one.
 
 So a record that is kept then has half of its life before it, and whoever looks at a stream every eighth of `max_age`
 loses nothing that could be saved.
 """
+_DUE_STEPS = 32
+"""`Clock.due` is a multiple of this share of `max_age`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +65,38 @@ class Limits:
         assert self.max_age is not None  # noqa: S101
         return self.max_age // timedelta(microseconds=1)
 
-    def presses(self, now: int, pending: int, began: int | None) -> bool:
-        """Whether a batch has to be closed early, whose first record and that of the batch before it arrived then."""
-        return now - pending >= self.age * _CLOSE_PENDING or (
-            began is not None and now - began >= self.age * _CLOSE_ENCODED
-        )
+    def due(self, times: NDArray[np.datetime64]) -> int | None:
+        """By when a batch that arrived at these times must be gone: rounded down to a whole 32nd of `max_age`."""
+        oldest, step = earliest(times), self.age // _DUE_STEPS
+        return None if oldest is None else (oldest + self.age) // step * step
 
-    def next_event(self, oldest: int | None, pending: int, began: int | None) -> int:
-        """The earliest time from which something may be due, in microseconds, given when the records arrived."""
-        moments = [pending + int(np.ceil(self.age * _CLOSE_PENDING)), pending + self.age]
-        if began is not None:
-            moments.append(began + int(np.ceil(self.age * _CLOSE_ENCODED)))
+    def presses(self, now: int, pending: int, due: int | None) -> bool:
+        """Whether a batch has to be closed early.
+
+        Args:
+            now: the time, in microseconds since 1970.
+            pending: when the oldest record of the batch arrived.
+            due: by when the encoded batch must be gone.
+        """
+        return now >= self.next_event(None, pending, due)
+
+    def next_event(self, oldest: int | None, pending: int, due: int | None) -> int:
+        """The earliest time from which something may have to be done, in microseconds since 1970.
+
+        Args:
+            oldest: when the oldest record arrived that an update kept.
+            pending: when the oldest record arrived that waits for an update.
+            due: by when the encoded batch must be gone.
+        """
+        moments = [pending + self.age // _CLOSE_PENDING]
+        if due is not None:
+            moments.append(due - self.age // _CLOSE_ENCODED)
         if oldest is not None:
             moments.append(oldest + self.age)
         return min(moments)
+
+
+def earliest(times: NDArray[np.datetime64]) -> int | None:
+    """The earliest of these times, in microseconds since 1970; None where none of them is known."""
+    known = times[~np.isnat(times)]
+    return int(known.min().astype(np.int64)) if len(known) else None

@@ -84,7 +84,7 @@ class Requests(Updating):
                 return
             if made is not None:
                 last, keep = made
-                self._clock = Clock(last, first=clock.first, last=last, since=clock.since, began=clock.began)
+                self._clock = self._rewritten(last)
                 retained = retained.where(checked_mask(self._policy, keep, retained))
             else:
                 if clock.encoded:
@@ -97,6 +97,14 @@ class Requests(Updating):
         self._receipts = tuple(receipt.settled(t) for receipt in self._receipts)
         self._hold(retained.where(~waits))
         self._save()
+
+    def _rewritten(self, last: int) -> Clock:
+        """The clock once the answer was written again into a batch up to `last`; what waited up to there is in it."""
+        clock, waiting = self._clock, self._fresh.times[: self._fresh.size]
+        if last == clock.last:
+            return clock
+        dues = [due for due in (clock.due, self._limits.due(waiting) if self._timed else None) if due is not None]
+        return replace(clock, t=last, last=last, due=min(dues, default=None), updates=clock.updates + 1)
 
     def _named(self, subject: str | None) -> str | None:
         """What stands for a subject: a pseudonym in a store, itself elsewhere."""

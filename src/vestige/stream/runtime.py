@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -192,7 +192,7 @@ class Runtime(ABC):
         mask = self._policy.update(clock, held.shown(), shown, self._coins(clock.t))
         kept = everything.where(checked_mask(self._policy, mask, everything))
         if encodable:
-            return Clock(clock.t, first=clock.last + 1, last=clock.t, since=clock.since), kept
+            return replace(clock, first=clock.last + 1, last=clock.t, due=None, updates=clock.updates + 1), kept
         return Clock(clock.t, first=clock.t + 1, last=clock.t, since=clock.t + 1), kept
 
 

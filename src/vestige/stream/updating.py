@@ -154,7 +154,7 @@ class Updating(Runtime):
         else:
             clock, held = self._updated(self.clock, self._held, fresh.records(self._clock.last))
         if self._timed and clock.encoded:
-            clock = replace(clock, began=microseconds(fresh.times[: fresh.size]))
+            clock = replace(clock, due=self._limits.due(fresh.times[: fresh.size]))
         self._adopt(clock, held)
 
     def _adopt(self, clock: Clock, held: Records) -> None:
@@ -191,7 +191,7 @@ class Updating(Runtime):
         )
         if older:
             kept = held.where(mask[:older]).followed_by(kept)
-        return Clock(t, t - size + 1, t, clock.since), kept
+        return Clock(t, t - size + 1, t, clock.since, None, clock.updates + len(keys)), kept
 
     def _keys(self, first: int, step: int, count: int) -> NDArray[np.uint64]:
         """The coins of `count` updates, every `step` rounds from `first` on."""
@@ -241,9 +241,3 @@ class Updating(Runtime):
 def _definer(policy: Policy, method: str) -> type:
     """The class that says how this method works."""
     return next(cls for cls in type(policy).__mro__ if method in vars(cls))
-
-
-def microseconds(times: NDArray[np.datetime64]) -> int | None:
-    """The first of these times that is one, in microseconds since 1970."""
-    known = times[~np.isnat(times)]
-    return int(known[0].astype(np.int64)) if len(known) else None
