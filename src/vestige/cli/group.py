@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
+from vestige.cli.output import plain
 from vestige.errors import MissingExtraError, VestigeError
+from vestige.store.state import in_utc
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -46,12 +48,12 @@ class _Command(Commands):
         try:
             return super().invoke(ctx)
         except VestigeError as problem:
-            raise click.ClickException(str(problem)) from None
+            raise click.ClickException(plain(str(problem))) from None
         except BrokenPipeError:  # whoever read our output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except OSError as problem:
-            raise click.ClickException(f"{problem.filename or 'input/output'}: {problem.strerror}") from None
+            raise click.ClickException(plain(f"{problem.filename or 'input/output'}: {problem.strerror}")) from None
 
 
 @click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -80,14 +82,13 @@ def duration(text: str) -> timedelta:
 
 
 def moment(text: str) -> datetime:
-    """A time in ISO 8601, in UTC unless it says otherwise."""
+    """A time in ISO 8601, without a zone in UTC; the same moment in UTC."""
     try:
-        made = datetime.fromisoformat(text)
-    except ValueError:
+        return in_utc(datetime.fromisoformat(text))
+    except (ValueError, OverflowError):
         raise click.BadParameter(
             f"{text!r} is no time; write it as 2024-05-31T12:00 or 2024-05-31T12:00+02:00"
         ) from None
-    return made if made.tzinfo else made.replace(tzinfo=UTC)
 
 
 def picture(text: str) -> str:

@@ -113,7 +113,8 @@ def _tell(experiment: Experiment, folder: Path) -> None:
     found = experiment.judged(Results.of(read(folder / f"{experiment.name}.parquet")))
     say(f"{experiment.name}: {found.outcome}. {experiment.claim}")
     constants = "; ".join(f"{name} = {value:.3g}" for name, value in found.constants.items())
-    say(f"    {found.because}{f' Constants: {constants}.' if constants else ''}\n")
+    say(f"    {found.because}{f' Constants: {constants}.' if constants else ''}")
+    say("")
 
 
 @contextmanager

@@ -33,18 +33,32 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
 
 
+def plain(text: str) -> str:
+    r"""`text` as a terminal may have it: what is not printable, such as an escape sequence in a name, is spelled out.
+
+    >>> print(plain("a\x1b[2J\u202eb"))
+    a\x1b[2J\u202eb
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def say(text: str) -> None:
     """A line of plain text."""
-    console().print(Text(text))
+    console().print(Text(plain(text)))
+
+
+def warn(text: str) -> None:
+    """A line of plain text on standard error."""
+    click.echo(plain(text), err=True)
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[str] = ()) -> None:
     """A table; the first column and those named in `words` hold text, the others numbers."""
     table = Table()
     for i, name in enumerate(header):
-        table.add_column(Text(name), justify="left" if i == 0 or name in words else "right")
+        table.add_column(Text(plain(name)), justify="left" if i == 0 or name in words else "right")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(plain(cell)) for cell in row))
     console().print(table)
 
 

@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from vestige.cli.group import command, moment
-from vestige.cli.output import announced, as_json, json_time, say, show_table, shown_time
+from vestige.cli.output import announced, as_json, json_time, plain, say, show_table, shown_time
 from vestige.cli.running import Asked, show_many
 from vestige.errors import NoAnswerError, ParameterError, StoreError
 from vestige.records import Records
@@ -142,15 +142,16 @@ def retained(store: str, names: tuple[str, ...], *, machine: bool) -> None:
     labels = {tuple(_labels(terms)) for terms, _ in copied.values()}
     header = list(labels.pop()) if len(labels) == 1 else [f"value_{i + 1}" for i in range(width)]
     writer = csv.writer(sys.stdout, lineterminator="\n")
+    on_paper = plain if sys.stdout.isatty() else str
     if not machine:
-        writer.writerow(["stream", "round", "time", "subject", "leaving", *header])
+        writer.writerow(["stream", "round", "time", "subject", "leaving", *map(on_paper, header)])
     for name, (terms, state) in copied.items():
         for number, when, who, leaving, values in _records(state.retained):
             if machine:
                 fields = dict(zip(_labels(terms), values, strict=True))
                 as_json({"stream": name, "round": number, "time": when, "subject": who, "leaving": leaving} | fields)
             else:
-                writer.writerow([name, number, when or "", who or "", int(leaving), *map(repr, values)])
+                writer.writerow([on_paper(name), number, when or "", who or "", int(leaving), *map(repr, values)])
 
 
 def _labels(terms: Terms) -> list[str]:
@@ -346,7 +347,7 @@ def verify_store(
         as_json({"findings": list(found)})
     else:
         for text in found:
-            click.echo(text)
+            click.echo(plain(text))
         if not found:
             say(f"{store}: nothing found; rules, pragmas, pages and files are as they must be.")
     if found:
