@@ -24,6 +24,15 @@ def wall_clock() -> datetime:
     return datetime.now(UTC)
 
 
+def in_utc(moment: datetime) -> datetime:
+    """The same moment in UTC; a time without a zone is in UTC already.
+
+    >>> in_utc(datetime.fromisoformat("2024-01-01T11:01-07:00")).isoformat()
+    '2024-01-01T18:01:00+00:00'
+    """
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def worded(duration: timedelta) -> str:
     """A duration for people.
 

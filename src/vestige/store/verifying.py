@@ -19,7 +19,7 @@ from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.store.files import beside, copied, reading, set_pragmas
 from vestige.store.pages import findings
 from vestige.store.sqlite import PATIENCE
-from vestige.store.state import State, Terms, wall_clock, worded
+from vestige.store.state import State, Terms, in_utc, wall_clock, worded
 from vestige.store.tables import Tables
 
 _SETTLING = 2.0
@@ -37,7 +37,7 @@ def verify(
         canaries: bytes that must not be in any file of the store.
         patience: seconds to wait for a writer to let go of the file.
     """
-    path, now = Path(path), now or wall_clock()
+    path, now = Path(path), in_utc(now or wall_clock())
     if any(not canary for canary in canaries):
         raise ParameterError("canaries holds an empty one; give at least one byte")
     found = list(_left_behind(path))
