@@ -22,6 +22,7 @@ from vestige.audit import Leakage, Rehearsal, leakage
 from vestige.checks import check_policy
 from vestige.coins import root
 from vestige.errors import NoAnswerError, ParameterError
+from vestige.noise import gaussian_epsilon
 from vestige.records import Bools, Floats
 from vestige.subset.words import secret_keys_of
 
@@ -250,6 +251,49 @@ def test_broken_copies_are_refuted(broken: type[Private], trials: int) -> None:
     assert found.looks[0].mu > policy.mu
     if broken is not Halved:
         assert found.looks[0].epsilon > policy.epsilon
+
+
+def apart(shifts: list[float], epsilon: float) -> float:
+    """The delta at epsilon of independent normals whose means differ by these: densities, added up on a fine grid."""
+    length = math.hypot(*shifts)
+    x = np.linspace(-12.0, 12.0 + length, 400_001)
+    p, q = np.exp(-(x**2) / 2.0), np.exp(-((x - length) ** 2) / 2.0 + epsilon)
+    return float(np.maximum(p - q, 0.0).sum() * (x[1] - x[0]) / math.sqrt(2.0 * math.pi))
+
+
+@pytest.mark.parametrize(
+    ("records", "epsilon", "each"), [(1, 1.0, 1.0), (2, 2.12, 1.45), (10, 13.5, 3.52), (50, 125.0, 8.89)]
+)
+def test_several_records_cost_in_mu(records: int, epsilon: float, each: float) -> None:
+    """Records of one batch move its sum together; records of a batch each move a sum each."""
+    policy, steps, sums = Private(**PROMISE), 2**20, np.empty((2, 1), np.int64)
+    for value, total in zip((-3.0, 3.0), sums, strict=True):
+        rows = np.concatenate((np.full(records, value), np.zeros(64 - records)))
+        sum_on_grid(rows[:, None], np.ones(64, np.bool_), policy.bound, steps, total)
+    moved = float(sums[1, 0] - sums[0, 0]) / policy._deviation(steps)
+    assert moved == pytest.approx(records * policy.mu, rel=1e-5)
+    together, separate = (gaussian_epsilon(n * policy.mu, policy.delta) for n in (records, records**0.5))
+    assert (float(f"{together:.3g}"), float(f"{separate:.3g}")) == (epsilon, each)
+    assert apart([moved], together) == pytest.approx(policy.delta, rel=1e-3)
+    assert apart([policy.mu] * records, separate) == pytest.approx(policy.delta, rel=1e-3)
+    assert records == 1 or together > records * policy.epsilon
+
+
+def test_forks_average_the_noise_away() -> None:
+    """What the theorem does not protect: 2,000 runs go on from one state, and 25 becomes 0.56."""
+    policy, forks = Private(**PROMISE), 2_000
+    stream = Stream(policy, retention=128, seed=Rehearsal(0))
+    stream.extend(np.zeros(63))
+    noise = np.empty(forks)
+    for k in range(forks):
+        fork = Stream(policy, retention=128, seed=Rehearsal(k), retained=stream.retained, clock=stream.clock)
+        fork.push(0.0)
+        noise[k] = 64.0 * float(fork.estimate().value)
+    once = 2.0 * policy.scale * policy.bound
+    low, high = np.sqrt(stats.chi2.ppf([0.001, 0.999], forks) / forks) * once
+    assert low < np.sqrt(np.mean(noise**2)) < high, "each fork alone keeps the promise"
+    assert once == pytest.approx(25.3, abs=0.1)
+    assert abs(noise.mean()) < 3.3 * once / math.sqrt(forks) < 3.3 * 0.57, "and all together do not"
 
 
 @pytest.mark.slow

@@ -96,3 +96,17 @@ def test_bad_parameters_are_refused() -> None:
         theory.noise_limit(1.0, -1, 5)
     with pytest.raises(ParameterError, match="steps=0 is out of range"):
         theory.noise_limit(1.0, 1.0, 0)
+
+
+@pytest.mark.parametrize("error", [1e-4, 1e-6, 1e-8])
+def test_the_residual_that_theorem_31_may_leave_is_of_the_third_order(error: float) -> None:
+    """Its proof takes a tolerance in proportion to the error; the lemma that it uses allows one to its third power."""
+    batch = 64
+    gradient, rounds = math.sqrt(2.0 / batch), math.ceil(1.0 / (batch * error))
+    allowed = theory.noise_limit(gradient, 1.0, rounds)
+
+    def residual(tolerance: float) -> float:
+        return tolerance**2 + tolerance / batch
+
+    assert residual(error) > 10.0 * allowed
+    assert residual(error**3 * batch**3) <= allowed <= 4.0 * residual(error**3 * batch**3)

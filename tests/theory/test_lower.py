@@ -206,3 +206,33 @@ def test_bad_parameters_are_refused() -> None:
         theory.mean_squared_error_floor(1, 0)
     with pytest.raises(ParameterError, match=r"retention=2.5 is out of range"):
         theory.success_upper_bound(1, 0.1, 2.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dim", [1, 2, 4, 16])
+def test_the_density_of_the_proof_grows_with_half_the_dimension(dim: int) -> None:
+    """It says O(sqrt(m)) in any dimension. A ball's chance is its volume times (m / 2 pi)^(dim / 2), for small ones."""
+    error, few, many = 1e-12, 10.0, 1_000.0
+    chances = log_chi2_below(dim, error * np.array([few, many]))
+    assert chances[1] - chances[0] == pytest.approx(dim / 2.0 * math.log(many / few), rel=1e-6)
+    volume = dim / 2.0 * math.log(math.pi) - math.lgamma(dim / 2.0 + 1.0)
+    expected = volume + dim / 2.0 * math.log(few * error / (2.0 * math.pi))
+    assert chances[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_union_bound_is_not_inverted_as_the_proof_inverts_it() -> None:
+    """The text loses a logarithm: 2^m sqrt(m) reaches error^(-d / 2) at about m = (d / 2) log2(1 / error)."""
+    for nats in (50.0, 500.0, 5_000.0):  # d log(1 / error)
+        whole = optimize.brentq(lambda m, n=nats: m * math.log(2.0) + math.log(m) / 2.0 - n / 2.0, 1.0, nats)
+        said = optimize.brentq(lambda m, n=nats: m * math.log(m) - n, 1.0, nats)
+        assert whole == pytest.approx(nats / 2.0 / math.log(2.0), rel=0.1)
+        assert abs(said / whole - 1.0) > 0.2
+
+
+@pytest.mark.parametrize(("dim", "error"), [(1, 1e-8), (4, 1e-4), (16, 1e-3)])
+def test_the_formula_follows_from_the_right_density(dim: int, error: float) -> None:
+    """Below the theorem's retention, the union bound with the right density is below one third."""
+    nats = -dim * math.log(error)
+    m = math.ceil(nats / math.log(nats)) - 1
+    volume = dim / 2.0 * math.log(math.pi) - math.lgamma(dim / 2.0 + 1.0)
+    log = m * math.log(2.0) + volume + dim / 2.0 * math.log(m * error / (2.0 * math.pi))
+    assert log < math.log(1.0 / 3.0)
