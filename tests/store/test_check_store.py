@@ -42,6 +42,10 @@ class Broken(MemoryStore):
             with super().together():
                 yield
 
+    def _erase(self, name: str) -> None:
+        if self.fault != "keeps what was removed":
+            super()._erase(name)
+
     def _place(self, name: str, about: object) -> Place:  # noqa: ARG002
         return _BrokenPlace(self, name.lower() if self.fault != "mixed up" else "a", {})
 
@@ -93,6 +97,7 @@ class _BrokenPlace(Place):
         ("no sign of zero", "changes bits of values"),
         ("no positions", "gives other positions than were written"),
         ("no receipts", "gives other receipts than were written"),
+        ("keeps what was removed", "does not have the streams that were written, after a stream was removed"),
         ("keeps the old", "gives other clock than were written, after one stream was written anew"),
     ],
 )

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from vestige import Clock, Mean, Policy, Records, Stream, Window
-from vestige.errors import StoreBusyError
+from vestige.errors import StoreBusyError, StoreError
 from vestige.store import Receipt, SqliteStore, Store, read_store, verify
 from vestige.store.state import RECEIPTS_KEPT, wall_clock
 
@@ -274,6 +274,43 @@ def test_what_could_not_be_erased_at_once_is_erased_by_the_next_sweep(path: Path
         stream.sweep(now)
         assert not of_values(values) & anywhere(path)
         assert verify(path, now=now) == ()
+
+
+def test_nothing_is_left_of_a_stream_that_was_removed(path: Path) -> None:
+    values, name, source = np.random.default_rng(9).normal(size=100).tolist(), "ada@example.org", "/of/ada.csv"
+    with SqliteStore(path) as store:
+        others = [opened(store, other) for other in POLICIES]
+        removed = Stream(Window(), retention=RETENTION, store=store.stream(name))
+        for stream in (*others, removed):
+            stream.extend(values if stream is removed else [1.0], source=source)
+        receipt = removed.forget(rounds=[3])
+        store.flush()
+        for canary in (name.encode(), bytes.fromhex(receipt.id)):
+            assert any(canary in content for content in copied(path).values())
+        store.remove(name)
+        removed.extend([values[0]])
+        with pytest.raises(StoreError, match="is not open here any more: its store was closed, it was removed"):
+            removed.flush()
+        for canary in (name.encode(), bytes.fromhex(receipt.id)):
+            assert not any(canary in content for content in copied(path).values())
+        assert not of_values(values) & anywhere(path)
+        assert store.names() == tuple(sorted(POLICIES))
+        for stream in others:
+            stream.extend([2.0], source=source)
+    assert {n: s.positions for n, (_, s) in read_store(path).items()} == {n: {source: 2} for n in POLICIES}
+    assert verify(path, canaries=[name.encode()]) == ()
+
+
+def test_a_stream_that_was_never_written_can_be_removed(path: Path) -> None:
+    with SqliteStore(path) as store:
+        stream = opened(store, "mean")
+        stream.extend([1.0])
+        assert store.live("mean") is stream
+        store.remove("mean")
+        assert store.live("mean") is None
+        with pytest.raises(StoreError, match="there is no stream 'mean'"):
+            store.remove("mean")
+    assert read_store(path) == {}
 
 
 def test_the_scan_finds_what_a_plain_table_leaves(path: Path) -> None:

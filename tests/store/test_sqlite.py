@@ -352,7 +352,7 @@ def test_a_closed_store_says_so(filled: Path) -> None:
     store.close()
     store.close()
     stream.push(1.0)
-    with pytest.raises(StoreError, match="is not open here any more: its store was closed, or it was opened again"):
+    with pytest.raises(StoreError, match="is not open here any more: its store was closed, it was removed, or it"):
         stream.flush()
 
 

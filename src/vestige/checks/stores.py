@@ -59,6 +59,10 @@ def check_store(opened: Opened, *, seed: int = 0) -> None:
     with opened() as store:
         store.stream("a").write(_TERMS, states["a"])
     _compare(opened, states, "after a stream lost all its records")
+    with opened() as store:
+        store.remove("b/ü")
+    del states["b/ü"]
+    _compare(opened, states, "after a stream was removed")
     _check_streams(opened, rng)
 
 

@@ -54,6 +54,9 @@ class MemoryStore(Store):
             self._kept = before
             raise
 
+    def _erase(self, name: str) -> None:
+        del self._kept[name]
+
     def _place(self, name: str, about: Mapping[str, object]) -> Place:
         return _Place(self, name, about)
 

@@ -228,9 +228,16 @@ class SqliteStore(Store):
 
         Streams, sources and receipts are put in order, and the pages are written anew.
         """
+        self._rewrite(self.names())
+
+    def _erase(self, name: str) -> None:
+        self._rewrite(tuple(other for other in self.names() if other != name))
+
+    def _rewrite(self, names: tuple[str, ...]) -> None:
+        """Write these streams in order, and none but these, then the pages anew."""
         with self.together():
             run, tables = self._connection.execute, self._tables
-            states = {name: tables.state(name) for name in self.names()}
+            states = {name: tables.state(name) for name in names}
             terms = {name: self.terms(name) for name in states}
             for table in ("streams", "states", "sources", "receipts"):
                 run(f"DELETE FROM {table}")  # noqa: S608
@@ -245,7 +252,7 @@ class SqliteStore(Store):
                 )
                 self.write(name, terms[name], ordered)
             self._untidy = True
-        if self._untidy:
+        if self._untidy and not self._depth:
             raise StoreBusyError(
                 f"{self.path}: is in order, but its pages could not be written anew, because another process reads "
                 "the file; end that process and try again: nothing is lost"

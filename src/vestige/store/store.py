@@ -6,13 +6,20 @@ The stream is the only one who writes to it. `vestige.checks.check_store` checks
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from vestige.errors import ParameterError, StoreError
 from vestige.store.state import State, Terms
+
+
+class Live(Protocol):
+    """A stream that is open."""
+
+    def flush(self) -> None:
+        """Write what it holds back."""
 
 
 class Place(ABC):
@@ -36,21 +43,21 @@ class Place(ABC):
 
     def open(self, terms: Terms) -> State:
         """The state to go on from; a stream that was opened here before writes what it holds back."""
-        earlier = self.store._open.get(self.name)
+        earlier = self.store.live(self.name)
         if earlier is not None:
-            earlier[1]()
+            earlier.flush()
         return self.read(terms)
 
-    def take(self, flush: Callable[[], None]) -> None:
-        """From now on `flush` writes what the stream holds back; one that was opened before cannot write any more."""
-        self.store._open[self.name] = (self, flush)
+    def take(self, stream: Live) -> None:
+        """From now on `stream` is the one that is open here; one that was opened before cannot write any more."""
+        self.store._open[self.name] = (self, stream)
 
     def commit(self, terms: Terms, state: State) -> None:
         """Write `state`, unless the stream was closed or opened again since it was opened here."""
         if self.store._open.get(self.name, (None,))[0] is not self:
             raise StoreError(
-                f"stream {self.name!r} is not open here any more: its store was closed, or it was opened again since; "
-                "use the newer one, or open it again"
+                f"stream {self.name!r} is not open here any more: its store was closed, it was removed, or it was "
+                "opened again since; use the newer one, or open it again"
             )
         self.write(terms, state)
 
@@ -59,7 +66,7 @@ class Store(ABC):
     """Named streams that outlive the process; use it in a `with` statement, or close it."""
 
     def __init__(self) -> None:
-        self._open: dict[str, tuple[Place, Callable[[], None]]] = {}
+        self._open: dict[str, tuple[Place, Live]] = {}
 
     @abstractmethod
     def names(self) -> tuple[str, ...]:
@@ -72,6 +79,10 @@ class Store(ABC):
     @abstractmethod
     def pseudonym(self, subject: str) -> str:
         """What stands for `subject` in the store: a keyed hash, 32 hexadecimal digits."""
+
+    @abstractmethod
+    def _erase(self, name: str) -> None:
+        """Erase a stream that is there, its name included."""
 
     @abstractmethod
     def _place(self, name: str, about: Mapping[str, object]) -> Place:
@@ -96,8 +107,28 @@ class Store(ABC):
     def flush(self) -> None:
         """Write what the streams that are open hold back."""
         with self.together():
-            for _, flush in tuple(self._open.values()):
-                flush()
+            for _, stream in tuple(self._open.values()):
+                stream.flush()
+
+    def live(self, name: str) -> Live | None:
+        """The stream `name` as it is open here; None if it is not.
+
+        Act on this one: opened a second time, the first could not write any more.
+        """
+        return self._open.get(name, (None, None))[1]
+
+    def remove(self, name: str) -> None:
+        """Erase a stream: its records, its positions, its receipts, and its name.
+
+        What it holds back is not written, and the stream that is open here cannot write any more.
+
+        Raises:
+            StoreError: there is no such stream.
+        """
+        if name not in self._open or name in self.names():
+            self.terms(name)
+            self._erase(name)
+        self._open.pop(name, None)
 
     def release(self) -> None:
         """Write what the streams hold back, and let go of them; they can be opened again."""

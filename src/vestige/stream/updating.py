@@ -74,7 +74,7 @@ class Updating(Runtime):
         self._saved, self._unsaved = self._t, False
         self._erase_due()
         if store is not None:
-            store.take(self.flush)
+            store.take(self)
 
     def _check_start(self, held: Records, clock: Clock) -> None:
         late = self._retention is not None and clock.encoded and clock.t - clock.first >= self._retention
