@@ -19,18 +19,27 @@ class Report:
     """An estimate, to be printed.
 
     Attributes:
-        title: what it is.
+        name: what it is, such as `mean`; `entitle` makes a title of it.
         header: the columns of the table.
         rows: its rows: a label, then numbers.
         facts: the same for machines.
         remarks: what stands below the table.
     """
 
-    title: str
+    name: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     facts: dict[str, object]
     remarks: tuple[str, ...] = ()
+
+
+def entitle(name: str, *, restarted: bool) -> str:
+    """A title that says "all-time" only of a statistic that counts from the first record on.
+
+    >>> entitle("mean", restarted=False), entitle("mean", restarted=True)
+    ('All-time mean', 'Mean')
+    """
+    return name[:1].upper() + name[1:] if restarted else f"All-time {name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ def _mean_policy(columns: Names, targets: Names, channel: str, half_life: float 
 def _mean_report(estimate: Estimate, columns: Names, _: Names) -> Report:
     means = np.atleast_1d(estimate.value).tolist()
     rows = tuple((name, _number(value)) for name, value in zip(columns, means, strict=True))
-    return Report("All-time mean", ("column", "mean"), rows, {"value": dict(zip(columns, means, strict=True))})
+    return Report("mean", ("column", "mean"), rows, {"value": dict(zip(columns, means, strict=True))})
 
 
 def _moments_policy(columns: Names, targets: Names, channel: str, half_life: float | None) -> Encoded:
@@ -92,7 +101,7 @@ def _moments_report(estimate: Estimate, columns: Names, _: Names) -> Report:
     known = {name: None if np.isnan(value) else value for name, value in facts.items()}
     rows = tuple((name.replace("_", " "), _number(value)) for name, value in facts.items())
     remarks = ("kurtosis: 3 for normal data; variance: divided by n.",)
-    return Report("All-time moments", ("moment", columns[0]), rows, {"value": known}, remarks)
+    return Report("moments", ("moment", columns[0]), rows, {"value": known}, remarks)
 
 
 def _covariance_policy(columns: Names, targets: Names, channel: str, half_life: float | None) -> Encoded:
@@ -110,7 +119,7 @@ def _covariance_report(estimate: Estimate, columns: Names, _: Names) -> Report:
     correlation = [[None if np.isnan(value) else value for value in row] for row in estimate.correlation.tolist()]
     facts = {"columns": list(columns), "value": matrix.tolist(), "correlation": correlation}
     return Report(
-        "All-time covariances",
+        "covariances",
         ("column", "mean", *columns),
         rows,
         {**facts, "mean": estimate.mean.tolist()},
@@ -145,7 +154,7 @@ def _regression_report(estimate: Estimate, columns: Names, targets: Names) -> Re
     remarks = (f"Residual standard error: {noise}. Condition number of the predictors: {estimate.condition:.3g}.",)
     header = ("target", "term", "coefficient", "standard error", "t value")
     whole = {"value": facts, "condition": estimate.condition}
-    return Report("All-time least squares", header, tuple(rows), whole, remarks)
+    return Report("least squares", header, tuple(rows), whole, remarks)
 
 
 def _logistic_policy(columns: Names, targets: Names, channel: str, half_life: float | None) -> Encoded:
@@ -160,7 +169,7 @@ def _logistic_report(estimate: Estimate, columns: Names, targets: Names) -> Repo
     )
     rows = tuple((term, _number(value), f"{np.exp(min(value, 700.0)):.6g}") for term, value in terms.items())
     header = ("term", "coefficient", "odds ratio")
-    return Report(f"All-time logistic regression of {targets[0]} = 1", header, rows, {"value": terms})
+    return Report(f"logistic regression of {targets[0]} = 1", header, rows, {"value": terms})
 
 
 def _only_bits(statistic: str, channel: str) -> None:
@@ -172,7 +181,7 @@ def plain_report(estimate: Estimate, columns: Names, targets: Names) -> Report: 
     """For a statistic that the command does not know."""
     values = np.ravel(estimate.value).tolist()
     rows = tuple((f"{i + 1}", _number(value)) for i, value in enumerate(values))
-    return Report("All-time answer", ("value", "estimate"), rows, {"value": np.asarray(estimate.value).tolist()})
+    return Report("answer", ("value", "estimate"), rows, {"value": np.asarray(estimate.value).tolist()})
 
 
 STATISTICS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
@@ -12,22 +12,18 @@ import click
 import numpy as np
 
 from vestige.channels import CHANNELS
+from vestige.cli.answers import Asked, check_strict, show_many
 from vestige.cli.group import command, duration
-from vestige.cli.output import announced, as_json, progress, say, show_table
+from vestige.cli.output import announced, as_json, progress, say
 from vestige.coins import Rehearsal
-from vestige.errors import NoAnswerError, NoRecordsError, ParameterError, SourceError
+from vestige.errors import NoAnswerError, ParameterError, SourceError
 from vestige.ingest import Feed, Ingest
 from vestige.policies import LogisticRegression
 from vestige.policy import Policy
-from vestige.reporting import STATISTICS, Report
+from vestige.reporting import STATISTICS
 from vestige.sources import Source
 from vestige.store import SqliteStore, Store
-from vestige.stream import Estimate, Stream
-
-Reporting = Callable[[Estimate, tuple[str, ...], tuple[str, ...]], Report]
-
-_SHOWN = 20
-"""So many keys are shown in a table; JSON has them all."""
+from vestige.stream import Stream
 
 
 @command.command()
@@ -69,6 +65,7 @@ _SHOWN = 20
     "it. auto: an average where that is near enough, bits where not.",
 )
 @click.option("--seed", type=int, help="Makes the run reproducible.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 where a statistic started over or has no answer.")
 @click.option("--json", "machine", is_flag=True, help="Print one JSON object, for machines.")
 def run(
     source: str,
@@ -87,6 +84,7 @@ def run(
     channel: str,
     seed: int | None,
     *,
+    strict: bool,
     machine: bool,
 ) -> None:
     """Stream SOURCE and print an all-time statistic.
@@ -153,6 +151,8 @@ def run(
     else:
         show_many(by, made)
         _skipped(ingest.skipped)
+    if strict:
+        check_strict(made)
 
 
 def _check(
@@ -169,67 +169,6 @@ def _check(
         raise ParameterError(f"--stream {name} has no use without --store, where the stream has that name")
 
 
-class Asked:
-    """A stream's answer, ready to be printed; or why there is none."""
-
-    def __init__(self, t: int, estimate: Estimate | None, report: Report | None, problem: str) -> None:
-        self.t, self.estimate, self.report, self.problem = t, estimate, report, problem
-
-    @classmethod
-    def of(cls, stream: Stream, report: Reporting, columns: tuple[str, ...], targets: tuple[str, ...]) -> Asked:
-        """Ask the stream."""
-        try:
-            estimate = stream.estimate()
-            return cls(stream.t, estimate, report(estimate, columns, targets), "")
-        except (NoRecordsError, NoAnswerError) as problem:
-            return cls(stream.t, None, None, str(problem))
-
-    @property
-    def facts(self) -> dict[str, object]:
-        """For machines."""
-        if self.estimate is None or self.report is None:
-            return {"t": self.t, "value": None, "problem": self.problem}
-        return {
-            **self.report.facts,
-            "t": self.estimate.t,
-            "held": self.estimate.held,
-            "oldest_age": self.estimate.oldest_age,
-            "notes": list(self.estimate.notes),
-        }
-
-    def show(self, limit: str) -> None:
-        """For people."""
-        estimate, report = self.estimate, self.report
-        if estimate is None or report is None:
-            raise NoAnswerError(self.problem)
-        say(f"{report.title} of {estimate.t:,} records")
-        show_table(report.header, report.rows, words=("term",))
-        for remark in report.remarks:
-            say(remark)
-        say(f"Held: {estimate.held} records; the oldest arrived {estimate.oldest_age} records ago ({limit}).")
-        for note in estimate.notes:
-            say(f"Note: {note}")
-
-
-def show_many(by: str, made: Mapping[str, Asked]) -> None:
-    """The answers of many streams, the largest first."""
-    ranked = sorted(made.items(), key=lambda item: -item[1].t)
-    shown = dict(ranked[:_SHOWN])
-    reports = [asked.report for asked in shown.values() if asked.report is not None]
-    header = max((report.header for report in reports), key=len, default=("answer",))
-    title = f"{reports[0].title} by" if reports else "No answer by"
-    rows: list[tuple[str, ...]] = []
-    for key, asked in shown.items():
-        lines = asked.report.rows if asked.report is not None else ((asked.problem,),)
-        for i, line in enumerate(lines):
-            label = (key, f"{asked.t:,}") if i == 0 else ("", "")
-            rows.append((*label, *line, *("",) * (len(header) - len(line))))
-    say(f"{title} {by}: {len(made):,} streams, {sum(asked.t for asked in made.values()):,} records")
-    show_table((by, "records", *header), rows, words=(header[0], "term"))
-    if len(ranked) > _SHOWN:
-        say(f"... and {len(ranked) - _SHOWN:,} more; --json prints them all.")
-
-
 def _print_json(statistic: str, by: str | None, made: Mapping[str, Asked], run_facts: dict[str, Any]) -> None:
     if by is None:
         asked = made[""]
@@ -238,7 +177,8 @@ def _print_json(statistic: str, by: str | None, made: Mapping[str, Asked], run_f
         as_json({"statistic": statistic, **asked.facts, **run_facts})
     else:
         streams = {key: asked.facts for key, asked in made.items()}
-        as_json({"statistic": statistic, "by": by, "streams": streams, **run_facts})
+        restarted = sum(asked.restarted for asked in made.values())
+        as_json({"statistic": statistic, "by": by, "streams": streams, "restarted": restarted, **run_facts})
 
 
 def _skipped(count: int) -> None:

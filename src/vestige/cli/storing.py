@@ -14,9 +14,9 @@ from pathlib import Path
 import click
 import numpy as np
 
+from vestige.cli.answers import Asked, check_strict, show_many
 from vestige.cli.group import command, moment
 from vestige.cli.output import announced, as_json, json_time, plain, say, show_table, shown_time
-from vestige.cli.running import Asked, show_many
 from vestige.errors import NoAnswerError, ParameterError, StoreError
 from vestige.records import Records
 from vestige.reporting import STATISTICS, plain_report
@@ -99,8 +99,9 @@ def _or_dash(value: object) -> str:
 @command.command()
 @_store
 @_streams
+@click.option("--strict", is_flag=True, help="Exit with status 1 where a statistic started over or has no answer.")
 @_json
-def estimate(store: str, names: tuple[str, ...], *, machine: bool) -> None:
+def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool) -> None:
     """Print the all-time answers in STORE."""
     copied = _copied(store, names)
     made = {name: _asked(terms, state) for name, (terms, state) in copied.items()}
@@ -114,6 +115,8 @@ def estimate(store: str, names: tuple[str, ...], *, machine: bool) -> None:
         show_many("stream", made)
     else:
         raise NoAnswerError(f"{store}: there is no stream yet; vestige run --store {store} makes one")
+    if strict:
+        check_strict(made)
 
 
 def _asked(terms: Terms, state: State) -> Asked:

@@ -1,0 +1,175 @@
+"""Answers as people and machines see them: each says since when it counts, and how many records that is.
+
+"All-time" stands only over statistics that count from their first record on.
+Guarantee: no table and no JSON hides that a statistic started over; held by tests/test_cli_answers.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from vestige.cli.output import say, show_table
+from vestige.errors import NoAnswerError, NoRecordsError
+from vestige.reporting import Report, entitle
+from vestige.stream import Estimate, Stream
+
+Reporting = Callable[[Estimate, tuple[str, ...], tuple[str, ...]], Report]
+
+_SHOWN = 20
+"""So many keys are shown in a table; JSON has them all."""
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A stream's answer, ready to be printed; or why there is none.
+
+    Attributes:
+        t: how many records have arrived.
+        since: the first record that the statistic counts.
+        estimate: the answer, and `report` its table; None where there is none.
+        problem: why there is none.
+    """
+
+    t: int
+    since: int
+    estimate: Estimate | None = None
+    report: Report | None = None
+    problem: str = ""
+
+    @classmethod
+    def of(cls, stream: Stream, report: Reporting, columns: tuple[str, ...], targets: tuple[str, ...]) -> Asked:
+        """Ask the stream."""
+        t, since = stream.t, stream.clock.since
+        try:
+            estimate = stream.estimate()
+            return cls(t, since, estimate, report(estimate, columns, targets))
+        except (NoRecordsError, NoAnswerError) as problem:
+            return cls(t, since, problem=str(problem))
+
+    @property
+    def restarted(self) -> bool:
+        """Whether the statistic does not count from the first record on."""
+        return self.since > 1
+
+    @property
+    def counted(self) -> int:
+        """How many records the statistic counts."""
+        return self.t - self.since + 1
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """For machines."""
+        counts = {"t": self.t, "since": self.since, "counted": self.counted}
+        if self.estimate is None or self.report is None:
+            return {**counts, "value": None, "problem": self.problem}
+        return {
+            **self.report.facts,
+            **counts,
+            "held": self.estimate.held,
+            "oldest_age": self.estimate.oldest_age,
+            "notes": list(self.estimate.notes),
+        }
+
+    def show(self, limit: str) -> None:
+        """For people."""
+        estimate, report = self.estimate, self.report
+        if estimate is None or report is None:
+            raise NoAnswerError(self.problem)
+        start = f", counted from record {self.since:,} on" if self.restarted else ""
+        say(f"{entitle(report.name, restarted=self.restarted)} of {self.counted:,} records{start}")
+        show_table(report.header, report.rows, words=("term",))
+        for remark in report.remarks:
+            say(remark)
+        say(f"Held: {estimate.held} records; the oldest arrived {estimate.oldest_age} records ago ({limit}).")
+        for note in estimate.notes:
+            say(f"Note: {note}")
+
+
+def show_many(by: str, made: Mapping[str, Asked]) -> None:
+    """The answers of many streams, those that count the most records first."""
+    ranked = sorted(made.items(), key=lambda item: -item[1].counted)
+    shown = dict(ranked[:_SHOWN])
+    restarted = sum(asked.restarted for asked in made.values())
+    reports = [asked.report for asked in shown.values() if asked.report is not None]
+    header = max((report.header for report in reports), key=len, default=("answer",))
+    title = entitle(reports[0].name, restarted=restarted > 0) if reports else "No answer"
+    rows: list[tuple[str, ...]] = []
+    for key, asked in shown.items():
+        counts = (f"{asked.counted:,}", *((f"{asked.since:,}",) if restarted else ()))
+        lines = asked.report.rows if asked.report is not None else (("no answer",),)
+        for i, line in enumerate(lines):
+            label = (key, *counts) if i == 0 else ("",) * (1 + len(counts))
+            rows.append((*label, *line, *("",) * (len(header) - len(line))))
+    say(f"{title} by {by}: {len(made):,} streams, {sum(asked.counted for asked in made.values()):,} records")
+    show_table((by, "records", *(("since",) if restarted else ()), *header), rows, words=(header[0], "term"))
+    if len(ranked) > _SHOWN:
+        say(f"... and {len(ranked) - _SHOWN:,} more; --json prints them all.")
+    _show_footer(made)
+
+
+def _show_footer(made: Mapping[str, Asked]) -> None:
+    """What the table leaves out: which statistics started over, which have no answer, and all notes."""
+    restarted = sum(asked.restarted for asked in made.values())
+    if restarted:
+        arrived = sum(asked.t for asked in made.values())
+        say(
+            f"{restarted:,} of {len(made):,} streams started over: each counts only from the record under since on. "
+            f"{arrived:,} records have arrived."
+        )
+    for text, count in group_notes(asked.problem for asked in made.values() if asked.problem):
+        say(f"No answer in {_streams(count)}: {text}")
+    notes = (note for asked in made.values() if asked.estimate is not None for note in asked.estimate.notes)
+    for text, count in group_notes(notes):
+        say(f"Note on {_streams(count)}: {text}")
+
+
+def _streams(count: int) -> str:
+    return f"{count:,} stream{'s' if count > 1 else ''}"
+
+
+def group_notes(notes: Iterable[str]) -> list[tuple[str, int]]:
+    """Notes that differ only in their numbers, as one that gives the ranges; with how many they are.
+
+    >>> group_notes(["Counts from round 9 on.", "Other.", "Counts from round 1,200 on."])
+    [('Counts from round 9 to 1,200 on.', 2), ('Other.', 1)]
+    """
+    groups: dict[tuple[str, ...], list[list[str]]] = {}
+    for note in notes:
+        groups.setdefault(tuple(_NUMBER.split(note)), []).append(_NUMBER.findall(note))
+    return [(_merged(parts, numbers), len(numbers)) for parts, numbers in groups.items()]
+
+
+def _merged(parts: tuple[str, ...], numbers: list[list[str]]) -> str:
+    """The text between the numbers, with the range of each number."""
+    ranges = [_range(found) for found in zip(*numbers, strict=True)]
+    return "".join(part + between for part, between in zip(parts, [*ranges, ""], strict=True))
+
+
+def _range(numbers: tuple[str, ...]) -> str:
+    low, *_, high = sorted(numbers, key=_value) if len(numbers) > 1 else numbers * 2
+    return low if low == high else f"{low} to {high}"
+
+
+def _value(number: str) -> float:
+    try:
+        return float(number.replace(",", ""))
+    except ValueError:  # such as a version, which is no number
+        return 0.0
+
+
+def check_strict(made: Mapping[str, Asked]) -> None:
+    """An error where a statistic started over or has no answer.
+
+    Raises:
+        NoAnswerError: says how many of them.
+    """
+    restarted = sum(asked.restarted for asked in made.values())
+    silent = sum(asked.estimate is None for asked in made.values())
+    if restarted or silent:
+        raise NoAnswerError(
+            f"--strict: of {_streams(len(made))}, {restarted:,} started over and {silent:,} have no answer; their "
+            "notes say why: a longer --max-age or fewer keys leave more records to each update"
+        )

@@ -1,0 +1,106 @@
+"""Tables and JSON of answers: since when a statistic counts is never hidden."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from vestige.cli import command
+from vestige.store import read_store
+
+RNG = np.random.default_rng(0)
+DAY = 86_400
+
+
+def vestige(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], prog_name="vestige")
+
+
+@pytest.fixture(scope="module")
+def shops(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """30 shops with a few rows a day over ten days, and one with so many that its statistic goes on."""
+    path = tmp_path_factory.mktemp("shops") / "shops.csv"
+    busy = [(t, "busy", v) for t, v in zip(range(0, 10 * DAY, 600), RNG.normal(50.0, 5.0, 1440).tolist(), strict=True)]
+    slow = [(t, f"s{i:02d}", float(RNG.normal(t / DAY))) for i in range(30) for t in range(i, 10 * DAY, 8 * 3600)]
+    with path.open("w") as file:
+        file.write("at,shop,spent\n")
+        for t, shop, value in sorted(busy + slow):
+            file.write(f"{1_700_000_000 + t},{shop},{value!r}\n")
+    return path
+
+
+def arguments(path: Path, store: Path | None = None, age: str = "2d") -> tuple[object, ...]:
+    where = () if store is None else ("--store", store)
+    limits = ("--retention", 256, "--max-age", age, "--time", "at", "--seed", 1)
+    return ("run", path, "--column", "spent", "--by", "shop", *limits, *where)
+
+
+def test_a_statistic_that_started_over_is_never_called_all_time(shops: Path, tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    result = vestige(*arguments(shops, store))
+    shown = " ".join(result.stdout.split())
+    assert result.exit_code == 0, result.output
+    states = {name: state.clock for name, (_, state) in read_store(store).items()}
+    assert states["busy"].since == 1
+    assert sum(clock.since > 1 for clock in states.values()) == 30, "each slow shop has started over"
+    counted = sum(clock.t - clock.since + 1 for clock in states.values())
+    for text in (shown, " ".join(vestige("estimate", store).stdout.split())):
+        assert "All-time" not in text
+        assert f"31 streams, {counted:,} records" in text
+        assert "│ since │" in text.replace("┃", "│")
+        assert "30 of 31 streams started over" in text
+        assert f"{sum(clock.t for clock in states.values()):,} records have arrived" in text
+        assert "Note on 30 streams: Counts from round" in text
+        assert f"{states['s00'].t - states['s00'].since + 1} │ {states['s00'].since}" in text
+
+
+def test_json_says_since_when(shops: Path, tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    facts = json.loads(vestige(*arguments(shops, store), "--json").stdout)
+    assert facts["restarted"] == 30
+    for name, (_, state) in read_store(store).items():
+        said = facts["streams"][name]
+        assert (said["t"], said["since"]) == (state.clock.t, state.clock.since)
+        assert said["counted"] == state.clock.t - state.clock.since + 1
+
+
+def test_one_stream_that_started_over(shops: Path, tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    vestige(*arguments(shops, store))
+    clock = read_store(store)["s07"][1].clock
+    shown = vestige("estimate", store, "--stream", "s07").stdout
+    assert f"Mean of {clock.t - clock.since + 1} records, counted from record {clock.since} on" in shown
+    assert "All-time" not in shown
+    assert "All-time mean of 1,440 records" in vestige("estimate", store, "--stream", "busy").stdout
+
+
+def test_strict_fails_where_a_statistic_started_over(shops: Path, tmp_path: Path) -> None:
+    store, fine = tmp_path / "s.db", tmp_path / "f.db"
+    for extra in ((), ("--json",)):
+        result = vestige(*arguments(shops, store), "--strict", *extra)
+        assert result.exit_code == 1
+        assert "--strict: of 31 streams, 30 started over and 0 have no answer" in result.stderr
+        assert result.stdout, "the answers are printed all the same"
+    assert vestige("estimate", store, "--strict").exit_code == 1
+    assert vestige("estimate", store, "--stream", "busy", "--strict").exit_code == 0
+    result = vestige(*arguments(shops, fine, "30d"), "--strict")
+    assert result.exit_code == 0
+    assert "All-time mean by shop: 31 streams" in result.stdout
+    assert "since" not in result.stdout
+    assert vestige("estimate", fine, "--strict", "--json").exit_code == 0
+
+
+def test_streams_without_an_answer_are_counted(shops: Path, tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    vestige(*arguments(shops, store))
+    assert vestige("sweep", store, "--now", "2024-06-01").exit_code == 0
+    result = vestige("estimate", store)
+    assert "No answer by stream: 31 streams, 0 records" in result.stdout
+    assert "No answer in 31 streams: no record is held after round 30 to 1440" in " ".join(result.stdout.split())
+    strict = vestige("estimate", store, "--json", "--strict")
+    assert strict.exit_code == 1
+    assert "31 started over and 31 have no answer" in strict.stderr
