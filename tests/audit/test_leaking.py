@@ -117,7 +117,6 @@ def test_data_of_ones_own() -> None:
         ({"adversary": "nobody"}, "adversary='nobody' is unknown; use one of knows-all, knows-distribution"),
         ({"trials": 5}, "trials=5 is out of range; use a whole number, 20 or more"),
         ({"data": []}, "data holds no records"),
-        ({"workers": 2, "data": lambda rng, n: rng.normal(size=n)}, "cannot be sent to other processes"),
     ],
 )
 def test_bad_parameters_are_refused(options: dict[str, Any], text: str) -> None:

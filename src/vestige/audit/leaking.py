@@ -9,12 +9,8 @@ tests/audit/test_leaking.py.
 
 from __future__ import annotations
 
-import os
-import pickle
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -28,16 +24,15 @@ from vestige.audit.estimating import (
     total_variation_lower_bound,
     true_positives_at,
 )
-from vestige.audit.playing import Data, Game, Seen, play
+from vestige.audit.playing import Data, Game, Seen
 from vestige.audit.telling import Teller, learned
+from vestige.audit.workers import play_tasks
 from vestige.errors import ParameterError, whole_number
 from vestige.policy import Policy
 from vestige.records import Floats
 
 ADVERSARIES = ("knows-all", "knows-distribution")
 _CHUNK = 250
-_WORTH = 500
-"""So many trials take about as long as a process takes to start."""
 _TEACHING = 0.25
 """For each trial that counts, so many teach the adversary; as many draw the value at random, to reconstruct it."""
 
@@ -157,7 +152,7 @@ def leakage(
         confidence: of each bound.
         delta: at which epsilon is bounded.
         seed: makes the audit reproducible.
-        workers: processes to play in; unless said, one for each core, or fewer where trials are few.
+        workers: processes to play in (the extra `audit`); by default one for each core, or fewer where trials are few.
         progress: is told the share of the trials that have been played.
 
     >>> from vestige import Window
@@ -232,7 +227,7 @@ def _played(
         for start in range(0, count, _CHUNK)
     ]
     parts: dict[tuple[int, int], Seen] = {}
-    for done, (which, numbers, seen) in enumerate(_results(game, tasks, workers), 1):
+    for done, (which, numbers, seen) in enumerate(play_tasks(game, tasks, workers), 1):
         parts[which, numbers.start] = seen
         progress(done / len(tasks))
     made = []
@@ -240,29 +235,6 @@ def _played(
         mine = [seen for (run, _), seen in sorted(parts.items(), key=lambda item: item[0]) if run == which]
         made.append(Seen.joined(mine))
     return made
-
-
-def _results(
-    game: Game, tasks: list[tuple[int, range, Floats]], workers: int | None
-) -> Iterator[tuple[int, range, Seen]]:
-    """Each task with what was seen, in the order in which they are done."""
-    useful = min(os.cpu_count() or 1, 1 + sum(len(numbers) for _, numbers, _ in tasks) // _WORTH)
-    processes = min(len(tasks), useful if workers is None else whole_number("workers", workers, 1))
-    if processes == 1:
-        for which, numbers, values in tasks:
-            yield which, numbers, play(game, numbers, values)
-        return
-    try:
-        pickle.dumps(game)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        raise ParameterError(
-            "policy or data cannot be sent to other processes; define them in a module, or pass workers=1"
-        ) from None
-    play(game, range(1), tasks[0][2][:1])  # kernels are compiled here once, and not in every process
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(play, game, numbers, values): (which, numbers) for which, numbers, values in tasks}
-        for future in as_completed(waiting):
-            yield (*waiting[future], future.result())
 
 
 def _looked(game: Game, seen: list[Seen], look: int, teaching: int, confidence: float, delta: float) -> Look:
