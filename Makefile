@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venv-bench
 
-.PHONY: help demo pictures report test test-slow bench format lock clean
+.PHONY: help demo pictures report test lint doctest test-slow bench format lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -28,11 +28,17 @@ report: $(READY)  ## Try each claim of the paper with a moderate number of trial
 	cp out/report/retention.png docs/lab/
 
 test: $(READY)  ## Run the whole check: lint, types, import layers, tests
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint doctest
+	$(BIN)/pytest -n 2 --dist worksteal tests docs README.md
+
+lint: $(READY)  ## Check style, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2
+
+doctest: $(READY)  ## Run the examples in the source; in a fresh clone this compiles most kernels, once for all tests
+	$(BIN)/pytest src
 
 test-slow: $(READY)  ## Run the tests that take minutes
 	$(BIN)/pytest -n 2 -m slow

@@ -16,6 +16,7 @@ for _path in sorted((ROOT / "src").rglob("*.py")):
     _source = _path.read_bytes()
     if b"import kernel" in _source or _path.name in ("compiling.py", "coins.py"):
         _digest.update(_source)
+os.environ["OMP_NUM_THREADS"] = "1"  # two workers share two cores; more threads only wait for each other
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "kernels" / _digest.hexdigest()[:16]))
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=100)

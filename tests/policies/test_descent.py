@@ -73,7 +73,7 @@ def test_a_curve_with_three_parameters() -> None:
     truth, errors = np.array([2.5, 1.3, 0.5]), []
     for seed in range(20):
         rng = RNG(seed)
-        x = rng.uniform(0.0, 4.0, 100_000)
+        x = rng.uniform(0.0, 4.0, 40_000)
         y = truth[0] * np.exp(-truth[1] * x) + truth[2] + rng.normal(0.0, 0.2, len(x))
         stream = Stream(Gradient(falling, (1.0, 1.0, 0.0), columns=2), retention=512, seed=seed)
         stream.extend(np.column_stack([x, y]))
