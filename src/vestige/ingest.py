@@ -110,7 +110,7 @@ class Ingest:
         return streams
 
     def _position(self, stream: Stream) -> int:
-        return 0 if self.feed.name is None else stream.position(self.feed.name)
+        return 0 if self.feed.name is None else stream.position(self.feed.name).rows
 
     def _after(self, block: Block, progress: Progress) -> None:
         self.skipped += block.skipped

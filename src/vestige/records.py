@@ -102,6 +102,7 @@ class Records:
         leaving: whether each may still be learned from but not be kept by the next update; shape (n,).
         times: when each arrived or says it did, in UTC, not-a-time where unknown; shape (n,).
         subjects: whom each is about, or None; shape (n,).
+        numbers: the row of each in the source that is being read, counted from 1, or 0; shape (n,).
 
     Policies are shown rounds, values and `leaving` only.
 
@@ -117,6 +118,7 @@ class Records:
     leaving: Bools
     times: NDArray[np.datetime64]
     subjects: NDArray[np.object_]
+    numbers: Ints
 
     def __init__(
         self,
@@ -125,6 +127,7 @@ class Records:
         leaving: ArrayLike | None = None,
         times: ArrayLike | None = None,
         subjects: Sequence[str | None] | NDArray[np.object_] | None = None,
+        numbers: ArrayLike | None = None,
     ) -> None:
         if np.asarray(rounds).size and np.asarray(rounds).dtype.kind not in "iu":
             raise ParameterError("rounds are no whole numbers; each record has a round of its own, from 1 up")
@@ -135,6 +138,7 @@ class Records:
             "leaving": _frozen(np.zeros(n) if leaving is None else leaving, np.bool_),
             "times": _frozen(np.full(n, "NaT", "datetime64[us]") if times is None else times, "datetime64[us]"),
             "subjects": _frozen(np.array([None] * n if subjects is None else subjects, np.object_), np.object_),
+            "numbers": _frozen(np.zeros(n, np.int64) if numbers is None else numbers, np.int64),
         }
         if columns["values"].ndim != 2:
             raise ParameterError(f"values has shape {columns['values'].shape}; needs (records, columns)")
@@ -157,9 +161,10 @@ class Records:
         leaving: Bools,
         times: NDArray[np.datetime64],
         subjects: NDArray[np.object_],
+        numbers: Ints,
     ) -> Records:
         """Wrap arrays that are known to be ours, checked and in the order wanted."""
-        for column in (rounds, values, leaving, times, subjects):
+        for column in (rounds, values, leaving, times, subjects, numbers):
             column.setflags(write=False)
         records = object.__new__(cls)
         _PUT_ROUNDS(records, rounds)
@@ -167,13 +172,20 @@ class Records:
         _PUT_LEAVING(records, leaving)
         _PUT_TIMES(records, times)
         _PUT_SUBJECTS(records, subjects)
+        _PUT_NUMBERS(records, numbers)
         return records
 
     @classmethod
     def none(cls, columns: int) -> Records:
         """No records, of rows with `columns` values."""
-        values = np.empty((0, columns))
-        return cls._trusted(np.empty(0, np.int64), values, np.empty(0, np.bool_), no_times(0), np.empty(0, np.object_))
+        return cls._trusted(
+            np.empty(0, np.int64),
+            np.empty((0, columns)),
+            np.empty(0, np.bool_),
+            no_times(0),
+            np.empty(0, np.object_),
+            np.empty(0, np.int64),
+        )
 
     def __len__(self) -> int:
         return len(self.rounds)
@@ -196,7 +208,7 @@ class Records:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Records, (self.rounds, self.values, self.leaving, self.times, self.subjects)
+        return Records, tuple(getattr(self, name) for name in self.__slots__)
 
     @property
     def columns(self) -> int:
@@ -211,6 +223,7 @@ class Records:
             self.leaving[mask].copy(),
             self.times[mask].copy(),
             self.subjects[mask].copy(),
+            self.numbers[mask].copy(),
         )
 
     def followed_by(self, later: Records) -> Records:
@@ -221,10 +234,15 @@ class Records:
 
     def with_leaving(self, leaving: Bools) -> Records:
         """The same records with other leave marks."""
-        return Records._trusted(self.rounds, self.values, leaving.copy(), self.times, self.subjects)
+        return Records._trusted(self.rounds, self.values, leaving.copy(), self.times, self.subjects, self.numbers)
+
+    def without_numbers(self) -> Records:
+        """The same records as those of no source."""
+        numbers = np.zeros(len(self), np.int64)
+        return Records._trusted(self.rounds, self.values, self.leaving, self.times, self.subjects, numbers)
 
     def shown(self) -> Records:
-        """A copy of what a policy may see: rounds, values and leave marks; neither times nor subjects."""
+        """A copy of what a policy may see: rounds, values and leave marks; no times, subjects or numbers."""
         n = len(self)
         return Records._trusted(
             self.rounds.copy(),
@@ -232,10 +250,11 @@ class Records:
             self.leaving.copy(),
             no_times(n),
             np.empty(n, np.object_),  # None each
+            np.zeros(n, np.int64),
         )
 
 
-_PUT_ROUNDS, _PUT_VALUES, _PUT_LEAVING, _PUT_TIMES, _PUT_SUBJECTS = (
+_PUT_ROUNDS, _PUT_VALUES, _PUT_LEAVING, _PUT_TIMES, _PUT_SUBJECTS, _PUT_NUMBERS = (
     Records.__dict__[name].__set__ for name in Records.__slots__
 )
 """What fills the fields of new records, and is faster than `object.__setattr__`."""

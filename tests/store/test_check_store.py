@@ -64,18 +64,29 @@ class _BrokenPlace(Place):
     def write(self, terms: Terms, state: State) -> None:
         fault, held = self.store.fault, state.retained
         if fault == "no times":
-            state = replace(state, retained=Records(held.rounds, held.values, held.leaving, None, held.subjects))
+            state = replace(
+                state, retained=Records(held.rounds, held.values, held.leaving, None, held.subjects, held.numbers)
+            )
         if fault == "no marks":
-            state = replace(state, retained=Records(held.rounds, held.values, None, held.times, held.subjects))
+            state = replace(
+                state, retained=Records(held.rounds, held.values, None, held.times, held.subjects, held.numbers)
+            )
         if fault == "rounded":
             values = held.values.astype("f4").astype("f8")
-            state = replace(state, retained=Records(held.rounds, values, held.leaving, held.times, held.subjects))
+            state = replace(
+                state, retained=Records(held.rounds, values, held.leaving, held.times, held.subjects, held.numbers)
+            )
         if fault == "no sign of zero":
             state = replace(
-                state, retained=Records(held.rounds, held.values + 0.0, held.leaving, held.times, held.subjects)
+                state,
+                retained=Records(held.rounds, held.values + 0.0, held.leaving, held.times, held.subjects, held.numbers),
             )
         if fault == "no positions":
             state = replace(state, positions={})
+        if fault == "no numbers":
+            state = replace(state, retained=held.without_numbers())
+        if fault == "no source":
+            state = replace(state, reading=None)
         if fault == "no receipts":
             state = replace(state, receipts=())
         if fault == "keeps the old" and self.name in self.store._kept:
@@ -96,6 +107,8 @@ class _BrokenPlace(Place):
         ("rounded", "gives other retained than were written"),
         ("no sign of zero", "changes bits of values"),
         ("no positions", "gives other positions than were written"),
+        ("no numbers", "gives other retained than were written"),
+        ("no source", "gives other reading than were written"),
         ("no receipts", "gives other receipts than were written"),
         ("keeps what was removed", "does not have the streams that were written, after a stream was removed"),
         ("keeps the old", "gives other clock than were written, after one stream was written anew"),

@@ -16,7 +16,7 @@ import pytest
 from store import victim
 from vestige import Clock, Mean, Records, Stream
 from vestige.errors import StoreError
-from vestige.store import SqliteStore, read_store, verify
+from vestige.store import Position, SqliteStore, read_store, verify
 
 RECORDS = 100_000
 BATCH = victim.RETENTION // 2
@@ -71,7 +71,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     stream, states = Stream(Mean(), retention=victim.RETENTION, seed=victim.SEED), {}
     states[0] = stream.clock, stream.retained
     for start in range(0, RECORDS, BATCH):
-        stream.extend(rows[start : start + BATCH])
+        stream.extend(rows[start : start + BATCH], source=source.name)
         states[stream.t] = stream.clock, stream.retained
     return Run(source, states, stream.estimate().value)
 
@@ -85,7 +85,7 @@ def check_end(path: Path, whole: Run) -> None:
     ((name, (_, state)),) = read_store(path).items()
     assert name == victim.NAME
     assert (state.clock, state.retained) == whole.states[RECORDS]
-    assert state.positions == {whole.source.name: RECORDS}
+    assert state.positions == {whole.source.name: Position(RECORDS)}
     assert verify(path) == ()
     assert contents(path.parent) == [path.name, f"{path.name}.lock"]
 
@@ -106,7 +106,7 @@ def killed(victims: Victims, whole: Run, path: Path, seconds: float, read_first:
     with SqliteStore(path) as store:
         stream = victim.stored(store)
         t = stream.t
-        assert stream.position(whole.source.name) == t
+        assert stream.position(whole.source.name).rows == t
         assert (stream.clock, stream.retained) == whole.states[t], "the state after an update, or the one before it"
     stream = victim.ingest(whole.source, path)
     assert stream.estimate().value == whole.answer

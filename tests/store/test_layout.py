@@ -34,6 +34,7 @@ def test_round_trip(t: int, columns: int, seed: int) -> None:
         rng.random(n) < 0.3,
         rng.integers(-(2**62), 2**62, n).astype("M8[us]"),
         [rng.bytes(16).hex() if there else None for there in rng.random(n) < 0.5],
+        rng.integers(0, 2**62, n),
     )
     clock = Clock(t, first=min(t, 3) or 1, last=min(t, 5), since=1, due=None if seed % 2 else seed, updates=t)
     body = packed(clock, records, capacity)
@@ -54,15 +55,17 @@ def test_receipts_too(requested: datetime, t: int, due: datetime | None, erased:
 
 
 def test_only_the_slot_of_a_record_is_not_zero() -> None:
-    """Ten slots: rounds of 8 bytes, values of 8, marks of 1, times of 8, subjects of 16."""
-    body = packed(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16]), 10)[56:]
+    """Ten slots: rounds of 8 bytes, values of 8, marks of 1, times of 8, subjects of 16, numbers of 8."""
+    body = packed(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16], [7]), 10)[56:]
     used, start = set(), 0
-    for size in (8, 8, 1, 8, 16):
+    for size in (8, 8, 1, 8, 16, 8):
         used |= set(range(start + 2 * size, start + 3 * size))
         start += 10 * size
     assert len(body) == start
     assert {i for i, byte in enumerate(body) if byte} <= used
-    assert not any(packed(Clock(t=13, last=3), Records([12], [[0.0]]), 10)[56 + 80 :]), "no mark, time or subject"
+    assert not any(packed(Clock(t=13, last=3), Records([12], [[0.0]]), 10)[56 + 80 :]), (
+        "no mark, time, subject or number"
+    )
 
 
 def test_a_time_in_1970_is_one() -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from vestige import Mean, MemoryStore, Moments, SqliteStore, Stream, Window
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError, VestigeError
-from vestige.store import State, read_store, verify
+from vestige.store import Position, State, read_store, verify
 
 ROWS = np.random.default_rng(0).normal(size=1_000)
 
@@ -102,10 +102,10 @@ def test_positions_are_written_with_the_records(path: Path) -> None:
         stream = stream_in(store)
         stream.extend(ROWS[:100], source="x.csv")
         stream.extend(ROWS[:5], source="y.csv", numbers=np.array([2, 4, 6, 8, 11]))
-        assert read_store(path)["a"][1].positions == {"x.csv": 96}, "as far as the last update"
+        assert read_store(path)["a"][1].positions == {"x.csv": Position(96)}, "as far as the last update"
     with SqliteStore(path) as store:
         stream = stream_in(store)
-        assert (stream.position("x.csv"), stream.position("y.csv"), stream.position("z")) == (100, 11, 0)
+        assert [stream.position(f"{name}.csv").rows for name in "xyz"] == [100, 11, 0]
 
 
 def test_subjects_are_hashed_with_a_key_beside_the_store(path: Path) -> None:

@@ -27,7 +27,7 @@ def ingest(source: Path, path: Path) -> Stream:
     """Read what was not read yet, as `vestige run` does; the stream as it is at the end."""
     with SqliteStore(path) as store:
         stream = stored(store)
-        for block in Source(str(source)).blocks(["delay"], after=stream.position(source.name)):
+        for block in Source(str(source)).blocks(["delay"], after=stream.position(source.name).rows):
             stream.extend(block.rows, source=source.name, numbers=block.numbers)
     return stream
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 
 from vestige import Clock, Mean, Records, Stream, Window, paper
 from vestige.errors import DataError, NoRecordsError, ParameterError
+from vestige.store import Position
 
 
 def stream(dim: int = 1) -> Stream:
@@ -206,3 +208,44 @@ def test_a_printed_stream_shows_no_value() -> None:
         repr(shown)
         == "<Stream of Mean(dim=1, channel='auto', half_life=None, tolerance=0.03, spread=False): t=1, 1 held>"
     )
+
+
+def test_records_say_their_row_in_the_source_that_is_read() -> None:
+    stream, rows = Stream(Mean(), retention=96, seed=0), np.random.default_rng(0).normal(size=400)
+    stream.extend(rows[:100], source="a.csv", numbers=np.arange(1, 300, 3), mark=b"one")
+    held = stream.retained
+    assert held.numbers.tolist() == [3 * r - 2 for r in held.rounds]
+    assert stream.position("a.csv") == Position(298, b"one")
+    stream.push(0.0)
+    stream.extend([0.0])
+    assert stream.retained.numbers[-2:].tolist() == [0, 0], "they are rows of no source"
+    stream.extend(rows[100:110], source="a.csv", mark=b"two")
+    assert stream.retained.numbers[-10:].tolist() == list(range(299, 309)), "those that follow the position"
+    assert stream.position("a.csv") == Position(308, b"two")
+    stream.extend(rows[110:120], source="b.csv")
+    assert stream.retained.numbers[:-10].tolist() == [0] * (len(stream.retained) - 10), "rows of another source"
+    assert stream.retained.numbers[-10:].tolist() == list(range(1, 11))
+    stream.extend(rows[120:125], source="b.csv", numbers=np.arange(1, 6))
+    numbers = stream.retained.numbers
+    assert numbers[numbers > 0].tolist() == [1, 2, 3, 4, 5], "the source is read from its start again"
+    assert stream.position("c.csv") == Position()
+
+
+def test_numbers_are_those_of_the_records_however_they_are_cut() -> None:
+    rows, parts = np.random.default_rng(1).normal(size=500), [1, 47, 3, 96, 150, 203]
+    whole, cut = (Stream(Mean(), retention=96, seed=0) for _ in range(2))
+    whole.extend(rows, source="a")
+    for part in np.split(rows, np.cumsum(parts)[:-1]):
+        cut.extend(part, source="a")
+    assert cut.retained == whole.retained
+    assert (whole.retained.numbers == whole.retained.rounds).all()
+
+
+@pytest.mark.parametrize("numbers", [[2, 1], [0, 1], [1, 1], [1.0, 2.0]])
+def test_numbers_that_are_none_are_refused(numbers: list[Any]) -> None:
+    stream = Stream(Mean(), retention=96)
+    with pytest.raises(ParameterError, match="numbers are not whole numbers from 1 up that increase"):
+        stream.extend([1.0, 2.0], source="a", numbers=np.array(numbers))
+    with pytest.raises(ParameterError, match="mark is not of up to 64 bytes"):
+        stream.extend([1.0, 2.0], source="a", mark=bytes(65))
+    assert stream.t == 0

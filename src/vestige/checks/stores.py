@@ -17,7 +17,7 @@ import numpy as np
 from vestige.errors import CheckError, StoreError
 from vestige.policies import Mean
 from vestige.records import Clock, Records
-from vestige.store import Receipt, State, Store, Terms
+from vestige.store import Position, Receipt, State, Store, Terms
 from vestige.stream import Stream
 
 Opened = Callable[[], Store]
@@ -87,7 +87,9 @@ def _state(rng: np.random.Generator, t: int) -> State:
     receipts = tuple(Receipt.made(int(r), int(r) + 32, timedelta(days=1)) for r in rounds[:2])
     done = (*receipts[:1], *(receipt.settled(t) for receipt in receipts[1:]))
     clock = Clock(t, first=max(1, t - 40), last=max(0, t - 9), since=1, due=int(rng.integers(2**50)), updates=t)
-    return State(clock, Records(rounds, values, rng.random(n) < 0.2, times, subjects), {"x.csv": t, "y": 2**40}, done)
+    positions = {"x.csv": Position(t, b"\0x\0"), "y": Position(2**40)}
+    records = Records(rounds, values, rng.random(n) < 0.2, times, subjects, rng.integers(0, t + 1, n))
+    return State(clock, records, positions, done, reading="x.csv")
 
 
 def _compare(opened: Opened, states: dict[str, State], when: str) -> None:
@@ -95,7 +97,7 @@ def _compare(opened: Opened, states: dict[str, State], when: str) -> None:
         _expect(store.names() == tuple(sorted(states)), f"does not have the streams that were written, {when}")
         for name, state in states.items():
             found = _read(store, name)
-            for part in ("clock", "retained", "positions", "receipts"):
+            for part in ("clock", "retained", "positions", "receipts", "reading"):
                 _expect(getattr(found, part) == getattr(state, part), f"gives other {part} than were written, {when}")
             same = np.array_equal(found.retained.values.view(np.int64), state.retained.values.view(np.int64))
             _expect(same, f"changes bits of values, {when}")
@@ -135,5 +137,7 @@ def _check_streams(opened: Opened, rng: np.random.Generator) -> None:
             stream.extend(rows, source="rows")
         with opened() as store:
             stream = Stream(policy, retention=96, seed=1, store=store.stream("stream"))
-            same = (stream.clock, stream.retained) == (plain.clock, plain.retained)
-            _expect(same and stream.position("rows") == plain.t, "changes the way of a stream that is opened again")
+            same = (stream.clock, stream.retained.without_numbers()) == (plain.clock, plain.retained)
+            _expect(
+                same and stream.position("rows").rows == plain.t, "changes the way of a stream that is opened again"
+            )

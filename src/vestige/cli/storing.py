@@ -88,7 +88,7 @@ def _overview(terms: Terms, state: State) -> dict[str, object]:
         "notice": terms.notice,
         "max_age": None if terms.max_age is None else terms.max_age.total_seconds(),
         "open_requests": sum(receipt.erased is None for receipt in state.receipts),
-        "sources": dict(state.positions),
+        "sources": {name: position.rows for name, position in state.positions.items()},
     }
 
 

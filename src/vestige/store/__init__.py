@@ -2,7 +2,7 @@
 
 from vestige.store.memory import MemoryStore
 from vestige.store.sqlite import SqliteStore, read_store
-from vestige.store.state import RECEIPTS_KEPT, Receipt, State, Terms
+from vestige.store.state import RECEIPTS_KEPT, Position, Receipt, State, Terms
 from vestige.store.store import Place, Store
 from vestige.store.verifying import verify
 
@@ -10,6 +10,7 @@ __all__ = [
     "RECEIPTS_KEPT",
     "MemoryStore",
     "Place",
+    "Position",
     "Receipt",
     "SqliteStore",
     "State",

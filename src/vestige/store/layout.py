@@ -16,12 +16,13 @@ import numpy as np
 
 from vestige.errors import StoreError
 from vestige.records import Clock, Records
-from vestige.store.state import Receipt
+from vestige.store.state import MARK, Position, Receipt
 
 SUBJECT = 16
 """Bytes of a subject's pseudonym."""
 _HEADER = struct.Struct("<I4xqqqqqq")
 _RECEIPT = struct.Struct("<8sqqqqqqq")
+_POSITION = struct.Struct(f"<q?B{MARK}s")
 _SEALED = struct.Struct("<I")
 _NEVER = -(2**63)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,8 +34,8 @@ class DamagedError(StoreError):
 
 
 def size_of(columns: int, capacity: int) -> int:
-    """How many bytes a state takes: for each slot round, values, whether it is leaving, time and subject."""
-    return _HEADER.size + capacity * (8 + 8 * columns + 1 + 8 + SUBJECT)
+    """How many bytes a state takes: for each slot round, values, whether it is leaving, time, subject and number."""
+    return _HEADER.size + capacity * (8 + 8 * columns + 1 + 8 + SUBJECT + 8)
 
 
 def packed(clock: Clock, retained: Records, capacity: int) -> bytes:
@@ -45,16 +46,17 @@ def packed(clock: Clock, retained: Records, capacity: int) -> bytes:
             f"the policy holds records over more than {capacity} rounds, for which the store has no room; "
             "give the stream a limit: retention=..."
         )
-    rounds, times = np.zeros(capacity, "<i8"), np.zeros(capacity, "<i8")
+    rounds, times, numbers = (np.zeros(capacity, "<i8") for _ in range(3))
     values, leaving = np.zeros((capacity, retained.columns), "<f8"), np.zeros(capacity, np.int8)
     subjects = np.zeros(capacity, f"V{SUBJECT}")
     rounds[here], values[here], leaving[here] = retained.rounds, retained.values, retained.leaving
+    numbers[here] = retained.numbers
     times[here] = retained.times.view(np.int64) ^ _NEVER
     for i in np.flatnonzero(retained.subjects != None):  # noqa: E711  # in numpy a question to each of them
         subjects[here[i]] = np.void(bytes.fromhex(retained.subjects[i]))
     due = _NEVER if clock.due is None else clock.due
     header = _HEADER.pack(0, clock.t, clock.first, clock.last, clock.since, due, clock.updates)[_SEALED.size :]
-    return sealed(b"".join((header, *(part.tobytes() for part in (rounds, values, leaving, times, subjects)))))
+    return sealed(b"".join((header, *(part.tobytes() for part in (rounds, values, leaving, times, subjects, numbers)))))
 
 
 def unpacked(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records]:
@@ -64,12 +66,13 @@ def unpacked(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records]:
     unsealed(body, "a stored state")
     _, t, first, last, since, due, updates = _HEADER.unpack_from(body)
     clock = Clock(t, first, last, since, None if due == _NEVER else due, updates)
-    at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8])
+    at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8, SUBJECT])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
     values = np.frombuffer(body, "<f8", capacity * columns, at[1]).reshape(capacity, columns)
     leaving = np.frombuffer(body, np.int8, capacity, at[2])
     times = np.frombuffer(body, "<i8", capacity, at[3])
     subjects = np.frombuffer(body, f"V{SUBJECT}", capacity, at[4])
+    numbers = np.frombuffer(body, "<i8", capacity, at[5])
     full = np.flatnonzero(rounds)
     if (rounds[full] % capacity != full).any() or (rounds[full] > t).any():
         raise DamagedError("a stored record lies where its round does not say")
@@ -77,7 +80,7 @@ def unpacked(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records]:
     nobody = bytes(SUBJECT)
     named = [None if (who := bytes(raw)) == nobody else who.hex() for raw in subjects[held]]
     when = (times[held] ^ _NEVER).view("M8[us]")
-    return clock, Records(rounds[held], values[held], leaving[held] != 0, when, named)
+    return clock, Records(rounds[held], values[held], leaving[held] != 0, when, named, numbers[held])
 
 
 def sealed(text: bytes) -> bytes:
@@ -98,6 +101,17 @@ def _ticks(moment: datetime | None) -> int:
 
 def _moment(ticks: int) -> datetime | None:
     return None if ticks == _NEVER else _EPOCH + ticks * _TICK
+
+
+def packed_position(position: Position, reading: bool) -> bytes:
+    """How far a source was read, and whether the numbers of records count its rows, as bytes, always as many."""
+    return _POSITION.pack(position.rows, reading, len(position.mark), position.mark)
+
+
+def unpacked_position(body: bytes) -> tuple[Position, bool]:
+    """The position that was packed, and whether the numbers of records count rows of that source."""
+    rows, reading, length, mark = _POSITION.unpack(body)
+    return Position(rows, mark[:length]), reading
 
 
 def packed_receipt(receipt: Receipt) -> bytes:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store.files import beside, checked_path, connected, copied, explained, prepare, reading, writer_lock
-from vestige.store.layout import SUBJECT, packed, packed_receipt, sealed
-from vestige.store.state import Receipt, State, Terms
+from vestige.store.layout import SUBJECT, packed, packed_position, packed_receipt, sealed
+from vestige.store.state import Position, Receipt, State, Terms
 from vestige.store.store import Place, Store
 from vestige.store.tables import NO_KEY, Tables, covered
 
@@ -178,20 +178,21 @@ class SqliteStore(Store):
                 tables.ids[name], tables.terms[number] = number, terms
             else:
                 run("UPDATE states SET body = ? WHERE id = ?", (body, number))
-            self._write_positions(number, state.positions)
+            self._write_positions(number, state.positions, state.reading)
             self._write_receipts(number, state.receipts)
 
-    def _write_positions(self, stream: int, positions: Mapping[str, int]) -> None:
+    def _write_positions(self, stream: int, positions: Mapping[str, Position], reading: str | None) -> None:
         known = self._tables.sources.get(stream, {})
-        made: dict[str, tuple[int, int]] = {}
-        for source, rows in positions.items():
-            row, before = known.get(source, (None, None))
-            if row is None or rows != before:
-                count = rows.to_bytes(8, "little")
-                body = sealed(count + covered(stream, source))[:4] + count
+        made: dict[str, tuple[int, Position, bool]] = {}
+        for source, position in positions.items():
+            row, *before = known.get(source, (None, None, False))
+            now = source == reading
+            if row is None or before != [position, now]:
+                plain = packed_position(position, now)
+                body = sealed(plain + covered(stream, source))[:4] + plain
                 row = self._put("sources", row, (stream, source, body))
-            made[source] = (row, rows)
-        self._drop("sources", [row for source, (row, _) in known.items() if source not in made])
+            made[source] = (row, position, now)
+        self._drop("sources", [row for source, (row, *_) in known.items() if source not in made])
         self._tables.sources[stream] = made
 
     def _write_receipts(self, stream: int, receipts: tuple[Receipt, ...]) -> None:
@@ -249,6 +250,7 @@ class SqliteStore(Store):
                     state.retained,
                     dict(sorted(state.positions.items())),
                     tuple(sorted(state.receipts, key=lambda receipt: (receipt.requested, receipt.id))),
+                    state.reading,
                 )
                 self.write(name, terms[name], ordered)
             self._untidy = True

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from vestige.errors import StoreError
+from vestige.errors import ParameterError, StoreError, whole_number
 from vestige.records import Clock, Records
 
 RECEIPTS_KEPT = timedelta(days=30)
@@ -134,6 +134,28 @@ def _shown(key: str, value: object) -> str:
     return json.dumps(value) if key not in ("retention", "notice", "max_age", "about") else f"{key}={json.dumps(value)}"
 
 
+MARK = 64
+"""Bytes of the longest mark of a source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a source was read.
+
+    Attributes:
+        rows: how many of its rows were read, complete or not.
+        mark: what the source is recognised by: up to 64 bytes that say nothing of its records.
+    """
+
+    rows: int = 0
+    mark: bytes = b""
+
+    def __post_init__(self) -> None:
+        whole_number("rows", self.rows, 0)
+        if not isinstance(self.mark, bytes) or len(self.mark) > MARK:
+            raise ParameterError(f"mark is not of up to {MARK} bytes; pass fewer, such as a digest")
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """All that is kept of a stream.
@@ -141,14 +163,16 @@ class State:
     Attributes:
         clock: the public clock.
         retained: the records that are held.
-        positions: for each source how many of its rows were read.
+        positions: for each source how far it was read.
         receipts: of the removal requests, in the order in which they were made.
+        reading: the source that the numbers of the records count rows of.
     """
 
     clock: Clock
     retained: Records
-    positions: Mapping[str, int] = field(default_factory=dict)
+    positions: Mapping[str, Position] = field(default_factory=dict)
     receipts: tuple[Receipt, ...] = ()
+    reading: str | None = None
 
     @classmethod
     def empty(cls, columns: int) -> State:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vestige.errors import StoreError
-from vestige.store.layout import SUBJECT, DamagedError, unpacked, unpacked_receipt, unsealed
-from vestige.store.state import Receipt, State, Terms
+from vestige.store.layout import SUBJECT, DamagedError, unpacked, unpacked_position, unpacked_receipt, unsealed
+from vestige.store.state import Position, Receipt, State, Terms
 
 NO_KEY = bytes(SUBJECT)
 """The fingerprint of a store in which no subject was named yet."""
@@ -26,15 +26,15 @@ class Tables:
         self.path = path
         self.ids: dict[str, int] = {}
         self.terms: dict[int, Terms] = {}
-        self.sources: dict[int, dict[str, tuple[int, int]]] = {}
+        self.sources: dict[int, dict[str, tuple[int, Position, bool]]] = {}
         self.receipts: dict[int, dict[str, tuple[int, Receipt]]] = {}
         with self._intact():
             for number, name, terms, seal in connection.execute("SELECT id, name, terms, seal FROM streams"):
                 unsealed(seal + covered(name, terms))
                 self.ids[name], self.terms[number] = number, Terms.parsed(terms)
             for row, stream, name, body in connection.execute("SELECT id, stream, name, body FROM sources"):
-                rows = int.from_bytes(unsealed(body + covered(stream, name))[:8], "little")
-                self.sources.setdefault(stream, {})[name] = (row, rows)
+                position, reading = unpacked_position(unsealed(body + covered(stream, name))[: len(body) - 4])
+                self.sources.setdefault(stream, {})[name] = (row, position, reading)
             for row, stream, body in connection.execute("SELECT id, stream, body FROM receipts ORDER BY id"):
                 receipt = unpacked_receipt(unsealed(body + covered(stream))[: len(body) - 4])
                 self.receipts.setdefault(stream, {})[receipt.id] = (row, receipt)
@@ -50,9 +50,11 @@ class Tables:
             if found is None:
                 raise DamagedError("a stream has no state")
             clock, retained = unpacked(found[0], terms.columns, terms.capacity)
-        positions = {source: rows for source, (_, rows) in self.sources.get(number, {}).items()}
+        sources = self.sources.get(number, {})
+        positions = {source: position for source, (_, position, _) in sources.items()}
+        reading = next((source for source, (_, _, here) in sources.items() if here), None)
         receipts = tuple(receipt for _, receipt in self.receipts.get(number, {}).values())
-        return State(clock, retained, positions, receipts)
+        return State(clock, retained, positions, receipts, reading)
 
     @contextmanager
     def _intact(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vestige.errors import DataError
 from vestige.policy import Policy
-from vestige.records import NO_TIME, Bools, Floats, Records
+from vestige.records import NO_TIME, Bools, Floats, Ints, Records
 
 Time = datetime | np.datetime64
 
@@ -118,6 +118,7 @@ class Appended:
         self.gone = np.zeros(size, np.bool_)
         self.times = np.full(size, NO_TIME)
         self.subjects = np.full(size, None)
+        self.numbers = np.zeros(size, np.int64)
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name != "single"}
@@ -127,7 +128,11 @@ class Appended:
         self.single = self.values[:, 0].data if self.quick else None
 
     def append(
-        self, values: Floats, times: NDArray[np.datetime64] | None, subjects: NDArray[np.object_] | None
+        self,
+        values: Floats,
+        times: NDArray[np.datetime64] | None,
+        subjects: NDArray[np.object_] | None,
+        numbers: Ints | None,
     ) -> None:
         """Add records."""
         here = slice(self.size, self.size + len(values))
@@ -136,7 +141,9 @@ class Appended:
             self.times[here] = times
         if subjects is not None:
             self.subjects[here] = subjects
-        self.labelled |= times is not None or subjects is not None
+        if numbers is not None:
+            self.numbers[here] = numbers
+        self.labelled |= not (times is None and subjects is None and numbers is None)
         self.size = here.stop
 
     def label_next(self, time: np.datetime64, subject: str | None) -> None:
@@ -154,6 +161,7 @@ class Appended:
             self.leaving[here].copy(),
             self.times[here].copy(),
             self.subjects[here].copy(),
+            self.numbers[here].copy(),
         )
         return records.where(~self.gone[here]) if self.holed else records
 
@@ -162,7 +170,7 @@ class Appended:
         self.clear()
         here = records.rounds - after - 1
         self.values[here], self.leaving[here] = records.values, records.leaving
-        self.times[here], self.subjects[here] = records.times, records.subjects
+        self.times[here], self.subjects[here], self.numbers[here] = records.times, records.subjects, records.numbers
         self.gone[:size] = True
         self.gone[here] = False
         self.size, self.labelled = size, size > 0
@@ -198,3 +206,4 @@ class Appended:
         if self.labelled:
             self.times[here] = NO_TIME
             self.subjects[here] = None
+            self.numbers[here] = 0

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vestige.errors import DataError
+from vestige.errors import DataError, ParameterError
 from vestige.records import Floats, Ints
+from vestige.store import Position
 from vestige.stream.arriving import Time, in_order, instant_of, instants_of, now_for, rows_of
 from vestige.stream.deadlines import Deadlines
 from vestige.stream.requests import Requests
-from vestige.stream.updating import Subjects, Times
+from vestige.stream.updating import Numbers, Subjects, Times
 
 _AT_ONCE = 1 << 16
 """Records per call of `update_many`: enough to spend the time there, few enough to answer an interrupt."""
@@ -54,9 +55,9 @@ class Stream(Deadlines, Requests):
     True
     """
 
-    def position(self, source: str) -> int:
-        """How many rows of `source` have been read; see `extend`."""
-        return self._positions.get(source, 0)
+    def position(self, source: str) -> Position:
+        """How far `source` was read; see `extend`."""
+        return self._positions.get(source, Position())
 
     def push(self, row: ArrayLike, *, time: Time | None = None, subject: str | None = None) -> None:
         """Take one record.
@@ -99,6 +100,7 @@ class Stream(Deadlines, Requests):
         subjects: Sequence[str | None] | NDArray[np.object_] | None = None,
         source: str | None = None,
         numbers: Ints | None = None,
+        mark: bytes = b"",
     ) -> None:
         """Take many records in order: the same as pushing them one by one, but faster, and all or nothing.
 
@@ -109,7 +111,9 @@ class Stream(Deadlines, Requests):
             times: one per row, or none at all.
             subjects: one per row, or none at all.
             source: where the rows come from; how many of its rows were read is remembered with them.
-            numbers: the number of each row in its source, increasing; those that follow its position unless said.
+            numbers: the number of each row in its source, counted from 1 and increasing; default: those that follow
+                its position. They stay with the records until another source is read, or this one from its start.
+            mark: what the source can be recognised by, up to 64 bytes; remembered beside the position.
         """
         table = rows_of(rows, self._policy)
         for name, given in (("times", times), ("subjects", subjects), ("numbers", numbers)):
@@ -121,18 +125,19 @@ class Stream(Deadlines, Requests):
         if self._timed:
             when = in_order(now_for(len(table)) if when is None else when, self._newest)
         who = None if subjects is None else np.array([self._named(subject) for subject in subjects], np.object_)
-        if source is not None and numbers is None:
-            numbers = np.arange(1, len(table) + 1) + self.position(source)
+        which = None if source is None else self._numbered(source, numbers, mark, len(table))
         before, start = self._kept(), 0
         try:
+            if source is not None and which is not None and len(which):
+                self._read_from(source, int(which[0]))
             while start < len(table):
                 if when is not None and self._timed:
                     self._tick(int(when[start].astype(np.int64)))
                 if self._place is not None and (start or self._timed):
                     before = self._kept()
-                stop = self._taken(table, when, who, start)
-                if source is not None and numbers is not None:
-                    self._positions = {**self._positions, source: int(numbers[stop - 1])}
+                stop = self._taken(table, when, who, which, start)
+                if source is not None and which is not None:
+                    self._positions = {**self._positions, source: Position(int(which[stop - 1]), mark)}
                 if self._fresh.size == self._full:
                     self._update()
                 start = stop
@@ -141,7 +146,25 @@ class Stream(Deadlines, Requests):
             self._return_to(before)
             raise
 
-    def _taken(self, rows: Floats, times: Times, subjects: Subjects, start: int) -> int:
+    def _numbered(self, source: str, numbers: Numbers, mark: bytes, n: int) -> Ints:
+        """The numbers of n rows of `source`, checked."""
+        known = self.position(source).rows
+        Position(known, mark)  # says what is wrong with the mark
+        if numbers is None:
+            return np.arange(known + 1, known + n + 1)
+        given = np.asarray(numbers)
+        if n and (given.dtype.kind not in "iu" or given[0] < 1 or (np.diff(given) < 1).any()):
+            raise ParameterError("numbers are not whole numbers from 1 up that increase; pass those of the rows")
+        return given.astype(np.int64)
+
+    def _read_from(self, source: str, number: int) -> None:
+        """Let numbers count the rows of `source` from now on, if it is another, or one that is read from its start."""
+        if source != self._reading or number <= self.position(source).rows:
+            self._hold(self._held.without_numbers())
+            self._fresh.numbers[: self._fresh.size] = 0
+            self._reading = source
+
+    def _taken(self, rows: Floats, times: Times, subjects: Subjects, numbers: Numbers, start: int) -> int:
         """Take rows from `start` on until something is due, or many whole batches at once; where to go on."""
         size, free = self._update_every, self._place is None and not self._timed
         whole = min(len(rows) - start, max(size, _AT_ONCE)) // size if free and self._many_at_once else 0
@@ -151,7 +174,11 @@ class Stream(Deadlines, Requests):
         if times is not None and self._timed:
             stop = max(start + 1, min(stop, int(np.searchsorted(times, self._next_event(times[start])))))
         here = slice(start, stop)
-        there = None if times is None else times[here], None if subjects is None else subjects[here]
+        there = (
+            None if times is None else times[here],
+            None if subjects is None else subjects[here],
+            None if numbers is None else numbers[here],
+        )
         if at_once:
             self._adopt(*self._at_once(rows[here], *there, size))
         else:

@@ -19,8 +19,8 @@ from vestige.coins import Rehearsal
 from vestige.errors import ParameterError
 from vestige.naming import described
 from vestige.policy import Policy
-from vestige.records import Clock, Floats, Records, no_times
-from vestige.store import Place, Receipt, State, Terms
+from vestige.records import Clock, Floats, Ints, Records, no_times
+from vestige.store import Place, Position, Receipt, State, Terms
 from vestige.store.state import wall_clock
 from vestige.stream.arriving import Appended
 from vestige.stream.limits import Limits
@@ -28,6 +28,8 @@ from vestige.stream.runtime import Runtime, checked_restart
 
 Times = NDArray[np.datetime64] | None
 Subjects = NDArray[np.object_] | None
+Numbers = Ints | None
+_Before = tuple[Clock, Records, Records, int, Mapping[str, Position], tuple[Receipt, ...], str | None]
 
 
 class Updating(Runtime):
@@ -50,14 +52,15 @@ class Updating(Runtime):
         super().__init__(policy, self._limits.in_rounds(policy), 2, seed)
         self._place = store
         self._terms = self._made_terms()
-        self._positions: Mapping[str, int] = {}
+        self._positions: Mapping[str, Position] = {}
+        self._reading: str | None = None
         self._receipts: tuple[Receipt, ...] = ()
         if store is not None:
             if retained is not None or clock is not None:
                 raise ParameterError("a stream goes on from its store; leave out retained=... and clock=...")
             state = store.open(self._terms)
             retained, clock = state.retained, state.clock
-            self._positions, self._receipts = state.positions, state.receipts
+            self._positions, self._receipts, self._reading = state.positions, state.receipts, state.reading
         held, clock = checked_restart(policy, retained, clock)
         self._update_every = 1 if policy.every_round else self._batch
         self._check_start(held, clock)
@@ -133,13 +136,14 @@ class Updating(Runtime):
         """The records that are held; with the clock, the whole state."""
         return self._held.followed_by(self._fresh.records(self._clock.last))
 
-    def _kept(self) -> tuple[Clock, Records, Records, int, Mapping[str, int], tuple[Receipt, ...]]:
+    def _kept(self) -> _Before:
         """What to return to if something goes wrong."""
-        fresh = self._fresh
-        return self._clock, self._held, fresh.records(self._clock.last), fresh.size, self._positions, self._receipts
+        fresh, clock = self._fresh, self._clock
+        waiting = fresh.records(clock.last)
+        return clock, self._held, waiting, fresh.size, self._positions, self._receipts, self._reading
 
-    def _return_to(self, before: tuple[Clock, Records, Records, int, Mapping[str, int], tuple[Receipt, ...]]) -> None:
-        self._clock, held, fresh, size, self._positions, self._receipts = before
+    def _return_to(self, before: _Before) -> None:
+        self._clock, held, fresh, size, self._positions, self._receipts, self._reading = before
         self._hold(held)
         self._fresh.replace(fresh, self._clock.last, size)
 
@@ -149,8 +153,10 @@ class Updating(Runtime):
         fresh = self._fresh
         if self._many_at_once and not (fresh.marked or fresh.holed) and fresh.size >= self._minimum:
             here = slice(0, fresh.size)
-            times, subjects = (fresh.times[here], fresh.subjects[here]) if fresh.labelled else (None, None)
-            clock, held = self._at_once(fresh.values[here], times, subjects, fresh.size)
+            labels: tuple[Times, Subjects, Numbers] = (None, None, None)
+            if fresh.labelled:
+                labels = fresh.times[here], fresh.subjects[here], fresh.numbers[here]
+            clock, held = self._at_once(fresh.values[here], *labels, fresh.size)
         else:
             clock, held = self._updated(self.clock, self._held, fresh.records(self._clock.last))
         if self._timed and clock.encoded:
@@ -163,7 +169,7 @@ class Updating(Runtime):
         if self._place is not None:
             if len(held) and held.rounds[0] <= (bygone := self._bygone(clock)):
                 held = held.where(held.rounds > bygone)
-            self._place.commit(self._terms, State(clock, held, self._positions, receipts))
+            self._place.commit(self._terms, State(clock, held, self._positions, receipts, self._reading))
             self._saved, self._unsaved = clock.t, False
         self._receipts, self._clock = receipts, clock
         self._fresh.clear()
@@ -173,7 +179,9 @@ class Updating(Runtime):
         """The last round whose record would be due before the next update; its copy in the store has to go now."""
         return 0 if self._retention is None else clock.last + self._room(clock) - 1 - self._retention
 
-    def _at_once(self, rows: Floats, times: Times, subjects: Subjects, size: int) -> tuple[Clock, Records]:
+    def _at_once(
+        self, rows: Floats, times: Times, subjects: Subjects, numbers: Numbers, size: int
+    ) -> tuple[Clock, Records]:
         """The state after one or more whole batches of `size`, none of whose records are leaving, in one call."""
         clock, held = self._clock, self._held
         t = clock.last + len(rows)
@@ -188,6 +196,7 @@ class Updating(Runtime):
             np.zeros(n, np.bool_),
             no_times(n) if times is None else times[chosen],
             np.empty(n, np.object_) if subjects is None else subjects[chosen],  # empty is None each
+            np.zeros(n, np.int64) if numbers is None else numbers[chosen],
         )
         if older:
             kept = held.where(mask[:older]).followed_by(kept)
@@ -234,7 +243,8 @@ class Updating(Runtime):
 
     def _save(self) -> None:
         if self._place is not None:
-            self._place.commit(self._terms, State(self.clock, self.retained, self._positions, self._receipts))
+            state = State(self.clock, self.retained, self._positions, self._receipts, self._reading)
+            self._place.commit(self._terms, state)
         self._saved, self._unsaved = self._t, False
 
 
