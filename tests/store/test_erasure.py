@@ -19,7 +19,7 @@ import pytest
 
 from vestige import Clock, Mean, Policy, Records, Stream, Window
 from vestige.errors import StoreBusyError, StoreError
-from vestige.store import Receipt, SqliteStore, Store, read_store, verify
+from vestige.store import Position, Receipt, SqliteStore, Store, read_store, verify
 from vestige.store.state import RECEIPTS_KEPT, wall_clock
 
 RETENTION = 128
@@ -297,7 +297,7 @@ def test_nothing_is_left_of_a_stream_that_was_removed(path: Path) -> None:
         assert store.names() == tuple(sorted(POLICIES))
         for stream in others:
             stream.extend([2.0], source=source)
-    assert {n: s.positions for n, (_, s) in read_store(path).items()} == {n: {source: 2} for n in POLICIES}
+    assert {n: s.positions for n, (_, s) in read_store(path).items()} == {n: {source: Position(2)} for n in POLICIES}
     assert verify(path, canaries=[name.encode()]) == ()
 
 
