@@ -1,6 +1,6 @@
 """All-time answers from a window of records; and the truth about what that window still reveals."""
 
-from vestige import audit, checks, paper, store, subset, theory
+from vestige import audit, checks, operations, paper, store, subset, theory
 from vestige.errors import VestigeError
 from vestige.policies import (
     Covariance,
@@ -39,6 +39,7 @@ __all__ = [
     "Window",
     "audit",
     "checks",
+    "operations",
     "paper",
     "store",
     "subset",

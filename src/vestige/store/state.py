@@ -7,6 +7,7 @@ tells whose records they were.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -63,11 +64,15 @@ class Receipt:
     erased_round: int | None = None
 
     @classmethod
-    def made(cls, requested_round: int, due_round: int, max_age: timedelta | None) -> Receipt:
-        """The receipt of a request that is made now."""
+    def made(
+        cls, requested_round: int, due_round: int, max_age: timedelta | None, receipt_id: str | None = None
+    ) -> Receipt:
+        """The receipt of a request that is made now; sixteen random digits where it has no id yet."""
+        if receipt_id is not None and not re.fullmatch("[0-9a-f]{16}", receipt_id):
+            raise ParameterError(f"receipt_id={receipt_id!r} is not an id; use sixteen hexadecimal digits")
         now = wall_clock()
         due = None if max_age is None else now + max_age
-        return cls(secrets.token_hex(8), now, requested_round, due_round, due)
+        return cls(receipt_id or secrets.token_hex(8), now, requested_round, due_round, due)
 
     def settled(self, t: int) -> Receipt:
         """The same, if it is open, as met in round `t`, now."""

@@ -117,6 +117,13 @@ class Store(ABC):
         """
         return self._open.get(name, (None, None))[1]
 
+    def live_names(self) -> tuple[str, ...]:
+        """The streams that are open here, also those that were not written yet."""
+        return tuple(sorted(self._open))
+
+    def tidy(self) -> None:  # noqa: B027
+        """Bring what is kept into a form that says nothing of how it came about; by default there is nothing to do."""
+
     def remove(self, name: str) -> None:
         """Erase a stream: its records, its positions, its receipts, and its name.
 

@@ -29,6 +29,7 @@ class Requests(Updating):
         rounds: int | Sequence[int] | NDArray[np.int64] | None = None,
         subject: str | None = None,
         now: bool = False,
+        receipt_id: str | None = None,
     ) -> Receipt:
         """Ask for records to be removed: the next update may learn from them, not keep them.
 
@@ -37,12 +38,17 @@ class Requests(Updating):
             subject: whose records are to go, in place of `rounds`.
             now: erase them at once. What they helped to say is written into the records that are left: into the newest
                 ones if there are enough, else into the kept ones, which then say it less exactly.
+            receipt_id: sixteen hexadecimal digits for the receipt; default: random ones. A request whose receipt is
+                there already is not carried out again, so that it can be repeated after a crash.
 
         Returns:
             a receipt, which says nothing of the records, not even whether there were any.
         """
         if (rounds is None) == (subject is None):
             raise ParameterError("forget takes rounds=... or subject=..., just one of them")
+        for receipt in self._receipts:
+            if receipt.id == receipt_id:
+                return receipt
         fresh, held = self._fresh, self._held
         waiting = np.arange(self._clock.last + 1, self._t + 1)
         if rounds is not None:
@@ -56,7 +62,7 @@ class Requests(Updating):
             fresh.mark(fresh_leaving)
             self._held = held.with_leaving(held.leaving | leaving)
             due = self._t if now else self._clock.last + self._full
-            self._receipts = (*self._receipts, Receipt.made(self._t, due, self.max_age))
+            self._receipts = (*self._receipts, Receipt.made(self._t, due, self.max_age, receipt_id))
             made = self._receipts[-1].id
             if now:
                 self._forget_now()

@@ -1,0 +1,93 @@
+"""One stream of a store as it stands now: as it is open here, or as it lies there.
+
+A stream that is open is never opened a second time, since the first could not write any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vestige.errors import StoreError
+from vestige.naming import described, made_again
+from vestige.policy import Policy
+from vestige.records import Bools
+from vestige.store import State, Store, Terms
+from vestige.stream import Stream, reopened
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stream of a store.
+
+    Attributes:
+        name: what it is called.
+        terms: its limits.
+        state: what it holds.
+        policy: what decides what is kept; None where it cannot be made from its name.
+        problem: why it cannot.
+        live: the stream as it is open here.
+    """
+
+    name: str
+    terms: Terms
+    state: State
+    policy: Policy | None
+    problem: str = ""
+    live: Stream | None = None
+
+    @classmethod
+    def find(cls, store: Store, name: str) -> Entry:
+        """The stream `name` of a store; an error if it cannot be read."""
+        live = store.live(name)
+        if isinstance(live, Stream):
+            return cls(name, _terms_of(live), _state_of(live), live.policy, live=live)
+        terms = store.terms(name)
+        return cls.copy(name, terms, store.stream(name, about=terms.about).read(terms))
+
+    @classmethod
+    def copy(cls, name: str, terms: Terms, state: State) -> Entry:
+        """A stream as it was copied from a store."""
+        try:
+            return cls(name, terms, state, made_again(terms.policy))
+        except StoreError as problem:
+            return cls(name, terms, state, None, str(problem))
+
+    @property
+    def together(self) -> bool:
+        """Whether the kept records speak only together; so we say too where we cannot know."""
+        return self.policy is None or (self.policy.together and not self.policy.every_round)
+
+    def open(self, store: Store) -> Stream:
+        """The stream itself, to act on; it must have a policy."""
+        return reopened(store, self.name) if self.live is None else self.live
+
+    def write(self, store: Store, state: State) -> None:
+        """Put `state` in the place of what a stream that is not open here holds."""
+        store.stream(self.name, about=self.terms.about).write(self.terms, state)
+
+    def after(self, moment: np.datetime64) -> Bools:
+        """Which of the records that are held are dated after `moment`."""
+        later: Bools = self.state.retained.times > moment
+        return later
+
+
+def all_names(store: Store) -> tuple[str, ...]:
+    """The streams that are in a store, and those that are open there and were not written yet."""
+    return tuple(sorted({*store.names(), *store.live_names()}))
+
+
+def _terms_of(stream: Stream) -> Terms:
+    return Terms(
+        described(stream.policy),
+        stream.policy.columns,
+        stream.retention or 3 * stream.batch,
+        stream.retention,
+        stream.notice,
+        stream.max_age,
+    )
+
+
+def _state_of(stream: Stream) -> State:
+    return State(stream.clock, stream.retained, receipts=stream.receipts)

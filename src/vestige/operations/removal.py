@@ -1,0 +1,204 @@
+"""Removal over a whole store: lists of subjects in one pass, and streams with their names.
+
+Guarantee: all that was asked is carried out in every stream that can be read, one receipt for each subject and stream;
+a stream that cannot be asked is erased as far as it must be, or named; held by tests/operations/test_removal.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from vestige.errors import ParameterError, StoreError
+from vestige.operations.entry import Entry, all_names
+from vestige.operations.erasure import erase
+from vestige.operations.outcome import Forgotten, Removal, Removed, kept_apart
+from vestige.operations.retention import TOGETHER
+from vestige.records import Ints, Records
+from vestige.store import Receipt, Store
+from vestige.stream import Stream
+from vestige.stream.runtime import checked_rounds
+
+Asked = dict[int | None, Ints]
+"""The rounds that are to go of one stream, by the place of the subject in the list."""
+_NO_ROUNDS: Ints = np.empty(0, np.int64)
+_BY_ROUNDS = (1 << 24) - 1
+"""Stands for the place of a request by rounds; a list is shorter than this."""
+
+
+def forget(
+    store: Store,
+    subjects: Sequence[str] = (),
+    *,
+    rounds: Sequence[int] = (),
+    streams: Sequence[str] | None = None,
+    now: bool = False,
+) -> Forgotten:
+    """Request that records leave all streams of a store, in one pass.
+
+    A stream whose policy cannot be made from its name cannot wait for an update: there the records are erased at once,
+    and the statistic starts again if it was written in them. Nothing is raised for one bad stream.
+
+    Args:
+        store: the store; streams that are open in it are used as they are.
+        subjects: whose records are to go.
+        rounds: which records are to go, in place of `subjects`; needs one stream.
+        streams: only these, each of which gives a receipt for each subject; default: all that hold records of one.
+        now: erase them at once; may reduce accuracy.
+
+    Returns:
+        a receipt for each subject and stream, the subjects of whom nothing is held, and what is wrong.
+
+    Raises:
+        ParameterError: neither subjects nor rounds are given, or both, or rounds without a stream.
+        StoreError: there is no such stream, or the key of the subjects is not there.
+        StoreBusyError: another process holds the file.
+
+    >>> from vestige import Mean, MemoryStore
+    >>> store = MemoryStore()
+    >>> stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
+    >>> stream.extend(range(10), subjects=["ada", "bob"] * 5)
+    >>> done = forget(store, ["ada", "eve"], now=True)
+    >>> [(removal.stream, removal.subject) for removal in done.removals], done.unknown, len(stream.retained)
+    ([('delays', 0)], (1,), 5)
+    """
+    if isinstance(subjects, str):
+        raise ParameterError("subjects is a text; pass a list of texts, such as [subject]")
+    if bool(len(subjects)) == bool(len(rounds)):
+        raise ParameterError("forget takes subjects=... or rounds=..., just one of them, and at least one entry")
+    if len(rounds) and (streams is None or len(streams) != 1):
+        raise ParameterError("rounds count in each stream; pass the one that is meant as streams=[name]")
+    return forget_pseudonyms(store, [store.pseudonym(s) for s in subjects], rounds=rounds, streams=streams, now=now)
+
+
+def forget_pseudonyms(
+    store: Store,
+    pseudonyms: Sequence[str],
+    *,
+    rounds: Sequence[int] = (),
+    streams: Sequence[str] | None = None,
+    now: bool = False,
+    request: str | None = None,
+) -> Forgotten:
+    """The same as `forget`, for subjects as the store knows them; a `request` of the same id is carried out once."""
+    there = all_names(store)
+    missing = [name for name in streams or () if name not in there]
+    if missing:
+        raise StoreError(f"there is no stream {missing[0]!r}; there is {', '.join(there[:5]) or 'none yet'}")
+    places: dict[str, int] = {}
+    for place, pseudonym in enumerate(pseudonyms):
+        places.setdefault(pseudonym, place)  # a subject that is named twice is asked for once
+    removals: list[Removal] = []
+    restarted: list[str] = []
+    troubles: dict[str, str] = {}
+    known: set[int | None] = set()
+    names = there if streams is None else tuple(dict.fromkeys(streams))
+    for start in range(0, len(names), TOGETHER):
+        with store.together():
+            for name in names[start : start + TOGETHER]:
+                with kept_apart(name, troubles):
+                    entry, ids = Entry.find(store, name), _Ids(request, name)
+                    asked = ids.done(entry.state.receipts) | _held(entry.state.retained, places)
+                    known |= asked.keys()
+                    if len(rounds):
+                        asked = {None: np.asarray(rounds)}
+                    elif streams is not None:
+                        asked = {place: asked.get(place, _NO_ROUNDS) for place in places.values()}
+                    given, since = _forget(store, entry, asked, ids, now=now) if asked else ({}, 0)
+                    removals += [Removal(name, place, receipt) for place, receipt in given.items()]
+                    restarted += [name] if since else []
+                    if given and entry.policy is None:
+                        troubles[name] = f"{entry.problem}; without it the records were erased at once" + (
+                            f", and the statistic counts from round {since} on" if since else ""
+                        )
+    unknown = tuple(place for place in places.values() if place not in known)
+    return Forgotten(tuple(removals), unknown, tuple(restarted), troubles)
+
+
+def _forget(store: Store, entry: Entry, asked: Asked, ids: _Ids, *, now: bool) -> tuple[dict[int | None, Receipt], int]:
+    """Carry out what is asked of one stream: the receipts, and since when its statistic counts if it starts again."""
+    if entry.policy is None:
+        given, since = _erase_at_once(store, entry, asked, ids)
+    else:
+        given, since = _ask(entry.open(store), asked, ids, now=now)
+    return given, since if since > entry.state.clock.since else 0
+
+
+def _held(records: Records, places: Mapping[str, int]) -> Asked:
+    """The rounds of the records that are held of each subject."""
+    found: dict[int | None, list[int]] = {}
+    for subject, number in zip(records.subjects, records.rounds.tolist(), strict=True):
+        if subject in places:
+            found.setdefault(places[subject], []).append(number)
+    return {place: np.array(numbers) for place, numbers in sorted(found.items(), key=lambda item: item[0] or 0)}
+
+
+def _ask(stream: Stream, asked: Asked, ids: _Ids, *, now: bool) -> tuple[dict[int | None, Receipt], int]:
+    """Ask a stream, once for each subject; what goes at once goes with the last, so that it is written again once."""
+    made, last = {}, list(asked)[-1]
+    for place, rounds in asked.items():
+        made[place] = stream.forget(rounds=rounds, now=now and place == last, receipt_id=ids.make(place)).id
+    given = {receipt.id: receipt for receipt in stream.receipts}
+    return {place: given[number] for place, number in made.items()}, stream.clock.since
+
+
+def _erase_at_once(store: Store, entry: Entry, asked: Asked, ids: _Ids) -> tuple[dict[int | None, Receipt], int]:
+    """Erase records of a stream that has no policy to ask."""
+    state, t = entry.state, entry.state.clock.t
+    done = {receipt.id: receipt for receipt in state.receipts}
+    made = {place: Receipt.made(t, t, entry.terms.max_age, ids.make(place)) for place in asked}
+    fresh = [receipt for receipt in made.values() if receipt.id not in done]
+    if fresh:
+        going = np.isin(state.retained.rounds, checked_rounds(np.concatenate(list(asked.values())), t))
+        state = erase(replace(state, receipts=(*state.receipts, *fresh)), going)
+        entry.write(store, state)
+    given = {receipt.id: receipt for receipt in state.receipts}
+    return {place: given[receipt.id] for place, receipt in made.items()}, state.clock.since
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+
+
+class _Ids:
+    """The ids of the receipts that one request gets from one stream: random, or the same whenever it is repeated."""
+
+    def __init__(self, request: str | None, stream: str) -> None:
+        mark = None if request is None else _digest(f"{request} {stream}")
+        self._mark = None if mark is None else int.from_bytes(mark, "big")
+
+    def make(self, place: int | None) -> str | None:
+        """The id for a subject's place in the list."""
+        return None if self._mark is None else f"{self._mark ^ (_BY_ROUNDS if place is None else place):016x}"
+
+    def done(self, receipts: tuple[Receipt, ...]) -> Asked:
+        """The places for which the stream has given a receipt before; nothing is left to be done for them."""
+        if self._mark is None:
+            return {}
+        places = (int(receipt.id, 16) ^ self._mark for receipt in receipts)
+        return {None if place == _BY_ROUNDS else place: _NO_ROUNDS for place in places if place <= _BY_ROUNDS}
+
+
+def remove(store: Store, streams: Sequence[str]) -> Removed:
+    """Erase streams, their names included; one that is open here is refused, since it could not go on.
+
+    Args:
+        store: the store.
+        streams: the names; one that is not there is as good as removed.
+
+    Returns:
+        the places in the list of those that are gone, and what is wrong with the others.
+    """
+    gone: list[int] = []
+    troubles: dict[str, str] = {}
+    for place, name in enumerate(streams):
+        with kept_apart(name, troubles):
+            if store.live(name) is not None:
+                raise StoreError("is open in the process that writes to the store; end that process, then remove it")
+            if name in store.names():
+                store.remove(name)
+            gone.append(place)
+    return Removed(tuple(gone), troubles)

@@ -1,0 +1,135 @@
+"""Time limits over a whole store: what is due goes from every stream, whatever is wrong with another one.
+
+Guarantee: a stream whose policy cannot be made, whose row is damaged or whose dates lie in the future never keeps the
+others from their deadline; held by tests/operations/test_troubles.py. A dry run says what a sweep then does; held by
+tests/operations/test_retention.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+
+from vestige.errors import StoreBusyError, StoreError
+from vestige.operations.entry import Entry, all_names
+from vestige.operations.erasure import erase_overdue, ticks
+from vestige.operations.outcome import Erasure, Swept, kept_apart
+from vestige.store import State, Store
+from vestige.store.state import in_utc, wall_clock
+from vestige.stream.limits import Limits, earliest
+
+TOGETHER = 256
+"""How many streams are written in one transaction: few enough that little is done again after a crash."""
+
+
+def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False) -> Swept:
+    """Erase what is due in the streams of a store, and tidy it.
+
+    What is due goes even where the policy cannot be made from its name: then the statistic starts again. Nothing is
+    raised for one bad stream.
+
+    Args:
+        store: the store; streams that are open in it are used as they are.
+        now: the time by the clock that counts; default: that of the machine.
+        dry_run: only say what would go, and change nothing.
+
+    Returns:
+        what went of each stream, and what is wrong.
+
+    Raises:
+        StoreBusyError: another process holds the file.
+
+    >>> from vestige import Mean, MemoryStore, Stream
+    >>> store = MemoryStore()
+    >>> stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
+    >>> stream.extend(range(10))
+    >>> sweep(store).streams
+    {'delays': Erasure(erased=0, restarted=False, closed=False)}
+    """
+    moment = in_utc(wall_clock() if now is None else now)
+    done: dict[str, Erasure] = {}
+    troubles: dict[str, str] = {}
+    names = all_names(store)
+    for start in range(0, len(names), TOGETHER):
+        with store.together():
+            for name in names[start : start + TOGETHER]:
+                with kept_apart(name, troubles):
+                    entry = Entry.find(store, name)
+                    done[name] = preview(entry, moment) if dry_run else _sweep(store, entry, moment)
+                    if trouble := _trouble(entry, done[name], moment, dry_run=dry_run):
+                        troubles[name] = trouble
+    return Swept(done, troubles, tidy=not dry_run and _tidied(store))
+
+
+def _tidied(store: Store) -> bool:
+    """Bring the store into its canonical form; whether that could be done, which a damaged stream may prevent."""
+    try:
+        store.tidy()
+    except StoreBusyError:
+        raise
+    except StoreError:
+        return False
+    return True
+
+
+def preview(entry: Entry, now: datetime) -> Erasure:
+    """What a sweep at `now` would do to a stream."""
+    left = erase_overdue(entry.terms, entry.state, now, together=entry.together)
+    return replace(_change(entry.state, left), closed=_would_close(entry, left, now))
+
+
+def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
+    """Erase what is due: as the stream does, or without it where it cannot be asked."""
+    if entry.live is None and (entry.policy is None or _dated_ahead(entry, now)):
+        left = erase_overdue(entry.terms, entry.state, now, together=entry.together)
+        if left is not entry.state:
+            entry.write(store, left)
+        return _change(entry.state, left)
+    if _dated_ahead(entry, now):
+        return Erasure(0)
+    stream = entry.open(store)
+    stream.sweep(now)
+    return _change(entry.state, State(stream.clock, stream.retained))
+
+
+def _change(before: State, after: State) -> Erasure:
+    restarted = after.clock.since > before.clock.since
+    closed = after.clock.updates > (0 if restarted else before.clock.updates)
+    return Erasure(len(before.retained) - len(after.retained), restarted, closed)
+
+
+def _dated_ahead(entry: Entry, now: datetime) -> int:
+    """How many of the records that are held are dated after `now`, where that counts."""
+    return 0 if entry.terms.max_age is None else int(entry.after(np.datetime64(ticks(now), "us")).sum())
+
+
+def _would_close(entry: Entry, state: State, now: datetime) -> bool:
+    """Whether a sweep would close the batch that waits in `state`."""
+    terms, policy, held = entry.terms, entry.policy, state.retained
+    waiting = held.where((held.rounds > state.clock.last) & ~held.leaving)
+    pending = earliest(held.times[held.rounds > state.clock.last])
+    if terms.max_age is None or policy is None or not entry.together or pending is None or _dated_ahead(entry, now):
+        return False
+    limits = Limits(terms.retention, terms.notice, terms.max_age)
+    enough = min(policy.enough, limits.in_rounds(policy)[1] // 2)
+    return len(waiting) >= enough and limits.presses(ticks(now), pending, state.clock.due)
+
+
+def _trouble(entry: Entry, done: Erasure, now: datetime, *, dry_run: bool) -> str:
+    """What is wrong with a stream that could be read; nothing if all is well."""
+    ahead = _dated_ahead(entry, now)
+    if ahead:
+        first = int(entry.state.retained.rounds[entry.after(np.datetime64(ticks(now), "us"))][0])
+        return (
+            f"{ahead} records are dated after the time that counts, the first of them in round {first}, so that its "
+            "limits in time cannot be kept by this clock; if that date is wrong, erase the record: vestige forget "
+            f"STORE --stream NAME --round {first} --now"
+        )
+    if entry.policy is None and (entry.terms.max_age is not None or done.erased):
+        would = "would be" if dry_run else "were"
+        return f"{entry.problem}; without it {done.erased} records {would} erased, because they are due" + (
+            ", and the statistic starts again" if done.restarted else ""
+        )
+    return ""

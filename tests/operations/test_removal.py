@@ -1,0 +1,113 @@
+"""Lists of subjects over a whole store: everybody who was named, in one pass, one receipt for each stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from troubled import KeepsHalf, fill
+from vestige import MemoryStore, SqliteStore, Stream
+from vestige.errors import ParameterError, StoreError
+from vestige.operations import forget, remove
+from vestige.operations.removal import forget_pseudonyms
+from vestige.store import Store
+
+
+def filled(store: Store) -> Store:
+    for name in ("a", "b", "c"):
+        fill(store, name)
+    return store
+
+
+def subjects_held(store: Store, name: str) -> set[str | None]:
+    terms = store.terms(name)
+    return set(store.stream(name, about=terms.about).read(terms).retained.subjects)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("now", [True, False])
+def test_a_list_is_carried_out_whole(is_open: bool, now: bool) -> None:
+    store = filled(MemoryStore())
+    if not is_open:
+        store.release()
+    named = ["person-7", "eve", "person-8", "person-7"]
+    marks = [store.pseudonym(name) for name in named]
+    store.flush()
+    before = {name: subjects_held(store, name) for name in store.names()}
+    done = forget(store, named, now=now)
+    assert {(r.stream, r.subject) for r in done.removals} == {
+        (name, place) for name, held in before.items() for place in (0, 2) if marks[place] in held
+    }
+    assert done.unknown == (1,)
+    assert len({removal.receipt.id for removal in done.removals}) == len(done.removals)
+    assert all((removal.receipt.erased is not None) == now for removal in done.removals)
+    for name in store.names():
+        assert now != bool(subjects_held(store, name) & set(marks))
+        live = store.live(name)
+        assert isinstance(live, Stream)
+        assert set(live.receipts) == {removal.receipt for removal in done.removals if removal.stream == name}
+
+
+def test_what_was_not_written_yet_is_found() -> None:
+    store = MemoryStore()
+    stream = Stream(KeepsHalf(), retention=96, store=store.stream("new"))
+    stream.extend(range(10), subjects=["ada", "bob"] * 5)
+    assert store.names() == ()
+    assert len(forget(store, ["ada"], now=True).removals) == 1
+    assert len(stream.retained) == 5
+
+
+def test_named_streams_give_a_receipt_to_everybody() -> None:
+    done = forget(filled(MemoryStore()), ["eve", "person-7"], streams=["b"])
+    assert [(removal.stream, removal.subject) for removal in done.removals] == [("b", 0), ("b", 1)]
+    assert done.unknown == (0,)
+
+
+def test_by_rounds() -> None:
+    store = filled(MemoryStore())
+    (removal,) = forget(store, rounds=[99, 100], streams=["b"], now=True).removals
+    assert (removal.stream, removal.subject) == ("b", None)
+    assert not np.isin([99, 100], store.live("b").retained.rounds).any()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("policy", [None, KeepsHalf()])
+def test_a_request_with_an_id_is_carried_out_once(tmp_path: Path, policy: KeepsHalf | None) -> None:
+    """As after a crash between what was done and the reply: new records of the same person are not asked for."""
+    with SqliteStore(tmp_path / "s.db") as store:
+        fill(store, "a", policy)
+        store.release()
+        marks = [store.pseudonym(f"person-{i}") for i in (7, 8)]
+        first = forget_pseudonyms(store, marks, now=True, request="4f" * 8)
+        store.release()
+        again = forget_pseudonyms(store, marks, now=True, request="4f" * 8)
+        assert again.removals == first.removals != ()
+        assert again.unknown == first.unknown
+        other = forget_pseudonyms(store, marks, now=True, request="50" * 8)
+        assert other.unknown == (0, 1)
+        by_rounds = [
+            forget_pseudonyms(store, (), rounds=[97], streams=["a"], request="51" * 8).removals for _ in range(2)
+        ]
+        assert by_rounds[0] == by_rounds[1]
+
+
+def test_bad_requests_are_refused() -> None:
+    store = filled(MemoryStore())
+    for wrong in ({"subjects": "ada"}, {}, {"subjects": ["x"], "rounds": [1]}, {"rounds": [1]}):
+        with pytest.raises(ParameterError):
+            forget(store, **wrong)
+    with pytest.raises(StoreError, match="there is no stream 'z'; there is a, b, c"):
+        forget(store, ["ada"], streams=["a", "z"])
+    assert "rounds must be whole numbers" in forget(store, rounds=[101], streams=["a"]).troubles["a"]
+
+
+def test_streams_are_removed_but_not_those_that_are_open(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "s.db") as store:
+        filled(store)
+        store.release()
+        fill(store, "d")
+        done = remove(store, ["a", "d", "c"])
+        assert done.streams == (0, 2)
+        assert "is open in the process that writes to the store" in done.troubles["d"]
+        assert store.names() == ("b", "d")

@@ -1,0 +1,79 @@
+"""A dry run says what a sweep then does, and changes nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from troubled import MAX_AGE, START, KeepsHalf, fill
+from vestige import Mean, MemoryStore, Moments, Policy, SqliteStore, Stream, Window
+from vestige.operations import Erasure, sweep
+from vestige.store import read_store
+
+POLICIES = (Mean(), Mean(channel="bits"), Moments(2), Window(), KeepsHalf())
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.sampled_from(POLICIES), st.integers(1, 300), st.integers(0, 15 * 24), st.booleans())
+def test_a_dry_run_is_right(policy: Policy, n: int, hours: int, is_open: bool) -> None:
+    store = MemoryStore()
+    stream = Stream(policy, retention=128, max_age=MAX_AGE, seed=None, store=store.stream("a"))
+    stream.extend(np.arange(float(n)), times=[START + timedelta(hours=i) for i in range(n)])
+    if not is_open:
+        store.release()
+    now = START + timedelta(hours=n - 1 + hours)
+    said, held = sweep(store, now, dry_run=True), stream.retained
+    assert store.names() == (() if is_open and n < stream.batch else ("a",))
+    assert stream.retained == held
+    done = sweep(store, now)
+    assert done.troubles.keys() == said.troubles.keys()
+    before, after = said.streams["a"], done.streams["a"]
+    assert (before.restarted, before.closed) == (after.restarted, after.closed)
+    assert before.erased <= after.erased if before.closed else before.erased == after.erased
+
+
+def test_history_that_was_filled_in_afterwards_goes_whole(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with SqliteStore(path) as store:
+        for name in ("a", "b"):
+            fill(store, name)
+    before = path.read_bytes()
+    with SqliteStore(path) as store:
+        said = sweep(store, dry_run=True)
+    held = {name: len(state.retained) for name, (_, state) in read_store(path).items()}
+    assert said.streams == {name: Erasure(count, restarted=True) for name, count in held.items()}
+    assert said.restarted == ("a", "b")
+    assert path.read_bytes() == before
+    with SqliteStore(path) as store:
+        assert sweep(store).streams == said.streams
+    assert not any(len(state.retained) for _, state in read_store(path).values())
+
+
+def test_a_failure_keeps_what_was_done_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams are written in groups: what an earlier group erased stays erased."""
+    monkeypatch.setattr("vestige.operations.retention.TOGETHER", 1)
+    with SqliteStore(tmp_path / "s.db") as store:
+        for name in ("a", "b", "c"):
+            fill(store, name)
+        store.release()
+        monkeypatch.setattr("vestige.operations.retention.preview", None)
+        sweep_of, calls = Stream.sweep, []
+
+        def killed(stream: Stream, now: object) -> int:
+            calls.append(stream)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return sweep_of(stream, now)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Stream, "sweep", killed)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(store)
+    held = {name: len(state.retained) for name, (_, state) in read_store(tmp_path / "s.db").items()}
+    assert held["a"] == 0
+    assert held["b"]
+    assert held["c"]

@@ -1,0 +1,131 @@
+"""One stream's trouble is its own: all others keep their deadlines and take their requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from troubled import MAX_AGE, START, KeepsHalf, damage, fill
+from vestige import Mean, Moments, Records, SqliteStore, Stream, Window
+from vestige.operations import forget, sweep
+from vestige.store import read_store
+
+OTHERS = ("a", "c", "d")
+LATER = START + MAX_AGE + timedelta(hours=60)
+
+
+def nobodys(path: Path) -> None:
+    with SqliteStore(path) as store:
+        fill(store, "b", KeepsHalf())
+
+
+def damaged(path: Path) -> None:
+    with SqliteStore(path) as store:
+        fill(store, "b")
+    damage(path, "b")
+
+
+def ahead(path: Path) -> None:
+    with SqliteStore(path) as store:
+        stream = Stream(Mean(), retention=96, max_age=timedelta(days=30_000), store=store.stream("b"))
+        stream.extend(range(3), times=[START, START, LATER + timedelta(hours=1)], subjects=["person-3"] * 3)
+
+
+TROUBLES: dict[Callable[[Path], None], str] = {
+    nobodys: "policy troubled.KeepsHalf is none of Vestige's own",
+    damaged: "is damaged",
+    ahead: "1 records are dated after the time that counts, the first of them in round 3",
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with SqliteStore(tmp_path / "s.db") as store:
+        for name, policy in zip(OTHERS, (Mean(), Moments(2), Window()), strict=True):
+            Stream(policy, retention=300, max_age=MAX_AGE, seed=0, store=store.stream(name)).extend(
+                range(100),
+                times=[START + timedelta(hours=i) for i in range(100)],
+                subjects=[f"person-{i % 10}" for i in range(100)],
+            )
+    return tmp_path / "s.db"
+
+
+def held(path: Path, name: str) -> Records:
+    with SqliteStore(path) as store:
+        terms = store.terms(name)
+        return store.stream(name, about=terms.about).read(terms).retained
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_sweep_does_all_the_others(path: Path, trouble: Callable[[Path], None]) -> None:
+    trouble(path)
+    with SqliteStore(path) as store:
+        done = sweep(store, LATER)
+    assert list(done.troubles) == ["b"]
+    assert TROUBLES[trouble] in done.troubles["b"]
+    for name in OTHERS:
+        assert done.streams[name].erased
+        assert (held(path, name).times > np.datetime64((LATER - MAX_AGE).replace(tzinfo=None), "us")).all()
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("now", [False, True])
+def test_a_request_is_carried_out_in_all_the_others(path: Path, trouble: Callable[[Path], None], now: bool) -> None:
+    trouble(path)
+    with SqliteStore(path) as store:
+        done = forget(store, ["person-3", "nobody"], now=now)
+        mark = store.pseudonym("person-3")
+    assert {*OTHERS} <= {removal.stream for removal in done.removals}
+    assert done.unknown == (1,)
+    assert set(done.troubles) == ({"b"} if trouble is not ahead else set())
+    for name in OTHERS:
+        records = held(path, name)
+        assert records.leaving[records.subjects == mark].all()
+        assert not now or mark not in records.subjects
+
+
+def test_what_is_due_goes_without_the_policy(path: Path) -> None:
+    nobodys(path)
+    with SqliteStore(path) as store:
+        done = sweep(store, START + MAX_AGE + timedelta(hours=50))
+        assert done.streams["b"].erased
+        assert done.streams["b"].restarted
+        assert "b" in done.restarted
+        assert "and the statistic starts again" in done.troubles["b"]
+    with SqliteStore(path) as store:
+        stream = Stream(KeepsHalf(), retention=96, max_age=MAX_AGE, store=store.stream("b"))
+        assert stream.retained.rounds.tolist() == [97, 98, 99, 100]
+        assert stream.clock.since == 97
+        assert "Counts from round 97 on" in stream.estimate().notes[0]
+        stream.extend(range(100), times=[START + MAX_AGE + timedelta(hours=60)] * 100)
+        assert stream.t == 200
+
+
+def test_a_request_erases_at_once_without_the_policy(path: Path) -> None:
+    nobodys(path)
+    with SqliteStore(path) as store:
+        done = forget(store, ["person-3"])
+        (receipt,) = (removal.receipt for removal in done.removals if removal.stream == "b")
+        assert receipt.erased_round == receipt.due_round == receipt.requested_round == 100
+        assert "without it the records were erased at once" in done.troubles["b"]
+        assert "the statistic counts from round 97 on" in done.troubles["b"]
+        mark = store.pseudonym("person-3")
+    assert mark not in held(path, "b").subjects
+    assert read_store(path)["b"][1].receipts == (receipt,)
+
+
+def test_a_policy_that_fails_is_not_quoted(path: Path) -> None:
+    class Failing(KeepsHalf):
+        def update(self, *_: object) -> None:  # type: ignore[override]
+            raise KeyError("the value 4711 of a record")
+
+    with SqliteStore(path) as store:
+        stream = Stream(Failing(), retention=96, max_age=MAX_AGE, store=store.stream("b"))
+        stream.extend(range(40), times=[START + timedelta(hours=i) for i in range(40)])
+        done = sweep(store, START + MAX_AGE / 2 + timedelta(hours=1))
+        assert done.troubles == {"b": "its policy fails with KeyError; open it in Python to see where"}
+        assert set(done.streams) >= set(OTHERS)
