@@ -87,20 +87,25 @@ def test_the_plain_output_says_what_is_held(files: dict[str, Path]) -> None:
     [
         (["nowhere.csv", "--column", "a"], None, "nowhere.csv: there is no such file"),
         ([".", "--column", "a"], None, ".: is a folder"),
-        (["-", "--column", "c"], "a,b\n1,2\n", "-: has no column 'c'; it has a, b"),
+        (
+            ["-", "--column", "c"],
+            "a,b\n1,2\n",
+            "-: has no column 'c'; its first line has to be a header with that name",
+        ),
+        (["-", "--column", "a", "--by", "c"], "a,b\n1,2\n", "-: has no column 'c'; it has a, b"),
+        (["-", "--column", "delya"], "delay,b\n1,2\n", "-: has no column 'delya'; did you mean 'delay'?"),
         (["-", "--column", "c"], '{"a": 1}\n', "-: no row has a number in each of c (1 rows)"),
         (["-", "--column", "a"], "", "-: is empty"),
         (["-", "--column", "a"], "a\n", "no row has a number in each of a (0 rows)"),
         (["-", "--column", "a"], "a\nNA\n", "no row has a number in each of a (1 rows)"),
         (["-", "--column", "a"], "\ufeff", "-: is empty"),
-        (["-", "--column", "a"], "4711.25,3\n1,2\n", "-: has no column 'a'; its first line is no header"),
-        (["-", "--column", "a"], "\na\n1\n", "-: has no column 'a'; its first line is no header"),
+        (["-", "--column", "a"], "4711.25,3\n1,2\n", "-: has no column 'a'; its first line has to be a header"),
         (["-", "--column", "a"], "a,a\n1,2\n", "-: has column 'a' more than once"),
         (["-", "--column", "a", "--column", "a"], "a\n1\n", "column 'a' is given twice"),
-        (["-", "--column", "a"], "a\n1\n4711x\n", "holds a value that is not a number"),
+        (["-", "--column", "a"], "a\n1\n4711x\n", "-: row 2 has a value that is not a number"),
         (["-", "--column", "a"], '{"a": "4711x"}\n', "rows that cannot be parsed"),
         (["-", "--column", "a"], '{"a": [4711}\n', "rows that cannot be parsed"),
-        (["-", "--column", "a"], "a,b\n1,2\n4711\n", "rows that cannot be parsed"),
+        (["-", "--column", "a"], "a,b\n1,2\n4711\n", "-: row 2 does not fit the header: its number of fields is 1"),
         (["-", "--column", "a"], "a\n1\ninf\n", "row 2 has an infinite value"),
         (["-", "--column", "a"], "a\n1\n1e305\n", "beyond 1e+300 in magnitude"),
         (["-", "--column", "a", "--retention", "20"], "a\n1\n", "use retention >= 56"),
@@ -238,7 +243,11 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path) -> None:
             name: ROWS[:, 0] + i * ROWS[::-1, 0]
             for i, name in enumerate(("dep_delay", "distance", "air_time", "latency", "spent"))
         }
-        | {"carrier": ["AA", "UA"] * 1_000, "at": np.arange(2_000) * 60, "email": ["ada@example.org"] * 2_000}
+        | {
+            "carrier": ["AA", "UA"] * 1_000,
+            "at": 1_700_000_000 + np.arange(2_000) * 60,
+            "email": ["ada@example.org"] * 2_000,
+        }
     )
     csv.write_csv(table, tmp_path / "visits.csv")
     (tmp_path / "subject.txt").write_text("ada@example.org\n")
