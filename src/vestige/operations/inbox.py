@@ -1,0 +1,113 @@
+"""Requests from other processes: the one that holds a store carries them out, or the next one that opens it.
+
+Guarantee: a request is carried out once, whichever side crashes at whichever step; held by
+tests/operations/test_inbox.py.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from vestige.errors import StoreBusyError, StoreError, VestigeError
+from vestige.operations.outcome import Attended, Forgotten, Removed, Swept
+from vestige.operations.removal import forget_pseudonyms, remove
+from vestige.operations.retention import sweep
+from vestige.store import SqliteStore, Store
+from vestige.store.inbox import Inbox, Request
+
+Outcome = Forgotten | Swept | Removed
+_KINDS: dict[str, type[Outcome]] = {"forget": Forgotten, "sweep": Swept, "remove": Removed}
+_LOOK = 0.1
+"""Seconds between two looks for a reply, and at whether the store is free."""
+
+
+def attend(store: Store) -> Attended:
+    """Carry out what other processes have asked for in the inbox of a store.
+
+    Cheap where nothing waits: call it every second while you hold a store, and when you open one for writing.
+
+    Args:
+        store: the store; streams that are open in it are used as they are.
+
+    Returns:
+        which requests were carried out, and what is wrong; a request that cannot be read is named and left.
+
+    Raises:
+        StoreBusyError: another process holds the file; the requests stay.
+    """
+    if not isinstance(store, SqliteStore):
+        return Attended()
+    inbox = Inbox(store.path)
+    if not inbox.folder.exists():
+        return Attended()
+    try:
+        requests, troubles = inbox.requests()
+        for request in requests:
+            facts = _carried_out(store, request)
+            troubles |= facts.get("troubles", {})
+            inbox.reply(request.id, facts)
+        inbox.clean()
+    except StoreBusyError:
+        raise
+    except VestigeError as problem:
+        return Attended(troubles={str(inbox.folder): str(problem)})
+    return Attended(tuple(request.id for request in requests), troubles)
+
+
+def _carried_out(store: Store, request: Request) -> dict[str, Any]:
+    """What became of a request, as plain data."""
+    try:
+        return _act(store, request).facts
+    except StoreBusyError:
+        raise
+    except VestigeError as problem:
+        return {"problem": str(problem)}
+
+
+def _act(store: Store, request: Request) -> Outcome:
+    if request.kind == "sweep":
+        return sweep(store, request.at)
+    if request.kind == "remove":
+        return remove(store, request.streams or ())
+    return forget_pseudonyms(
+        store,
+        request.pseudonyms,
+        rounds=request.rounds,
+        streams=request.streams,
+        now=request.now,
+        request=request.id,
+    )
+
+
+def ask(path: str | Path, request: Request, *, key: str | Path | None = None, patience: float) -> Outcome | None:
+    """Leave a request for the process that holds a store, and wait for its reply.
+
+    If that process ends meanwhile, the request is carried out here.
+
+    Args:
+        path: the store.
+        request: what to do.
+        key: where the key of the subjects lies.
+        patience: seconds to wait.
+
+    Returns:
+        what was done; None if nobody has answered yet: the request stays for whoever holds the store next.
+
+    Raises:
+        StoreError: the request was understood and cannot be carried out.
+    """
+    inbox, until = Inbox(path), time.monotonic() + patience
+    inbox.leave(request)
+    while (facts := inbox.collect(request.id)) is None:
+        if time.monotonic() > until:
+            return None
+        with suppress(StoreBusyError), SqliteStore(path, key=key) as store:
+            attend(store)
+            continue
+        time.sleep(_LOOK)
+    if "problem" in facts:
+        raise StoreError(facts["problem"])
+    return _KINDS[request.kind].parse(facts)

@@ -1,0 +1,213 @@
+"""The inbox of a store: how another process leaves a request beside the one that writes, and gets its reply.
+
+A folder beside the store, for its owner only. A request is one small file that appears whole, by a rename, and is there
+until it was carried out; so is its reply, until it was read. Subjects are in it as the pseudonyms of the store only.
+Guarantee: a request survives a crash of either side at any moment, and a file that cannot be read is named and left;
+held by tests/operations/test_inbox.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from vestige.errors import StoreError
+from vestige.store.files import beside
+
+Kind = Literal["forget", "sweep", "remove"]
+
+_FORGOTTEN = 3600.0
+"""Seconds after which a reply that nobody has read is removed, and so is a file that was never completed."""
+_REQUEST, _REPLY, _DRAFT = ".request", ".reply", ".draft"
+_UNREADABLE = "is not a request that can be read, and is left as it is; remove the file"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What another process asks of the one that writes to a store.
+
+    Attributes:
+        kind: what to do, by its name in `vestige.operations`.
+        pseudonyms: whose records are to go, as the store knows them.
+        rounds: which records are to go.
+        streams: in which streams; None: all.
+        now: whether records are to be erased at once.
+        at: the time that counts for a sweep; None: that of the machine.
+        id: sixteen random hexadecimal digits.
+    """
+
+    kind: Kind
+    pseudonyms: tuple[str, ...] = ()
+    rounds: tuple[int, ...] = ()
+    streams: tuple[str, ...] | None = None
+    now: bool = False
+    at: datetime | None = None
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self) | {"at": None if self.at is None else self.at.isoformat()})
+
+    @classmethod
+    def parse(cls, text: str) -> Request:
+        """The request that was written as `text`.
+
+        Raises:
+            StoreError: it is not a request.
+        """
+        try:
+            facts = json.loads(text)
+            made = cls(
+                facts["kind"],
+                tuple(facts["pseudonyms"]),
+                tuple(facts["rounds"]),
+                None if facts["streams"] is None else tuple(facts["streams"]),
+                facts["now"],
+                None if facts["at"] is None else datetime.fromisoformat(facts["at"]),
+                facts["id"],
+            )
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+            raise StoreError(_UNREADABLE) from None
+        if not made._is_valid():
+            raise StoreError(_UNREADABLE)
+        return made
+
+    def _is_valid(self) -> bool:
+        return (
+            self.kind in get_args(Kind)
+            and type(self.now) is bool
+            and _is_hexadecimal(self.id, 16)
+            and all(_is_hexadecimal(pseudonym, 32) for pseudonym in self.pseudonyms)
+            and all(type(number) is int for number in self.rounds)
+            and all(type(name) is str for name in self.streams or ())
+        )
+
+
+def _is_hexadecimal(text: object, length: int) -> bool:
+    return isinstance(text, str) and re.fullmatch(f"[0-9a-f]{{{length}}}", text) is not None
+
+
+class Inbox:
+    """The requests that wait beside a store, and the replies to them.
+
+    Args:
+        path: the store.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._store = Path(path).resolve()
+        self.folder = beside(self._store, ".inbox")
+
+    def leave(self, request: Request) -> None:
+        """Leave a request; it is durable once this returns."""
+        self._write(request.id + _REQUEST, request.text)
+
+    def requests(self) -> tuple[tuple[Request, ...], dict[str, str]]:
+        """The requests that wait, the oldest first; and what is wrong with files that cannot be read, by name."""
+        found: list[tuple[float, Request]] = []
+        troubles: dict[str, str] = {}
+        for file in self._files():
+            if file.suffix != _REQUEST:
+                continue
+            if file.with_suffix(_REPLY).exists():  # whoever wrote that was stopped just before the end
+                file.unlink(missing_ok=True)
+                continue
+            try:
+                request, left = Request.parse(file.read_text()), file.stat().st_mtime
+            except FileNotFoundError:
+                continue
+            except (StoreError, ValueError, OSError):
+                troubles[str(file)] = _UNREADABLE
+                continue
+            if request.id == file.stem:
+                found.append((left, request))
+            else:
+                troubles[str(file)] = _UNREADABLE
+        ordered = sorted(found, key=lambda entry: (entry[0], entry[1].id))
+        return tuple(request for _, request in ordered), troubles
+
+    def reply(self, request: str, facts: Mapping[str, Any]) -> None:
+        """Say what became of a request, which is then done."""
+        self._write(request + _REPLY, json.dumps(facts))
+        (self.folder / (request + _REQUEST)).unlink(missing_ok=True)
+        self._sync()
+
+    def collect(self, request: str) -> dict[str, Any] | None:
+        """The reply to a request, which is removed; None while there is none."""
+        file = self.folder / (request + _REPLY)
+        try:
+            facts: dict[str, Any] = json.loads(file.read_text())
+        except FileNotFoundError:
+            return None
+        file.unlink(missing_ok=True)
+        with suppress(OSError):  # something else is in it
+            self.folder.rmdir()
+        return facts
+
+    def clean(self) -> None:
+        """Remove what nobody waits for any more: old replies, and files that were never completed."""
+        oldest = time.time() - _FORGOTTEN
+        for file in self._files():
+            with suppress(FileNotFoundError):
+                if file.suffix in (_REPLY, _DRAFT) and file.stat().st_mtime < oldest:
+                    file.unlink()
+        with suppress(OSError):  # something is in it, or it is gone
+            self.folder.rmdir()
+
+    def _files(self) -> tuple[Path, ...]:
+        """What lies in the folder, if nobody but its owner can have put it there."""
+        try:
+            found = self.folder.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o077:
+                raise StoreError(
+                    f"{self.folder}: is not a folder that only its owner may use, so the requests in it may be "
+                    "anybody's; remove it, or take the rights of others away: chmod 700"
+                )
+            return tuple(sorted(self.folder.iterdir()))
+        except FileNotFoundError:
+            return ()
+
+    def _write(self, name: str, text: str) -> None:
+        """Put a file into the folder: all of it or nothing, for the owner of the store only."""
+        for _ in range(100):  # whoever empties the folder removes it, maybe between these steps
+            with suppress(FileExistsError):
+                self.folder.mkdir(mode=0o700)
+                self._give(self.folder)
+            self._files()
+            draft = self.folder / f"{secrets.token_hex(8)}{_DRAFT}"
+            with suppress(FileNotFoundError):
+                handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+                with os.fdopen(handle, "w") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(handle)
+                self._give(draft)
+                draft.replace(self.folder / name)
+                self._sync()
+                return
+        raise StoreError(f"{self.folder}: is removed again and again by another process; try again")
+
+    def _give(self, file: Path) -> None:
+        """Let a file belong to the owner of the store, also where the administrator makes it."""
+        if os.geteuid() == 0 and self._store.exists():
+            owner = self._store.stat()
+            os.chown(file, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+    def _sync(self) -> None:
+        with suppress(FileNotFoundError):
+            handle = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)

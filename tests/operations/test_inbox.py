@@ -1,0 +1,287 @@
+"""Requests beside a live writer: each is carried out once, whichever side is killed at whichever step."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from troubled import MAX_AGE, START, KeepsHalf, fill
+from vestige import Mean, MemoryStore, SqliteStore, Stream
+from vestige.errors import StoreError
+from vestige.operations import Erasure, Forgotten, Removal, Removed, Swept, ask, attend
+from vestige.store import Receipt, read_store
+from vestige.store.inbox import Inbox, Request
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with SqliteStore(tmp_path / "s.db") as store:
+        for name in ("a", "b"):
+            fill(store, name)
+    return tmp_path / "s.db"
+
+
+def mark(path: Path, subject: str) -> str:
+    with SqliteStore(path) as store:
+        return store.pseudonym(subject)
+
+
+def beside(path: Path) -> set[str]:
+    return {file.name for file in path.parent.rglob("*") if ".inbox" in str(file)}
+
+
+requests = st.builds(
+    Request,
+    st.sampled_from(["forget", "sweep", "remove"]),
+    st.lists(st.binary(min_size=16, max_size=16).map(bytes.hex), max_size=3).map(tuple),
+    st.lists(st.integers(1, 2**62), max_size=3).map(tuple),
+    st.none() | st.lists(st.text(max_size=5), max_size=3).map(tuple),
+    st.booleans(),
+    st.none() | st.datetimes(timezones=st.just(UTC)),
+)
+
+
+@settings(max_examples=50)
+@given(requests)
+def test_requests_are_read_back(request: Request) -> None:
+    assert Request.parse(request.text) == request
+
+
+@settings(max_examples=50)
+@given(st.text() | requests.map(lambda request: request.text[:-1]) | st.integers().map(str))
+def test_what_is_no_request_is_refused(text: str) -> None:
+    with pytest.raises(StoreError, match="is not a request"):
+        Request.parse(text)
+
+
+def test_outcomes_are_read_back() -> None:
+    receipt = Receipt("ab" * 8, START, 3, 9, START + MAX_AGE, None, None)
+    for outcome in (
+        Swept({"a": Erasure(3, restarted=True), "b": Erasure(0, closed=True)}, {"c": "is damaged"}, tidy=True),
+        Forgotten((Removal("a", 0, receipt), Removal("b", None, receipt.settled(4))), (1, 2), ("b",), {"c": "no"}),
+        Removed((0, 2), {"d": "is open"}),
+    ):
+        assert type(outcome).parse(json.loads(json.dumps(outcome.facts))) == outcome
+
+
+def test_the_writer_carries_it_out_on_its_open_streams(path: Path) -> None:
+    who = mark(path, "person-9")
+    with SqliteStore(path) as store:
+        stream = fill_more(store)
+        before = len(stream.retained)
+        request = Request("forget", (who,), now=True)
+        Inbox(path).leave(request)
+        assert attend(store).requests == (request.id,)
+        assert store.live("a") is stream
+        assert who not in stream.retained.subjects
+        assert len(stream.retained) < before
+        stream.push(1.0, time=START + timedelta(hours=130))
+        done = ask(path, Request("sweep", at=START), patience=0.0)
+        assert done is None, "nobody attends"
+        assert len(attend(store).requests) == 1
+    facts = Inbox(path).collect(request.id)
+    assert facts is not None
+    assert {removal.stream for removal in Forgotten.parse(facts).removals} >= {"a"}
+
+
+def fill_more(store: SqliteStore) -> Stream:
+    stream = Stream(Mean(), retention=96, max_age=MAX_AGE, store=store.stream("a"))
+    times = [START + timedelta(hours=100 + i) for i in range(20)]
+    stream.extend(range(20), times=times, subjects=["person-9"] * 20)
+    return stream
+
+
+def test_a_reply_comes_from_a_thread_that_attends(path: Path) -> None:
+    who, ended = mark(path, "person-9"), threading.Event()
+    opened = threading.Event()
+
+    def write() -> None:
+        with SqliteStore(path) as store:
+            opened.set()
+            while not ended.wait(0.02):
+                attend(store)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    opened.wait()
+    try:
+        done = ask(path, Request("forget", (who, "00" * 16), now=True), patience=30.0)
+        swept = ask(path, Request("sweep", at=START + timedelta(hours=100)), patience=30.0)
+        with pytest.raises(StoreError, match="there is no stream 'z'"):
+            ask(path, Request("forget", (who,), streams=("z",)), patience=30.0)
+    finally:
+        ended.set()
+        thread.join()
+    assert isinstance(done, Forgotten)
+    assert done.unknown == (1,)
+    assert done.removals
+    assert isinstance(swept, Swept)
+    assert set(swept.streams) == {"a", "b"}
+    assert beside(path) == set()
+
+
+def test_files_that_cannot_be_read_are_named_and_left(path: Path) -> None:
+    good = Request("sweep", at=START + timedelta(hours=100))
+    inbox = Inbox(path)
+    inbox.leave(good)
+    for name, text in {"00" * 8: "{", "11" * 8: good.text, "zz": "[]", "22" * 8: ""}.items():
+        (inbox.folder / f"{name}.request").write_text(text)
+    (inbox.folder / ("33" * 8 + ".request")).write_bytes(b"\xff\xfe")
+    with SqliteStore(path) as store:
+        done = attend(store)
+        assert done.requests == (good.id,)
+        assert len(done.troubles) == 5
+        assert all("is not a request that can be read" in text for text in done.troubles.values())
+        assert attend(store).troubles == done.troubles
+    assert len(list(inbox.folder.glob("*.request"))) == 5
+
+
+def test_owner_only_and_pseudonyms_only(path: Path) -> None:
+    who, inbox = mark(path, "person-9"), Inbox(path)
+    old = os.umask(0)
+    try:
+        inbox.leave(Request("forget", (who,)))
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(inbox.folder.stat().st_mode) == 0o700
+    for file in inbox.folder.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert "person-9" not in file.read_text()
+    inbox.folder.chmod(0o770)
+    with SqliteStore(path) as store:
+        (trouble,) = attend(store).troubles.values()
+        assert "chmod 700" in trouble
+        assert attend(MemoryStore()).requests == ()
+
+
+def test_old_replies_and_drafts_go(path: Path) -> None:
+    inbox, request = Inbox(path), Request("sweep")
+    inbox.leave(request)
+    inbox.reply(request.id, {})
+    (inbox.folder / "1234.draft").write_text("{")
+    with SqliteStore(path) as store:
+        attend(store)
+        assert len(beside(path)) == 3
+        for file in inbox.folder.iterdir():
+            os.utime(file, (time.time() - 4_000,) * 2)
+        attend(store)
+    assert beside(path) == set()
+
+
+def test_a_stream_that_is_open_is_not_removed(path: Path) -> None:
+    with SqliteStore(path) as store:
+        fill_more(store)
+        request = Request("remove", streams=("a", "b"))
+        Inbox(path).leave(request)
+        attend(store)
+        facts = Inbox(path).collect(request.id)
+        assert facts is not None
+        assert Removed.parse(facts).streams == (1,)
+        assert store.names() == ("a",)
+
+
+WRITER = """
+import os, signal, sys, time
+from pathlib import Path
+from vestige import SqliteStore
+from vestige.operations import attend
+from vestige.operations import inbox as acts
+from vestige.store.inbox import Inbox
+
+path, step = sys.argv[1:]
+die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+
+def before(owner, name):
+    action = getattr(owner, name)
+    def killed(*a, **k):
+        die()
+    setattr(owner, name, killed)
+
+def after(owner, name):
+    action = getattr(owner, name)
+    def killed(*a, **k):
+        action(*a, **k)
+        die()
+    setattr(owner, name, killed)
+
+if step == "before it": before(acts, "_act")
+if step == "after it": after(acts, "_act")
+if step == "after the reply": after(Inbox, "_write")
+if step == "at the end": after(Inbox, "reply")
+with SqliteStore(path) as store:
+    print("open", flush=True)
+    while True:
+        attend(store)
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "policy"),
+    [*((step, KeepsHalf()) for step in ("before it", "after it", "after the reply", "at the end")), ("after it", None)],
+)
+def test_a_writer_that_is_killed(tmp_path: Path, step: str, policy: KeepsHalf | None) -> None:
+    """Whoever waits takes over, and what was done already is not done again."""
+    path = tmp_path / "s.db"
+    with SqliteStore(path) as store:
+        fill(store, "a", policy)
+        who = store.pseudonym("person-9")
+    command = [sys.executable, "-c", WRITER, str(path), step]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        done = ask(path, Request("forget", (who,), now=True), patience=30.0)
+        assert writer.wait() == -signal.SIGKILL
+    assert isinstance(done, Forgotten)
+    (removal,) = done.removals
+    assert removal.receipt.erased is not None
+    state = read_store(path)["a"][1]
+    assert who not in state.retained.subjects
+    assert state.receipts == (removal.receipt,), "carried out once"
+    with SqliteStore(path) as store:
+        attend(store)
+        assert store.terms("a")
+    assert read_store(path)["a"][1].receipts == (removal.receipt,)
+    assert len(beside(path)) <= 2, "at most a reply that nobody waits for"
+
+
+CLIENT = """
+import os, signal, sys
+from vestige.operations import ask
+from vestige.store.inbox import Inbox, Request
+
+path, who, step = sys.argv[1:]
+die = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+if step == "in the draft": os.fsync = die
+if step == "when it lies there": Inbox.collect = die
+if step == "before it reads the reply":
+    collect = Inbox.collect
+    Inbox.collect = lambda inbox, number: die() if (inbox.folder / (number + ".reply")).exists() else None
+ask(path, Request("forget", (who,), now=True), patience=30.0)
+"""
+
+
+@pytest.mark.parametrize("step", ["in the draft", "when it lies there", "before it reads the reply"])
+def test_a_client_that_is_killed(path: Path, step: str) -> None:
+    who = mark(path, "person-9")
+    with SqliteStore(path) as store:
+        with subprocess.Popen([sys.executable, "-c", CLIENT, str(path), who, step]) as client:
+            while client.poll() is None:
+                attend(store)
+                time.sleep(0.01)
+        assert client.returncode == -signal.SIGKILL
+        attend(store)
+        held = {name: state.retained.subjects for name, (_, state) in read_store(path).items()}
+        assert any(who in subjects for subjects in held.values()) == (step == "in the draft")
