@@ -18,7 +18,7 @@ from vestige import Clock, Mean, Records, Stream
 from vestige.errors import StoreError
 from vestige.store import Position, SqliteStore, read_store, verify
 
-RECORDS = 100_000
+RECORDS = 40_000
 BATCH = victim.RETENTION // 2
 HOT = bytes.fromhex("d9d505f920a163d7")  # a journal begins with this once SQLite would roll it back
 
