@@ -270,20 +270,6 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path) -> None:
     assert any(text in " ".join(done.stdout.decode().split()) for text in said)
 
 
-def test_a_long_compilation_is_announced_and_cached(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "vestige", "run", "-", "--column", "a", "--statistic", "moments", "--retention", "512"],
-        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
-        input="a\n1\n3\n",
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert "Compiling kernels (once; cached for the next run)" in done.stderr
-    assert "Compiling" not in done.stdout
-    assert list(tmp_path.rglob("*.nbc"))
-
-
 def test_columns_of_many_kinds(tmp_path: Path) -> None:
     columns = {
         "whole": pa.array([2**60, 2**60, None], pa.int64()),

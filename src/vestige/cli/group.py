@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from vestige.cli.output import plain
+from vestige.cli.output import ask_for_progress, plain
 from vestige.errors import MissingExtraError, VestigeError
 from vestige.store.state import in_utc
 
@@ -19,7 +19,19 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 class _Strict(click.Command):
-    """Refuses an option that is given twice, of which click would silently take the last."""
+    """Refuses an option that is given twice, of which click would silently take the last; takes --progress."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.params.append(
+            click.Option(
+                ["--progress"],
+                is_flag=True,
+                expose_value=False,
+                callback=ask_for_progress,
+                help="Show progress on standard error, also where that is not a terminal.",
+            )
+        )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Look at the options first, then parse as click does."""

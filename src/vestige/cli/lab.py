@@ -119,7 +119,7 @@ def _tell(experiment: Experiment, folder: Path) -> None:
 
 @contextmanager
 def _shown() -> Iterator[Callable[[Progress], None]]:
-    """A bar on a terminal, a plain line every two seconds elsewhere; both with the time left."""
+    """A bar on a terminal; elsewhere, if asked for, a plain line every two seconds; both with the time left."""
     errors = Console(stderr=True)
     if not errors.is_terminal:
         yield now_and_then(lambda at: f"{at.done:,} of {at.total:,} trials, {_minutes(at.left)} left")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import ParamSpec
 
 import click
@@ -21,6 +23,7 @@ P = ParamSpec("P")
 
 PATIENCE = 2.0
 """Seconds after which we say what takes so long; and between progress lines where there is no terminal."""
+_ASKED = "vestige.progress"
 
 
 def as_json(facts: object) -> None:
@@ -72,9 +75,32 @@ def json_time(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
+def ask_for_progress(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """The option --progress: show progress, and what the library logs, where standard error is not a terminal too."""
+    if asked and not _is_terminal():
+        ctx.meta[_ASKED] = True
+        log, handler = logging.getLogger("vestige"), logging.StreamHandler(sys.stderr)
+        before = log.level
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        ctx.call_on_close(partial(log.removeHandler, handler))
+        ctx.call_on_close(partial(log.setLevel, before))
+
+
+def _is_terminal() -> bool:
+    return Console(stderr=True).is_terminal
+
+
+def _is_asked_for() -> bool:
+    return _ASKED in click.get_current_context().meta
+
+
 @contextmanager
 def announced(text: str) -> Iterator[None]:
-    """Say what takes so long, if it does."""
+    """Say what takes so long, if it does, on a terminal or where progress is asked for."""
+    if not (_is_terminal() or _is_asked_for()):
+        yield
+        return
     said = threading.Timer(PATIENCE, click.echo, (text,), {"err": True})
     said.start()
     try:
@@ -84,11 +110,12 @@ def announced(text: str) -> Iterator[None]:
 
 
 def now_and_then(worded: Callable[P, str]) -> Callable[P, None]:
-    """Progress where there is no terminal: a plain line every two seconds, in these words."""
+    """Progress where there is no terminal: where it is asked for, a plain line every two seconds, in these words."""
+    asked = _is_asked_for()
     last = [time.monotonic()]
 
     def line(*arguments: P.args, **options: P.kwargs) -> None:
-        if time.monotonic() - last[0] >= PATIENCE:
+        if asked and time.monotonic() - last[0] >= PATIENCE:
             click.echo(worded(*arguments, **options), err=True)
             last[0] = time.monotonic()
 
@@ -97,7 +124,7 @@ def now_and_then(worded: Callable[P, str]) -> Callable[P, None]:
 
 @contextmanager
 def meter(what: str) -> Iterator[Callable[[float], None]]:
-    """A bar for a share of the work on a terminal, a plain line every two seconds elsewhere."""
+    """A bar for a share of the work on a terminal; elsewhere, if asked for, a plain line every two seconds."""
     errors = Console(stderr=True)
     if not errors.is_terminal:
         yield now_and_then(lambda share: f"{what}: {share:.0%}")
@@ -117,7 +144,7 @@ def meter(what: str) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def progress(size: int | None) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal, a plain line every two seconds elsewhere."""
+    """A bar on a terminal; elsewhere, if asked for, a plain line every two seconds."""
     errors = Console(stderr=True)
     if not errors.is_terminal:
         yield now_and_then(lambda t, position: f"{t:,} records{f', {position / size:.0%}' if size else ''}")

@@ -80,7 +80,7 @@ def plan_(
     if (error is None) == (records is None):
         raise ParameterError("give --error or --records, just one of them: the error wanted, or how many will come")
     sample = None if source is None else _rows(source, columns + targets)
-    slow = announced("Trying each policy, and compiling kernels where that was not done before ...")
+    slow = announced("Trying each policy ...")
     with slow, meter("Planning") as report:
         found = plan(
             policy,

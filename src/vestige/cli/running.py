@@ -14,7 +14,7 @@ import numpy as np
 from vestige.channels import CHANNELS
 from vestige.cli.answers import Asked, check_strict, show_many
 from vestige.cli.group import command, duration
-from vestige.cli.output import announced, as_json, progress, say
+from vestige.cli.output import as_json, progress, say
 from vestige.coins import Rehearsal
 from vestige.errors import NoAnswerError, ParameterError, SourceError
 from vestige.ingest import Feed, Ingest
@@ -120,7 +120,7 @@ def run(
     rehearsal = Stream(policy, retention=retention, notice=notice, max_age=max_age, seed=seed)
     if not feed.source.pipe:
         next(feed.blocks(0), None)  # what is wrong with a file is said before all else
-    _prepare(rehearsal)
+    _rehearse(rehearsal.policy)
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else SqliteStore(path)
     with opening as store:
 
@@ -186,13 +186,8 @@ def _skipped(count: int) -> None:
         say(f"Skipped: {count:,} rows with a missing value.")
 
 
-def _prepare(stream: Stream) -> None:
-    """Compile or load the kernels before the clock starts, and say so where it takes long."""
-    with announced("Compiling kernels (once; cached for the next run) ..."):
-        _rehearse(stream.policy)
-
-
 def _rehearse(policy: Policy) -> None:
+    """Compile or load the kernels before the clock starts."""
     rehearsal = Stream(policy, retention=2 * policy.minimum, seed=Rehearsal(0))
     rows = np.random.default_rng(0).normal(size=(2 * rehearsal.batch + 1, policy.columns))
     rows[:, -1] = rows[:, -1] > 0.0 if isinstance(policy, LogisticRegression) else rows[:, -1]
