@@ -32,11 +32,23 @@ def test_the_plan_in_words_and_a_table() -> None:
     assert result.exit_code == 0, result.output
     words = " ".join(result.stdout.split())
     assert "an error of 0.05 standard deviations of a record, after 484 records." in words
-    assert "Mean needs a retention of 112 records; a window that keeps all it may needs 400;" in words
+    assert (
+        "Mean needs a retention of 112 records, with the mean 1 deviations from zero; a window that keeps all" in words
+    )
     assert "The price of epsilon 1 (delta 1e-06, bound" in words
     for policy in ("Mean, auto", "Mean, average", "Mean, bits", "Private, epsilon 1", "window", "anybody"):
         assert f"│ {policy}" in result.stdout
     assert "coordinate-wise; algorithm 1: As published" in words
+
+
+def test_a_mean_far_from_zero_takes_more() -> None:
+    near, far = (
+        json.loads(vestige("plan", "--records", 100_000, "--mean", mean, "--json").stdout) for mean in (0.5, -700.0)
+    )
+    assert (near["mean"], far["mean"]) == (0.5, -700.0)
+    assert near["rows"][0]["retention"] < far["rows"][0]["retention"]
+    assert not far["rows"][0]["notes"]
+    assert near["rows"][-1]["retention"] == far["rows"][-1]["retention"], "nobody's need depends on it"
 
 
 def test_the_plan_for_machines_and_in_the_units_of_the_data(table: Path) -> None:
@@ -87,6 +99,7 @@ def test_the_figure(tmp_path: Path) -> None:
         (["--error", 0.1, "--statistic", "logistic"], "cannot be planned: how fast it learns depends on its loss"),
         (["--error", 0.1, "--column", "a"], "--column a has no use without SOURCE"),
         (["--error", 0.1, "--epsilon", -1], "epsilon=-1.0"),
+        (["--error", 0.1, "--mean", "nan"], "mean=nan is out of range; use a number of standard deviations"),
         (["--error", 0.1, "--figure", "plan.nothing"], "has no ending that says how to draw it"),
         (["nowhere.csv", "--column", "a", "--error", 0.1], "nowhere.csv: there is no such file"),
         (["nowhere.csv", "--error", 0.1], "nowhere.csv: no --column is given"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from vestige import Covariance, LinearRegression, Mean, Moments, Policy, Private
 from vestige.coins import Rehearsal
 from vestige.planning import predict
 from vestige.planning.knowing import Known
+from vestige.planning.needing import needed
 from vestige.policies import Encoded
 from vestige.records import Floats
 from vestige.statistics import Averages
@@ -134,6 +136,105 @@ def test_most_predictions_need_no_excuse() -> None:
 @pytest.mark.parametrize("setting", settings(1, 64), ids=named)
 def test_many_more_of_them(setting: Setting) -> None:
     test_what_is_measured_is_what_was_predicted_or_it_says_why_not(setting)
+
+
+SHAPES: dict[str, Draw] = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "exponential": lambda rng, shape: rng.exponential(size=shape) - 1.0,
+    "uniform": lambda rng, shape: rng.uniform(-(3.0**0.5), 3.0**0.5, shape),
+    "whole numbers": lambda rng, shape: (rng.poisson(25.0, shape) - 25.0) / 5.0,
+}
+
+
+@dataclass(frozen=True)
+class Anywhere:
+    """A mean that lies far from zero or near it, of records in any unit."""
+
+    channel: str
+    shape: str
+    mean: float
+    scale: float
+    retention: int
+    records: int
+
+    def rows(self, rng: np.random.Generator, n: int) -> Floats:
+        made: Floats = self.scale * (self.mean + SHAPES[self.shape](rng, (n, 1)))
+        return made
+
+
+def anywhere(seed: int, count: int) -> list[Anywhere]:
+    """Means from 0.1 to 1,000 deviations from zero, on either side, one in eight at zero; units from 1e-6 to 1e6."""
+    rng, made = np.random.default_rng(seed), []
+    for i in range(count):
+        mean = 0.0 if i % 8 == 7 else float(rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-1.0, 3.0))
+        channel = ("auto", "bits")[i % 2]
+        shapes = list(SHAPES)[: 3 + i % 2]  # whole numbers have few averages, and a search in vain takes long
+        retention, records = 2 * int(rng.integers(28, 64)), int(10.0 ** rng.uniform(3.0, 5.0))
+        shape, scale = str(rng.choice(shapes)), float(10.0 ** rng.uniform(-6.0, 6.0))
+        made.append(Anywhere(channel, shape, mean, scale, retention, records))
+    return made
+
+
+def kept(setting: Anywhere, trials: int) -> tuple[float, float]:
+    """The error over that of all records and its standard error: 1 from these, and the rest from how they are kept."""
+    squares = []
+    for trial in range(trials):
+        rows = setting.rows(np.random.default_rng([3, trial]), setting.records)
+        stream = Stream(Mean(channel=setting.channel), retention=setting.retention, seed=trial)
+        stream.extend(rows)
+        squares.append((float(stream.estimate().value) - rows.mean()) ** 2 * setting.records / setting.scale**2)
+    error = (1.0 + float(np.mean(squares))) ** 0.5
+    return error, float(np.std(squares, ddof=1)) / trials**0.5 / (2.0 * error)
+
+
+@cache
+def foreseen(setting: Anywhere) -> tuple[float, tuple[str, ...]]:
+    """The same as predicted from a sample, and why it may be off."""
+    sample = setting.rows(np.random.default_rng(2), SAMPLE)
+    policy = Mean(channel=setting.channel)
+    found = predict(policy, retention=setting.retention, records=setting.records, sample=sample)
+    return found.error * setting.records**0.5, found.notes
+
+
+@pytest.mark.parametrize("setting", anywhere(0, 24), ids=str)
+def test_what_is_predicted_holds_at_any_mean_and_in_any_unit(setting: Anywhere) -> None:
+    predicted, notes = foreseen(setting)
+    error, unsure = kept(setting, 16)
+    assert notes or abs(error - predicted) <= 0.2 * predicted + 3.0 * unsure, (predicted, error, unsure)
+
+
+def test_at_any_mean_most_predictions_need_no_excuse() -> None:
+    assert sum(bool(foreseen(setting)[1]) for setting in anywhere(0, 24)) <= 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", anywhere(1, 200), ids=str)
+def test_many_more_means_and_units(setting: Anywhere) -> None:
+    test_what_is_predicted_holds_at_any_mean_and_in_any_unit(setting)
+
+
+@pytest.mark.parametrize("mean", [17.0, 60.0])
+def test_what_is_asked_for_is_enough_far_from_zero(mean: float) -> None:
+    """A million records, for which one try in ten thousand that has no near average would show."""
+    sample = np.random.default_rng(2).normal(mean, 1.0, SAMPLE)
+    row = needed(Known(Mean(), sample), "Mean", Mean(), 1.1e-3, 1_000_000)
+    assert row.retention is not None
+    error, unsure = kept(Anywhere("auto", "normal", mean, 1.0, row.retention, 1_000_000), 4)
+    assert error <= 1.1 + 3.0 * unsure
+
+
+def test_where_nobody_says_how_far_from_zero_it_says_that_it_matters() -> None:
+    """With a mean that is told, the prediction follows it."""
+    silent = predict(Mean(), retention=64, records=100_000)
+    assert any("cannot be trusted beyond" in note for note in silent.notes)
+    assert not predict(Mean(), retention=64, records=100_000, mean=1.0).notes
+    long = predict(Mean(), retention=256, records=100_000)
+    assert not long.notes
+    near, far = (predict(Mean(channel="bits"), retention=64, records=100_000, mean=m) for m in (0.3, 300.7))
+    assert near.writing < 0.1 * near.error
+    assert far.notes
+    error, _ = kept(Anywhere("bits", "normal", 300.7, 1.0, 64, 100_000), 16)
+    assert 0.5 < far.error * 100_000**0.5 / error < 2.0
 
 
 COSTLY = [

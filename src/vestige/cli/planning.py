@@ -31,6 +31,11 @@ _HEADER = ("policy", "retention", "records", "error", "memory", "time per record
     "--statistic", type=click.Choice(list(STATISTICS)), default="mean", show_default=True, help="What will be kept."
 )
 @click.option("--dim", type=int, help="Without SOURCE: how many columns a record has, for regression predictors. [1]")
+@click.option(
+    "--mean",
+    type=float,
+    help="Without SOURCE: how far from zero the mean lies, in standard deviations of a record. [1]",
+)
 @click.option("--error", type=float, help="The error that is wanted, in standard deviations of a record.")
 @click.option("--records", type=int, help="Instead: how many records will come.")
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="What Private is to promise.")
@@ -51,6 +56,7 @@ def plan_(
     targets: tuple[str, ...],
     statistic: str,
     dim: int | None,
+    mean: float | None,
     error: float | None,
     records: int | None,
     epsilon: float,
@@ -67,7 +73,8 @@ def plan_(
 
     Errors are root mean squares in standard deviations: for the mean, of a record; for other statistics, of what one
     record says of each number, so that 0.01 is what 10,000 records can tell. With SOURCE, a sample of the records, they
-    are told in the units of the data too. Without, records are taken to be normal, with mean and deviation 1.
+    are told in the units of the data too. Without, records are taken to be normal; say with --mean how far from zero
+    they lie: the farther, the more retention it takes.
 
     \b
     Examples:
@@ -87,6 +94,7 @@ def plan_(
             error=error,
             records=records,
             sample=sample,
+            mean=mean,
             epsilon=epsilon,
             delta=delta,
             bound=bound,
@@ -159,6 +167,7 @@ def _facts(found: Plan) -> dict[str, object]:
         "unit": _UNIT,
         "records": found.records,
         "sampled": found.sampled,
+        "mean": found.mean,
         "rows": [{name: getattr(row, name) for name in Row.__slots__} for row in found.rows],
         "private": None
         if private is None
@@ -170,9 +179,9 @@ def _facts(found: Plan) -> dict[str, object]:
 
 def _opening(found: Plan, statistic: str) -> str:
     whose = "a record" if statistic == "mean" else "what one record says"
-    known = (
-        f"a sample of {found.sampled:,} records" if found.sampled else "normal records, mean and deviation 1, assumed"
-    )
+    known = f"a sample of {found.sampled:,} records"
+    if found.mean is not None:
+        known = f"normal records, mean {found.mean:g} and deviation 1, assumed"
     return (
         f"Plan for {statistic}, {found.policy.columns} column{'s'[: found.policy.columns > 1]} ({known}): an error of "
         f"{found.error:.3g} standard deviations of {whose}, after {found.records:,} records."
@@ -209,9 +218,10 @@ def _told(found: Plan) -> Iterator[str]:
     """What the table says, in sentences."""
     ours, window, least = found.rows[0], found.row("window"), found.row("anybody")
     if ours.retention is not None:
+        where = "" if found.mean is None else f", with the mean {found.mean:g} deviations from zero"
         yield (
-            f"{ours.name.split(',')[0]} needs a retention of {ours.retention:,} records; a window that keeps all it "
-            f"may needs {window.retention:,}; nobody can do with less than {least.retention:,}."
+            f"{ours.name.split(',')[0]} needs a retention of {ours.retention:,} records{where}; a window that keeps "
+            f"all it may needs {window.retention:,}; nobody can do with less than {least.retention:,}."
         )
     if found.private is not None and found.prices:
         private = found.private

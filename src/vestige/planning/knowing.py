@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,12 +23,15 @@ from vestige.records import Floats
 from vestige.statistics import Averages, Clipped, LeastSquares, Mean
 from vestige.stream.arriving import rows_of
 
+NEAREST, FARTHEST = 1.0, 1_000.0
+"""How far from zero a mean is taken to lie that nobody said, and how far it may lie, in standard deviations."""
 _ROWS, _CELLS, _FEWEST = 50_000, 4_000_000, 100
 _MOST_NUMBERS = 2_000
 _NUDGE = 1e-4
 _BLOCKS, _ALIKE = 32, 2.2  # of chi2 with 31 degrees of freedom over 31, one in ten thousand is above 2.2
 _UNSURE = 0.15
 _DRAWS = 200
+_BEYOND = 1e9  # standard deviations from zero; farther, floats have few digits left for the spread
 _MANY = 1e9  # records; whatever a policy concludes from its numbers here does not depend on how many
 
 
@@ -107,20 +111,25 @@ class Known:
 
     Args:
         policy: one of running averages, without noise.
-        sample: some records, in their order; shape (n, columns). Without, records are taken to be normal with mean and
-            standard deviation 1 in each column, independent; outputs of a regression follow the predictors' sum, with
-            noise of deviation 1.
+        sample: some records, in their order; shape (n, columns). Without, records are taken to be normal with standard
+            deviation 1 in each column, independent; outputs of a regression follow the predictors' sum, with noise of
+            deviation 1.
+        mean: without a sample, how far from zero each column's mean lies, in its standard deviations. Default: 1, and
+            what this leaves open is said.
 
     Attributes:
+        mean: what it was taken to be; None with a sample.
         spread: the standard deviation of what one record says of each number of the answer: the unit of all errors.
         notes: what is doubtful about the sample, in sentences.
     """
 
-    def __init__(self, policy: Encoded, sample: ArrayLike | None = None) -> None:
+    def __init__(self, policy: Encoded, sample: ArrayLike | None = None, mean: float | None = None) -> None:
         _check(policy)
         self.policy = policy
         self.given = sample is not None
-        self.rows = _assumed(policy) if sample is None else _taken(policy, sample)
+        self.mean = _distance(mean, given=self.given)
+        self.guessed = not self.given and mean is None
+        self.rows = _taken(policy, sample) if sample is not None else _assumed(policy, self.mean or 0.0)
         self._found: dict[Encoded, Numbers] = {}
         self.numbers = self.numbers_for(policy)
         influence = self.numbers.answered(self.numbers.moves)
@@ -130,6 +139,11 @@ class Known:
                 "all records of the sample say the same; there is nothing to plan: give a sample that varies"
             )
         self.notes = _doubts(influence, self.spread) if self.given else ()
+
+    @cached_property
+    def far(self) -> Known | None:
+        """The same at the farthest mean that is considered, where nobody said how far from zero the mean lies."""
+        return Known(self.policy, mean=FARTHEST) if self.guessed else None
 
     def numbers_for(self, policy: Encoded) -> Numbers:
         """What a policy of the same statistic encodes of these records."""
@@ -197,12 +211,28 @@ def _check(policy: Encoded) -> None:
         )
 
 
-def _assumed(policy: Encoded) -> Floats:
+def _distance(mean: float | None, *, given: bool) -> float | None:
+    """How far from zero the mean is taken to lie; None where a sample tells."""
+    if given:
+        if mean is not None:
+            raise ParameterError(f"mean={mean} is not for a sample, which tells its own mean; leave it out")
+        return None
+    if mean is None:
+        return NEAREST
+    number = isinstance(mean, (int, float, np.integer, np.floating)) and not isinstance(mean, bool)
+    if not number or not abs(mean) <= _BEYOND:
+        raise ParameterError(
+            f"mean={mean!r} is out of range; use a number of standard deviations from {-_BEYOND:g} to {_BEYOND:g}"
+        )
+    return float(mean)
+
+
+def _assumed(policy: Encoded, mean: float) -> Floats:
     """Records as they are assumed to be where nobody knows any."""
     count = int(np.clip(_CELLS // policy.statistic.size, _FEWEST, _ROWS))
-    rows = np.random.default_rng(0).normal(1.0, 1.0, (count, policy.columns))
+    rows = np.random.default_rng(0).normal(mean, 1.0, (count, policy.columns))
     if isinstance(policy, LinearRegression):
-        rows[:, policy.dim :] += rows[:, : policy.dim].sum(axis=1, keepdims=True) - 1.0
+        rows[:, policy.dim :] += rows[:, : policy.dim].sum(axis=1, keepdims=True) - mean
     return rows
 
 

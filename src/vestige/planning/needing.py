@@ -19,8 +19,8 @@ from vestige import paper, theory
 from vestige.channels import CHANNELS
 from vestige.errors import NoAnswerError, ParameterError, whole_number
 from vestige.planning.costing import bytes_held, seconds_per_record
-from vestige.planning.knowing import Known
-from vestige.planning.predicting import Prediction, foretold
+from vestige.planning.knowing import NEAREST, Known
+from vestige.planning.predicting import Prediction, far_from_zero, foretold
 from vestige.policies import Encoded, LinearRegression, Mean, Private, Window
 from vestige.policy import Policy
 from vestige.records import Floats
@@ -67,6 +67,7 @@ class Plan:
         error: what is wanted, as a root mean squared error in standard deviations of what one record says.
         records: how many must have arrived, or will have, for a policy that learns from all.
         sampled: of how many records the sample was; 0 where records are assumed to be normal.
+        mean: how far from zero their mean is assumed to lie then, in standard deviations; None with a sample.
         errors: the wanted error of each number of the answer, in the units of the data; shape (numbers,).
         rows: the policies, the window, the paper's algorithms, and `anybody`: the lower bound.
         private: the promise and the bound that `Private` was planned with; None where it was not.
@@ -78,6 +79,7 @@ class Plan:
     error: float
     records: int
     sampled: int
+    mean: float | None
     errors: Floats
     rows: tuple[Row, ...]
     private: Private | None
@@ -95,6 +97,7 @@ def plan(
     error: float | None = None,
     records: int | None = None,
     sample: ArrayLike | None = None,
+    mean: float | None = None,
     epsilon: float = 1.0,
     delta: float = 1e-6,
     bound: float | None = None,
@@ -107,8 +110,10 @@ def plan(
         error: the root mean squared error that is wanted, in standard deviations of a record; of statistics other than
             the mean, of what one record says of each number. Or:
         records: how many will come.
-        sample: some of them, in their order; shape (n, columns). Without, they are taken to be normal with mean and
-            standard deviation 1 in each column.
+        sample: some of them, in their order; shape (n, columns). Without, they are taken to be normal with standard
+            deviation 1 in each column.
+        mean: without a sample, how far from zero the mean lies, in standard deviations of a record. Default: 1, and
+            notes say what is needed at 1,000.
         epsilon: the promise of `Private`.
         delta: with it.
         bound: the longest that what is averaged of a record may be, else it is shortened. Without a sample, that of the
@@ -121,7 +126,7 @@ def plan(
     [('Mean, auto', 56), ('window', 10000), ('anybody', 5)]
     """
     wanted, count = _wanted(error, records)
-    known = Known(policy, sample)
+    known = Known(policy, sample, mean)
     private, refusal = _private(known, policy, epsilon, delta, bound)
     tasks = list(_tasks(known, policy, private, refusal, wanted, count))
     rows = []
@@ -133,6 +138,7 @@ def plan(
         wanted,
         count,
         len(known.rows) if known.given else 0,
+        known.mean,
         wanted * known.spread,
         tuple(rows),
         private,
@@ -205,7 +211,7 @@ def needed(known: Known, name: str, policy: Encoded, error: float, records: int)
     try:
         least = math.ceil(policy.minimum / size)
         enough, found = least, tried(least)
-        while found.error > error:
+        while found.worst > error:
             if math.hypot(found.clipping, found.statistical) >= error:
                 return Row(name, None, None, None, None, notes=(_hopeless(found, error),))
             enough *= 2
@@ -213,7 +219,7 @@ def needed(known: Known, name: str, policy: Encoded, error: float, records: int)
         below = enough // 2 if enough > least else enough - 1
         while enough - below > 1:
             middle = (enough + below) // 2
-            below, enough = (below, middle) if tried(middle).error <= error else (middle, enough)
+            below, enough = (below, middle) if tried(middle).worst <= error else (middle, enough)
         retention = 2 * enough * size
         found = foretold(known, policy, retention, records, steady=True)
     except NoAnswerError as problem:
@@ -224,9 +230,22 @@ def needed(known: Known, name: str, policy: Encoded, error: float, records: int)
         notes = (*notes, _HELD)
     if isinstance(policy, Private) and retention >= theory.window_retention(1, error**2):
         notes = (*notes, _UNPAID)
+    notes = (*notes, *_far(known, name, policy, error, records, retention))
     price = found.price if isinstance(policy, Private) else None
     memory = bytes_held(policy.columns, retention)
     return Row(name, retention, records, found.error, memory, seconds, price, notes)
+
+
+def _far(known: Known, name: str, policy: Encoded, error: float, records: int, retention: int) -> Iterator[str]:
+    """What would be needed if the mean lay far from zero, where nobody said where it lies."""
+    if known.far is None:
+        return
+    if isinstance(policy, Private):
+        yield _BOUND
+        return
+    far = needed(known.far, name, policy, error, records).retention
+    if far != retention:
+        yield far_from_zero("none is enough" if far is None else f"it needs a retention of {far:,}")
 
 
 def _hopeless(found: Prediction, error: float) -> str:
@@ -246,6 +265,10 @@ def _window(known: Known, error: float) -> Row:
     return Row("window", retention, retention, found.error, bytes_held(policy.columns, retention), seconds, notes=notes)
 
 
+_BOUND = (
+    f"Its bound is for a mean at most {NEAREST:g} standard deviation from zero; beyond, the bound must be longer, "
+    "and the noise grows with it."
+)
 _HELD = "The retention is so long that no batch will have been closed, and all records are still held."
 _UNPAID = (
     "A window as long is nearer, and knows nothing of erased records either: so few records do not pay for the "

@@ -37,7 +37,7 @@ def draw_plan(found: Plan, path: str | Path, sample: ArrayLike | None = None) ->
         xscale="log", yscale="log", xlabel="retention (records)", ylabel="error expected (standard deviations)"
     )
     axes.spines[["top", "right"]].set_visible(False)
-    known = Known(found.policy, sample)
+    known = Known(found.policy, sample, found.mean)
     drawn: dict[str, Policy] = dict(contenders(found.policy))
     if found.private is not None:
         drawn["Private"] = found.private

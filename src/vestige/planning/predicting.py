@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige.errors import ParameterError, whole_number
-from vestige.planning.knowing import Known, Numbers
+from vestige.planning.knowing import FARTHEST, NEAREST, Known, Numbers
 from vestige.planning.writing import TRIED, lost_in_writing
 from vestige.policies import Encoded, Private, Window
 from vestige.policy import Policy
 from vestige.records import Floats
 
 _BENT = 0.1
-_LARGE = 0.1
+_LARGE, _WRONG = 0.1, 0.5
+_MATTERS = 1.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +39,7 @@ class Prediction:
         noise: what `Private` adds.
         clipping: what it cuts off.
         errors: the error of each number of the answer, in the units of the data; shape (numbers,).
+        worst: the error, if a search for an average is in vain as often as the tries leave possible.
         notes: why it may be off, in sentences.
     """
 
@@ -47,6 +49,7 @@ class Prediction:
     noise: float
     clipping: float
     errors: Floats
+    worst: float
     notes: tuple[str, ...] = ()
 
     @property
@@ -55,21 +58,42 @@ class Prediction:
         return 1.0 + (self.noise / self.statistical) ** 2
 
 
-def predict(policy: Policy, *, retention: int, records: int, sample: ArrayLike | None = None) -> Prediction:
+def predict(
+    policy: Policy, *, retention: int, records: int, sample: ArrayLike | None = None, mean: float | None = None
+) -> Prediction:
     """The error of a policy's answer, expected after so many records.
 
     Args:
         policy: Mean, Moments, Covariance or LinearRegression; Private or Window of one of them.
         retention: a record is gone this many rounds after it arrived.
         records: how many will have arrived.
-        sample: some records, in their order; shape (n, columns). Without, they are taken to be normal with mean and
-            standard deviation 1 in each column.
+        sample: some records, in their order; shape (n, columns). Without, they are taken to be normal with standard
+            deviation 1 in each column.
+        mean: without a sample, how far from zero the mean lies, in standard deviations of a record: bits are relative
+            to zero, so that a mean far from it costs digits. Default: 1, and a note says where that matters.
 
     >>> from vestige import Mean, Window
     >>> [f"{predict(policy, retention=96, records=10_000).error:.3f}" for policy in (Mean(), Window())]
     ['0.010', '0.102']
+    >>> [f"{predict(Mean(channel='bits'), retention=56, records=10_000, mean=m).error:.3f}" for m in (1.0, 100.0)]
+    ['0.010', '0.049']
     """
-    return foretold(Known(_plain(policy), sample), policy, retention, records)
+    known = Known(_plain(policy), sample, mean)
+    found = foretold(known, policy, retention, records)
+    if known.far is None or isinstance(policy, Private):
+        return found
+    far = foretold(known.far, policy, retention, records, noted=False).worst
+    if far <= _MATTERS * found.error:
+        return found
+    return replace(found, notes=(*found.notes, far_from_zero(f"the error would be {far:.3g} with this retention")))
+
+
+def far_from_zero(then: str) -> str:
+    """That a prediction cannot be trusted where the mean lies far from zero."""
+    return (
+        f"This is for a mean at most {NEAREST:g} standard deviation from zero, since nobody said where it lies, and "
+        f"cannot be trusted beyond: at {FARTHEST:,.0f} standard deviations {then}. Say the mean, or give a sample."
+    )
 
 
 def _plain(policy: Policy) -> Encoded:
@@ -105,12 +129,12 @@ def foretold(
     batch = limit // 2
     batches = count // batch
     each = 2.0 * policy.scale * policy.bound / batch if isinstance(policy, Private) else 0.0
-    lost = np.zeros(len(numbers.encoded))
+    lost = most = np.zeros(len(numbers.encoded))
     if batches:
         written = lost_in_writing(policy, numbers.encoded, numbers.moves, known.rows, batch, batches, each)
-        lost = written * (batches * batch / count) ** 2
+        lost, most = (each * (batches * batch / count) ** 2 for each in written)
     noise = each * batch * math.sqrt(count / batch if steady and batches else batches) / count
-    made = _made(known, numbers, count, noise, lost)
+    made = replace(_made(known, numbers, count, noise, lost), worst=_made(known, numbers, count, noise, most).error)
     if not noted:
         return made
     return replace(made, notes=(*_risks(policy, batches), *_doubts(known, numbers, made, count, noise)))
@@ -139,6 +163,7 @@ def _made(known: Known, numbers: Numbers, records: int, noise: float, lost: Floa
         noise=math.sqrt(known.relative(noised)),
         clipping=math.sqrt(known.relative(cut)),
         errors=np.sqrt(whole),
+        worst=math.sqrt(known.relative(whole)),
     )
 
 
@@ -146,9 +171,16 @@ def _doubts(known: Known, numbers: Numbers, made: Prediction, records: int, nois
     """Why the prediction may be off."""
     share = (made.writing / made.error) ** 2
     if share > _LARGE:
+        known_so = "the prediction cannot be trusted" if share > _WRONG else "which is known less well than the rest"
         yield (
-            f"Batches are short for so many records: {share:.0%} of the squared error are lost in writing, which is "
-            "known less well than the rest; a longer retention loses less."
+            f"Batches are short for so many records, or numbers far from zero: {share:.0%} of the squared error are "
+            f"lost in writing, {known_so}; a longer retention loses less."
+        )
+    if made.worst > _MATTERS * made.error:
+        yield (
+            f"The prediction cannot be trusted: {TRIED:,} tries leave open how often a batch has no average near its "
+            f"target and bits are written instead; the error may be up to {made.worst:.3g}. A longer retention loses "
+            "less."
         )
     ratio, unanswered = known.bends(numbers, records, noise)
     if unanswered > 0.0:
