@@ -62,7 +62,7 @@ def test_the_plan_for_machines_and_in_the_units_of_the_data(table: Path) -> None
     assert rows["window"]["retention"] == 8_265
     assert rows["Mean, auto"]["retention"] % 4 == 0
     assert rows["Mean, auto"]["seconds"] > 0.0
-    assert rows["Mean, auto"]["memory"] == rows["Mean, auto"]["retention"] * (8 * 2 + 25)
+    assert rows["Mean, auto"]["memory"] == rows["Mean, auto"]["retention"] * (8 * 2 + 33)
     assert said["private"] == {"epsilon": 1.0, "delta": 1e-6, "bound": 1_000.0}
     assert [price["retention"] for price in said["prices"]] == [112, 896, 7_168]
     assert "tails are heavy" in said["notes"][0]

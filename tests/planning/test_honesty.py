@@ -142,7 +142,7 @@ SHAPES: dict[str, Draw] = {
     "normal": lambda rng, shape: rng.normal(size=shape),
     "exponential": lambda rng, shape: rng.exponential(size=shape) - 1.0,
     "uniform": lambda rng, shape: rng.uniform(-(3.0**0.5), 3.0**0.5, shape),
-    "whole numbers": lambda rng, shape: (rng.poisson(25.0, shape) - 25.0) / 5.0,
+    "whole numbers": lambda rng, shape: (rng.poisson(25.0, shape).astype(np.float64) - 25.0) / 5.0,
 }
 
 
