@@ -15,7 +15,7 @@ from pyarrow import csv, table
 from measuring import Row
 from vestige import Mean, SqliteStore, Stream
 from vestige.flights import flights
-from vestige.ingest import Feed, Ingest
+from vestige.ingest import Feed, Ingest, Naming
 from vestige.records import Records
 from vestige.sources import Source
 
@@ -90,7 +90,7 @@ def _many(folder: Path) -> Iterator[Row]:
     started = time.perf_counter()
     with SqliteStore(folder / "many.db") as store:
         feed = Feed(Source(str(path)), ("value",), by="key")
-        Ingest(feed, lambda name: _stream(store, name), store).into_many(str, lambda *_: None)
+        Ingest(feed, lambda name: _stream(store, name), Naming("key"), store=store).take()
     many = time.perf_counter() - started
     one = (before + _one(folder / "after.db", short)) / 2
     figure, peer = f"{many / records * 1e6:.1f} us a record", f"one stream: {one / few * 1e6:.1f} us a record"
@@ -110,5 +110,5 @@ def _one(path: Path, source: Path) -> float:
     started = time.perf_counter()
     with SqliteStore(path) as store:
         feed = Feed(Source(str(source)), ("value",))
-        Ingest(feed, lambda name: _stream(store, name), store).into_one("main", lambda *_: None)
+        Ingest(feed, lambda name: _stream(store, name), store=store).take()
     return time.perf_counter() - started

@@ -1,31 +1,38 @@
 """From a source into streams: one, or one for each key, each record counted just once.
 
 How many rows of its source a stream has read is written in the same transaction as its state, so that a run that was
-stopped at any moment goes on where each stream stands.
+stopped at any moment goes on where each stream stands. A source that was replaced is refused before anything is taken
+(`vestige.origin`). One stream's trouble is its own: its rows wait for a later run, the others go on.
 Guarantee: a run that was killed and run again ends in the same state as one that was not; held by
 tests/store/test_crashes.py and tests/test_ingest.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
-from vestige.errors import DataError, SourceError, StoreBusyError
+from vestige.errors import DataError, NoAnswerError, RuleError, SourceError, StoreBusyError, StoreError
+from vestige.origin import Known, Mark, Witnesses, name_source
 from vestige.records import Ints
 from vestige.sources import Block, Source
 from vestige.store import Store
 from vestige.stream import Stream
+from vestige.times import Unit
 
 TRIES = 12
 """How often a commit is tried that another process blocks; each try takes as long as the store has patience."""
-_OPEN_STREAMS = 50_000
+EVERY = 1.0
+"""Seconds after which, on a pipe, what has come is taken and flushed, and limits and requests are looked after."""
+OPEN_STREAMS = 50_000
 """How many streams of a store are held open; beyond it all are flushed and opened again when they are needed."""
 
 Progress = Callable[[int, int], None]
+IfReplaced = Literal["refuse", "restart", "continue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,8 @@ class Feed:
         source: from where.
         columns: the values of a record.
         time: the column that says when, and `subject` that says about whom, and `by` that says to which stream.
+        time_unit: of times that are bare numbers; default: each says it by its size.
+        growing: whether a file may still be written to, so that a last line without its line break waits.
     """
 
     source: Source
@@ -43,15 +52,69 @@ class Feed:
     time: str | None = None
     subject: str | None = None
     by: str | None = None
-
-    @property
-    def name(self) -> str | None:
-        """What the store calls it; none for a pipe, which is never the same twice."""
-        return None if self.source.pipe else str(Path(self.source.name).absolute())
+    time_unit: Unit | None = None
+    growing: bool = False
 
     def blocks(self, after: int) -> Iterator[Block]:
         """What comes after so many rows."""
-        return self.source.blocks(self.columns, time=self.time, subject=self.subject, by=self.by, after=after)
+        return self.source.blocks(
+            self.columns,
+            time=self.time,
+            subject=self.subject,
+            by=self.by,
+            after=after,
+            every=EVERY,
+            time_unit=self.time_unit,
+            growing=self.growing,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Which stream of a store the rows with a key go to.
+
+    Attributes:
+        by: the column of the keys; None if all rows go into one stream.
+        prefix: what comes before the keys, or the name of the one stream.
+
+    A slash parts them, so one inside of either is written as %2F, and a percent sign as %25: different prefixes and
+    keys never make the same name.
+
+    >>> Naming("shop", "a").name("b/c"), Naming("shop", "a/b").name("c"), Naming("shop").name("50%")
+    ('a/b%2Fc', 'a%2Fb/c', '50%25')
+    """
+
+    by: str | None = None
+    prefix: str | None = None
+
+    def name(self, key: str) -> str:
+        """The name of the stream."""
+        if self.by is None:
+            return self.prefix or "main"
+        return _quote(key) if self.prefix is None else f"{_quote(self.prefix)}/{_quote(key)}"
+
+    def key(self, name: str) -> str:
+        """The key of a stream of this run."""
+        return "" if self.by is None else name.rsplit("/", maxsplit=1)[-1].replace("%2F", "/").replace("%25", "%")
+
+
+def _quote(text: str) -> str:
+    return text.replace("%", "%25").replace("/", "%2F")
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why rows of one stream were not taken.
+
+    Attributes:
+        reason: a sentence.
+        row: the first of these rows.
+        rows: how many.
+    """
+
+    reason: str
+    row: int
+    rows: int = 0
 
 
 @dataclass(slots=True)
@@ -61,64 +124,165 @@ class Ingest:
     Attributes:
         feed: what to read.
         opened: makes or opens the stream of a name.
+        naming: which stream a row goes to.
+        about: what the streams of this run were made with; see `Store.stream`.
         store: where the streams live, if anywhere.
+        if_replaced: what to do with a source that is not the one that was read before under its name.
+        open_streams: how many streams may be open at a time, where there is a store.
         warn: is told what the user should know at once.
         taken: how many records have been taken in this run, and `skipped` how many rows had a missing value.
+        troubles: of the streams, by key, whose rows were not all taken.
+        unfinished: whether a last line without its line break was left for the next time.
     """
 
     feed: Feed
     opened: Callable[[str], Stream]
+    naming: Naming = field(default_factory=Naming)
+    about: Mapping[str, object] = field(default_factory=dict)
     store: Store | None = None
+    if_replaced: IfReplaced = "refuse"
+    open_streams: int = OPEN_STREAMS
     warn: Callable[[str], None] = lambda _: None
     taken: int = 0
     skipped: int = 0
+    unfinished: bool = False
+    troubles: dict[str, Trouble] = field(default_factory=dict)
+    _streams: dict[str, Stream] = field(default_factory=dict)
+    _keys: dict[str, None] = field(default_factory=dict)
+    _known: Mapping[str, int] = field(default_factory=dict)
+    _name: str | None = None
+    _mark: bytes = b""
 
-    def into_one(self, name: str, progress: Progress) -> Stream:
-        """Let all rows go into one stream."""
-        stream = self.opened(name)
-        for block in self.feed.blocks(self._position(stream)):
-            self._extend(stream, block, slice(None))
-            self._after(block, progress)
-        if self.store is not None:
-            self._retried(self.store.flush)
-        return stream
+    def take(self, progress: Progress = lambda *_: None) -> None:
+        """Read the source and let each row go into its stream.
 
-    def into_many(self, named: Callable[[str], str], progress: Progress) -> dict[str, Stream]:
-        """Let each row go into the stream of its key; those that are open at the end, by key."""
-        streams: dict[str, Stream] = {}
-        read = furthest = 0
-        for block in self.feed.blocks(0):
-            for key, rows in _grouped(block):
-                if key not in streams:
-                    streams[key] = self.opened(named(key))
-                    furthest = max(furthest, self._position(streams[key]))
-                fresh = rows[block.numbers[rows] > self._position(streams[key])]
-                if len(fresh):
-                    self._extend(streams[key], block, fresh)
-            read = block.read
-            self._after(block, progress)
-            if self.store is not None and len(streams) > _OPEN_STREAMS:
-                self._retried(self.store.release)
-                streams.clear()
-        if read < furthest:
-            raise SourceError(
-                f"{self.feed.source.name}: has {read:,} rows, but {furthest:,} were read from it before; was it "
-                "replaced? give the new file another name"
-            )
-        if self.store is not None:
-            self._retried(self.store.flush)
-        return streams
+        Raises:
+            SourceError: the source cannot be read, or was replaced; the text says what was taken before.
+        """
+        after = self._recognise()
+        try:
+            for block in self.feed.blocks(after):
+                for key, rows in _grouped(block):
+                    self._take(key, block, rows)
+                self._after(block, progress)
+        except SourceError as problem:
+            self._flush()
+            raise SourceError(f"{problem}{self._so_far()}") from None
+        self._flush()
 
-    def _position(self, stream: Stream) -> int:
-        return 0 if self.feed.name is None else stream.position(self.feed.name).rows
+    def streams(self) -> Iterator[tuple[str, Stream]]:
+        """Each stream of which the source has rows, by key; those that had to be closed are opened again."""
+        for key in self._keys if self.naming.by is not None else ("",):
+            stream = self._open(key)
+            if stream is not None:
+                yield key, stream
 
-    def _after(self, block: Block, progress: Progress) -> None:
-        self.skipped += block.skipped
-        if self.feed.name is None and self.store is not None:
-            self._retried(self.store.flush)  # what came through a pipe comes only once
-        progress(self.taken, block.position)
+    def _recognise(self) -> int:
+        """Find out how far the source was read, and that it is still the same; after how many rows to go on."""
+        if self.store is None or self.feed.source.pipe:
+            return 0
+        path = self.feed.source.name
+        self._name = name_source(path, self.store.sources())
+        of_this_run = {name: p for name, p in self.store.positions(self._name).items() if self._is_mine(name)}
+        known = Known.of(of_this_run)
+        generation = 0 if known.mark is None else known.mark.generation
+        mark = Mark.of(path, generation)
+        change = "" if known.mark is None else known.mark.explain_change(mark)
+        if self.if_replaced == "continue":
+            change = ""
+        behind, differing = False, None
+        if not change and known.furthest:
+            behind, differing = self._compare(known)
+            change = "" if differing is None else f"does not say in row {differing:,} what it said when it was read"
+        if change and self.if_replaced == "restart":
+            mark, known, behind = replace(mark, generation=generation + 1), Known({}, None), False
+        elif change:
+            raise SourceError(f"{path}: {change}; {_remedy(known, differing)}: nothing was taken")
+        self._mark = mark.pack()
+        self._known = {self.naming.key(name): rows for name, rows in known.rows.items()}
+        return 0 if behind else known.furthest
 
-    def _extend(self, stream: Stream, block: Block, rows: Ints | slice) -> None:
+    def _is_mine(self, name: str) -> bool:
+        """Whether a stream that is there is one of this run, not one that was made of the same source otherwise."""
+        assert self.store is not None  # noqa: S101
+        return self.store.terms(name).about == self.about if self.naming.by else name == self.naming.name("")
+
+    def _compare(self, known: Known) -> tuple[bool, int | None]:
+        """Look for all records that are held in the rows that were read before.
+
+        Returns:
+            whether a stream has not taken all of these rows, and the first row that is not as it was.
+        """
+        behind, names = False, tuple(known.rows)
+        for start in range(0, len(names), self.open_streams):
+            witnesses, read, differing = self._witnesses(names[start : start + self.open_streams]), 0, None
+            for block in self.feed.blocks(0):
+                read = block.read
+                behind |= self._is_behind(block, known)
+                differing = witnesses.find_difference(block)
+                if differing is not None or read >= known.furthest:
+                    break
+            if read < known.furthest:
+                differing = read + 1
+            if differing is not None:
+                return behind, differing
+        return behind, None
+
+    def _witnesses(self, names: tuple[str, ...]) -> Witnesses:
+        assert self.store is not None  # noqa: S101
+        witnesses = Witnesses(self.store.pseudonym)
+        for name in names:
+            stream = self._open(self.naming.key(name))
+            if stream is not None and stream.reading == self._name:
+                witnesses.add(self.naming.key(name), stream.retained)
+        return witnesses
+
+    def _is_behind(self, block: Block, known: Known) -> bool:
+        """Whether rows that were read before are yet to be taken: a run was killed, or a stream was in trouble."""
+        if block.keys is None or block.codes is None:
+            return False
+        self._keys.update(dict.fromkeys(map(str, block.keys)))
+        reached = np.array([known.rows.get(self.naming.name(str(key)), 0) for key in block.keys], np.int64)
+        return bool(((block.numbers > reached[block.codes]) & (block.numbers <= known.furthest)).any())
+
+    def _open(self, key: str) -> Stream | None:
+        """The stream of a key; None where it is in trouble that keeps it from being opened."""
+        if key in self._streams:
+            return self._streams[key]
+        if self.store is not None and len(self._streams) >= self.open_streams:
+            self._retried(self.store.release)
+            self._streams.clear()
+        try:
+            self._streams[key] = self.opened(self.naming.name(key))
+        except StoreBusyError:
+            raise
+        except (StoreError, RuleError) as problem:
+            if self.naming.by is None:
+                raise
+            self.troubles.setdefault(key, Trouble(str(problem), 0))
+            return None
+        return self._streams[key]
+
+    def _take(self, key: str, block: Block, rows: Ints) -> None:
+        """Let the rows of a key that are new go into its stream."""
+        self._keys[key] = None
+        fresh = rows[block.numbers[rows] > self._known.get(key, 0)]
+        if not len(fresh):
+            return
+        stream = None if key in self.troubles else self._open(key)
+        try:
+            if stream is not None:
+                self._extend(stream, block, fresh)
+                return
+        except (DataError, RuleError, NoAnswerError) as problem:
+            text = _in_file(str(problem), block.numbers[fresh])
+            if self.naming.by is None:
+                raise SourceError(f"{self.feed.source.name}: {text}") from None
+            self.troubles[key] = Trouble(text, 0)
+        known = self.troubles[key]
+        self.troubles[key] = replace(known, row=known.row or int(block.numbers[fresh[0]]), rows=known.rows + len(fresh))
+
+    def _extend(self, stream: Stream, block: Block, rows: Ints) -> None:
         """Take some rows of a block, those that an attempt has taken no second time."""
         values, numbers = np.ascontiguousarray(block.rows[rows]), block.numbers[rows]
         times = None if block.times is None else block.times[rows]
@@ -131,18 +295,35 @@ class Ingest:
                 values[rest],
                 times=None if times is None else times[rest],
                 subjects=None if subjects is None else subjects[rest],
-                source=self.feed.name,
+                source=self._name,
                 numbers=numbers[rest],
+                mark=self._mark,
             )
 
         try:
             self._retried(extend)
-        except DataError as problem:
-            raise SourceError(
-                f"{self.feed.source.name}: rows {int(numbers[0]):,} to {int(numbers[-1]):,}: {problem}"
-            ) from None
         finally:
             self.taken += stream.t - start
+
+    def _after(self, block: Block, progress: Progress) -> None:
+        self.skipped += block.skipped
+        self.unfinished |= block.unfinished
+        if self.feed.source.pipe:
+            self._flush()  # what came through a pipe comes only once
+        progress(self.taken, block.position)
+
+    def _flush(self) -> None:
+        if self.store is not None:
+            self._retried(self.store.flush)
+
+    def _so_far(self) -> str:
+        """What is to be said of the rows before the one that cannot be read."""
+        if self.store is None:
+            return ""
+        if not self.taken:
+            return "; nothing was taken"
+        further = "" if self.feed.source.pipe else "; mend it, and run this again with --if-replaced continue"
+        return f"; {self.taken:,} records of the rows before were taken and stay{further}"
 
     def _retried(self, action: Callable[[], None]) -> None:
         """Do what has to be written; where another process is in the way, say so and try again."""
@@ -156,10 +337,26 @@ class Ingest:
         return None
 
 
+def _remedy(known: Known, differing: int | None) -> str:
+    """What a user can say of a source that seems to be another one."""
+    text = "if another file took its place, --if-replaced restart counts it from its first row"
+    same = f"; if it holds the same rows and more, --if-replaced continue goes on after row {known.furthest:,}"
+    return text if differing is not None else text + same
+
+
+def _in_file(problem: str, numbers: Ints) -> str:
+    """What is wrong with a row of a call, said of that row of the file."""
+    text = problem.replace(" (counted from 0)", "").replace(": nothing of this call was taken", "")
+    return re.sub(r"\brow (\d+)(?: of \d+)?", lambda found: f"row {int(numbers[int(found[1])]):,}", text, count=1)
+
+
 def _grouped(block: Block) -> Iterator[tuple[str, Ints]]:
-    """Each key of a block with the indices of its rows, in order."""
-    assert block.keys is not None  # noqa: S101
-    assert block.codes is not None  # noqa: S101
+    """Each key of a block with the indices of its rows, in order; the empty key where there are none."""
+    if not len(block.numbers):
+        return
+    if block.keys is None or block.codes is None:
+        yield "", np.arange(len(block.numbers))
+        return
     order = np.argsort(block.codes, kind="stable")
     ends = np.cumsum(np.bincount(block.codes, minlength=len(block.keys)))
     for key, start, end in zip(block.keys, np.concatenate(([0], ends[:-1])), ends, strict=True):

@@ -120,13 +120,14 @@ def _show_footer(made: Mapping[str, Asked]) -> None:
             f"{arrived:,} records have arrived."
         )
     for text, count in group_notes(asked.problem for asked in made.values() if asked.problem):
-        say(f"No answer in {_streams(count)}: {text}")
+        say(f"No answer in {count_streams(count)}: {text}")
     notes = (note for asked in made.values() if asked.estimate is not None for note in asked.estimate.notes)
     for text, count in group_notes(notes):
-        say(f"Note on {_streams(count)}: {text}")
+        say(f"Note on {count_streams(count)}: {text}")
 
 
-def _streams(count: int) -> str:
+def count_streams(count: int) -> str:
+    """So many streams, in words."""
     return f"{count:,} stream{'s' if count > 1 else ''}"
 
 
@@ -170,6 +171,6 @@ def check_strict(made: Mapping[str, Asked]) -> None:
     silent = sum(asked.estimate is None for asked in made.values())
     if restarted or silent:
         raise NoAnswerError(
-            f"--strict: of {_streams(len(made))}, {restarted:,} started over and {silent:,} have no answer; their "
+            f"--strict: of {count_streams(len(made))}, {restarted:,} started over and {silent:,} have no answer; their "
             "notes say why: a longer --max-age or fewer keys leave more records to each update"
         )

@@ -6,24 +6,28 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 import click
 import numpy as np
 
 from vestige.channels import CHANNELS
-from vestige.cli.answers import Asked, check_strict, show_many
+from vestige.cli.answers import Asked, check_strict, count_streams, show_many
 from vestige.cli.group import command, duration
-from vestige.cli.output import as_json, progress, say
+from vestige.cli.output import as_json, plain, progress, say
 from vestige.coins import Rehearsal
 from vestige.errors import NoAnswerError, ParameterError, SourceError
-from vestige.ingest import Feed, Ingest
+from vestige.ingest import Feed, IfReplaced, Ingest, Naming
 from vestige.policies import LogisticRegression
 from vestige.policy import Policy
 from vestige.reporting import STATISTICS
 from vestige.sources import Source
 from vestige.store import SqliteStore, Store
 from vestige.stream import Stream
+from vestige.times import Unit
+
+_NAMED = 20
+"""So many streams are named whose rows were not taken; JSON has them all."""
 
 
 @command.command()
@@ -49,13 +53,29 @@ from vestige.stream import Stream
 @click.option(
     "--max-age", type=duration, metavar="DURATION", help="A record is erased when it is so old, such as 30d or 12h."
 )
-@click.option("--time", "time_column", metavar="COLUMN", help="Whose clock counts for --max-age; else the arrival's.")
+@click.option(
+    "--time", "time_column", metavar="COLUMN", help="Time stamps that --max-age goes by; default: the time of arrival."
+)
+@click.option(
+    "--time-unit",
+    type=click.Choice(get_args(Unit)),
+    help="Unit of time stamps that are bare numbers since 1970; default: told by their size.",
+)
 @click.option("--by", metavar="COLUMN", help="Keep one stream per key in this column, such as a customer.")
 @click.option("--store", "path", metavar="FILE", help="Where the streams live; made if it is not there.")
 @click.option(
     "--stream", "name", help="The stream's name in the store; with --by, keys come after it.  [default: main]"
 )
 @click.option("--subject", metavar="COLUMN", help="Whom a record is about, so that it can be removed; needs --store.")
+@click.option("--key", metavar="FILE", help="Key that subjects are hashed with.  [default: STORE.key]")
+@click.option(
+    "--if-replaced",
+    type=click.Choice(get_args(IfReplaced)),
+    default="refuse",
+    show_default=True,
+    help="What to do if SOURCE is not the file that was read before under its name. restart: count it from its first "
+    "row. continue: it holds the same rows and more; go on after the last one that was read.",
+)
 @click.option(
     "--channel",
     type=click.Choice(sorted(CHANNELS)),
@@ -77,10 +97,13 @@ def run(
     notice: int | None,
     max_age: timedelta | None,
     time_column: str | None,
+    time_unit: Unit | None,
     by: str | None,
     path: str | None,
     name: str | None,
     subject: str | None,
+    key: str | None,
+    if_replaced: IfReplaced,
     channel: str,
     seed: int | None,
     *,
@@ -106,9 +129,11 @@ def run(
       zcat log.csv.gz | vestige run - --column latency --retention 1000
     """  # noqa: D301  # the sign says to leave the lines as they are
     _check(columns + targets, time_column=time_column, max_age=max_age, subject=subject, path=path, name=name)
+    _check_use("--key", key, "--subject", subject)
+    _check_use("--time-unit", time_unit, "--time", time_column)
     chosen = STATISTICS[statistic]
     policy = chosen.policy(columns, targets, channel, half_life)
-    about = {
+    about: dict[str, object] = {
         "statistic": statistic,
         "columns": list(columns),
         "targets": list(targets),
@@ -116,12 +141,14 @@ def run(
         "subject": subject,
         "by": by,
     }
-    feed = Feed(Source(source), columns + targets, time_column, subject, by)
+    if by is not None and name is not None:
+        about["stream"] = name
+    feed = Feed(Source(source), columns + targets, time_column, subject, by, time_unit, growing=path is not None)
     rehearsal = Stream(policy, retention=retention, notice=notice, max_age=max_age, seed=seed)
     if not feed.source.pipe:
         next(feed.blocks(0), None)  # what is wrong with a file is said before all else
     _rehearse(rehearsal.policy)
-    opening: AbstractContextManager[Store | None] = nullcontext() if path is None else SqliteStore(path)
+    opening: AbstractContextManager[Store | None] = nullcontext() if path is None else SqliteStore(path, key=key)
     with opening as store:
 
         def opened(called: str) -> Stream:
@@ -129,30 +156,36 @@ def run(
             return Stream(policy, retention=retention, notice=notice, max_age=max_age, seed=seed, store=place)
 
         started = time.perf_counter()
-        ingest = Ingest(feed, opened, store, warn=lambda text: click.echo(text, err=True))
+        ingest = Ingest(
+            feed,
+            opened,
+            Naming(by, name),
+            about,
+            store,
+            if_replaced,
+            warn=lambda text: click.echo(text, err=True),
+        )
         with progress(Source(source).size) as report:
-            if by is None:
-                streams = {"": ingest.into_one(name or "main", report)}
-            else:
-                streams = ingest.into_many(lambda key: f"{name}/{key}" if name else key, report)
-        if not any(stream.t for stream in streams.values()):
-            raise SourceError(
-                f"{source}: no row has a number in each of {', '.join(columns + targets)} ({ingest.skipped:,} rows); "
-                "nothing to answer from"
-            )
-        facts = {"retention": retention, "half_life": policy.half_life, "channel": policy.written.name}
-        run_facts = {"skipped": ingest.skipped, "taken": ingest.taken, "seconds": time.perf_counter() - started}
-        made = {key: Asked.of(stream, chosen.report, columns, targets) for key, stream in streams.items()}
+            ingest.take(report)
+        made = {key: Asked.of(stream, chosen.report, columns, targets) for key, stream in ingest.streams()}
+        seconds = round(time.perf_counter() - started, 3)
+    if not ingest.troubles and not any(asked.t for asked in made.values()):
+        raise SourceError(
+            f"{source}: no row has a number in each of {', '.join(columns + targets)} ({ingest.skipped:,} rows); "
+            "nothing to answer from"
+        )
     if machine:
-        _print_json(statistic, by, made, facts | run_facts | {"seconds": round(run_facts["seconds"], 3)})
+        facts = {"retention": retention, "half_life": policy.half_life, "channel": policy.written.name}
+        _print_json(statistic, by, made, facts | _run_facts(ingest) | {"seconds": seconds})
     elif by is None:
         made[""].show(f"limit {retention}")
-        _skipped(ingest.skipped)
     else:
         show_many(by, made)
-        _skipped(ingest.skipped)
+    if not machine:
+        _remark(source, ingest)
     if strict:
         check_strict(made)
+    _check_troubles(source, ingest)
 
 
 def _check(
@@ -169,6 +202,11 @@ def _check(
         raise ParameterError(f"--stream {name} has no use without --store, where the stream has that name")
 
 
+def _check_use(option: str, value: object, needed: str, other: object) -> None:
+    if value is not None and other is None:
+        raise ParameterError(f"{option} {value} has no use without {needed}; give both, or leave it out")
+
+
 def _print_json(statistic: str, by: str | None, made: Mapping[str, Asked], run_facts: dict[str, Any]) -> None:
     if by is None:
         asked = made[""]
@@ -181,9 +219,36 @@ def _print_json(statistic: str, by: str | None, made: Mapping[str, Asked], run_f
         as_json({"statistic": statistic, "by": by, "streams": streams, "restarted": restarted, **run_facts})
 
 
-def _skipped(count: int) -> None:
-    if count:
-        say(f"Skipped: {count:,} rows with a missing value.")
+def _run_facts(ingest: Ingest) -> dict[str, object]:
+    troubles = {
+        key: {"rows": trouble.rows, "row": trouble.row, "reason": trouble.reason}
+        for key, trouble in ingest.troubles.items()
+    }
+    return {"skipped": ingest.skipped, "taken": ingest.taken, "unfinished": ingest.unfinished} | (
+        {"troubles": troubles} if troubles else {}
+    )
+
+
+def _remark(source: str, ingest: Ingest) -> None:
+    """What is to be known of the rows that were read, for people."""
+    if ingest.skipped:
+        say(f"Skipped: {ingest.skipped:,} rows with a missing value.")
+    if ingest.unfinished:
+        say(f"The last line of {source} has no line break yet; it waits for the next run.")
+
+
+def _check_troubles(source: str, ingest: Ingest) -> None:
+    """Name the streams whose rows were not taken, and fail."""
+    if not ingest.troubles:
+        return
+    for key, trouble in list(ingest.troubles.items())[:_NAMED]:
+        where = f", {trouble.rows:,} rows from row {trouble.row:,} on not taken" if trouble.rows else ""
+        click.echo(plain(f"Trouble with {key!r}{where}: {trouble.reason}"), err=True)
+    rows = sum(trouble.rows for trouble in ingest.troubles.values())
+    raise SourceError(
+        f"{source}: {rows:,} rows of {count_streams(len(ingest.troubles))} were not taken; all others were. Once "
+        "that is mended, the same command takes them"
+    )
 
 
 def _rehearse(policy: Policy) -> None:

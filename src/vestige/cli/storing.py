@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from vestige import origin
 from vestige.cli.answers import Asked, check_strict, show_many
 from vestige.cli.group import command, moment
 from vestige.cli.output import announced, as_json, json_time, plain, say, show_table, shown_time
@@ -337,8 +338,9 @@ def verify_store(
 ) -> None:
     """Check that nothing is left in STORE.
 
-    The rules of retention, the file, every unused byte, and canaries; the store may be in use. Exits with status 1
-    if anything is found. This looks at files, not at the device, snapshots or backups.
+    The rules of retention, the file, every unused byte, canaries, and whether the sources that were read are still
+    the same files; the store may be in use. Exits with status 1 if anything is found. This looks at files, not at the
+    device, snapshots or backups.
     """
     try:
         canaries = [text.encode() for text in texts] + [bytes.fromhex(code) for code in codes]
@@ -346,12 +348,22 @@ def verify_store(
         raise ParameterError("--canary-hex is no hexadecimal; write bytes such as 0f1e2d") from None
     with announced(f"Verifying {store} ..."):
         found = verify(store, now=now, canaries=canaries)
+        changed, gone = _check_sources(store)
+        found += changed
     if machine:
-        as_json({"findings": list(found)})
+        as_json({"findings": list(found)} | ({"notes": list(gone)} if gone else {}))
     else:
-        for text in found:
+        for text in found + gone:
             click.echo(plain(text))
         if not found:
             say(f"{store}: nothing found; rules, pragmas, pages and files are as they must be.")
     if found:
         sys.exit(1)
+
+
+def _check_sources(store: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The sources that changed, and those that are gone; neither where the store cannot be read, as `verify` says."""
+    try:
+        return origin.check(read_store(store))
+    except StoreError:
+        return (), ()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Protocol, Self
 
 from vestige.errors import ParameterError, StoreError
-from vestige.store.state import State, Terms
+from vestige.store.state import Position, State, Terms
 
 
 class Live(Protocol):
@@ -79,6 +79,23 @@ class Store(ABC):
     @abstractmethod
     def pseudonym(self, subject: str) -> str:
         """What stands for `subject` in the store: a keyed hash, 32 hexadecimal digits."""
+
+    def sources(self) -> tuple[str, ...]:
+        """The sources that were read into any stream, sorted."""
+        return tuple(sorted({source for state in self._states().values() for source in state.positions}))
+
+    def positions(self, source: str) -> dict[str, Position]:
+        """How far `source` was read into each stream that it was read into."""
+        return {name: state.positions[source] for name, state in self._states().items() if source in state.positions}
+
+    def _states(self) -> dict[str, State]:
+        """What was last written of each stream whose state can be read."""
+        states = {}
+        for name in self.names():
+            with suppress(StoreError):
+                terms = self.terms(name)
+                states[name] = self._place(name, terms.about).read(terms)
+        return states
 
     @abstractmethod
     def _erase(self, name: str) -> None:

@@ -59,6 +59,11 @@ class Stream(Deadlines, Requests):
         """How far `source` was read; see `extend`."""
         return self._positions.get(source, Position())
 
+    @property
+    def reading(self) -> str | None:
+        """The source that the numbers of the records held count rows of."""
+        return self._reading
+
     def push(self, row: ArrayLike, *, time: Time | None = None, subject: str | None = None) -> None:
         """Take one record.
 

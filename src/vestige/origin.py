@@ -1,0 +1,211 @@
+"""What a file is recognised by when it is read again: its place, its header, and the records of it that are still held.
+
+No digest of any record is stored, since one would confirm guesses about records that were erased. The held records
+themselves are the witnesses: each knows the row that it came from, and has to be found there again.
+Guarantee: a file that was rotated, cut or rewritten is noticed, unless it was rewritten in place with the same header,
+is not shorter, and says the same in each row that is still held; held by tests/test_origin.py.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+from pyarrow import parquet
+
+from vestige.records import Bools, Ints, Records
+from vestige.sources import Block
+from vestige.store import Position, State, Terms
+
+_MARK = struct.Struct("<QQQI16s")
+_WORD = 2**64 - 1
+_HEAD = 1 << 16
+_GZIP, _PARQUET, _BYTE_ORDER = b"\x1f\x8b", b"PAR1", b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a file looks like from outside.
+
+    Attributes:
+        device: of the file system, and `inode` the number of the file in it.
+        size: in bytes, when it was looked at.
+        generation: how often the user said that another file took its place.
+        header: a digest of the names of its columns; never of a record.
+    """
+
+    device: int
+    inode: int
+    size: int
+    generation: int
+    header: bytes
+
+    @classmethod
+    def of(cls, path: str, generation: int = 0) -> Mark:
+        """The mark of a file as it is now."""
+        found = os.stat(path)
+        names = blake2b(_header(path), digest_size=16).digest()
+        return cls(found.st_dev & _WORD, found.st_ino & _WORD, found.st_size, generation, names)
+
+    @classmethod
+    def unpack(cls, body: bytes) -> Mark | None:
+        """The mark that was packed; None if there is none."""
+        return cls(*_MARK.unpack(body)) if len(body) == _MARK.size else None
+
+    def pack(self) -> bytes:
+        """As bytes."""
+        return _MARK.pack(self.device, self.inode, self.size, self.generation, self.header)
+
+    def explain_change(self, now: Mark) -> str:
+        """Why the file that is there now is not the one that had this mark; empty if nothing speaks against it."""
+        if (self.device, self.inode) != (now.device, now.inode):
+            return "is not the file that was read under this name before"
+        if now.size < self.size:
+            return f"has {now.size:,} bytes, but had {self.size:,} when it was read before"
+        if now.header != self.header:
+            return "has another header than when it was read before"
+        return ""
+
+
+def _header(path: str) -> bytes:
+    """The line with the names of the columns, or those of a Parquet file; nothing where each row brings its own."""
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+    if head.startswith(_GZIP):
+        head = zlib.decompressobj(31).decompress(head, _HEAD)
+    if head.startswith(_PARQUET):
+        return "\n".join(parquet.read_schema(path).names).encode()
+    head = head.removeprefix(_BYTE_ORDER).lstrip()
+    return b"" if head.startswith(b"{") else head.splitlines()[0] if head else b""
+
+
+def name_source(path: str, known: Iterable[str]) -> str:
+    """What a store calls the file at `path`: its real path, or a known one at which the very same file lies.
+
+    Args:
+        path: in any spelling, also through links.
+        known: the names of the sources that were read before.
+    """
+    real = os.path.realpath(path)
+    known = set(known)
+    if real not in known:
+        here = os.stat(real)
+        for other in sorted(known):
+            try:
+                if os.path.samestat(os.stat(other), here):
+                    return other
+            except (OSError, ValueError):
+                continue
+    return real
+
+
+class Witnesses:
+    """The rows of a source whose records are still held, to be found in it again.
+
+    Args:
+        pseudonym: from a subject to what a store keeps of it.
+    """
+
+    def __init__(self, pseudonym: Callable[[str], str]) -> None:
+        self._pseudonym = pseudonym
+        self._parts: list[tuple[str, Records]] = []
+        self._read = 0
+
+    def add(self, key: str, retained: Records) -> None:
+        """Let the records of a stream that have a number be witnesses."""
+        held = retained.where(retained.numbers > 0)
+        if len(held):
+            self._parts.append((key, held))
+
+    def find_difference(self, block: Block) -> int | None:
+        """The first row up to the end of this block, after the last one, that is not as it was; None if all are."""
+        wrong = [number for key, held in self._parts for number in self._differing(block, key, held)]
+        self._read = block.read
+        return min(wrong, default=None)
+
+    def _differing(self, block: Block, key: str, held: Records) -> list[int]:
+        due = held.where((held.numbers > self._read) & (held.numbers <= block.read))
+        if not len(due):
+            return []
+        at = np.searchsorted(block.numbers, due.numbers)
+        there = np.append(block.numbers, 0)[at] == due.numbers
+        same: Bools = there.copy()
+        same[there] = self._same(block, key, due.where(there), at[there])
+        return [int(number) for number in due.numbers[~same]]
+
+    def _same(self, block: Block, key: str, held: Records, at: Ints) -> Bools:
+        """Of records and the rows at which they should be, whether they say the same."""
+        same = np.asarray((block.rows[at] == held.values).all(axis=1), np.bool_)
+        if block.times is not None:
+            same &= block.times[at] == held.times
+        if block.subjects is not None:
+            named = [
+                who is None or self._pseudonym(text) == who
+                for who, text in zip(held.subjects, block.subjects[at], strict=True)
+            ]
+            same &= np.array(named, np.bool_)
+        if block.keys is not None and block.codes is not None:
+            same &= np.asarray(block.keys[block.codes[at]] == key, np.bool_)
+        return same
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How far the streams of a run have read a source.
+
+    Attributes:
+        rows: of each stream by name, how many of its rows.
+        mark: the newest, and the largest in size; None if the source was not read before.
+    """
+
+    rows: Mapping[str, int]
+    mark: Mark | None
+
+    @classmethod
+    def of(cls, positions: Mapping[str, Position]) -> Known:
+        """From what each stream remembers; one that has not begun the newest generation has read nothing of it."""
+        marks = {name: Mark.unpack(position.mark) for name, position in positions.items()}
+        newest = max((mark for mark in marks.values() if mark is not None), key=_age, default=None)
+        now = 0 if newest is None else newest.generation
+        begun = (name for name, mark in marks.items() if (0 if mark is None else mark.generation) == now)
+        return cls({name: positions[name].rows for name in begun}, newest)
+
+    @property
+    def furthest(self) -> int:
+        """How many rows were read for the stream that came furthest."""
+        return max(self.rows.values(), default=0)
+
+
+def _age(mark: Mark) -> tuple[int, int]:
+    return mark.generation, mark.size
+
+
+def check(copied: Mapping[str, tuple[Terms, State]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Which sources of a store are not as they were when they were read; sentences.
+
+    Args:
+        copied: the streams, as `vestige.store.read_store` gives them.
+
+    Returns:
+        what was found, and what is only worth knowing: a source that is gone.
+    """
+    read: dict[str, dict[str, Position]] = {}
+    for name, (_, state) in copied.items():
+        for source, position in state.positions.items():
+            read.setdefault(source, {})[name] = position
+    found, gone = [], []
+    for source, positions in sorted(read.items()):
+        mark = Known.of(positions).mark
+        try:
+            change = "" if mark is None else mark.explain_change(Mark.of(source, mark.generation))
+        except (OSError, ValueError):
+            gone.append(f"source {source}: is not there any more, so nothing can be said of it")
+            continue
+        if change:
+            found.append(f"source {source}: {change}; vestige run refuses it: see its option --if-replaced")
+    return tuple(found), tuple(gone)

@@ -1,0 +1,197 @@
+"""Runs into many streams: names that cannot collide, one stream's trouble, messages that are true, many keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vestige import Mean, MemoryStore, SqliteStore, Stream
+from vestige.cli import command
+from vestige.ingest import Feed, Ingest, Naming
+from vestige.sources import Source, delimited, inlet
+from vestige.store import Store, read_store
+
+DAY = 86_400
+START = 1_700_000_000
+
+
+def vestige(*arguments: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], input=stdin, prog_name="vestige")
+
+
+def stored(store: Path) -> dict[str, int]:
+    return {name: state.clock.t for name, (_, state) in read_store(store).items()}
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a small file comes in many blocks."""
+    monkeypatch.setattr(inlet, "CHUNK", 256)
+    monkeypatch.setattr(delimited, "BLOCK", 256)
+    monkeypatch.setattr(delimited, "BLOCK_BY", 256)
+
+
+texts = st.text(st.sampled_from("a/%25F"), min_size=1, max_size=5)
+
+
+@given(st.none() | texts, texts, st.none() | texts, texts)
+def test_different_prefixes_and_keys_have_different_names(
+    one: str | None, key: str, two: str | None, other: str
+) -> None:
+    names = Naming("by", one), Naming("by", two)
+    assert (names[0].name(key) == names[1].name(other)) == ((one, key) == (two, other))
+    assert names[0].key(names[0].name(key)) == key
+
+
+def test_a_slash_in_a_key_does_not_reach_into_another_stream(tmp_path: Path) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    for prefix, key, value in (("a", "b/c", 1), ("a/b", "c", 2)):
+        path.write_text(f"v,k\n{value},{key}\n")
+        what = ("--column", "v", "--by", "k", "--retention", 96, "--store", store, "--stream", prefix)
+        result = vestige("run", path, *what, "--if-replaced", "restart")
+        assert result.exit_code == 0, result.output
+    assert {name: state.retained.values[0, 0] for name, (_, state) in read_store(store).items()} == {
+        "a/b%2Fc": 1.0,
+        "a%2Fb/c": 2.0,
+    }
+    assert {name: terms.about["stream"] for name, (terms, _) in read_store(store).items()} == {
+        "a/b%2Fc": "a",
+        "a%2Fb/c": "a/b",
+    }
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_more_keys_than_streams_may_be_open(tmp_path: Path, kind: str) -> None:
+    """Every stream is taken and answered, whether or not it had to be closed on the way."""
+    path = tmp_path / "a.csv"
+    rows = [(i % 23, float(i)) for i in range(500)]
+    path.write_text("k,v\n" + "".join(f"{key},{value}\n" for key, value in rows))
+    store: Store
+    with MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "a.db") as store:
+        for taken in (500, 0):
+            ingest = Ingest(
+                Feed(Source(str(path)), ("v",), by="k"),
+                lambda name: Stream(Mean(), retention=96, seed=1, store=store.stream(name)),
+                Naming("k"),
+                store=store,
+                open_streams=5,
+            )
+            ingest.take()
+            assert ingest.taken == taken
+            answers = {key: (stream.t, stream.estimate().value) for key, stream in ingest.streams()}
+            assert len(answers) == 23
+            for key, (t, value) in answers.items():
+                mine = [v for k, v in rows if str(k) == key]
+                assert t == len(mine)
+                assert value == pytest.approx(sum(mine) / t)
+
+
+def by_shop(path: Path, store: Path, *options: object) -> tuple[object, ...]:
+    limits = ("--retention", 96, "--max-age", "30d", "--time", "at", "--seed", 1)
+    return ("run", path, "--column", "v", "--by", "shop", *limits, "--store", store, *options)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_rows_of_one_stream_that_cannot_be_taken_wait(tmp_path: Path) -> None:
+    """Times run backwards in one shop: the others are taken, the run says so and fails, and a later one goes on."""
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    rows = [[START + 60 * i, "abc"[i % 3], i] for i in range(90)]
+    late = 31  # a row of shop b
+    rows[late][0], when = START, rows[late][0]
+
+    def save() -> None:
+        path.write_text("at,shop,v\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
+
+    save()
+    result = vestige(*by_shop(path, store))
+    assert result.exit_code == 1
+    assert "All-time mean by shop: 3 streams" in result.stdout, "the answers are printed all the same"
+    assert "Trouble with 'b'" in result.stderr
+    assert f"the time of row {late + 1} lies before" in result.stderr
+    taken = stored(store)
+    assert (taken["a"], taken["c"]) == (30, 30)
+    assert 0 < taken["b"] <= 10
+    assert f"{30 - taken['b']} rows of 1 stream were not taken; all others were" in result.stderr
+    said = json.loads(vestige(*by_shop(path, store, "--json")).stdout)
+    assert said["taken"] == 0
+    assert said["troubles"]["b"]["rows"] == 30 - taken["b"]
+    rows[late][0] = when
+    save()
+    result = vestige(*by_shop(path, store, "--json"))
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["taken"] == 30 - taken["b"]
+    assert stored(store) == {"a": 30, "b": 30, "c": 30}
+
+
+def test_a_stream_that_cannot_be_opened_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    with SqliteStore(store) as opened:
+        Stream(Mean(), retention=500, store=opened.stream("b")).push(1.0)
+    path.write_text("at,shop,v\n" + "".join(f"{START + i},{'abc'[i % 3]},{i}\n" for i in range(90)))
+    result = vestige(*by_shop(path, store))
+    assert result.exit_code == 1
+    assert "Trouble with 'b', 30 rows from row 2 on not taken: stream 'b' was made with other terms" in result.stderr
+    assert stored(store) == {"a": 30, "b": 1, "c": 30}
+
+
+BAD = {
+    "infinite": ("{at},a,inf", "row 41 has an infinite value"),
+    "huge": ("{at},a,1e305", "row 41, column 0, is missing, infinite or beyond 1e+300"),
+    "unreadable time": ("someday,a,1", "row 41"),
+    "late": (f"{START - DAY},a,1", "the time of row 41 lies before"),
+}
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_row_says_what_was_taken_before_it(tmp_path: Path, kind: str) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    line, text = BAD[kind]
+    rows = [f"{START + i},a,{i}" for i in range(60)]
+    good, rows[40] = rows[40], line.format(at=START + 40)
+    what = ("run", path, "--column", "v", "--retention", 96, "--max-age", "30d", "--time", "at", "--store", store)
+    path.write_text("\n".join(["at,shop,v", *rows, ""]))
+    result = vestige(*what)
+    assert result.exit_code == 1
+    assert text in result.stderr
+    taken = stored(store)["main"]
+    assert 0 < taken <= 40
+    assert f"{taken:,} records of the rows before were taken and stay" in result.stderr
+    assert "nothing was taken" not in result.stderr
+    assert "nothing of this call" not in result.stderr
+    rows[40] = good
+    path.write_text("\n".join(["at,shop,v", *rows, ""]))
+    result = vestige(*what, "--if-replaced", "continue", "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert (said["taken"], said["t"]) == (60 - taken, 60)
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_where_it_says_that_nothing_was_taken_nothing_was(tmp_path: Path, kind: str) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    line, _ = BAD[kind]
+    path.write_text(
+        "at,shop,v\n" + "".join(f"{START + i},a,{i}\n" for i in range(40)) + line.format(at=START + 40) + "\n"
+    )
+    what = ("run", path, "--column", "v", "--retention", 96, "--max-age", "30d", "--time", "at", "--store", store)
+    result = vestige(*what)
+    assert result.exit_code == 1
+    assert not store.exists() or ("nothing was taken" in result.stderr and read_store(store) == {})
+
+
+def test_a_last_line_without_its_break_waits(tmp_path: Path) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    what = ("run", path, "--column", "v", "--retention", 96, "--store", store)
+    path.write_text("v\n1\n12")
+    assert "has no line break yet; it waits for the next run" in " ".join(vestige(*what).stdout.split())
+    path.write_text("v\n1\n1234\n")
+    assert json.loads(vestige(*what, "--json").stdout)["value"] == {"v": 617.5}
+    path.write_text("v\n1\n12")
+    alone = vestige("run", path, "--column", "v", "--retention", 96, "--json")
+    assert json.loads(alone.stdout)["value"] == {"v": 6.5}, "without a store there is no next run"

@@ -1,0 +1,269 @@
+"""A source that was replaced is noticed: each way of replacing it, compared with a plain count in Python."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+from pyarrow import parquet
+
+from vestige import Mean, Stream
+from vestige.cli import command
+from vestige.origin import Mark, name_source
+from vestige.store import read_store
+
+RNG = np.random.default_rng(7)
+FIRST = [(float(v), f"k{k}") for v, k in zip(RNG.integers(100, 999, 400), RNG.integers(0, 3, 400), strict=True)]
+OTHER = [(float(v), f"k{k}") for v, k in zip(RNG.integers(100, 999, 600), RNG.integers(0, 3, 600), strict=True)]
+Rows = list[tuple[float, str]]
+
+
+def vestige(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], prog_name="vestige")
+
+
+def write(path: Path, rows: Rows, header: str = "spent,key") -> Path:
+    """In place: the file keeps its inode."""
+    with path.open("w") as file:
+        file.write(header + "\n" + "".join(f"{value:.0f},{key}\n" for value, key in rows))
+    return path
+
+
+class Shop:
+    """A store, the file that is read into it, and what a plain count in Python says of the rows that were taken."""
+
+    def __init__(self, folder: Path, by: bool) -> None:
+        self.file, self.store, self.by = folder / "a.csv", folder / "a.db", ("--by", "key") if by else ()
+
+    def run(self, *options: object, path: object = None) -> Result:
+        what = ("--column", "spent", "--retention", 96, "--seed", 1, *self.by, "--store", self.store, "--json")
+        return vestige("run", path or self.file, *what, *options)
+
+    def check(self, *parts: Rows) -> None:
+        """Whether the store has just these rows, each once, as streams that were fed by hand have them."""
+        rows = [row for part in parts for row in part]
+        keys = sorted({key for _, key in rows}) if self.by else ["main"]
+        copied = read_store(self.store)
+        assert sorted(copied) == keys
+        for name in keys:
+            plain = Stream(Mean(), retention=96, seed=1)
+            plain.extend([value for value, key in rows if name in ("main", key)])
+            state = copied[name][1]
+            assert state.clock == plain.clock
+            assert state.retained.rounds.tolist() == plain.retained.rounds.tolist()
+            assert state.retained.values.tolist() == plain.retained.values.tolist()
+
+    def refused(self, text: str, *options: object, path: object = None) -> None:
+        before = read_store(self.store)
+        result = self.run(*options, path=path)
+        assert result.exit_code == 1, result.output
+        assert text in result.stderr
+        assert "nothing was taken" in result.stderr
+        assert read_store(self.store) == before
+
+    def goes_on(self, *options: object, path: object = None, taken: int) -> None:
+        result = self.run(*options, path=path)
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["taken"] == taken
+
+
+@pytest.fixture(params=[False, True], ids=["one", "by"])
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
+    made = Shop(tmp_path, request.param)
+    write(made.file, FIRST)
+    made.goes_on(taken=400)
+    return made
+
+
+def rotated(shop: Shop) -> None:
+    shop.file.rename(shop.file.with_suffix(".old"))
+    write(shop.file, OTHER)
+
+
+def shorter(shop: Shop) -> None:
+    write(shop.file, OTHER[:300])
+
+
+def as_long(shop: Shop) -> None:
+    size = shop.file.stat().st_size
+    write(shop.file, OTHER[:400])
+    assert shop.file.stat().st_size == size
+
+
+def longer(shop: Shop) -> None:
+    write(shop.file, OTHER)
+
+
+@pytest.mark.parametrize(
+    ("replace", "text"),
+    [
+        (rotated, "is not the file that was read under this name before"),
+        (shorter, "bytes, but had"),
+        (as_long, "does not say in row"),
+        (longer, "does not say in row"),
+    ],
+)
+def test_a_replaced_file_is_refused_or_counted_from_its_first_row(
+    shop: Shop, replace: Callable[[Shop], None], text: str
+) -> None:
+    replace(shop)
+    now = OTHER[: len(shop.file.read_text().splitlines()) - 1]
+    shop.refused(text)
+    if replace in (as_long, longer):
+        shop.refused("does not say in row", "--if-replaced", "continue")
+    findings = json.loads(vestige("verify", shop.store, "--json").stdout)["findings"]
+    assert any("a.csv" in found for found in findings) == (replace in (rotated, shorter))
+    shop.goes_on("--if-replaced", "restart", taken=len(now))
+    shop.check(FIRST, now)
+    shop.goes_on("--if-replaced", "restart", taken=0)
+    write(shop.file, [*now, *FIRST[:5]])
+    shop.goes_on(taken=5)
+    shop.check(FIRST, now, FIRST[:5])
+
+
+def test_other_columns_are_another_file(shop: Shop) -> None:
+    shop.file.write_text(shop.file.read_text().replace("\n", ",\n").replace("spent,key,", "spent,key,note", 1))
+    shop.refused("has another header")
+
+
+@pytest.mark.parametrize("column", ["spent", "key", "at"])
+def test_one_row_that_is_held_and_differs_is_noticed(tmp_path: Path, column: str) -> None:
+    """In each of the columns that are read; what is not read is not looked at."""
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    rows = [{"at": 1_700_000_000 + i, "key": f"k{i % 2}", "spent": i % 7, "free": i} for i in range(60)]
+
+    def save() -> None:
+        with path.open("w", newline="") as file:
+            table = csv.DictWriter(file, rows[0])
+            table.writeheader()
+            table.writerows(rows)
+
+    options = ("--column", "spent", "--by", "key", "--time", "at", "--max-age", "30d", "--subject", "key")
+    what = ("run", path, *options, "--retention", 96, "--store", store)
+    save()
+    assert vestige(*what).exit_code == 0
+    rows[17]["free"] = 99
+    save()
+    assert vestige(*what).exit_code == 0
+    rows[17][column] = {"spent": 9, "key": "k0", "at": rows[18]["at"]}[column]
+    save()
+    result = vestige(*what)
+    assert result.exit_code == 1
+    assert "does not say in row 18 what it said" in result.stderr
+
+
+def test_appending_goes_on(shop: Shop) -> None:
+    with shop.file.open("a") as file:
+        file.writelines(f"{value:.0f},{key}\n" for value, key in OTHER)
+    shop.goes_on(taken=600)
+    shop.check(FIRST, OTHER)
+
+
+def test_touching_is_nothing(shop: Shop) -> None:
+    os.utime(shop.file, (1, 1))
+    shop.goes_on(taken=0)
+    shop.check(FIRST)
+
+
+def test_a_copy_back_from_a_backup_goes_on_if_the_user_says_so(shop: Shop) -> None:
+    backup = shop.file.with_suffix(".backup")
+    shutil.copy(shop.file, backup)
+    keep = shop.file.rename(shop.file.with_suffix(".gone"))  # so that its inode is not given to the copy
+    shutil.copy(backup, shop.file)
+    with shop.file.open("a") as file:
+        file.writelines(f"{value:.0f},{key}\n" for value, key in OTHER)
+    keep.unlink()
+    shop.refused("--if-replaced continue goes on after row 400")
+    shop.goes_on("--if-replaced", "continue", taken=600)
+    shop.check(FIRST, OTHER)
+    shop.goes_on(taken=0)
+
+
+def test_other_spellings_and_links_are_the_same_source(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = shop.file.parent
+    (folder / "link.csv").symlink_to(shop.file)
+    (folder / "elsewhere").symlink_to(folder)
+    os.link(shop.file, folder / "hard.csv")
+    monkeypatch.chdir(folder)
+    for path in ("a.csv", "./a.csv", folder / ".." / folder.name / "a.csv", "link.csv", "elsewhere/a.csv", "hard.csv"):
+        shop.goes_on(path=path, taken=0)
+    shop.check(FIRST)
+    shop.file.unlink()
+    assert name_source("hard.csv", [str(shop.file)]) == str(folder / "hard.csv")
+
+
+@pytest.mark.parametrize("by", [False, True])
+def test_packed_files_and_parquet(tmp_path: Path, by: bool) -> None:
+    def pack(path: Path, rows: Rows) -> None:
+        if path.suffix == ".gz":
+            with gzip.open(path, "wt") as file:
+                file.write("spent,key\n" + "".join(f"{value:.0f},{key}\n" for value, key in rows))
+        elif path.suffix == ".parquet":
+            parquet.write_table(pa.table({"spent": [v for v, _ in rows], "key": [k for _, k in rows]}), path)
+        else:
+            path.write_text("".join(json.dumps({"spent": v, "key": k}) + "\n" for v, k in rows))
+
+    for name in ("a.csv.gz", "a.parquet", "a.ndjson"):
+        (folder := tmp_path / name.replace(".", "")).mkdir()
+        shop = Shop(folder, by)
+        shop.file = folder / name
+        pack(shop.file, FIRST)
+        shop.goes_on(taken=400)
+        pack(shop.file, [*FIRST, *OTHER])
+        shop.goes_on(taken=600)
+        shop.check(FIRST, OTHER)
+        pack(shop.file, [*OTHER, *FIRST, *FIRST])
+        shop.refused("does not say in row")
+
+
+KILLED = """
+import os, signal, sys
+from vestige.__main__ import main
+from vestige.store import Place
+
+left, commit = int(sys.argv.pop(1)), Place.commit
+
+def killed_after(*arguments):
+    global left
+    commit(*arguments)
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Place.commit = killed_after
+main()
+"""
+
+
+@pytest.mark.parametrize("commits", [1, 3])
+def test_a_restart_that_is_killed_counts_nothing_twice(shop: Shop, commits: int) -> None:
+    """Some streams have begun the new file, others have not: each goes on where it stands."""
+    longer(shop)
+    options = ["--column", "spent", "--retention", "96", "--seed", "1", *shop.by, "--store", shop.store]
+    line = [sys.executable, "-c", KILLED, commits, "run", shop.file, *options, "--if-replaced", "restart"]
+    assert subprocess.run([str(a) for a in line], check=False, capture_output=True).returncode == -9
+    assert shop.run().exit_code == 0
+    shop.check(FIRST, OTHER)
+
+
+def test_a_mark_says_nothing_of_records(tmp_path: Path) -> None:
+    one, two = (write(tmp_path / name, rows) for name, rows in (("1.csv", FIRST), ("2.csv", OTHER[:400])))
+    assert Mark.of(str(one)).header == Mark.of(str(two)).header
+    lines = [tmp_path / name for name in ("1.ndjson", "2.ndjson")]
+    for path, value in zip(lines, (1, 2), strict=True):
+        path.write_text(json.dumps({"spent": value}) + "\n")
+    assert Mark.of(str(lines[0])).header == Mark.of(str(lines[1])).header
+    mark = Mark.of(str(one), 3)
+    assert Mark.unpack(mark.pack()) == mark
+    assert len(mark.pack()) <= 64
