@@ -215,7 +215,7 @@ def test_streams_made_in_python_are_shown_plainly(tmp_path: Path) -> None:
         (("--stream", "x"), "--stream x has no use without --store"),
         (("--store", "."), "is a folder; give the path of a file"),
         (("--store", "no/a.db"), "there is no folder"),
-        (("--store", "visits.csv"), "is no store, or its first page is damaged"),
+        (("--store", "visits.csv"), "is not a store, or its first page is damaged"),
     ],
 )
 def test_bad_runs_are_refused(

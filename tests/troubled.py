@@ -43,7 +43,7 @@ def fill(store: Store, name: str, policy: Policy | None = None, n: int = 100, st
 def damage(path: Path, name: str) -> None:
     """Change a byte in the middle of what a stream holds."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        (number,) = connection.execute("SELECT id FROM streams WHERE name = ?", (name,)).fetchone()
+        (number,) = connection.execute("SELECT id FROM streams WHERE name = ?", (name.encode(),)).fetchone()
         (body,) = connection.execute("SELECT body FROM states WHERE id = ?", (number,)).fetchone()
         half = len(body) // 2
         changed = body[:half] + bytes([body[half] ^ 1]) + body[half + 1 :]

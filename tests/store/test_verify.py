@@ -66,11 +66,10 @@ def test_overdue_in_rounds(path: Path) -> None:
     from vestige.store import layout  # noqa: PLC0415
 
     body = bytearray(packed(state.clock, state.retained, terms.capacity))
-    body[8:16] = later.t.to_bytes(8, "little")
-    connection.execute(
-        "UPDATE states SET body = ? WHERE id = (SELECT id FROM streams WHERE name = 'plain')",
-        (layout.sealed(bytes(body[4:])),),
-    )
+    body[:8] = later.t.to_bytes(8, "little")
+    (number,) = connection.execute("SELECT id FROM streams WHERE name = ?", (b"plain",)).fetchone()
+    whole = layout.sealed(bytes(body), "states", number, "plain")
+    connection.execute("UPDATE states SET body = ? WHERE id = ?", (whole, number))
     connection.commit()
     connection.close()
     assert any("records are older than retention=96 rounds" in text for text in verify(path, now=TIMES[-1]))
@@ -135,7 +134,7 @@ def test_canaries_in_the_files_beside(path: Path) -> None:
 def test_write_ahead_logging(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA user_version=1")
+    connection.execute("PRAGMA user_version=2")
     found = verify(path, now=TIMES[-1])
     connection.close()
     assert any("-wal is there: another program has switched the file to write-ahead logging" in t for t in found)

@@ -1,28 +1,34 @@
-"""How the file of a SQLite store is opened: pragmas set and asserted, one writer, readers that copy and let go.
+"""How the file of a SQLite store is opened: made whole or not at all, pragmas set and asserted, one writer.
 
+A store is made in memory and written to a draft beside it, which is renamed; readers copy the file and let go of it.
 Guarantee: what SQLite overwrites or deletes under these pragmas is zero in the file after the commit, and no journal
-outlives it; held by tests/store/test_erasure.py. Errors of SQLite come out as ours, and say what to do.
+outlives it; held by tests/store/test_erasure.py. Errors of SQLite come out as ours, and say what to do; a file that is
+not a whole store is refused and left as it is; held by tests/store/test_damage.py.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from vestige.errors import ParameterError, StoreBusyError, StoreError
+from vestige.errors import StoreBusyError, StoreError
+from vestige.store import version1
+from vestige.store.layout import About
+from vestige.store.paths import beside, make_private, write_private
 
-APPLICATION, VERSION = 0x56535447, 1
+APPLICATION, VERSION = 0x56535447, 2
 """What the header of the file says: that it is a store ("VSTG"), and in which version of the format."""
 PAGE = 4096
 SCHEMA = (
     "CREATE TABLE about (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
-    "CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT NOT NULL, terms TEXT NOT NULL, seal BLOB NOT NULL)",
+    "CREATE TABLE streams (id INTEGER PRIMARY KEY, name BLOB NOT NULL, terms BLOB NOT NULL, body BLOB NOT NULL)",
     "CREATE TABLE states (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
-    "CREATE TABLE sources (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL)",
-    "CREATE TABLE receipts (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, body BLOB NOT NULL)",
+    "CREATE TABLE sources (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE receipts (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
 )
 PRAGMAS = {
     "journal_mode": ("DELETE", "delete"),
@@ -35,11 +41,18 @@ PRAGMAS = {
     "auto_vacuum": ("NONE", 0),
 }
 """Each with what it is set to, and what SQLite must say then; defaults differ between builds."""
-
-
-def beside(path: Path, ending: str) -> Path:
-    """The file beside the store whose name ends so."""
-    return path.with_name(path.name + ending)
+DAMAGED = "restore a copy that is younger than the limits, or delete it to begin with an empty store"
+_REMEDIES = {
+    "SQLITE_FULL": "the disk is full; make room and try again: nothing was changed",
+    "SQLITE_READONLY": "cannot be written; make the file and its folder writable, or copy it elsewhere",
+    "SQLITE_CANTOPEN": "cannot be opened; its folder must be there and writable, and the path must not be a folder",
+    "SQLITE_PERM": "may not be opened; ask for the right to read and write it",
+    "SQLITE_NOTADB": "is not a store, or its first page is damaged; give another path, or restore a copy",
+    "SQLITE_CORRUPT": f"is damaged (cut off, or bits changed); {DAMAGED}",
+    "SQLITE_CONSTRAINT": f"is damaged (a row is where there should be none); {DAMAGED}",
+    "SQLITE_IOERR": "could not be read or written to its end (a full or failing disk, a quota); make room or "
+    "mend it and try again: nothing was changed",
+}
 
 
 @contextmanager
@@ -54,27 +67,53 @@ def explained(path: Path) -> Iterator[None]:
                 f"{path}: another process reads or writes the file and does not let go, so what is due cannot be "
                 "erased; end that process (fuser or lsof names it) and try again: nothing was changed"
             ) from None
-        remedies = {
-            "SQLITE_FULL": "the disk is full; make room and try again: nothing was changed",
-            "SQLITE_READONLY": "cannot be written; make the file and its folder writable, or copy it elsewhere",
-            "SQLITE_CANTOPEN": "cannot be opened; its folder must be there and writable, and the name no folder's",
-            "SQLITE_PERM": "may not be opened; ask for the right to read and write it",
-            "SQLITE_NOTADB": "is no store, or its first page is damaged; give another path, or restore a copy",
-            "SQLITE_CORRUPT": "is damaged (cut off, or bits changed); restore a copy that is younger than the limits",
-            "SQLITE_IOERR": "could not be read or written to its end (a full or failing disk, a quota); make room or "
-            "mend it and try again: nothing was changed",
-        }
-        for start, remedy in remedies.items():
+        for start, remedy in _REMEDIES.items():
             if name.startswith(start):
                 raise StoreError(f"{path}: {remedy}") from None
         raise StoreError(f"{path}: SQLite says {problem} ({name}); nothing was changed") from None
 
 
+def empty_store() -> sqlite3.Connection:
+    """A store without streams, in memory."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for pragma in (f"page_size={PAGE}", "auto_vacuum=NONE", "encoding='UTF-8'"):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.execute("BEGIN")
+    connection.execute(f"PRAGMA application_id={APPLICATION}")
+    connection.execute(f"PRAGMA user_version={VERSION}")
+    for table in SCHEMA:
+        connection.execute(table)
+    connection.execute("INSERT INTO about VALUES (1, ?)", (About().packed,))
+    connection.execute("COMMIT")
+    connection.text_factory = bytes
+    return connection
+
+
+def make_store(path: Path) -> None:
+    """Make an empty store where there is no file: all of it or nothing."""
+    journal = beside(path, "-journal")
+    if journal.exists():
+        raise StoreError(
+            f"{path}: there is no such store, but its journal {journal} is there; put the store back that it belongs "
+            "to, or delete the journal to begin with an empty store"
+        )
+    with closing(empty_store()) as made:
+        write_private(path, made.serialize())
+
+
 def connected(path: Path, patience: float) -> sqlite3.Connection:
-    """A connection that erases: every pragma is set, then asked for."""
-    connection = sqlite3.connect(path, timeout=patience, isolation_level=None)
+    """A connection that erases, to a store of this version or of an earlier one: every pragma is set, then asked for.
+
+    Whether the file can be written is said now, and a journal that a crash has left is gone then.
+    """
+    check_not_empty(path)
+    connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     try:
+        check_kind(connection, path, versions=(1, VERSION))
         set_pragmas(connection, path)
+        check_whole(connection, path)
+        clear_journal(connection)
+        connection.text_factory = bytes
     except BaseException:
         connection.close()
         raise
@@ -87,7 +126,7 @@ def set_pragmas(connection: sqlite3.Connection, path: Path, besides: Sequence[st
         if name in besides:
             continue
         connection.execute(f"PRAGMA {name}={value}")
-        answer = connection.execute(f"PRAGMA {name}").fetchone()[0]
+        answer = ask(connection, name)
         if answer != expected:
             raise StoreError(
                 f"{path}: this build of SQLite ({sqlite3.sqlite_version}) leaves {name} at {answer!r} where a store "
@@ -95,44 +134,57 @@ def set_pragmas(connection: sqlite3.Connection, path: Path, besides: Sequence[st
             )
 
 
-def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables in an empty file; in another one, check that it is a store of this version."""
-    connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # rolls back what a crash has left
-    check_whole(path)
-    if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
-        connection.execute(f"PRAGMA page_size={PAGE}")
-        connection.execute("PRAGMA encoding='UTF-8'")
-        connection.execute("BEGIN EXCLUSIVE")
-        connection.execute(f"PRAGMA application_id={APPLICATION}")
-        connection.execute(f"PRAGMA user_version={VERSION}")
-        for table in SCHEMA:
-            connection.execute(table)
-        connection.execute("COMMIT")
-    check_kind(connection, path)
-    connection.execute("BEGIN IMMEDIATE")  # whether it can be written is said now; and a stale journal is replaced
-    connection.execute(f"PRAGMA user_version={VERSION}")
+def ask(connection: sqlite3.Connection, pragma: str) -> object:
+    """What SQLite says to a pragma."""
+    return connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+
+
+def clear_journal(connection: sqlite3.Connection) -> None:
+    """Replace a journal that was never used by one that is removed: SQLite ignores, and leaves, such a one."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(f"PRAGMA user_version={ask(connection, 'user_version')}")
     connection.execute("ROLLBACK")
 
 
-def check_kind(connection: sqlite3.Connection, path: Path) -> None:
-    """An error unless the file is a store, of this version."""
-    application, version = (connection.execute(f"PRAGMA {p}").fetchone()[0] for p in ("application_id", "user_version"))
+def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[int] = (VERSION,)) -> None:
+    """An error unless the file is a store of one of these versions; rolls back what a crash has left."""
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except UnicodeError:  # SQLite quotes damaged text in its message
+        raise StoreError(f"{path}: {_REMEDIES['SQLITE_CORRUPT']}") from None
+    application, version = ask(connection, "application_id"), ask(connection, "user_version")
     if application != APPLICATION:
-        raise StoreError(f"{path}: is a SQLite file, but no store of Vestige; give another path")
-    if version != VERSION:
+        raise StoreError(f"{path}: is a SQLite file, but not a store of Vestige; give another path")
+    if version not in versions:
+        remedy = (
+            f"open it once for writing, as vestige sweep does, which brings it to version {VERSION}"
+            if version == 1
+            else "use the Vestige that wrote it"
+        )
         raise StoreError(
             f"{path}: was written in version {version} of the format, and this Vestige reads version {VERSION}; "
-            "use the Vestige that wrote it"
+            f"{remedy}"
         )
-    found = tuple(sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema ORDER BY rootpage"))
-    if sorted(map(str, found)) != sorted(SCHEMA):
+    found = connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY rootpage").fetchall()
+    expected = version1.SCHEMA if version == 1 else SCHEMA
+    if [sql for (sql,) in found] != [sql.encode() for sql in expected]:
         raise StoreError(f"{path}: its tables are not those of a store; was it changed by another program?")
 
 
-def check_whole(path: Path) -> None:
-    """An error if the file ends within a page; SQLite would fill that up with zeros and say nothing."""
-    if path.exists() and path.stat().st_size % PAGE:
-        raise StoreError(f"{path}: is damaged (cut off within a page); restore a copy that is younger than the limits")
+def check_not_empty(path: Path) -> None:
+    """An error if the file has no bytes: it may have been a store."""
+    if path.stat().st_size == 0:
+        raise StoreError(
+            f"{path}: is empty, and a store never is (it was cut off, or never was one); restore a copy that is "
+            "younger than the limits, or delete it to begin with an empty store"
+        )
+
+
+def check_whole(connection: sqlite3.Connection, path: Path) -> None:
+    """An error if the file is longer or shorter than it says; SQLite would fill it up with zeros and say nothing."""
+    size, pages, stored = (ask(connection, "page_size"), ask(connection, "page_count"), path.stat().st_size)
+    if size != PAGE or stored != PAGE * int(str(pages)):
+        raise StoreError(f"{path}: is damaged (cut off, or longer than it says); {DAMAGED}")
 
 
 def writer_lock(path: Path) -> sqlite3.Connection:
@@ -140,7 +192,9 @@ def writer_lock(path: Path) -> sqlite3.Connection:
 
     The operating system lets go of it however the process ends.
     """
-    lock = sqlite3.connect(beside(path, ".lock"), timeout=0.0, isolation_level=None)
+    name = beside(path, ".lock")
+    make_private(name)
+    lock = sqlite3.connect(name, timeout=0.0, isolation_level=None, check_same_thread=False)
     try:
         lock.execute("PRAGMA journal_mode=MEMORY")
         lock.execute("BEGIN EXCLUSIVE")
@@ -154,29 +208,23 @@ def writer_lock(path: Path) -> sqlite3.Connection:
     return lock
 
 
-def checked_path(path: str | Path) -> Path:
-    """The path, if a file can be there."""
-    made = Path(path)
-    if str(path) == ":memory:":
-        raise ParameterError("path=':memory:' is no file; use vestige.MemoryStore()")
-    if made.is_dir():
-        raise StoreError(f"{made}: is a folder; give the path of a file")
-    if not made.absolute().parent.is_dir():
-        raise StoreError(f"{made}: there is no folder {made.absolute().parent}; make it first")
-    return made
-
-
 def copied(path: Path, patience: float) -> bytes:
     """All bytes of the file at one moment, page by page; a commit waits no longer than this takes."""
-    if not checked_path(path).exists():
+    if not path.exists():
         raise StoreError(f"{path}: there is no such store; make one with vestige run --store, or vestige.SqliteStore")
-    uri = f"file:{quote(str(path.absolute()))}?mode=rw"
+    check_not_empty(path)
+    uri = f"file:{quote(os.fsencode(path))}?mode=rw"
     with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)) as connection:
-        connection.execute("PRAGMA query_only=ON")
         connection.execute("BEGIN")  # one lock for all that is read: a busy writer is waited for once
-        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # rolls back what a crash has left
-        check_whole(path)
-        return connection.serialize()
+        ask(connection, "schema_version")  # rolls back what a crash has left
+        check_whole(connection, path)
+        image = connection.serialize()
+        connection.execute("COMMIT")
+        if beside(path, "-journal").exists():  # of a writer that is at work, or of one that was killed
+            connection.execute("PRAGMA busy_timeout=0")
+            with suppress(sqlite3.OperationalError):
+                clear_journal(connection)
+        return image
 
 
 @contextmanager
@@ -185,4 +233,5 @@ def reading(image: bytes, path: Path) -> Iterator[sqlite3.Connection]:
     with explained(path), closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.deserialize(image[:18] + b"\1\1" + image[20:])  # a copy needs no write-ahead log
         check_kind(connection, path)
+        connection.text_factory = bytes
         yield connection

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from vestige.errors import StoreError
-from vestige.store.files import beside
+from vestige.store.paths import beside
 
 Kind = Literal["forget", "sweep", "remove"]
 

@@ -1,8 +1,10 @@
-"""The bytes of a stored state: a header and one slot per round, always as many, so that a new state covers the old.
+"""The bytes of a store: of a state, a header and one slot per round, always as many, so that a new one covers the old.
 
 A record lies in the slot that its round says, modulo their number, and a slot without a record is zero: the bytes are
 a function of the records and the clock, and where a record lies says nothing else. Slots are stored column by column,
 so that a page with nothing but columns that are not used is never written again.
+Each row is sealed: a checksum (CRC-32) stands before it that covers its bytes, its table, its number and its stream, so
+that a row that turns up in another's place is not taken for it.
 Guarantee: what is packed is read back bit for bit, and any changed bit is noticed; held by tests/store/test_layout.py.
 """
 
@@ -10,9 +12,13 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vestige.errors import StoreError
 from vestige.records import Clock, Records
@@ -20,10 +26,15 @@ from vestige.store.state import MARK, Position, Receipt
 
 SUBJECT = 16
 """Bytes of a subject's pseudonym."""
-_HEADER = struct.Struct("<I4xqqqqqq")
+FANOUT = 16
+"""How many links a stream's row has to others; see `vestige.store.tables`."""
+_SEAL = struct.Struct("<I4x")
+_HEADER = struct.Struct("<qqqqqqQQ")
 _RECEIPT = struct.Struct("<8sqqqqqqq")
-_POSITION = struct.Struct(f"<q?B{MARK}s")
-_SEALED = struct.Struct("<I")
+_POSITION = struct.Struct(f"<q?B6x{MARK}s")
+_LINKS = struct.Struct(f"<{FANOUT}I")
+_FOLLOWING = struct.Struct("<Q")
+_ABOUT = struct.Struct(f"<QQQ?7x{SUBJECT}s")
 _NEVER = -(2**63)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
@@ -33,12 +44,86 @@ class DamagedError(StoreError):
     """Stored bytes are not those that were written."""
 
 
+class Heads(NamedTuple):
+    """Where the chains of a stream begin: the rows of the newest source and of the newest receipt; 0 for none."""
+
+    sources: int = 0
+    receipts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a store says of itself.
+
+    Attributes:
+        streams: how many there are; they are numbered from 1 on.
+        sources: the last row that a source was given.
+        receipts: the last row that a receipt was given.
+        untidy: whether rows were deleted and the pages were not written again since.
+        fingerprint: of the key that subjects are hashed with; zero while there is none.
+    """
+
+    streams: int = 0
+    sources: int = 0
+    receipts: int = 0
+    untidy: bool = False
+    fingerprint: bytes = bytes(SUBJECT)
+
+    @property
+    def packed(self) -> bytes:
+        """As bytes, always as many."""
+        fixed = _ABOUT.pack(self.streams, self.sources, self.receipts, self.untidy, self.fingerprint)
+        return sealed(fixed, "about", 1)
+
+    @classmethod
+    def unpacked(cls, body: object) -> About:
+        """What was packed."""
+        return cls(*_ABOUT.unpack(unsealed(body, "about", 1)))
+
+
+def encode_text(text: str) -> bytes:
+    """Any text as bytes, names of files that are not UTF-8 among them."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def decode_text(body: bytes) -> str:
+    """The text that was encoded."""
+    return body.decode("utf-8", "surrogatepass")
+
+
+def sealed(plain: bytes, *bound: str | int | bytes) -> bytes:
+    """`plain` with a checksum before it that covers `bound` too."""
+    return _SEAL.pack(_checksum(plain, bound)) + plain
+
+
+def unsealed(body: object, *bound: str | int | bytes) -> bytes:
+    """What was sealed, bound to the same.
+
+    Raises:
+        DamagedError: these are not the bytes that were sealed.
+    """
+    if not isinstance(body, bytes) or len(body) < _SEAL.size:
+        raise DamagedError("a stored row is damaged")
+    plain = body[_SEAL.size :]
+    if _SEAL.pack(_checksum(plain, bound)) != body[: _SEAL.size]:
+        raise DamagedError("a stored row is damaged")
+    return plain
+
+
+def _checksum(plain: bytes, bound: tuple[str | int | bytes, ...]) -> int:
+    made = 0
+    for part in bound:
+        content = part if isinstance(part, bytes) else encode_text(str(part))
+        made = zlib.crc32(content, zlib.crc32(len(content).to_bytes(8, "little"), made))
+    return zlib.crc32(plain, made)
+
+
 def size_of(columns: int, capacity: int) -> int:
     """How many bytes a state takes: for each slot round, values, whether it is leaving, time, subject and number."""
     return _HEADER.size + capacity * (8 + 8 * columns + 1 + 8 + SUBJECT + 8)
 
 
-def packed(clock: Clock, retained: Records, capacity: int) -> bytes:
+def packed(clock: Clock, retained: Records, capacity: int, heads: Heads = Heads()) -> bytes:  # noqa: B008  # immutable
     """The state as bytes."""
     here = retained.rounds % capacity
     if len(here) and clock.t - retained.rounds[0] >= capacity:
@@ -55,16 +140,15 @@ def packed(clock: Clock, retained: Records, capacity: int) -> bytes:
     for i in np.flatnonzero(retained.subjects != None):  # noqa: E711  # in numpy a question to each of them
         subjects[here[i]] = np.void(bytes.fromhex(retained.subjects[i]))
     due = _NEVER if clock.due is None else clock.due
-    header = _HEADER.pack(0, clock.t, clock.first, clock.last, clock.since, due, clock.updates)[_SEALED.size :]
-    return sealed(b"".join((header, *(part.tobytes() for part in (rounds, values, leaving, times, subjects, numbers)))))
+    header = _HEADER.pack(clock.t, clock.first, clock.last, clock.since, due, clock.updates, *heads)
+    return b"".join((header, *(part.tobytes() for part in (rounds, values, leaving, times, subjects, numbers))))
 
 
-def unpacked(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records]:
+def unpacked(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records, Heads]:
     """The state that was packed."""
     if len(body) != size_of(columns, capacity):
-        raise DamagedError("a stored state is damaged")
-    unsealed(body, "a stored state")
-    _, t, first, last, since, due, updates = _HEADER.unpack_from(body)
+        raise DamagedError("a stored state has another length than its terms say")
+    t, first, last, since, due, updates, *heads = _HEADER.unpack_from(body)
     clock = Clock(t, first, last, since, None if due == _NEVER else due, updates)
     at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8, SUBJECT])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
@@ -77,22 +161,35 @@ def unpacked(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records]:
     if (rounds[full] % capacity != full).any() or (rounds[full] > t).any():
         raise DamagedError("a stored record lies where its round does not say")
     held = full[np.argsort(rounds[full])]
-    nobody = bytes(SUBJECT)
-    named = [None if (who := bytes(raw)) == nobody else who.hex() for raw in subjects[held]]
     when = (times[held] ^ _NEVER).view("M8[us]")
-    return clock, Records(rounds[held], values[held], leaving[held] != 0, when, named, numbers[held])
+    named = unpacked_subjects(subjects[held])
+    return clock, Records(rounds[held], values[held], leaving[held] != 0, when, named, numbers[held]), Heads(*heads)
 
 
-def sealed(text: bytes) -> bytes:
-    """`text` with a checksum before it."""
-    return _SEALED.pack(zlib.crc32(text)) + text
+def unpacked_subjects(subjects: NDArray[np.void]) -> list[str | None]:
+    """Pseudonyms as they are named; None where there is none."""
+    nobody = bytes(SUBJECT)
+    return [None if (who := bytes(raw)) == nobody else who.hex() for raw in subjects]
 
 
-def unsealed(body: bytes, what: str = "a stored entry") -> bytes:
-    """What was sealed."""
-    if len(body) < _SEALED.size or _SEALED.unpack_from(body)[0] != zlib.crc32(body[_SEALED.size :]):
-        raise DamagedError(f"{what} is damaged")
-    return body[_SEALED.size :]
+def packed_links(links: Sequence[int]) -> bytes:
+    """The links of a stream's row, always as many."""
+    return _LINKS.pack(*links)
+
+
+def unpacked_links(body: bytes) -> tuple[int, ...]:
+    """The links that were packed."""
+    return _LINKS.unpack(body)
+
+
+def packed_chain(plain: bytes, following: int) -> bytes:
+    """An entry of a chain, with the row of the one after it; 0 at the end."""
+    return _FOLLOWING.pack(following) + plain
+
+
+def unpacked_chain(body: bytes) -> tuple[bytes, int]:
+    """The entry that was packed, and the row of the one after it."""
+    return body[_FOLLOWING.size :], *_FOLLOWING.unpack_from(body)
 
 
 def _ticks(moment: datetime | None) -> int:
@@ -103,15 +200,16 @@ def _moment(ticks: int) -> datetime | None:
     return None if ticks == _NEVER else _EPOCH + ticks * _TICK
 
 
-def packed_position(position: Position, reading: bool) -> bytes:
-    """How far a source was read, and whether the numbers of records count its rows, as bytes, always as many."""
-    return _POSITION.pack(position.rows, reading, len(position.mark), position.mark)
+def packed_position(source: str, position: Position, reading: bool) -> bytes:
+    """How far a source was read, and whether the numbers of records count its rows, always as many bytes."""
+    fixed = _POSITION.pack(position.rows, reading, len(position.mark), position.mark)
+    return fixed + encode_text(source)
 
 
-def unpacked_position(body: bytes) -> tuple[Position, bool]:
-    """The position that was packed, and whether the numbers of records count rows of that source."""
-    rows, reading, length, mark = _POSITION.unpack(body)
-    return Position(rows, mark[:length]), reading
+def unpacked_position(body: bytes) -> tuple[str, Position, bool]:
+    """The source that was packed, its position, and whether the numbers of records count its rows."""
+    rows, reading, length, mark = _POSITION.unpack_from(body)
+    return decode_text(body[_POSITION.size :]), Position(rows, mark[:length]), reading
 
 
 def packed_receipt(receipt: Receipt) -> bytes:

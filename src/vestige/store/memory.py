@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from vestige.errors import StoreError
+from vestige.store.keys import hash_subject
 from vestige.store.state import State, Terms
 from vestige.store.store import Place, Store
 
@@ -42,7 +42,7 @@ class MemoryStore(Store):
 
     def pseudonym(self, subject: str) -> str:
         """A hash under a key that lives as long as this object."""
-        return hashlib.blake2b(subject.encode(), key=self._key, digest_size=16).hexdigest()
+        return hash_subject(subject, self._key)
 
     @contextmanager
     def together(self) -> Iterator[None]:

@@ -3,24 +3,38 @@
 Each state is one row of fixed size that an update overwrites in place, in one transaction with the positions and the
 receipts; rows are only ever added at the end of a table, so that no page is split and no copy stays behind.
 Guarantee: after a crash at any moment the file holds the state before or after an update; after a commit nothing of an
-erased record is in any file of the store; held by tests/store/test_crashes.py and tests/store/test_erasure.py.
+erased record is in any file of the store; held by tests/store/test_crashes.py and tests/store/test_erasure.py. After
+an error the store can go on; held by tests/store/test_faults.py.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from vestige.errors import StoreBusyError, StoreError
-from vestige.store.files import beside, checked_path, connected, copied, explained, prepare, reading, writer_lock
-from vestige.store.layout import SUBJECT, packed, packed_position, packed_receipt, sealed
-from vestige.store.state import Position, Receipt, State, Terms
+from vestige.store import version1
+from vestige.store.files import (
+    ask,
+    check_kind,
+    connected,
+    copied,
+    empty_store,
+    explained,
+    make_store,
+    reading,
+    writer_lock,
+)
+from vestige.store.keys import NO_KEY, fingerprint, hash_subject, make_key, read_key
+from vestige.store.paths import beside, clear_drafts, resolve_path
+from vestige.store.state import State, Terms
 from vestige.store.store import Place, Store
-from vestige.store.tables import NO_KEY, Tables, covered
+from vestige.store.tables import Tables
 
 PATIENCE = 5.0
 """Seconds for which a commit waits for others who read the file."""
@@ -30,12 +44,13 @@ class SqliteStore(Store):
     """Named streams in one file that really forgets.
 
     Args:
-        path: the file; made if it is not there. Beside it lie, while the store is open, PATH.lock, which is empty, and,
-            once a subject has been named, PATH.key.
-        key: where the key lies that subjects are hashed with; PATH.key unless said. Keep it apart from the store: who
-            has both can test guesses of who is in it. If it is lost, the statistics go on, but the records of a subject
-            cannot be found any more until the limits have erased them.
+        path: the file; made if it is not there. Links are followed. Beside it lie PATH.lock, which is empty, and, once
+            a subject has been named, PATH.key.
+        key: where the key lies that subjects are hashed with; default: PATH.key. Keep it apart from the store: who
+            has both can test guesses of who is in it. If it is lost, see `new_key`.
         patience: seconds for which a commit waits for others who read the file.
+
+    Threads may share a store: what one of them writes, the others wait for. A process that was forked may not.
 
     >>> import tempfile
     >>> from vestige import Mean, Stream
@@ -52,109 +67,165 @@ class SqliteStore(Store):
 
     def __init__(self, path: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE) -> None:
         super().__init__()
-        self.path = checked_path(path)
-        self._key_path = beside(self.path, ".key") if key is None else Path(key)
+        self.path = resolve_path(path)
+        self._key_path = beside(self.path, ".key") if key is None else resolve_path(key)
         self._key: bytes | None = None
-        self._depth, self._untidy = 0, False
+        self._depth, self._process, self._turn = 0, os.getpid(), threading.RLock()
+        self._version: int | None = None
         with explained(self.path):
             self._lock = writer_lock(self.path)
             try:
+                clear_drafts(self.path)
+                self._check_one_name()
+                if not self.path.exists():
+                    make_store(self.path)
                 self._connection = connected(self.path, patience)
-                prepare(self._connection, self.path)
                 self._tables = Tables(self._connection, self.path)
+                if ask(self._connection, "user_version") == 1:
+                    self._modernise()
                 self._version = self._seen()
+                with suppress(StoreBusyError):  # a reader is in the way: after the next commit, then
+                    self._vacuum()
             except BaseException:
                 self._let_go()
                 raise
 
+    def _check_one_name(self) -> None:
+        if self.path.exists() and self.path.stat().st_nlink > 1:
+            raise StoreError(
+                f"{self.path}: has {self.path.stat().st_nlink} names (hard links), and its lock and journal go by one "
+                "of them; remove the others, or copy the file"
+            )
+
     def names(self) -> tuple[str, ...]:
         """The streams that are there, sorted."""
-        return tuple(sorted(self._tables.ids))
+        with self._using() as tables:
+            return tables.names()
 
     def terms(self, name: str) -> Terms:
         """The terms of a stream that is there."""
-        if name not in self._tables.ids:
+        with self._using() as tables:
+            terms = tables.terms(name)
+        if terms is None:
             known = ", ".join(self.names()[:5]) or "none"
             raise StoreError(f"{self.path}: there is no stream {name!r}; there is {known}")
-        return self._tables.terms[self._tables.ids[name]]
+        return terms
 
     def pseudonym(self, subject: str) -> str:
         """A keyed hash; the key is made when it is first needed."""
-        if self._key is None:
-            self._key = self._found_key()
-        return hashlib.blake2b(subject.encode(), key=self._key, digest_size=SUBJECT).hexdigest()
+        with self._turn:
+            if self._key is None:
+                self._key = self._found_key()
+            return hash_subject(subject, self._key)
+
+    def new_key(self) -> None:
+        """Begin with a new key where the old one is lost for good.
+
+        The statistics go on, and subjects can be named again. The records that are held now keep the pseudonyms of the
+        old key: nobody can find them by subject any more, and they go when their limits say so.
+
+        Raises:
+            StoreError: there is a file where the key is to lie.
+        """
+        with self._turn:
+            if read_key(self._key_path) is not None:
+                raise StoreError(
+                    f"{self._key_path}: is there, and a new key would overwrite it; move it away first, or pass "
+                    "key=... with another path"
+                )
+            self._remember(NO_KEY)  # from here on any key will do: a crash leaves a store that makes one
+            self._key = make_key(self._key_path)
+            self._remember(fingerprint(self._key))
 
     def _found_key(self) -> bytes:
         """The key that the store was used with; a new one if there was none, or nothing is left that it would find."""
-        known, path = self._tables.fingerprint, self._key_path
-        key = path.read_bytes() if path.exists() else b""
-        if not key and (known == NO_KEY or not self._subjects_held()):
-            key = os.urandom(32)
-            _written(path, key)
-        elif not key or len(key) != 32 or known not in (NO_KEY, _fingerprint(key)):
+        with self._using() as tables:
+            known = tables.about.fingerprint
+        key = read_key(self._key_path)
+        fits = known == NO_KEY or (key is not None and fingerprint(key) == known)
+        if not fits and self._subjects_held():
             raise StoreError(
-                f"{path}: {'is not the key of this store' if key else 'is missing'}, so the subjects of the records in "
-                f"{self.path} cannot be recognised; put the right key there or pass key=...; if it is lost, remove "
-                "records by rounds, or wait until the limits have erased those with a subject: then a new key is made"
+                f"{self._key_path}: {'is missing' if key is None else 'is not the key of this store'}, so the subjects "
+                f"of the records in {self.path} cannot be recognised; put the right key there or pass key=... (--key); "
+                "if it is lost for good, go on with a new one by vestige.SqliteStore(path).new_key(): the records that "
+                "are held now can then be removed by round, or go when their limits say so"
             )
-        return self._remembered(key)
+        if key is None:
+            key = make_key(self._key_path)
+        self._remember(fingerprint(key))
+        return key
 
     def _subjects_held(self) -> bool:
-        return any(
-            subject is not None for name in self.names() for subject in self._tables.state(name).retained.subjects
-        )
+        with self._using() as tables:
+            return any(
+                who is not None for _, _, state in tables.states(tables.names()) for who in state.retained.subjects
+            )
 
-    def _remembered(self, key: bytes) -> bytes:
-        if self._tables.fingerprint != _fingerprint(key):
-            with self.together():
-                body = sealed(_fingerprint(key))
-                self._connection.execute(
-                    "INSERT INTO about VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", (body,)
-                )
-                self._tables.fingerprint = _fingerprint(key)
-        return key
+    def _remember(self, mark: bytes) -> None:
+        """Note of which key the pseudonyms are."""
+        with self._using() as tables:
+            if tables.about.fingerprint != mark:
+                with self.together():
+                    tables.about = replace(tables.about, fingerprint=mark)
 
     def _place(self, name: str, about: Mapping[str, object]) -> Place:
         return _Place(self, name, about)
 
     @contextmanager
+    def _using(self) -> Iterator[Tables]:
+        """The tables, for one thread at a time, of a store that is open here."""
+        if os.getpid() != self._process:
+            raise StoreError(f"{self.path}: was opened before this process was forked; open it again in this process")
+        with self._turn:
+            if self._connection is None:
+                raise StoreError(f"{self.path}: this store is closed; open it again")
+            yield self._tables
+
+    @contextmanager
     def together(self) -> Iterator[None]:
         """One transaction around all that is written inside."""
-        if self._depth:
-            yield
-            return
-        if self._connection is None:
-            raise StoreError(f"{self.path}: this store is closed; open it again")
-        with explained(self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._depth = 1
-            try:
-                self._check_unchanged()
+        with self._using() as tables:
+            if self._depth:
                 yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                self._tables = Tables(self._connection, self.path)
-                self._untidy = False
-                raise
-            finally:
-                self._depth = 0
-            self._vacuum()
+                return
+            with explained(self.path):
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._depth = 1
+                try:
+                    self._check_unchanged()
+                    yield
+                    tables.save()
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    self._roll_back()
+                    raise
+                finally:
+                    self._depth = 0
+            with suppress(StoreError):  # it is made up for after the next commit, or at the end
+                self._vacuum()
+
+    def _roll_back(self) -> None:
+        """Return to what is in the file, as far as the disk lets us; the next transaction rolls the rest back."""
+        with suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        self._tables.forget()
+        self._version = None  # SQLite counts its own failure as a change
 
     def _vacuum(self) -> None:
-        """Write the pages anew if rows were deleted; if somebody is in the way, after the next commit or at the end."""
-        if self._untidy:
-            try:
+        """Write the pages again if rows were deleted, since SQLite leaves bytes in gaps."""
+        with explained(self.path):
+            if self._tables.about.untidy:
                 self._connection.execute("VACUUM")
-            except sqlite3.OperationalError as problem:
-                if not problem.sqlite_errorname.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-                    raise
-            else:
-                self._untidy = False
+                self._tables.about = replace(self._tables.about, untidy=False)
+                self._tables.save()
+                self._version = self._seen()
 
     def _check_unchanged(self) -> None:
-        if self._seen() != self._version:
+        seen = self._seen()
+        if self._version is None:
+            self._version = seen
+        if seen != self._version:
             raise StoreError(
                 f"{self.path}: was changed by another program while it was open; open it again: what was not flushed "
                 "is lost"
@@ -162,110 +233,68 @@ class SqliteStore(Store):
 
     def _seen(self) -> int:
         """A number that changes when somebody else writes to the file."""
-        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+        return int(str(ask(self._connection, "data_version")))
 
     def write(self, name: str, terms: Terms, state: State) -> None:
         """Put `state` in the place of what was there."""
         with self.together():
-            run, tables = self._connection.execute, self._tables
-            body = packed(state.clock, state.retained, terms.capacity)
-            number = tables.ids.get(name)
-            if number is None:
-                number = len(tables.ids) + 1
-                seal = sealed(covered(name, terms.text))[:4]
-                run("INSERT INTO streams VALUES (?, ?, ?, ?)", (number, name, terms.text, seal))
-                run("INSERT INTO states VALUES (?, ?)", (number, body))
-                tables.ids[name], tables.terms[number] = number, terms
-            else:
-                run("UPDATE states SET body = ? WHERE id = ?", (body, number))
-            self._write_positions(number, state.positions, state.reading)
-            self._write_receipts(number, state.receipts)
-
-    def _write_positions(self, stream: int, positions: Mapping[str, Position], reading: str | None) -> None:
-        known = self._tables.sources.get(stream, {})
-        made: dict[str, tuple[int, Position, bool]] = {}
-        for source, position in positions.items():
-            row, *before = known.get(source, (None, None, False))
-            now = source == reading
-            if row is None or before != [position, now]:
-                plain = packed_position(position, now)
-                body = sealed(plain + covered(stream, source))[:4] + plain
-                row = self._put("sources", row, (stream, source, body))
-            made[source] = (row, position, now)
-        self._drop("sources", [row for source, (row, *_) in known.items() if source not in made])
-        self._tables.sources[stream] = made
-
-    def _write_receipts(self, stream: int, receipts: tuple[Receipt, ...]) -> None:
-        known = self._tables.receipts.get(stream, {})
-        made: dict[str, tuple[int, Receipt]] = {}
-        for receipt in receipts:
-            row, before = known.get(receipt.id, (None, None))
-            if row is None or receipt != before:
-                plain = packed_receipt(receipt)
-                body = sealed(plain + covered(stream))[:4] + plain
-                row = self._put("receipts", row, (stream, body))
-            made[receipt.id] = (row, receipt)
-        self._drop("receipts", [row for number, (row, _) in known.items() if number not in made])
-        self._tables.receipts[stream] = made
-
-    def _drop(self, table: str, rows: list[int]) -> None:
-        """Delete rows; the pages are written anew after the commit, since SQLite leaves bytes in gaps."""
-        for row in rows:
-            self._connection.execute(f"DELETE FROM {table} WHERE id = ?", (row,))  # noqa: S608
-            self._untidy = True
-
-    def _put(self, table: str, row: int | None, entry: tuple[object, ...]) -> int:
-        """Overwrite a row in place, or add it at the end; its number."""
-        if row is None:
-            holes = ", ".join("?" * len(entry))
-            row = self._connection.execute(f"INSERT INTO {table} VALUES (NULL, {holes})", entry).lastrowid  # noqa: S608
-            assert row is not None  # noqa: S101
-        else:
-            self._connection.execute(f"UPDATE {table} SET body = ? WHERE id = ?", (entry[-1], row))  # noqa: S608
-        return row
+            self._tables.put(name, terms, state)
 
     def tidy(self) -> None:
         """Bring the file into its canonical form, in which it says nothing of how it came about.
 
-        Streams, sources and receipts are put in order, and the pages are written anew.
+        Streams, sources and receipts are put in order, and all pages are written again.
         """
-        self._rewrite(self.names())
+        with self._using() as tables:
+            self._rewrite(tables.states(self.names()), tables.about.fingerprint)
 
     def _erase(self, name: str) -> None:
-        self._rewrite(tuple(other for other in self.names() if other != name))
+        with self._using() as tables:
+            others = tuple(other for other in self.names() if other != name)
+            self._rewrite(tables.states(others), tables.about.fingerprint)
 
-    def _rewrite(self, names: tuple[str, ...]) -> None:
-        """Write these streams in order, and none but these, then the pages anew."""
-        with self.together():
-            run, tables = self._connection.execute, self._tables
-            states = {name: tables.state(name) for name in names}
-            terms = {name: self.terms(name) for name in states}
-            for table in ("streams", "states", "sources", "receipts"):
-                run(f"DELETE FROM {table}")  # noqa: S608
-            for kept in (tables.ids, tables.terms, tables.sources, tables.receipts):
-                kept.clear()
-            for name, state in states.items():
-                ordered = State(
-                    state.clock,
-                    state.retained,
-                    dict(sorted(state.positions.items())),
-                    tuple(sorted(state.receipts, key=lambda receipt: (receipt.requested, receipt.id))),
-                    state.reading,
-                )
-                self.write(name, terms[name], ordered)
-            self._untidy = True
-        if self._untidy and not self._depth:
-            raise StoreBusyError(
-                f"{self.path}: is in order, but its pages could not be written anew, because another process reads "
-                "the file; end that process and try again: nothing is lost"
-            )
+    def _modernise(self) -> None:
+        """Write a store of version 1 in the present one: all of it or nothing."""
+        mark = version1.read_fingerprint(self._connection)
+        with self._tables.intact():
+            self._rewrite(version1.read_streams(self._connection), mark)
+        check_kind(self._connection, self.path)
+
+    def _rewrite(self, streams: Iterable[tuple[str, Terms, State]], mark: bytes) -> None:
+        """Let the file hold these streams and nothing else, in this order, in one transaction."""
+        if self._depth:
+            raise StoreError(f"{self.path}: cannot be written as a whole within together(); leave that block first")
+        with closing(empty_store()) as made:
+            tables = Tables(made, self.path)
+            made.execute("BEGIN")
+            for name, terms, state in streams:
+                positions = dict(sorted(state.positions.items()))
+                receipts = tuple(sorted(state.receipts, key=lambda receipt: (receipt.requested, receipt.id)))
+                tables.put(name, terms, replace(state, positions=positions, receipts=receipts))
+            tables.about = replace(tables.about, fingerprint=mark)
+            tables.save()
+            made.execute("COMMIT")
+            made.execute("VACUUM")
+            with explained(self.path):
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    self._check_unchanged()
+                finally:
+                    self._roll_back()
+                made.backup(self._connection, progress=_stop_if_busy)
+
+    def release(self) -> None:
+        """Write what the streams hold back, and let go of them; they can be opened again."""
+        super().release()
+        if self._connection is not None and not self._depth:
+            self._tables.forget()
 
     def close(self) -> None:
         """Write what streams hold back, and let go of the file; the second time nothing happens."""
         if self._connection is not None:
             try:
                 super().close()
-                with explained(self.path):
+                with self._using():
                     self._vacuum()
             finally:
                 self._let_go()
@@ -278,31 +307,25 @@ class SqliteStore(Store):
             setattr(self, name, None)
 
 
-def _written(path: Path, key: bytes) -> None:
-    """Write a key that only its owner may read: all of it or nothing."""
-    draft = beside(path, ".new")
-    handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(key)
-        file.flush()
-        os.fsync(handle)
-    draft.replace(path)
-
-
-def _fingerprint(key: bytes) -> bytes:
-    return hashlib.blake2b(b"vestige", key=key[:64], digest_size=SUBJECT).digest()
+def _stop_if_busy(status: int, _left: int, _total: int) -> None:
+    if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        problem = sqlite3.OperationalError("database is locked")
+        problem.sqlite_errorname = "SQLITE_BUSY"
+        raise problem
 
 
 class _Place(Place):
     store: SqliteStore
 
     def read(self, terms: Terms) -> State:
-        tables = self.store._tables
-        if self.name not in tables.ids:
-            return State.empty(terms.columns)
-        self.store.terms(self.name).check(self.name, terms)
-        with explained(self.store.path):
-            return tables.state(self.name)
+        with self.store._using() as tables:
+            known = tables.terms(self.name)
+            if known is None:
+                return State.empty(terms.columns)
+            known.check(self.name, terms)
+            state = tables.state(self.name)
+        assert state is not None  # noqa: S101  # it has terms
+        return state
 
     def write(self, terms: Terms, state: State) -> None:
         self.store.write(self.name, terms, state)
@@ -310,7 +333,7 @@ class _Place(Place):
 
 def read_store(path: str | Path, *, patience: float = PATIENCE) -> dict[str, tuple[Terms, State]]:
     """A copy of all streams in a store, taken at one moment; the file is free again when this returns."""
-    path = Path(path)
+    path = resolve_path(path)
     with reading(copied(path, patience), path) as connection:
         tables = Tables(connection, path)
-        return {name: (tables.terms[number], tables.state(name)) for name, number in sorted(tables.ids.items())}
+        return {name: (terms, state) for name, terms, state in tables.states(tables.names())}

@@ -1,72 +1,318 @@
-"""What the tables of a store hold, read and checked.
+"""The rows of a store: found by name in a few steps, sealed each, and none of them missing unnoticed.
 
-Guarantee: an entry whose bits were changed outside Vestige is refused; held by tests/store/test_sqlite.py.
+A stream is found by its name in a digital search tree (Coffman and Eve 1970; Knuth, volume 3, section 6.3): each row
+has a link for every hexadecimal digit of the hash of a name, so that a few rows are read however many there are, and a
+name that is not there is proven not to be. Its sources and receipts are chains that begin in its state. So no row is
+ever put between others, no index is needed, and a row that vanished leaves a link to nothing.
+Guarantee: a row whose bits were changed outside Vestige is refused, and so is a store from which one has vanished; held
+by tests/store/test_damage.py.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from vestige.errors import StoreError
-from vestige.store.layout import SUBJECT, DamagedError, unpacked, unpacked_position, unpacked_receipt, unsealed
-from vestige.store.state import Position, Receipt, State, Terms
+from vestige.store.files import explained
+from vestige.store.layout import (
+    FANOUT,
+    About,
+    DamagedError,
+    Heads,
+    decode_text,
+    encode_text,
+    packed,
+    packed_chain,
+    packed_links,
+    packed_position,
+    packed_receipt,
+    sealed,
+    unpacked,
+    unpacked_chain,
+    unpacked_links,
+    unpacked_position,
+    unpacked_receipt,
+    unsealed,
+)
+from vestige.store.state import State, Terms
 
-NO_KEY = bytes(SUBJECT)
-"""The fingerprint of a store in which no subject was named yet."""
+
+class _Row(NamedTuple):
+    """A stream: its number, its name and terms as they are stored, and the streams that its links lead to."""
+
+    number: int
+    name: bytes
+    terms: bytes
+    links: tuple[int, ...]
+
+
+class _Link(NamedTuple):
+    """An entry of a chain: its row, what is stored there, and the row of the entry after it."""
+
+    row: int
+    plain: bytes
+    following: int
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is remembered of a stream while it is in use."""
+
+    number: int
+    name: bytes
+    terms: Terms
+    sources: dict[str, _Link] = field(default_factory=dict)
+    receipts: dict[str, _Link] = field(default_factory=dict)
 
 
 class Tables:
-    """All that a store holds but the states, which are read when they are asked for."""
+    """The tables of a store, over a connection; who writes holds a transaction around it."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.connection = connection
         self.path = path
-        self.ids: dict[str, int] = {}
-        self.terms: dict[int, Terms] = {}
-        self.sources: dict[int, dict[str, tuple[int, Position, bool]]] = {}
-        self.receipts: dict[int, dict[str, tuple[int, Receipt]]] = {}
-        with self._intact():
-            for number, name, terms, seal in connection.execute("SELECT id, name, terms, seal FROM streams"):
-                unsealed(seal + covered(name, terms))
-                self.ids[name], self.terms[number] = number, Terms.parsed(terms)
-            for row, stream, name, body in connection.execute("SELECT id, stream, name, body FROM sources"):
-                position, reading = unpacked_position(unsealed(body + covered(stream, name))[: len(body) - 4])
-                self.sources.setdefault(stream, {})[name] = (row, position, reading)
-            for row, stream, body in connection.execute("SELECT id, stream, body FROM receipts ORDER BY id"):
-                receipt = unpacked_receipt(unsealed(body + covered(stream))[: len(body) - 4])
-                self.receipts.setdefault(stream, {})[receipt.id] = (row, receipt)
-            found = connection.execute("SELECT body FROM about WHERE id = 1").fetchone()
-            self.fingerprint = NO_KEY if found is None else unsealed(found[0])
+        self._about: About | None = None
+        self._stored: About | None = None
+        self._entries: dict[str, _Entry] = {}
+        self._sound: tuple[dict[str, int], tuple[str, ...]] | None = None
 
-    def state(self, name: str) -> State:
-        """The state of a stream that is there."""
-        number = self.ids[name]
-        terms = self.terms[number]
-        with self._intact():
-            found = self.connection.execute("SELECT body FROM states WHERE id = ?", (number,)).fetchone()
-            if found is None:
-                raise DamagedError("a stream has no state")
-            clock, retained = unpacked(found[0], terms.columns, terms.capacity)
-        sources = self.sources.get(number, {})
-        positions = {source: position for source, (_, position, _) in sources.items()}
-        reading = next((source for source, (_, _, here) in sources.items() if here), None)
-        receipts = tuple(receipt for _, receipt in self.receipts.get(number, {}).values())
-        return State(clock, retained, positions, receipts, reading)
+    @property
+    def about(self) -> About:
+        """What the store says of itself."""
+        if self._about is None:
+            with self.intact():
+                self._about = self._stored = About.unpacked(self._body("about", 1))
+                self._check_ends(self._about)
+        return self._about
+
+    @about.setter
+    def about(self, made: About) -> None:
+        self._about = made
+
+    def _check_ends(self, about: About) -> None:
+        """An error where the last rows are not those that there must be."""
+        tables = ("streams", "states", "sources", "receipts")
+        ends = [self._run(f"SELECT max(id) FROM {t}").fetchone()[0] or 0 for t in tables]  # noqa: S608
+        streams, states, sources, receipts = ends
+        if not (streams == states == about.streams and sources <= about.sources and receipts <= about.receipts):
+            raise DamagedError("a row at the end of a table has vanished")
+
+    def save(self) -> None:
+        """Write what the store says of itself, if that has changed."""
+        if self._about is not None and self._about != self._stored:
+            self._run("UPDATE about SET body = ? WHERE id = 1", (self._about.packed,))
+            self._stored = self._about
+
+    def forget(self) -> None:
+        """Read everything again when it is needed next."""
+        self._about = self._stored = self._sound = None
+        self._entries.clear()
+
+    def terms(self, name: str) -> Terms | None:
+        """The terms of a stream; None if it is not there."""
+        with self.intact():
+            entry = self._entry(name)
+            return None if entry is None else entry.terms
+
+    def states(self, names: Iterable[str]) -> Iterator[tuple[str, Terms, State]]:
+        """These streams, one after the other."""
+        for name in names:
+            with self.intact():
+                row, _ = self._found(encode_text(name))
+                if row is None:
+                    raise DamagedError(f"no link leads to the stream {name!r}")
+                entry = _entered(row)
+                state = self._state(entry)
+            yield name, entry.terms, state
+
+    def state(self, name: str) -> State | None:
+        """The state of a stream; None if it is not there."""
+        with self.intact():
+            entry = self._entry(name)
+            return None if entry is None else self._state(entry)
+
+    def put(self, name: str, terms: Terms, state: State) -> None:
+        """Put `state` in the place of what was there."""
+        with self.intact():
+            entry = self._entry(name)
+        new = entry is None
+        if entry is None:
+            entry = self._add(name, terms)
+        positions = {s: packed_position(s, position, s == state.reading) for s, position in state.positions.items()}
+        receipts = {receipt.id: packed_receipt(receipt) for receipt in state.receipts}
+        heads = Heads(
+            self._put_chain("sources", entry, entry.sources, positions),
+            self._put_chain("receipts", entry, entry.receipts, receipts),
+        )
+        body = packed(state.clock, state.retained, terms.capacity, heads)
+        self._write("states", entry.number, sealed(body, "states", entry.number, entry.name), new=new)
+
+    def _run(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
+        return self.connection.execute(statement, values)
+
+    def _body(self, table: str, row: int) -> object:
+        found = self._run(f"SELECT body FROM {table} WHERE id = ?", (row,)).fetchone()  # noqa: S608
+        if found is None:
+            raise DamagedError(f"row {row} of the table {table} has vanished")
+        return found[0]
+
+    def _write(self, table: str, row: int, body: bytes, *, new: bool) -> None:
+        """Overwrite a row in place, or add it at the end."""
+        if new:
+            self._run(f"INSERT INTO {table} VALUES (?, ?)", (row, body))  # noqa: S608
+        else:
+            self._run(f"UPDATE {table} SET body = ? WHERE id = ?", (body, row))  # noqa: S608
+
+    def survey(self) -> tuple[dict[str, int], tuple[str, ...]]:
+        """The streams whose rows are sound, by name, and what is wrong with the others, a sentence each."""
+        if self._sound is None:
+            sound, wrong, last = {}, [], 0
+            with self.intact():
+                for found in self._run("SELECT id, name, terms, body FROM streams ORDER BY id"):
+                    try:
+                        row = _checked(*found)
+                        sound[decode_text(row.name)] = row.number
+                    except DamagedError:
+                        wrong.append(f"row {found[0]} of the table streams is damaged")
+                    wrong += [f"row {gone} of the table streams has vanished" for gone in range(last + 1, found[0])]
+                    last = found[0]
+                wrong += [f"row {gone} of the table streams has vanished" for gone in range(last, self.about.streams)]
+            self._sound = sound, tuple(wrong)
+        return self._sound
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all streams, sorted; an error if one of them cannot be read."""
+        sound, wrong = self.survey()
+        with self.intact():
+            if wrong:
+                raise DamagedError(wrong[0])
+        return tuple(sorted(sound))
+
+    def _row(self, number: int) -> _Row:
+        found = self._run("SELECT id, name, terms, body FROM streams WHERE id = ?", (number,)).fetchone()
+        if found is None:
+            raise DamagedError(f"row {number} of the table streams has vanished")
+        return _checked(*found)
+
+    def _found(self, name: bytes) -> tuple[_Row | None, tuple[_Row, int] | None]:
+        """The row of a name; or None, and the row and link under which it would be, None if it would be the first."""
+        number, above = min(self.about.streams, 1), None
+        try:
+            for digit in hashlib.blake2b(name).hexdigest():
+                if not number:
+                    return None, above
+                row = self._row(number)
+                if row.name == name:
+                    return row, None
+                above, number = (row, int(digit, 16)), row.links[int(digit, 16)]
+        except DamagedError:  # a row on the way to it: who is not behind all of them may still be there
+            there = self.survey()[0].get(decode_text(name))
+            if there is None:
+                raise
+            return self._row(there), None
+        raise DamagedError("the links of the table streams lead in a circle")
+
+    def _entry(self, name: str) -> _Entry | None:
+        known = self._entries.get(name)
+        if known is None:
+            row, _ = self._found(encode_text(name))
+            if row is None:
+                return None
+            known = _entered(row)
+            self._state(known)
+            self._entries[name] = known
+        return known
+
+    def _add(self, name: str, terms: Terms) -> _Entry:
+        """A row for a new stream, at the end, and the link to it."""
+        encoded, text = encode_text(name), encode_text(terms.text)
+        _, above = self._found(encoded)
+        number = self.about.streams + 1
+        self.about = replace(self.about, streams=number)
+        links = packed_links((0,) * FANOUT)
+        body = sealed(links, "streams", number, encoded, text)
+        self._run("INSERT INTO streams VALUES (?, ?, ?, ?)", (number, encoded, text, body))
+        if above is not None:
+            row, digit = above
+            links = packed_links((*row.links[:digit], number, *row.links[digit + 1 :]))
+            self._write("streams", row.number, sealed(links, "streams", *row[:3]), new=False)
+        self._sound = None
+        self._entries[name] = _Entry(number, encoded, terms)
+        return self._entries[name]
+
+    def _state(self, entry: _Entry) -> State:
+        """The state of a stream, with all that belongs to it."""
+        body = unsealed(self._body("states", entry.number), "states", entry.number, entry.name)
+        clock, retained, heads = unpacked(body, entry.terms.columns, entry.terms.capacity)
+        positions, reading, receipts = {}, None, []
+        entry.sources, entry.receipts = {}, {}
+        for link in self._chain("sources", heads.sources, entry.name):
+            source, positions[source], here = unpacked_position(link.plain)
+            entry.sources[source], reading = link, source if here else reading
+        for link in self._chain("receipts", heads.receipts, entry.name):
+            receipts.append(unpacked_receipt(link.plain))
+            entry.receipts[receipts[-1].id] = link
+        return State(clock, retained, positions, tuple(receipts), reading)
+
+    def _chain(self, table: str, row: int, name: bytes) -> list[_Link]:
+        """The entries of a chain, from the oldest on; its head is the newest."""
+        links: dict[int, _Link] = {}
+        while row and row not in links:
+            plain, following = unpacked_chain(unsealed(self._body(table, row), table, row, name))
+            links[row] = _Link(row, plain, following)
+            row = following
+        return list(links.values())[::-1]
+
+    def _put_chain(self, table: str, entry: _Entry, known: dict[str, _Link], wanted: Mapping[str, bytes]) -> int:
+        """Let the entries of a chain be these; the row of its head."""
+        head, made = 0, {}
+        for key, plain in wanted.items():
+            old = known.get(key)
+            link = _Link(self._next(table) if old is None else old.row, plain, head)
+            if link != old:
+                body = sealed(packed_chain(plain, head), table, link.row, entry.name)
+                self._write(table, link.row, body, new=old is None)
+            made[key], head = link, link.row
+        for key in known.keys() - made.keys():
+            self._run(f"DELETE FROM {table} WHERE id = ?", (known[key].row,))  # noqa: S608
+            self.about = replace(self.about, untidy=True)
+        known.clear()
+        known.update(made)
+        return head
+
+    def _next(self, table: str) -> int:
+        """The row for a new entry of a chain."""
+        about = self.about
+        if table == "sources":
+            self.about = replace(about, sources=about.sources + 1)
+            return self.about.sources
+        self.about = replace(about, receipts=about.receipts + 1)
+        return self.about.receipts
 
     @contextmanager
-    def _intact(self) -> Iterator[None]:
+    def intact(self) -> Iterator[None]:
+        """Say of a row that cannot be read that it is damaged."""
         try:
-            yield
-        except (DamagedError, ValueError, KeyError, TypeError) as problem:
-            what = problem if isinstance(problem, DamagedError) else "an entry cannot be read"
+            with explained(self.path):
+                yield
+        except (DamagedError, ValueError, KeyError, TypeError, struct.error) as problem:
+            what = problem if isinstance(problem, DamagedError) else "a stored row cannot be read"
             raise StoreError(
                 f"{self.path}: {what} (bits changed outside Vestige); restore a copy that is younger than the limits"
             ) from None
 
 
-def covered(*parts: object) -> bytes:
-    """What a checksum covers besides the bytes that it stands before."""
-    return "\0".join(map(str, parts)).encode()
+def _checked(number: int, name: bytes, terms: bytes, body: object) -> _Row:
+    """A row of the table of streams, if it is what was written."""
+    return _Row(number, name, terms, unpacked_links(unsealed(body, "streams", number, name, terms)))
+
+
+def _entered(row: _Row) -> _Entry:
+    return _Entry(row.number, row.name, Terms.parsed(decode_text(row.terms)))

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from vestige.errors import ParameterError, StoreBusyError, StoreError
-from vestige.store.files import beside, copied, reading, set_pragmas
+from vestige.store.files import copied, reading, set_pragmas
 from vestige.store.pages import findings
+from vestige.store.paths import DRAFT, beside, resolve_path, siblings
 from vestige.store.sqlite import PATIENCE
 from vestige.store.state import State, Terms, in_utc, wall_clock, worded
 from vestige.store.tables import Tables
@@ -37,17 +38,17 @@ def verify(
         canaries: bytes that must not be in any file of the store.
         patience: seconds to wait for a writer to let go of the file.
     """
-    path, now = Path(path), in_utc(now or wall_clock())
+    path, now = resolve_path(path), in_utc(now or wall_clock())
     if any(not canary for canary in canaries):
         raise ParameterError("canaries holds an empty one; give at least one byte")
     found = list(_left_behind(path))
+    files = _read_siblings(path) if canaries else {}  # first of all: who copies the store clears a journal away
     image, bodies = b"", b""
     try:
         image = copied(path, patience)
         with reading(image, path) as connection:
             tables = Tables(connection, path)
-            for name, number in sorted(tables.ids.items()):
-                found += _broken_rules(name, tables.terms[number], tables.state(name), now)
+            found += _looked_through(tables, now)
             found += _structure(connection)
             bodies = b"".join(body for (body,) in connection.execute("SELECT body FROM states"))
     except StoreBusyError as problem:
@@ -59,8 +60,28 @@ def verify(
     if image:
         found += findings(image)
     found += _pragmas()
-    found += _planted(path, image, bodies, canaries)
-    return tuple(dict.fromkeys(found))
+    found += _planted(path.name, {path.name: image} | files, bodies, canaries)
+    return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))
+
+
+def _looked_through(tables: Tables, now: datetime) -> Iterator[str]:
+    """What is wrong with the streams; if one cannot be read, the others still can."""
+    names, wrong = tables.survey()
+    yield from (f"{tables.path}: {text} (bits changed outside Vestige)" for text in wrong)
+    known = {"states": 0, "sources": 0, "receipts": 0}
+    for name in sorted(names):
+        try:
+            ((_, terms, state),) = tables.states([name])
+        except StoreError as problem:
+            yield f"stream {name!r}: {problem}"
+        else:
+            yield from _broken_rules(name, terms, state, now)
+            for table, count in zip(known, (1, len(state.positions), len(state.receipts)), strict=True):
+                known[table] += count
+    for table, count in known.items():
+        (there,) = tables.connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
+        if there != count:
+            yield f"{tables.path}: the table {table} has {there} rows, but only {count} belong to a sound stream"
 
 
 def _left_behind(path: Path) -> Iterator[str]:
@@ -80,6 +101,9 @@ def _left_behind(path: Path) -> Iterator[str]:
                 f"{beside(path, ending)} is there: another program has switched the file to write-ahead logging, "
                 "which keeps old records; open the store with Vestige, which switches it back"
             )
+    for file in siblings(path):
+        if file.name.endswith(DRAFT):
+            yield f"{file} is there: a process was killed while it wrote it; open the store again, which removes it"
 
 
 def _looks(file: Path) -> tuple[int, int] | None:
@@ -116,8 +140,8 @@ def _broken_rules(name: str, terms: Terms, state: State, now: datetime) -> Itera
 def _structure(connection: sqlite3.Connection) -> Iterator[str]:
     """What SQLite itself finds."""
     for (text,) in connection.execute("PRAGMA integrity_check"):
-        if text != "ok":
-            yield f"SQLite's integrity check says: {text}"
+        if text != b"ok":
+            yield f"SQLite's integrity check says: {text.decode(errors='replace')}"
 
 
 def _pragmas() -> Iterable[str]:
@@ -130,17 +154,23 @@ def _pragmas() -> Iterable[str]:
     return []
 
 
-def _planted(path: Path, image: bytes, bodies: bytes, canaries: Sequence[bytes]) -> Iterator[str]:
+def _read_siblings(path: Path) -> dict[str, bytes]:
+    """The files beside a store that belong to it, and what they hold."""
+    files = [inner for file in siblings(path) for inner in (file.iterdir() if file.is_dir() else [file])]
+    held = {}
+    for file in files:
+        if file.name != f"{path.name}.lock" and file.is_file():
+            with suppress(FileNotFoundError):  # a journal whose commit has come to its end
+                held[str(file.relative_to(path.parent))] = file.read_bytes()
+    return held
+
+
+def _planted(store: str, files: Mapping[str, bytes], bodies: bytes, canaries: Sequence[bytes]) -> Iterator[str]:
     """Where canaries are: in the store as it was copied, in its states put together, in the files beside it."""
-    files = {path.name: image}
-    if canaries:
-        for file in sorted(path.absolute().parent.glob(f"{path.name}*")):
-            if file.name not in (path.name, f"{path.name}.lock") and file.is_file():
-                files[file.name] = file.read_bytes()
     for number, canary in enumerate(canaries, 1):
         for name, content in files.items():
             if canary in content:
                 where = f"{content.count(canary)} times, first at byte {content.find(canary)}"
                 yield f"canary {number} of {len(canaries)} is in {name}, {where}"
-        if canary in bodies and canary not in image:
-            yield f"canary {number} of {len(canaries)} is in {path.name}, in a state, across two pages"
+        if canary in bodies and canary not in files[store]:
+            yield f"canary {number} of {len(canaries)} is in {store}, in a state, across two pages"

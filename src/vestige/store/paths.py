@@ -1,0 +1,99 @@
+"""The files of a store: one name however it is spelled, and made for their owner only.
+
+Links are resolved before anything is opened, so that a link and what it leads to share one lock and one journal. What
+is written whole is written to a draft of a fresh name, which no link can stand for, and renamed.
+Guarantee: any name that the file system allows works, and nobody else may read what is made here; held by
+tests/store/test_paths.py.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from vestige.errors import ParameterError, StoreError
+
+DRAFT = ".draft"
+"""How the name of a file ends that is not complete yet."""
+_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OWNER = 0o600
+
+
+def resolve_path(path: str | Path) -> Path:
+    """The file that `path` leads to, if a file can be there.
+
+    Raises:
+        ParameterError: it is not a path.
+        StoreError: it is a folder, or lies in none.
+    """
+    try:
+        named = Path(path)
+        if str(path) == ":memory:":
+            raise ParameterError("path=':memory:' is not a file; use vestige.MemoryStore()")
+        found = named.resolve()
+        if found.is_dir():
+            raise StoreError(f"{path}: is a folder; give the path of a file")
+        if not found.parent.is_dir():
+            raise StoreError(f"{path}: there is no folder {found.parent}; make it first")
+    except (TypeError, ValueError):
+        raise ParameterError(f"path={path!r} is not a path; give the name of a file as a text") from None
+    except (OSError, RuntimeError) as problem:
+        raise StoreError(f"{path}: cannot be a file ({_reason(problem)}); give another path") from None
+    return found
+
+
+def _reason(problem: Exception) -> str:
+    return (problem.strerror if isinstance(problem, OSError) else None) or "its links lead in a circle"
+
+
+def beside(path: Path, ending: str) -> Path:
+    """The file beside the store whose name ends so."""
+    return path.with_name(path.name + ending)
+
+
+def siblings(path: Path) -> Iterator[Path]:
+    """The files beside the store whose names begin with its own, in order."""
+    yield from sorted(file for file in path.parent.iterdir() if file.name.startswith(path.name) and file != path)
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that only its owner may read, where there is none."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, _NEW, _OWNER))
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Put a file there that only its owner may read: all of it or nothing, and durable once this returns."""
+    draft = beside(path, f".{secrets.token_hex(8)}{DRAFT}")
+    try:
+        with os.fdopen(os.open(draft, _NEW, _OWNER), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        sync_folder(path)
+    except OSError as problem:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise StoreError(
+            f"{path}: cannot be written ({problem.strerror}); make room, or make its folder writable, and try again"
+        ) from None
+
+
+def sync_folder(path: Path) -> None:
+    """Make it durable that the file goes by this name."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def clear_drafts(path: Path) -> None:
+    """Remove what a process left that was killed while it wrote a file whole; only for who holds the lock."""
+    for file in siblings(path):
+        if file.name.endswith(DRAFT):
+            file.unlink(missing_ok=True)

@@ -1,0 +1,87 @@
+"""Stores that were written in version 1 of the format, read so that they can be written in the present one.
+
+Version 1 had no row numbers of sources, and its clock kept the time of the first record of the encoded batch, which may
+be that of an erased record: it becomes a time by which the batch must be gone, rounded down.
+Guarantee: records, limits, positions and receipts come out as they were; held by tests/store/test_version1.py.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+import zlib
+from collections.abc import Iterator
+from datetime import timedelta
+
+import numpy as np
+
+from vestige.records import Clock, Records
+from vestige.store.layout import SUBJECT, DamagedError, unpacked_receipt, unpacked_subjects
+from vestige.store.state import Position, State, Terms
+
+SCHEMA = (
+    "CREATE TABLE about (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT NOT NULL, terms TEXT NOT NULL, seal BLOB NOT NULL)",
+    "CREATE TABLE states (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE sources (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL)",
+    "CREATE TABLE receipts (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, body BLOB NOT NULL)",
+)
+_HEADER = struct.Struct("<4xqqqqq")
+_NEVER = -(2**63)
+_DUE_STEPS = 32
+_SEAL = 4
+
+
+def read_fingerprint(connection: sqlite3.Connection) -> bytes:
+    """The fingerprint of the key; zero if there is none."""
+    found = connection.execute("SELECT body FROM about WHERE id = 1").fetchone()
+    return bytes(SUBJECT) if found is None else _unsealed(found[0], b"")
+
+
+def read_streams(connection: sqlite3.Connection) -> Iterator[tuple[str, Terms, State]]:
+    """All streams, sorted by name."""
+    positions: dict[int, dict[str, Position]] = {}
+    for stream, name, body in connection.execute("SELECT stream, name, body FROM sources ORDER BY id"):
+        rows = int.from_bytes(_unsealed(body, str(stream).encode() + b"\0" + name), "little")
+        positions.setdefault(stream, {})[name.decode()] = Position(rows)
+    receipts: dict[int, list[bytes]] = {}
+    for stream, body in connection.execute("SELECT stream, body FROM receipts ORDER BY id"):
+        receipts.setdefault(stream, []).append(_unsealed(body, str(stream).encode()))
+    query = "SELECT s.id, s.name, s.terms, s.seal, t.body FROM streams s LEFT JOIN states t USING (id) ORDER BY s.name"
+    for number, name, text, seal, body in connection.execute(query):
+        _unsealed(seal, name + b"\0" + text)
+        terms = Terms.parsed(text.decode())
+        clock, retained = _unpacked(_unsealed(body, b""), terms)
+        made = tuple(map(unpacked_receipt, receipts.get(number, [])))
+        yield name.decode(), terms, State(clock, retained, positions.get(number, {}), made)
+
+
+def _unsealed(body: bytes | None, covered: bytes) -> bytes:
+    """What a checksum stands before, which covered something besides."""
+    if body is None or body[:_SEAL] != zlib.crc32(body[_SEAL:] + covered).to_bytes(_SEAL, "little"):
+        raise DamagedError("a stored row is damaged")
+    return body[_SEAL:]
+
+
+def _unpacked(body: bytes, terms: Terms) -> tuple[Clock, Records]:
+    columns, capacity = terms.columns, terms.capacity
+    t, first, last, since, began = _HEADER.unpack_from(body)
+    encoded, length = last - since + 1, last - first + 1
+    updates = -(-encoded // length) if length else 0  # as many as there were if all were as long as the last
+    clock = Clock(t, first, last, since, _due(began, terms.max_age), updates)
+    at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8])
+    rounds = np.frombuffer(body, "<i8", capacity, at[0])
+    held = np.flatnonzero(rounds)
+    values = np.frombuffer(body, "<f8", capacity * columns, at[1]).reshape(capacity, columns)[held]
+    leaving = np.frombuffer(body, np.int8, capacity, at[2])[held] != 0
+    times = (np.frombuffer(body, "<i8", capacity, at[3])[held] ^ _NEVER).view("M8[us]")
+    subjects = unpacked_subjects(np.frombuffer(body, f"V{SUBJECT}", capacity, at[4])[held])
+    return clock, Records(rounds[held], values, leaving, times, subjects)
+
+
+def _due(began: int, max_age: timedelta | None) -> int | None:
+    if began == _NEVER or max_age is None:
+        return None
+    age = max_age // timedelta(microseconds=1)
+    step = age // _DUE_STEPS
+    return (began + age) // step * step

@@ -1,0 +1,107 @@
+"""A store of version 1 of the format, as its code wrote it: readers say so, and a writer brings it up to date."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vestige import SqliteStore
+from vestige.errors import StoreBusyError, StoreError
+from vestige.store import Position, Terms, read_store, verify
+from vestige.stream import reopened
+
+FIXTURES = Path(__file__).with_name("fixtures")
+FACTS: dict[str, Any] = json.loads((FIXTURES / "version1.json").read_text())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    for name in ("version1.db", "version1.db.key"):
+        shutil.copy(FIXTURES / name, tmp_path / name)
+    return tmp_path / "version1.db"
+
+
+def test_readers_say_so_in_a_sentence_and_leave_it_as_it_is(path: Path) -> None:
+    image = path.read_bytes()
+    text = r"version1.db: was written in version 1 .* open it once for writing, as vestige sweep does, .* to version 2$"
+    with pytest.raises(StoreError, match=text):
+        read_store(path)
+    assert any("was written in version 1" in found for found in verify(path))
+    assert path.read_bytes() == image
+
+
+def test_a_writer_brings_it_up_to_date(path: Path) -> None:
+    with SqliteStore(path) as store:
+        assert store.names() == tuple(sorted(FACTS))
+        bob = store.pseudonym("bob")
+    there = read_store(path)
+    for name, facts in FACTS.items():
+        terms, state = there[name]
+        clock, held = state.clock, state.retained
+        assert terms == Terms.parsed(json.dumps(facts["terms"]))
+        assert (clock.t, clock.first, clock.last, clock.since) == tuple(facts["clock"].values())
+        assert held.rounds.tolist() == facts["rounds"]
+        assert held.values.tolist() == facts["values"]
+        assert held.leaving.tolist() == facts["leaving"]
+        assert [None if np.isnat(t) else str(t) for t in held.times] == facts["times"]
+        assert list(held.subjects) == facts["subjects"]
+        assert held.numbers.tolist() == [0] * len(held)
+        assert state.positions == {source: Position(rows) for source, rows in facts["positions"].items()}
+        assert [receipt.id for receipt in state.receipts] == [receipt["id"] for receipt in facts["receipts"]]
+        assert [str(receipt.requested.isoformat()) for receipt in state.receipts] == [
+            receipt["requested"] for receipt in facts["receipts"]
+        ]
+    assert set(there["plain"][1].retained.subjects) == {bob, None}
+    assert there["plain"][1].clock.updates == 3
+    assert verify(path, now=datetime(2024, 1, 4, tzinfo=UTC)) == ()
+
+
+def test_no_time_of_an_erased_record_is_carried_over(path: Path) -> None:
+    began = FACTS["timed/ü"]["began"]
+    age = timedelta(days=30) // timedelta(microseconds=1)
+    assert began.to_bytes(8, "little") in path.read_bytes()
+    with SqliteStore(path):
+        pass
+    due = read_store(path)["timed/ü"][1].clock.due
+    assert due is not None
+    assert due % (age // 32) == 0
+    assert began + age - age // 32 < due <= began + age
+    assert began.to_bytes(8, "little") not in path.read_bytes()
+
+
+def test_a_stream_goes_on_from_there(path: Path) -> None:
+    with SqliteStore(path) as store:
+        stream = reopened(store, "plain", seed=0)
+        assert stream.estimate().held == len(FACTS["plain"]["rounds"])
+        assert stream.position("/data/a.csv") == Position(150)
+        stream.extend(np.zeros(100), source="/data/b.csv")
+    assert read_store(path)["plain"][1].positions["/data/b.csv"] == Position(107)
+
+
+def test_who_cannot_write_it_now_leaves_it_as_it_is(path: Path) -> None:
+    image = path.read_bytes()
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM states").fetchone()
+        with pytest.raises(StoreBusyError):
+            SqliteStore(path, patience=0.1)
+    assert path.read_bytes() == image
+
+
+def test_a_damaged_one_is_refused_and_left_as_it_is(path: Path) -> None:
+    image, (held, *_) = bytearray(path.read_bytes()), FACTS["timed/ü"]["values"]
+    at = image.find(np.float64(held[0]).tobytes())
+    assert at > 0
+    image[at] ^= 1
+    path.write_bytes(image)
+    with pytest.raises(StoreError, match=r"version1.db: a stored row is damaged"):
+        SqliteStore(path)
+    assert path.read_bytes() == image
