@@ -76,7 +76,7 @@ class SimpleMean(_PaperMean):
 
     >>> from vestige import Batched
     >>> stream = Batched(SimpleMean(dim=2), batch=20, seed=0)
-    >>> stream.extend(np.random.default_rng(0).normal(5.0, 1.0, (200, 2)))
+    >>> _ = stream.extend(np.random.default_rng(0).normal(5.0, 1.0, (200, 2)))
     >>> stream.estimate().value.round()
     array([5., 5.])
     """
@@ -115,7 +115,7 @@ class CoordinateMean(_PaperMean):
 
     >>> from vestige import Batched
     >>> stream = Batched(CoordinateMean(dim=2), batch=40, seed=0)
-    >>> stream.extend(np.random.default_rng(0).normal(5.0, 1.0, (400, 2)))
+    >>> _ = stream.extend(np.random.default_rng(0).normal(5.0, 1.0, (400, 2)))
     >>> stream.estimate().value.round()
     array([5., 5.])
     """
@@ -190,7 +190,7 @@ class Regression(Policy):
     >>> x = np.random.default_rng(0).normal(size=(40_000, 2))
     >>> y = x @ [2.0, -1.0] + np.random.default_rng(1).normal(size=40_000)
     >>> stream = Batched(Regression(2), batch=400, seed=0)
-    >>> stream.extend(np.column_stack([x, y]))
+    >>> _ = stream.extend(np.column_stack([x, y]))
     >>> stream.estimate().value.round(1)
     array([ 2., -1.])
     """

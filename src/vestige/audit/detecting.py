@@ -148,7 +148,7 @@ def detect(
     >>> from vestige import Mean, Stream
     >>> stream, snapshots = Stream(Mean(channel="bits"), retention=96, seed=0), []
     >>> for day in np.random.default_rng(0).normal(size=(20, 48)):
-    ...     stream.extend(day)
+    ...     _ = stream.extend(day)
     ...     snapshots.append(Snapshot(stream.retained, stream.clock))
     >>> found = detect(snapshots)
     >>> found.p < 0.01, found.window

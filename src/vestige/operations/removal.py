@@ -60,7 +60,7 @@ def forget(
     >>> from vestige import Mean, MemoryStore
     >>> store = MemoryStore()
     >>> stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
-    >>> stream.extend(range(10), subjects=["ada", "bob"] * 5)
+    >>> _ = stream.extend(range(10), subjects=["ada", "bob"] * 5)
     >>> done = forget(store, ["ada", "eve"], now=True)
     >>> [(removal.stream, removal.subject) for removal in done.removals], done.unknown, len(stream.retained)
     ([('delays', 0)], (1,), 5)

@@ -44,7 +44,7 @@ def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False) -
     >>> from vestige import Mean, MemoryStore, Stream
     >>> store = MemoryStore()
     >>> stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
-    >>> stream.extend(range(10))
+    >>> _ = stream.extend(range(10))
     >>> sweep(store).streams
     {'delays': Erasure(erased=0, restarted=False, closed=False)}
     """

@@ -130,7 +130,7 @@ class LogisticRegression(Spelled):
     >>> x = rng.normal(size=(50_000, 2))
     >>> y = rng.random(50_000) < 1 / (1 + np.exp(-x @ [1.0, -2.0]))
     >>> stream = Stream(LogisticRegression(2), retention=512, seed=0)
-    >>> stream.extend(np.column_stack([x, y]))
+    >>> _ = stream.extend(np.column_stack([x, y]))
     >>> stream.estimate().value.round(1), stream.estimate().predict([[1.0, -1.0]])
     (array([ 1., -2.]), array([1.]))
     """
@@ -245,7 +245,7 @@ class Gradient(Spelled):
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(0, 4, 50_000)
     >>> stream = Stream(Gradient(decay, (1.0, 1.0), columns=2), retention=512, seed=0)
-    >>> stream.extend(np.column_stack([x, 3.0 * np.exp(-0.5 * x) + rng.normal(0, 0.1, 50_000)]))
+    >>> _ = stream.extend(np.column_stack([x, 3.0 * np.exp(-0.5 * x) + rng.normal(0, 0.1, 50_000)]))
     >>> stream.estimate().value.round(2)
     array([3. , 0.5])
     """

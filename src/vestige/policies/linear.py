@@ -71,7 +71,7 @@ class LinearRegression(Spelled):
     >>> x = np.random.default_rng(0).normal(size=(100_000, 2))
     >>> y = x @ [2.0, -1.0] + 3.0 + np.random.default_rng(1).normal(size=100_000)
     >>> stream = Stream(LinearRegression(2), retention=1024, seed=0)
-    >>> stream.extend(np.column_stack([x, y]))
+    >>> _ = stream.extend(np.column_stack([x, y]))
     >>> fit = stream.estimate()
     >>> fit.value.round(2), round(fit.intercept, 2), fit.standard_errors.round(4)
     (array([ 2., -1.]), 3.0, array([0.0031, 0.0032]))

@@ -47,12 +47,12 @@ class Mean(Averaged, Spelled):
 
     >>> from vestige import Stream
     >>> stream = Stream(Mean(), retention=96, seed=0)
-    >>> stream.extend(range(1, 10_001))
+    >>> _ = stream.extend(range(1, 10_001))
     >>> estimate = stream.estimate()
     >>> round(estimate.value, 6), estimate.t, estimate.oldest_age < 96
     (5000.5, 10000, True)
     >>> recent = Stream(Mean(half_life=1_000), retention=96, seed=0)
-    >>> recent.extend(range(1, 10_001))
+    >>> _ = recent.extend(range(1, 10_001))
     >>> bool(8_500 < recent.estimate().value < 8_600)
     True
     """

@@ -54,7 +54,7 @@ class Moments(Spelled):
 
     >>> from vestige import Stream
     >>> stream = Stream(Moments(), retention=512, seed=0)
-    >>> stream.extend(np.random.default_rng(0).exponential(size=100_000))
+    >>> _ = stream.extend(np.random.default_rng(0).exponential(size=100_000))
     >>> estimate = stream.estimate()
     >>> estimate.value.round(2)
     array([1.  , 1.  , 2.01, 9.11])
@@ -124,7 +124,7 @@ class Covariance(Spelled):
 
     >>> from vestige import Stream
     >>> stream = Stream(Covariance(2), retention=512, seed=0)
-    >>> stream.extend(np.random.default_rng(0).normal(size=(100_000, 2)) @ [[1.0, 1.0], [0.0, 1.0]])
+    >>> _ = stream.extend(np.random.default_rng(0).normal(size=(100_000, 2)) @ [[1.0, 1.0], [0.0, 1.0]])
     >>> stream.estimate().value.round(1)
     array([[1., 1.],
            [1., 2.]])

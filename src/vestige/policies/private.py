@@ -58,7 +58,7 @@ class Private(Spelled):
 
     >>> from vestige import Stream
     >>> stream = Stream(Private(bound=5.0, epsilon=1.0, delta=1e-6), retention=2_048)
-    >>> stream.extend(np.random.default_rng(0).normal(2.0, 1.0, 500_000))
+    >>> _ = stream.extend(np.random.default_rng(0).normal(2.0, 1.0, 500_000))
     >>> bool(abs(stream.estimate().value - 2.0) < 0.02)
     True
     >>> policy = Private(bound=3.0, epsilon=1.0, delta=1e-6)

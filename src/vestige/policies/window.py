@@ -23,7 +23,7 @@ class Window(Policy):
 
     >>> from vestige import Stream
     >>> stream = Stream(Window(), retention=96)
-    >>> stream.extend(range(1, 10_001))
+    >>> _ = stream.extend(range(1, 10_001))
     >>> stream.estimate().value
     9952.5
     """

@@ -18,7 +18,7 @@ class MemoryStore(Store):
     >>> from vestige import Mean, Stream
     >>> store = MemoryStore()
     >>> stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
-    >>> stream.extend(range(1, 1_001))
+    >>> _ = stream.extend(range(1, 1_001))
     >>> stream.flush()
     >>> again = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
     >>> again.t, round(again.estimate().value, 6)

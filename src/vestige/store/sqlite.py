@@ -57,7 +57,7 @@ class SqliteStore(Store):
     >>> folder = tempfile.TemporaryDirectory()
     >>> with SqliteStore(folder.name + "/delays.db") as store:
     ...     stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
-    ...     stream.extend(range(1, 1_001))
+    ...     _ = stream.extend(range(1, 1_001))
     >>> with SqliteStore(folder.name + "/delays.db") as store:
     ...     again = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
     ...     print(again.t, round(again.estimate().value, 6))

@@ -6,6 +6,7 @@ An error says where a row is wrong, never what it holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import cast
 
@@ -17,13 +18,14 @@ from vestige.policy import Policy
 from vestige.records import NO_TIME, Bools, Floats, Ints, Records
 
 Time = datetime | np.datetime64
+_FIRST_YEAR, _LAST_YEAR = 1 - 1970, 9999 - 1970
 
 
 def rows_of(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
     """`rows` as floats of shape (n, columns) that the policy can take, or an error that says where but no value."""
     columns, largest = policy.columns, policy.largest
     table = _numbers(rows, columns)
-    if not table.size:
+    if not table.size and table.shape in ((0,), (0, columns)):
         return np.empty((0, columns))
     if table.ndim == 1 and columns == 1:
         table = table[:, None]
@@ -56,7 +58,7 @@ def _numbers(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
         table = np.asarray(rows)
         if table.dtype.kind == "O" and not any(isinstance(item, str | bytes) for item in table.flat):
             table = table.astype(np.float64)  # numbers of other kinds, and None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise problem from None
     if table.dtype.kind not in "biuf":
         raise problem
@@ -68,17 +70,34 @@ def instant_of(time: Time | None) -> np.datetime64:
     if time is None:
         return NO_TIME
     if isinstance(time, datetime):
-        return np.datetime64(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, "us")
+        try:
+            return np.datetime64(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, "us")
+        except OverflowError:
+            raise DataError("a time lies outside the years 1 to 9999 in UTC; correct it, or drop the row") from None
     if isinstance(time, np.datetime64):
-        return np.datetime64(np.datetime_as_string(time, "us"), "us")
+        return np.datetime64(_in_range(np.array([time]))[0], "us")
     raise DataError(f"time is a {type(time).__name__}; pass a datetime or a numpy.datetime64")
 
 
-def instants_of(times: Sequence[Time | None] | NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+def instants_of(times: Iterable[Time | None] | NDArray[np.datetime64]) -> NDArray[np.datetime64]:
     """Times in UTC to the microsecond."""
     if isinstance(times, np.ndarray) and times.dtype.kind == "M":
-        return times.astype("datetime64[us]")
+        return _in_range(times)
+    if isinstance(times, str | bytes) or not isinstance(times, Iterable):
+        raise DataError(f"times is a {type(times).__name__}; pass one datetime or numpy.datetime64 per row")
     return np.array([instant_of(time) for time in times], "datetime64[us]")
+
+
+def _in_range(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+    """Times to the microsecond, if they lie in years that a calendar has; numpy overflows without a word."""
+    years = times.astype("datetime64[Y]").view(np.int64)
+    beyond = ~np.isnat(times) & ((years < _FIRST_YEAR) | (years > _LAST_YEAR))
+    if beyond.any():
+        raise DataError(
+            f"time {int(np.argmax(beyond))} of {times.size} (counted from 0) lies outside the years 1 to 9999; correct "
+            "it, or drop the row: nothing of this call was taken"
+        )
+    return times.astype("datetime64[us]")
 
 
 def now_for(n: int) -> NDArray[np.datetime64]:
@@ -86,23 +105,55 @@ def now_for(n: int) -> NDArray[np.datetime64]:
     return np.full(n, instant_of(datetime.now(UTC)))
 
 
-def in_order(times: NDArray[np.datetime64], newest: np.datetime64 | None) -> NDArray[np.datetime64]:
-    """`times`, if none is missing or lies before the one before it, the first not before `newest`."""
+def check_known(times: NDArray[np.datetime64]) -> None:
+    """Raise a DataError if a time is missing."""
     missing = np.isnat(times)
     if missing.any():
         raise DataError(
             f"times has none for row {int(np.argmax(missing))} (counted from 0), but max_age is set; pass a time for "
             "each record, or none at all to let the clock of the machine count: nothing of this call was taken"
         )
-    before = times[:1] if newest is None else np.array([newest])
-    backwards = np.diff(np.concatenate((before, times))) < np.timedelta64(0, "us")
+
+
+def check_order(times: NDArray[np.datetime64], newest: int | None) -> None:
+    """Raise a DataError if a time lies before the one before it, or the first before `newest`."""
+    moments = times.view(np.int64)
+    backwards = np.diff(moments, prepend=moments[:1] if newest is None else newest) < 0
     if backwards.any():
         raise DataError(
             f"the time of row {int(np.argmax(backwards))} of {len(times)} (counted from 0) lies before that of a "
-            "record that came earlier: with max_age a clock cannot run backwards; sort the records by time, or set "
-            "the clock right: nothing of this call was taken"
+            "record that came earlier: with max_age a clock cannot run backwards; sort the records by time, set the "
+            "clock right, or allow rows to be late with lateness=...: nothing of this call was taken"
         )
-    return times
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Rows that were checked, and what is known about each.
+
+    Attributes:
+        rows: shape (n, columns).
+        times: in UTC to the microsecond; shape (n,).
+        subjects: what stands for each; shape (n,).
+        numbers: those of the rows in their source; shape (n,).
+    """
+
+    rows: Floats
+    times: NDArray[np.datetime64] | None = None
+    subjects: NDArray[np.object_] | None = None
+    numbers: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, here: slice | Bools) -> Arrivals:
+        """Some of them."""
+        return Arrivals(
+            self.rows[here],
+            None if self.times is None else self.times[here],
+            None if self.subjects is None else self.subjects[here],
+            None if self.numbers is None else self.numbers[here],
+        )
 
 
 class Appended:
@@ -127,24 +178,25 @@ class Appended:
         vars(self).update(state)
         self.single = self.values[:, 0].data if self.quick else None
 
-    def append(
-        self,
-        values: Floats,
-        times: NDArray[np.datetime64] | None,
-        subjects: NDArray[np.object_] | None,
-        numbers: Ints | None,
-    ) -> None:
+    def append(self, new: Arrivals) -> None:
         """Add records."""
-        here = slice(self.size, self.size + len(values))
-        self.values[here] = values
-        if times is not None:
-            self.times[here] = times
-        if subjects is not None:
-            self.subjects[here] = subjects
-        if numbers is not None:
-            self.numbers[here] = numbers
-        self.labelled |= not (times is None and subjects is None and numbers is None)
+        here = slice(self.size, self.size + len(new))
+        self.values[here] = new.rows
+        if new.times is not None:
+            self.times[here] = new.times
+        if new.subjects is not None:
+            self.subjects[here] = new.subjects
+        if new.numbers is not None:
+            self.numbers[here] = new.numbers
+        self.labelled |= not (new.times is None and new.subjects is None and new.numbers is None)
         self.size = here.stop
+
+    def arrivals(self) -> Arrivals:
+        """What waits here, as rows; not a copy."""
+        here = slice(0, self.size)
+        if not self.labelled:
+            return Arrivals(self.values[here])
+        return Arrivals(self.values[here], self.times[here], self.subjects[here], self.numbers[here])
 
     def label_next(self, time: np.datetime64, subject: str | None) -> None:
         """Say when the next record arrived, and whom it is about."""

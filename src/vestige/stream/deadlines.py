@@ -7,14 +7,17 @@ Guarantee: no record is held when it is too old; held by tests/stream/test_times
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vestige.errors import DataError
 from vestige.records import Clock, Records
 from vestige.store.state import wall_clock
-from vestige.stream.arriving import Time, instant_of
-from vestige.stream.limits import earliest
+from vestige.stream.arriving import Time, check_known, check_order, instant_of
+from vestige.stream.lateness import FAR, Moment
+from vestige.stream.limits import earliest, latest
 from vestige.stream.updating import Updating
 
 
@@ -32,15 +35,20 @@ class Deadlines(Updating):
         Returns:
             how many records were erased.
         """
-        instant = instant_of(wall_clock() if now is None else now)
-        if self._newest is not None and instant < self._newest and self._timed:
+        moment = instant_of(wall_clock() if now is None else now)
+        if np.isnat(moment):
+            raise DataError("now is not a time; pass a datetime or a numpy.datetime64")
+        instant = int(moment.astype(np.int64))
+        if self._timed and self._limits.ahead(self.retained.times, instant) is not None:
             raise DataError(
-                "now lies before the time of a record that is held: a clock cannot run backwards; set it right, or "
-                "pass the time by the clock that the records' times come from: nothing was erased"
+                f"now lies more than max_ahead={self._limits.max_ahead} before the time of a record that is held: a "
+                "clock cannot run backwards; set it right, pass the time by the clock that the records' times come "
+                "from, or remove the record, if its time is wrong, with forget(rounds=...): nothing was erased"
             )
         before = len(self.retained)
         if self._timed:
-            self._tick(int(instant.astype(np.int64)))
+            self._expire(instant)
+            self._close_early(instant)
         at = wall_clock()
         left = tuple(r.settled(self._t) if r.due is not None and r.due <= at else r for r in self.receipts)
         if left != self._receipts:
@@ -49,22 +57,28 @@ class Deadlines(Updating):
             self._save()
         return before - len(self.retained)
 
-    def _tick(self, now: int) -> None:
-        """Let it be `now`: erase what is too old, and close the batch early where it could not be saved later."""
-        self._unsaved |= self._expired(now)
+    def _expire(self, now: int) -> None:
+        """Let it be `now`: erase what is too old, durably."""
+        if self._expired(now):
+            self._unsaved = True
         if self._unsaved:
             self._save()
+
+    def _close_early(self, now: int) -> bool:
+        """Let it be `now`: close the batch early where it could not be saved later; whether it was."""
         fresh = self._fresh
         if self._together and fresh.size and fresh.carriers >= self._enough:
             pending = earliest(fresh.times[: fresh.size])
             if pending is not None and self._limits.presses(now, pending, self._clock.due):
                 self._update()
+                return True
+        return False
 
     def _expired(self, now: int) -> bool:
         """Erase what is too old; where that speaks only together, all of it. Whether anything was erased."""
         deadline = np.datetime64(now - self._limits.age, "us")
         held, clock, fresh = self._held, self._clock, self._fresh.records(self._clock.last)
-        late = bool(len(held)) and bool(held.times[0] <= deadline)
+        late = bool((held.times <= deadline).any())
         passed = clock.due is not None and clock.due <= now
         lost = self._together and (late or passed)
         waiting = fresh.where(fresh.times > deadline)
@@ -84,21 +98,39 @@ class Deadlines(Updating):
         self._hold(held)
         return True
 
-    @property
-    def _newest(self) -> np.datetime64 | None:
-        """The latest time of a record that is held."""
-        times = self.retained.times
-        times = times[~np.isnat(times)]
-        return times[-1] if len(times) else None
+    def _check_times(self, times: NDArray[np.datetime64]) -> None:
+        """Raise a DataError where rows of these times cannot be taken."""
+        check_known(times)
+        ahead = self._limits.ahead(times, int(instant_of(wall_clock()).astype(np.int64)))
+        if ahead is not None:
+            raise DataError(
+                f"the time of row {ahead} of {len(times)} (counted from 0) lies more than "
+                f"max_ahead={self._limits.max_ahead} ahead of the machine's clock, and would erase what is held as too "
+                "old; correct it or drop the row, set the clock right, or allow more: nothing of this call was taken"
+            )
+        if self._limits.lateness is None:
+            known = (latest(self._held.times), self._newest)
+            check_order(times, max((time for time in known if time is not None), default=None))
 
-    def _next_event(self, arriving: np.datetime64) -> np.datetime64:
-        """Before this time nothing is due that could not be done with the next arrival."""
-        pending = earliest(self._fresh.times[: self._fresh.size])
-        return np.datetime64(
-            self._limits.next_event(
-                earliest(self._held.times),
-                int(arriving.astype(np.int64)) if pending is None else pending,
-                self._clock.due,
-            ),
-            "us",
+    @property
+    def _newest(self) -> int | None:
+        """The newest time since the last update, which is that of the oldest record before, rounded down.
+
+        So it does not depend on which records were kept, and neither does which late rows are taken.
+        """
+        due = self._clock.due
+        known = (latest(self._fresh.times[: self._fresh.size]), None if due is None else due - self._limits.age)
+        return max((time for time in known if time is not None), default=None)
+
+    def _moment(self, arriving: int) -> Moment:
+        """What the times of the next rows are compared with, the first of which is `arriving`."""
+        newest, limits, held = self._newest, self._limits, self._held.times
+        oldest, last = earliest(self._fresh.times[: self._fresh.size]), latest(held)
+        return Moment(
+            newest=arriving if newest is None else newest,
+            lateness=0 if limits.lateness is None else limits.lateness // timedelta(microseconds=1),
+            too_old=-FAR if last is None else last - limits.age,
+            oldest=FAR if oldest is None else oldest,
+            patience=limits.patience,
+            event=limits.next_event(earliest(held), self._clock.due),
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vestige.errors import ParameterError, whole_number
 from vestige.policy import Policy
+from vestige.stream.lateness import FAR
 
 _CLOSE_PENDING, _CLOSE_ENCODED = 2, 8
 """A batch is closed early once its oldest record has lived half of `max_age`, or an eighth is left to the encoded one.
@@ -32,20 +33,38 @@ class Limits:
         retention: a record is gone this many rounds after it arrived.
         notice: a record is gone this many rounds after its removal was requested.
         max_age: a record is gone when it is this old.
+        max_ahead: how far a record may be dated ahead of the machine's clock, where there is a `max_age`.
+        lateness: how late a row may be; None if rows must come in the order of their times.
     """
 
     retention: int | None = None
     notice: int | None = None
     max_age: timedelta | None = None
+    max_ahead: timedelta = timedelta(days=1)
+    lateness: timedelta | None = None
 
     def __post_init__(self) -> None:
         for name in ("retention", "notice"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else whole_number(name, value, 2))
-        if self.max_age is not None and not isinstance(self.max_age, timedelta):
-            raise ParameterError(f"max_age={self.max_age!r} is no duration; pass a datetime.timedelta")
+        for name in ("max_age", "max_ahead", "lateness"):
+            value = getattr(self, name)
+            if not isinstance(value, timedelta) and (value is not None or name == "max_ahead"):
+                raise ParameterError(f"{name}={value!r} is not a duration; pass a datetime.timedelta")
+            if value is not None and value < timedelta(0):
+                raise ParameterError(f"{name}={value} is out of range; use a duration that is not negative")
         if self.max_age is not None and self.max_age < timedelta(milliseconds=1):
             raise ParameterError(f"max_age={self.max_age} is out of range; use a millisecond or more")
+        if self.lateness is not None and self.max_age is None:
+            raise ParameterError(
+                f"lateness={self.lateness} is for a stream with max_age=...: without it rows may come in any order; "
+                "leave it out"
+            )
+        if self.lateness is not None and self.max_age is not None and self.lateness >= self.max_age:
+            raise ParameterError(
+                f"lateness={self.lateness} is not below max_age={self.max_age}, so that a row could be too old when it "
+                "comes; use a shorter one"
+            )
 
     def in_rounds(self, policy: Policy) -> tuple[str, int]:
         """The tighter of the limits in rounds, by name: it says how large a batch is."""
@@ -70,33 +89,46 @@ class Limits:
         oldest, step = earliest(times), self.age // _DUE_STEPS
         return None if oldest is None else (oldest + self.age) // step * step
 
+    @property
+    def patience(self) -> int:
+        """How long a record may wait before its batch has to be closed, in microseconds."""
+        return self.age // _CLOSE_PENDING
+
     def presses(self, now: int, pending: int, due: int | None) -> bool:
         """Whether a batch has to be closed early.
 
         Args:
             now: the time, in microseconds since 1970.
-            pending: when the oldest record of the batch arrived.
+            pending: the oldest time of a record of the batch.
             due: by when the encoded batch must be gone.
         """
-        return now >= self.next_event(None, pending, due)
+        return now >= min(pending + self.patience, self.next_event(None, due))
 
-    def next_event(self, oldest: int | None, pending: int, due: int | None) -> int:
-        """The earliest time from which something may have to be done, in microseconds since 1970.
+    def next_event(self, oldest: int | None, due: int | None) -> int:
+        """When something has to be done for the records that were kept, in microseconds since 1970.
 
         Args:
-            oldest: when the oldest record arrived that an update kept.
-            pending: when the oldest record arrived that waits for an update.
+            oldest: the oldest time of a record that an update kept.
             due: by when the encoded batch must be gone.
         """
-        moments = [pending + self.age // _CLOSE_PENDING]
-        if due is not None:
-            moments.append(due - self.age // _CLOSE_ENCODED)
+        moments = [] if due is None else [due - self.age // _CLOSE_ENCODED]
         if oldest is not None:
             moments.append(oldest + self.age)
-        return min(moments)
+        return min(moments, default=FAR)
+
+    def ahead(self, times: NDArray[np.datetime64], now: int) -> int | None:
+        """The index of the first of these times that lies too far ahead of `now`; None if none does."""
+        late = times.view(np.int64) > min(now + self.max_ahead // timedelta(microseconds=1), FAR)
+        return int(np.argmax(late)) if late.any() else None
 
 
 def earliest(times: NDArray[np.datetime64]) -> int | None:
     """The earliest of these times, in microseconds since 1970; None where none of them is known."""
     known = times[~np.isnat(times)]
     return int(known.min().astype(np.int64)) if len(known) else None
+
+
+def latest(times: NDArray[np.datetime64]) -> int | None:
+    """The latest of these times, in microseconds since 1970; None where none of them is known."""
+    known = times[~np.isnat(times)]
+    return int(known.max().astype(np.int64)) if len(known) else None

@@ -7,7 +7,7 @@ tests/stream/test_requests.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -116,4 +116,19 @@ class Requests(Updating):
         """What stands for a subject: a pseudonym in a store, itself elsewhere."""
         if subject is not None and not isinstance(subject, str):
             raise DataError(f"a subject is a {type(subject).__name__}; pass texts")
-        return subject if subject is None or self._place is None else self._place.store.pseudonym(subject)
+        if subject is None:
+            return None
+        try:
+            subject.encode()
+        except UnicodeEncodeError:
+            raise DataError("a subject is not a valid text, since it has half of a character; correct it") from None
+        return subject if self._place is None else self._place.store.pseudonym(subject)
+
+    def _all_named(self, subjects: Iterable[str | None] | NDArray[np.object_]) -> NDArray[np.object_]:
+        """What stands for subjects."""
+        if isinstance(subjects, str | bytes) or not isinstance(subjects, Iterable):
+            raise DataError(f"subjects is a {type(subjects).__name__}; pass one text or None per row")
+        named = [self._named(subject) for subject in subjects]
+        made = np.empty(len(named), np.object_)
+        made[:] = named
+        return made

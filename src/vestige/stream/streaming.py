@@ -9,18 +9,18 @@ tests/stream/test_times.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige.errors import DataError, ParameterError
-from vestige.records import Floats, Ints
+from vestige.records import Ints
 from vestige.store import Position
-from vestige.stream.arriving import Time, in_order, instant_of, instants_of, now_for, rows_of
+from vestige.stream.arriving import Arrivals, Time, instant_of, instants_of, now_for, rows_of
 from vestige.stream.deadlines import Deadlines
 from vestige.stream.requests import Requests
-from vestige.stream.updating import Numbers, Subjects, Times
 
 _AT_ONCE = 1 << 16
 """Records per call of `update_many`: enough to spend the time there, few enough to answer an interrupt."""
@@ -35,6 +35,10 @@ class Stream(Deadlines, Requests):
         notice: a record is gone this many rounds after its removal was requested.
         max_age: a record is gone when it is this old, whatever comes first. Its time counts, or when it arrived if it
             has none; times may not decrease. Without arrivals, `sweep` has to be called to keep this.
+        max_ahead: with `max_age`, a record that is dated further ahead of the machine's clock is refused.
+        lateness: with `max_age`, a row may be dated this much before the newest record since the last update. It is
+            taken at once, with its own date; a row that comes later still is not taken. Default: rows must come in the
+            order of their times.
         seed: makes the run reproducible; None takes coins from the operating system.
         retained: with `clock`, restarts the stream that these records and this clock belong to.
         clock: see `retained`.
@@ -47,7 +51,7 @@ class Stream(Deadlines, Requests):
     >>> from vestige import Mean
     >>> stream = Stream(Mean(), retention=96, seed=0)
     >>> for minute in range(1, 101):
-    ...     stream.push(minute)
+    ...     _ = stream.push(minute)
     >>> round(stream.estimate().value, 9)
     50.5
     >>> again = Stream(Mean(), retention=96, seed=0, retained=stream.retained, clock=stream.clock)
@@ -64,21 +68,26 @@ class Stream(Deadlines, Requests):
         """The source that the numbers of the records held count rows of."""
         return self._reading
 
-    def push(self, row: ArrayLike, *, time: Time | None = None, subject: str | None = None) -> None:
+    def push(self, row: ArrayLike, *, time: Time | None = None, subject: str | None = None) -> bool:
         """Take one record.
 
         Args:
             row: its values; a number will do in one dimension.
             time: when it arrived; kept with it, erased with it.
             subject: whom it is about; kept with it, erased with it.
+
+        Returns:
+            whether it was taken: False if it came later than `lateness` allows.
+
+        Raises:
+            DataError: it cannot be taken.
         """
         fresh = self._fresh
         size = fresh.size
         if type(row) is float and fresh.single is not None and -(largest := self._largest) <= row <= largest:
             fresh.single[size] = row  # the common case, fast
         elif self._timed:
-            self.extend([row], times=None if time is None else [time], subjects=[subject])
-            return
+            return self.extend([row], times=None if time is None else [time], subjects=[subject]) == 1
         else:
             fresh.values[size] = rows_of([row], self._policy)[0]
         if time is not None or subject is not None:
@@ -86,6 +95,7 @@ class Stream(Deadlines, Requests):
         fresh.size = size + 1
         if size >= self._alarm:
             self._ring()
+        return True
 
     def _ring(self) -> None:
         """Do what is due with the newest record, an update or an erasure; an update that fails does not take it."""
@@ -101,15 +111,16 @@ class Stream(Deadlines, Requests):
         self,
         rows: ArrayLike | Iterable[object],
         *,
-        times: Sequence[Time | None] | NDArray[np.datetime64] | None = None,
-        subjects: Sequence[str | None] | NDArray[np.object_] | None = None,
+        times: Iterable[Time | None] | NDArray[np.datetime64] | None = None,
+        subjects: Iterable[str | None] | NDArray[np.object_] | None = None,
         source: str | None = None,
         numbers: Ints | None = None,
         mark: bytes = b"",
-    ) -> None:
+    ) -> int:
         """Take many records in order: the same as pushing them one by one, but faster, and all or nothing.
 
-        In a store, what is all or nothing is each batch: after an error, `t` and `position` say how far it came.
+        A row that cannot be taken is found before any is taken. With a store or `max_age`, where an update or a commit
+        fails, what is all or nothing is each batch: then `t` and `position` say how far it came.
 
         Args:
             rows: shape (n, columns), or (n,) in one dimension.
@@ -119,30 +130,32 @@ class Stream(Deadlines, Requests):
             numbers: the number of each row in its source, counted from 1 and increasing; default: those that follow
                 its position. They stay with the records until another source is read, or this one from its start.
             mark: what the source can be recognised by, up to 64 bytes; remembered beside the position.
+
+        Returns:
+            how many rows were taken: all but those that came later than `lateness` allows.
+
+        Raises:
+            DataError: a row cannot be taken; then none of them was.
         """
-        table = rows_of(rows, self._policy)
-        for name, given in (("times", times), ("subjects", subjects), ("numbers", numbers)):
-            if given is not None and len(given) != len(table):
-                raise DataError(
-                    f"{name} has {len(given)} entries for {len(table)} rows; pass one per row, or none at all"
-                )
-        when = None if times is None else instants_of(times)
-        if self._timed:
-            when = in_order(now_for(len(table)) if when is None else when, self._newest)
-        who = None if subjects is None else np.array([self._named(subject) for subject in subjects], np.object_)
-        which = None if source is None else self._numbered(source, numbers, mark, len(table))
-        before, start = self._kept(), 0
+        new = self._checked(rows, times, subjects)
+        if source is not None:
+            new = replace(new, numbers=self._numbered(source, numbers, mark, len(new)))
+        before, start, t = self._kept(), 0, self._t
         try:
-            if source is not None and which is not None and len(which):
-                self._read_from(source, int(which[0]))
-            while start < len(table):
-                if when is not None and self._timed:
-                    self._tick(int(when[start].astype(np.int64)))
-                if self._place is not None and (start or self._timed):
+            if source is not None and new.numbers is not None and len(new):
+                self._read_from(source, int(new.numbers[0]))
+            while start < len(new):
+                if self._timed and new.times is not None:
+                    now = self._now(new.times[start])
+                    self._expire(now)
+                    before = self._kept()  # what was too old does not come back
+                    if self._close_early(now):
+                        before = self._kept()
+                elif start and self._place is not None:
                     before = self._kept()
-                stop = self._taken(table, when, who, which, start)
-                if source is not None and which is not None:
-                    self._positions = {**self._positions, source: Position(int(which[stop - 1]), mark)}
+                stop = self._take(new, start)
+                if source is not None and new.numbers is not None:
+                    self._positions = {**self._positions, source: Position(int(new.numbers[stop - 1]), mark)}
                 if self._fresh.size == self._full:
                     self._update()
                 start = stop
@@ -150,14 +163,43 @@ class Stream(Deadlines, Requests):
         except BaseException:
             self._return_to(before)
             raise
+        return self._t - t
 
-    def _numbered(self, source: str, numbers: Numbers, mark: bytes, n: int) -> Ints:
+    def _checked(
+        self,
+        rows: ArrayLike | Iterable[object],
+        times: Iterable[Time | None] | NDArray[np.datetime64] | None,
+        subjects: Iterable[str | None] | NDArray[np.object_] | None,
+    ) -> Arrivals:
+        """What arrives, if it can be taken."""
+        table = rows_of(rows, self._policy)
+        when = None if times is None else instants_of(times)
+        if self._timed:
+            when = now_for(len(table)) if when is None else when
+        who = None if subjects is None else self._all_named(subjects)
+        for name, given in (("times", when), ("subjects", who)):
+            if given is not None and len(given) != len(table):
+                raise DataError(
+                    f"{name} has {len(given)} entries for {len(table)} rows; pass one per row, or none at all"
+                )
+        if self._timed and when is not None:
+            self._check_times(when)
+        return Arrivals(table, when, who)
+
+    def _now(self, arriving: np.datetime64) -> int:
+        """The time when a row arrives: its own, or a later one that is known."""
+        time, newest = int(arriving.astype(np.int64)), self._newest
+        return time if newest is None else max(time, newest)
+
+    def _numbered(self, source: str, numbers: Ints | None, mark: bytes, n: int) -> Ints:
         """The numbers of n rows of `source`, checked."""
         known = self.position(source).rows
         Position(known, mark)  # says what is wrong with the mark
         if numbers is None:
             return np.arange(known + 1, known + n + 1)
         given = np.asarray(numbers)
+        if given.shape != (n,):
+            raise DataError(f"numbers has shape {given.shape} for {n} rows; pass one per row, or none at all")
         if n and (given.dtype.kind not in "iu" or given[0] < 1 or (np.diff(given) < 1).any()):
             raise ParameterError("numbers are not whole numbers from 1 up that increase; pass those of the rows")
         return given.astype(np.int64)
@@ -169,23 +211,20 @@ class Stream(Deadlines, Requests):
             self._fresh.numbers[: self._fresh.size] = 0
             self._reading = source
 
-    def _taken(self, rows: Floats, times: Times, subjects: Subjects, numbers: Numbers, start: int) -> int:
+    def _take(self, new: Arrivals, start: int) -> int:
         """Take rows from `start` on until something is due, or many whole batches at once; where to go on."""
         size, free = self._update_every, self._place is None and not self._timed
-        whole = min(len(rows) - start, max(size, _AT_ONCE)) // size if free and self._many_at_once else 0
-        at_once = whole > 0 and self._fresh.size == 0 and self._full == size
-        room = whole * size if at_once else self._full - self._fresh.size
-        stop = min(len(rows), start + room)
-        if times is not None and self._timed:
-            stop = max(start + 1, min(stop, int(np.searchsorted(times, self._next_event(times[start])))))
-        here = slice(start, stop)
-        there = (
-            None if times is None else times[here],
-            None if subjects is None else subjects[here],
-            None if numbers is None else numbers[here],
-        )
-        if at_once:
-            self._adopt(*self._at_once(rows[here], *there, size))
-        else:
-            self._fresh.append(rows[here], *there)
+        whole = min(len(new) - start, max(size, _AT_ONCE)) // size if free and self._many_at_once else 0
+        if whole > 0 and self._fresh.size == 0 and self._full == size:
+            stop = start + whole * size
+            self._adopt(*self._at_once(new.part(slice(start, stop)), size))
+            return stop
+        part = new.part(slice(start, start + self._full - self._fresh.size))
+        stop = start + len(part)
+        if self._timed and part.times is not None:
+            times = part.times.view(np.int64)
+            moment = self._moment(int(times[0]))
+            stop = start + moment.quiet(times)
+            part = part.part(slice(0, stop - start)).part(moment.admit(times[: stop - start]))
+        self._fresh.append(part)
         return stop

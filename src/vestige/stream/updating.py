@@ -19,16 +19,13 @@ from vestige.coins import Rehearsal
 from vestige.errors import ParameterError
 from vestige.naming import described
 from vestige.policy import Policy
-from vestige.records import Clock, Floats, Ints, Records, no_times
+from vestige.records import Clock, Records, no_times
 from vestige.store import Place, Position, Receipt, State, Terms
 from vestige.store.state import wall_clock
-from vestige.stream.arriving import Appended
+from vestige.stream.arriving import Appended, Arrivals
 from vestige.stream.limits import Limits
 from vestige.stream.runtime import Runtime, checked_restart
 
-Times = NDArray[np.datetime64] | None
-Subjects = NDArray[np.object_] | None
-Numbers = Ints | None
 _Before = tuple[Clock, Records, Records, int, Mapping[str, Position], tuple[Receipt, ...], str | None]
 
 
@@ -42,12 +39,14 @@ class Updating(Runtime):
         retention: int | None = None,
         notice: int | None = None,
         max_age: timedelta | None = None,
+        max_ahead: timedelta = timedelta(days=1),
+        lateness: timedelta | None = None,
         seed: int | Rehearsal | None = None,
         retained: Records | None = None,
         clock: Clock | None = None,
         store: Place | None = None,
     ) -> None:
-        self._limits = Limits(retention, notice, max_age)
+        self._limits = Limits(retention, notice, max_age, max_ahead, lateness)
         self._retention = self._limits.retention
         super().__init__(policy, self._limits.in_rounds(policy), 2, seed)
         self._place = store
@@ -74,7 +73,7 @@ class Updating(Runtime):
         self._fresh = Appended(self._update_every, policy.columns, quick=not self._timed)
         self._fresh.replace(held.where(fresh), clock.last, clock.pending)
         self._hold(held.where(~fresh))
-        self._saved, self._unsaved = self._t, False
+        self._note_saved()
         self._erase_due()
         if store is not None:
             store.take(self)
@@ -152,11 +151,7 @@ class Updating(Runtime):
         self._erase_due()
         fresh = self._fresh
         if self._many_at_once and not (fresh.marked or fresh.holed) and fresh.size >= self._minimum:
-            here = slice(0, fresh.size)
-            labels: tuple[Times, Subjects, Numbers] = (None, None, None)
-            if fresh.labelled:
-                labels = fresh.times[here], fresh.subjects[here], fresh.numbers[here]
-            clock, held = self._at_once(fresh.values[here], *labels, fresh.size)
+            clock, held = self._at_once(fresh.arrivals(), fresh.size)
         else:
             clock, held = self._updated(self.clock, self._held, fresh.records(self._clock.last))
         if self._timed and clock.encoded:
@@ -170,20 +165,18 @@ class Updating(Runtime):
             if len(held) and held.rounds[0] <= (bygone := self._bygone(clock)):
                 held = held.where(held.rounds > bygone)
             self._place.commit(self._terms, State(clock, held, self._positions, receipts, self._reading))
-            self._saved, self._unsaved = clock.t, False
         self._receipts, self._clock = receipts, clock
         self._fresh.clear()
         self._hold(held)
+        self._note_saved()
 
     def _bygone(self, clock: Clock) -> int:
         """The last round whose record would be due before the next update; its copy in the store has to go now."""
         return 0 if self._retention is None else clock.last + self._room(clock) - 1 - self._retention
 
-    def _at_once(
-        self, rows: Floats, times: Times, subjects: Subjects, numbers: Numbers, size: int
-    ) -> tuple[Clock, Records]:
+    def _at_once(self, new: Arrivals, size: int) -> tuple[Clock, Records]:
         """The state after one or more whole batches of `size`, none of whose records are leaving, in one call."""
-        clock, held = self._clock, self._held
+        clock, held, rows = self._clock, self._held, new.rows
         t = clock.last + len(rows)
         keys = self._keys(clock.last + size, size, len(rows) // size)
         mask = self._policy.update_many(clock, held, rows, keys)
@@ -194,9 +187,9 @@ class Updating(Runtime):
             chosen + (clock.last + 1),
             rows.take(chosen, 0),
             np.zeros(n, np.bool_),
-            no_times(n) if times is None else times[chosen],
-            np.empty(n, np.object_) if subjects is None else subjects[chosen],  # empty is None each
-            np.zeros(n, np.int64) if numbers is None else numbers[chosen],
+            no_times(n) if new.times is None else new.times[chosen],
+            np.empty(n, np.object_) if new.subjects is None else new.subjects[chosen],  # empty is None each
+            np.zeros(n, np.int64) if new.numbers is None else new.numbers[chosen],
         )
         if older:
             kept = held.where(mask[:older]).followed_by(kept)
@@ -238,14 +231,17 @@ class Updating(Runtime):
 
     def flush(self) -> None:
         """Make durable what has arrived since the last update; nothing to do without a store."""
-        if self._unsaved or self._saved != self._t:
+        if self._unsaved or self._saved != (self._t, self._positions):
             self._save()
 
     def _save(self) -> None:
         if self._place is not None:
             state = State(self.clock, self.retained, self._positions, self._receipts, self._reading)
             self._place.commit(self._terms, state)
-        self._saved, self._unsaved = self._t, False
+        self._note_saved()
+
+    def _note_saved(self) -> None:
+        self._saved, self._unsaved = (self._t, self._positions), False
 
 
 def _definer(policy: Policy, method: str) -> type:
