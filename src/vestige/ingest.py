@@ -12,9 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vestige.errors import DataError, NoAnswerError, RuleError, SourceError, StoreBusyError, StoreError
 from vestige.origin import Known, Mark, Witnesses, name_source
@@ -23,11 +25,10 @@ from vestige.sources import Block, Source
 from vestige.store import Store
 from vestige.stream import Stream
 from vestige.times import Unit
+from vestige.upkeep import EVERY, Upkeep
 
 TRIES = 12
 """How often a commit is tried that another process blocks; each try takes as long as the store has patience."""
-EVERY = 1.0
-"""Seconds after which, on a pipe, what has come is taken and flushed, and limits and requests are looked after."""
 OPEN_STREAMS = 50_000
 """How many streams of a store are held open; beyond it all are flushed and opened again when they are needed."""
 
@@ -128,9 +129,12 @@ class Ingest:
         about: what the streams of this run were made with; see `Store.stream`.
         store: where the streams live, if anywhere.
         if_replaced: what to do with a source that is not the one that was read before under its name.
+        max_age: the limit in time of the streams, and `lateness` how late their rows may be; see `Stream`.
         open_streams: how many streams may be open at a time, where there is a store.
         warn: is told what the user should know at once.
+        stopped: whether to end, once what has come is taken and flushed.
         taken: how many records have been taken in this run, and `skipped` how many rows had a missing value.
+        late: how many rows came later than `lateness` allows, and were not taken.
         troubles: of the streams, by key, whose rows were not all taken.
         unfinished: whether a last line without its line break was left for the next time.
     """
@@ -141,10 +145,14 @@ class Ingest:
     about: Mapping[str, object] = field(default_factory=dict)
     store: Store | None = None
     if_replaced: IfReplaced = "refuse"
+    max_age: timedelta | None = None
+    lateness: timedelta | None = None
     open_streams: int = OPEN_STREAMS
     warn: Callable[[str], None] = lambda _: None
+    stopped: Callable[[], bool] = lambda: False
     taken: int = 0
     skipped: int = 0
+    late: int = 0
     unfinished: bool = False
     troubles: dict[str, Trouble] = field(default_factory=dict)
     _streams: dict[str, Stream] = field(default_factory=dict)
@@ -160,11 +168,17 @@ class Ingest:
             SourceError: the source cannot be read, or was replaced; the text says what was taken before.
         """
         after = self._recognise()
+        upkeep = Upkeep(self.store, self.max_age, self.warn)
         try:
             for block in self.feed.blocks(after):
+                upkeep.see(block)
                 for key, rows in _grouped(block):
                     self._take(key, block, rows)
                 self._after(block, progress)
+                upkeep.look(self._streams, waiting=self.feed.source.pipe)
+                self._drop_removed()
+                if self.stopped():
+                    break
         except SourceError as problem:
             self._flush()
             raise SourceError(f"{problem}{self._so_far()}") from None
@@ -284,26 +298,51 @@ class Ingest:
 
     def _extend(self, stream: Stream, block: Block, rows: Ints) -> None:
         """Take some rows of a block, those that an attempt has taken no second time."""
-        values, numbers = np.ascontiguousarray(block.rows[rows]), block.numbers[rows]
-        times = None if block.times is None else block.times[rows]
-        subjects = None if block.subjects is None else block.subjects[rows]
         start = stream.t
 
         def extend() -> None:
-            rest = slice(stream.t - start, None)
+            rest = rows[self._consumed(stream, block.numbers[rows], stream.t - start) :]
             stream.extend(
-                values[rest],
-                times=None if times is None else times[rest],
-                subjects=None if subjects is None else subjects[rest],
+                np.ascontiguousarray(block.rows[rest]),
+                times=self._times(block, rest),
+                subjects=None if block.subjects is None else block.subjects[rest],
                 source=self._name,
-                numbers=numbers[rest],
+                numbers=block.numbers[rest],
                 mark=self._mark,
             )
 
         try:
-            self._retried(extend)
+            if self._name is None and self.lateness is not None:
+                extend()  # after a failure nobody could tell which rows were too late, and which are yet to be taken
+            else:
+                self._retried(extend)
+            self.late += len(rows) - (stream.t - start)
         finally:
             self.taken += stream.t - start
+
+    def _consumed(self, stream: Stream, numbers: Ints, taken: int) -> int:
+        """How many of these rows earlier attempts have dealt with."""
+        if self._name is None:
+            return taken
+        position = stream.position(self._name)
+        return int(np.searchsorted(numbers, position.rows, "right")) if taken and position.mark == self._mark else 0
+
+    def _times(self, block: Block, rows: Ints) -> NDArray[np.datetime64] | None:
+        """When the records were made, or when they came."""
+        if block.times is not None:
+            return block.times[rows]
+        if self.max_age is None:
+            return None
+        return np.full(len(rows), np.datetime64(block.arrived.replace(tzinfo=None), "us"))
+
+    def _drop_removed(self) -> None:
+        """Let go of streams that another process asked to remove."""
+        if self.store is not None:
+            gone = [
+                key for key, stream in self._streams.items() if self.store.live(self.naming.name(key)) is not stream
+            ]
+            for key in gone:
+                del self._streams[key]
 
     def _after(self, block: Block, progress: Progress) -> None:
         self.skipped += block.skipped

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
-from typing import Any, get_args
+from functools import partial
+from typing import Any, NoReturn, get_args
 
 import click
 import numpy as np
@@ -23,6 +27,7 @@ from vestige.policy import Policy
 from vestige.reporting import STATISTICS
 from vestige.sources import Source
 from vestige.store import SqliteStore, Store
+from vestige.store.state import worded
 from vestige.stream import Stream
 from vestige.times import Unit
 
@@ -61,6 +66,21 @@ _NAMED = 20
     type=click.Choice(get_args(Unit)),
     help="Unit of time stamps that are bare numbers since 1970; default: told by their size.",
 )
+@click.option(
+    "--max-ahead",
+    type=duration,
+    metavar="DURATION",
+    default="1d",
+    show_default=True,
+    help="With --max-age: a record that is dated further ahead of the machine's clock is refused.",
+)
+@click.option(
+    "--lateness",
+    type=duration,
+    metavar="DURATION",
+    help="A row may be dated this much before one that came earlier; later ones are counted and not taken. Default: "
+    "rows must come in the order of their times.",
+)
 @click.option("--by", metavar="COLUMN", help="Keep one stream per key in this column, such as a customer.")
 @click.option("--store", "path", metavar="FILE", help="Where the streams live; made if it is not there.")
 @click.option(
@@ -98,6 +118,8 @@ def run(
     max_age: timedelta | None,
     time_column: str | None,
     time_unit: Unit | None,
+    max_ahead: timedelta,
+    lateness: timedelta | None,
     by: str | None,
     path: str | None,
     name: str | None,
@@ -131,6 +153,7 @@ def run(
     _check(columns + targets, time_column=time_column, max_age=max_age, subject=subject, path=path, name=name)
     _check_use("--key", key, "--subject", subject)
     _check_use("--time-unit", time_unit, "--time", time_column)
+    _check_use("--lateness", lateness, "--max-age", max_age)
     chosen = STATISTICS[statistic]
     policy = chosen.policy(columns, targets, channel, half_life)
     about: dict[str, object] = {
@@ -144,16 +167,25 @@ def run(
     if by is not None and name is not None:
         about["stream"] = name
     feed = Feed(Source(source), columns + targets, time_column, subject, by, time_unit, growing=path is not None)
-    rehearsal = Stream(policy, retention=retention, notice=notice, max_age=max_age, seed=seed)
+    stream = partial(
+        Stream,
+        policy,
+        retention=retention,
+        notice=notice,
+        max_age=max_age,
+        max_ahead=max_ahead,
+        lateness=lateness,
+        seed=seed,
+    )
+    stream()  # what is wrong with the limits is said before all else, and what is wrong with a file
     if not feed.source.pipe:
-        next(feed.blocks(0), None)  # what is wrong with a file is said before all else
-    _rehearse(rehearsal.policy)
+        next(feed.blocks(0), None)
+    _rehearse(policy)
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else SqliteStore(path, key=key)
-    with opening as store:
+    with opening as store, _signals() as caught:
 
         def opened(called: str) -> Stream:
-            place = None if store is None else store.stream(called, about=about)
-            return Stream(policy, retention=retention, notice=notice, max_age=max_age, seed=seed, store=place)
+            return stream(store=None if store is None else store.stream(called, about=about))
 
         started = time.perf_counter()
         ingest = Ingest(
@@ -163,10 +195,15 @@ def run(
             about,
             store,
             if_replaced,
-            warn=lambda text: click.echo(text, err=True),
+            max_age,
+            lateness,
+            warn=lambda text: click.echo(plain(text), err=True),
+            stopped=lambda: bool(caught),
         )
         with progress(Source(source).size) as report:
             ingest.take(report)
+        if caught:
+            _end(caught[0], ingest)
         made = {key: Asked.of(stream, chosen.report, columns, targets) for key, stream in ingest.streams()}
         seconds = round(time.perf_counter() - started, 3)
     if not ingest.troubles and not any(asked.t for asked in made.values()):
@@ -182,7 +219,7 @@ def run(
     else:
         show_many(by, made)
     if not machine:
-        _remark(source, ingest)
+        _remark(source, ingest, lateness)
     if strict:
         check_strict(made)
     _check_troubles(source, ingest)
@@ -219,20 +256,50 @@ def _print_json(statistic: str, by: str | None, made: Mapping[str, Asked], run_f
         as_json({"statistic": statistic, "by": by, "streams": streams, "restarted": restarted, **run_facts})
 
 
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """The signals to end that came meanwhile; a second one of its kind ends the process at once, as usual."""
+    caught: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield caught
+        return
+
+    def note(number: int, _: object) -> None:
+        caught.append(number)
+        signal.signal(number, before[signal.Signals(number)])
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, ingest: Ingest) -> NoReturn:
+    """End as a signal asked for, with the status that shells know."""
+    kept = "are in the store" if ingest.store is not None else "are lost, since there is no --store"
+    click.echo(f"Stopped by {signal.Signals(number).name}: {ingest.taken:,} records were taken and {kept}.", err=True)
+    sys.exit(128 + number)
+
+
 def _run_facts(ingest: Ingest) -> dict[str, object]:
     troubles = {
         key: {"rows": trouble.rows, "row": trouble.row, "reason": trouble.reason}
         for key, trouble in ingest.troubles.items()
     }
-    return {"skipped": ingest.skipped, "taken": ingest.taken, "unfinished": ingest.unfinished} | (
-        {"troubles": troubles} if troubles else {}
-    )
+    counts = {"skipped": ingest.skipped, "taken": ingest.taken, "late": ingest.late, "unfinished": ingest.unfinished}
+    return counts | ({"troubles": troubles} if troubles else {})
 
 
-def _remark(source: str, ingest: Ingest) -> None:
+def _remark(source: str, ingest: Ingest, lateness: timedelta | None) -> None:
     """What is to be known of the rows that were read, for people."""
     if ingest.skipped:
         say(f"Skipped: {ingest.skipped:,} rows with a missing value.")
+    if ingest.late and lateness is not None:
+        say(f"Late: {ingest.late:,} rows came more than {worded(lateness)} late and were not taken.")
     if ingest.unfinished:
         say(f"The last line of {source} has no line break yet; it waits for the next run.")
 

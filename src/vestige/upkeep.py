@@ -1,0 +1,100 @@
+"""While a run waits for rows, deadlines and requests do not: both are looked after every second.
+
+What is due goes from the streams that are open within about a second, and from all others in the store within a
+hundredth of their limit in time. Requests that other processes left beside the store are carried out.
+Guarantee: a run that waits on a quiet pipe holds no record that is too old; held by tests/test_upkeep.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+import numpy as np
+
+from vestige.errors import StoreBusyError, VestigeError
+from vestige.operations import attend, sweep
+from vestige.sources import Block
+from vestige.store import Store
+from vestige.stream import Stream
+
+EVERY = 1.0
+"""Seconds between two looks."""
+_LONGEST = 600.0
+"""Seconds between two sweeps of the whole store, at most."""
+_SHARE = 20.0
+"""A sweep is made so rarely that it takes no more than one part in so many of the time."""
+
+
+class Upkeep:
+    """Looks after streams while a run holds them.
+
+    Args:
+        store: where they live, if anywhere.
+        max_age: the limit in time of the run's own streams.
+        warn: is told what the user should know, once.
+    """
+
+    def __init__(self, store: Store | None, max_age: timedelta | None, warn: Callable[[str], None]) -> None:
+        self._store, self._max_age, self._warn = store, max_age, warn
+        self._warned: set[str] = set()
+        self._live = True
+        self._next_look = self._next_open = self._next_all = time.monotonic()
+
+    def see(self, block: Block) -> None:
+        """Find out whose clock counts.
+
+        Rows that are too old when they come are history that is filled in: their own times are the clock, and that of
+        the machine would erase them all.
+        """
+        if self._max_age is not None and block.times is not None and len(block.times):
+            arrived = np.datetime64(block.arrived.replace(tzinfo=None), "us")
+            self._live = bool(block.times.max() + np.timedelta64(self._max_age) > arrived)
+
+    def look(self, streams: Mapping[str, Stream], *, waiting: bool) -> None:
+        """Carry out requests; and on a pipe, where rows may not come for long, erase what is due."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + EVERY
+        try:
+            if self._store is not None:
+                for name, trouble in attend(self._store).troubles.items():
+                    self._say(name, trouble)
+            if waiting and self._live:
+                self._sweep(streams, now)
+        except StoreBusyError as problem:  # it is tried again with the next look
+            self._warn(f"Overdue: {problem}")
+
+    def _sweep(self, streams: Mapping[str, Stream], now: float) -> None:
+        if self._max_age is not None and now >= self._next_open:
+            for name, stream in streams.items():
+                try:
+                    stream.sweep()
+                except StoreBusyError:
+                    raise
+                except VestigeError as problem:
+                    self._say(name, str(problem))
+            self._next_open = time.monotonic() + _SHARE * (time.monotonic() - now)
+        if self._store is not None and now >= self._next_all:
+            for name, trouble in sweep(self._store).troubles.items():
+                self._say(name, trouble)
+            self._next_all = time.monotonic() + max(self._pause(), _SHARE * (time.monotonic() - now))
+
+    def _pause(self) -> float:
+        """Seconds between two sweeps of the whole store: a hundredth of the shortest limit in it."""
+        assert self._store is not None  # noqa: S101
+        limits = [self._max_age]
+        for name in self._store.names():
+            try:
+                limits.append(self._store.terms(name).max_age)
+            except VestigeError as problem:
+                self._say(name, str(problem))
+        shortest = min((limit.total_seconds() for limit in limits if limit is not None), default=_LONGEST * 100)
+        return min(max(shortest / 100, EVERY), _LONGEST)
+
+    def _say(self, name: str, trouble: str) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
+            self._warn(f"Trouble with {name!r}: {trouble}")

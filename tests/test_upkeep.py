@@ -1,0 +1,175 @@
+"""Runs on pipes that are quiet, slow, killed or told to end: limits are kept and what has come is in the store."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+from click.testing import CliRunner, Result
+
+from vestige import Mean, SqliteStore, Stream
+from vestige.cli import command
+from vestige.errors import StoreError
+from vestige.store import State, read_store
+
+PATIENCE = 60.0
+"""Seconds after which a test gives up; on an idle machine each wait is over in two or three."""
+
+
+def vestige(*arguments: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], input=stdin, prog_name="vestige")
+
+
+@contextmanager
+def running(store: Path, *options: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A run that waits on a pipe."""
+    what = ["run", "-", "--column", "v", "--retention", "96", "--seed", "1", "--store", store, *options]
+    line = [sys.executable, "-m", "vestige", *map(str, what)]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def say(process: subprocess.Popen[bytes], text: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(text.encode())
+    process.stdin.flush()
+
+
+def state_of(store: Path, name: str = "main") -> State:
+    with suppress(StoreError, KeyError):
+        return read_store(store)[name][1]
+    return State.empty(1)
+
+
+def until(condition: Callable[[], bool]) -> float:
+    """Wait for it; how many seconds that took."""
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < PATIENCE
+        time.sleep(0.05)
+    return time.monotonic() - start
+
+
+def test_a_quiet_pipe_keeps_its_limits_and_those_of_the_streams_beside_it(tmp_path: Path) -> None:
+    store = tmp_path / "a.db"
+    with SqliteStore(store) as opened:
+        other = Stream(Mean(), retention=96, max_age=timedelta(hours=1), store=opened.stream("other"))
+        other.extend([1.0] * 9, times=[datetime.now(UTC) - timedelta(minutes=59, seconds=59)] * 9)
+    with running(store, "--max-age", "3s") as process:
+        say(process, "v\n" + "".join(f"{i}\n" for i in range(50)))
+        until(lambda: state_of(store).clock.t == 50)
+        arrived = state_of(store).retained.times.max()
+        until(lambda: len(state_of(store).retained) == 0)
+        late = datetime.now(UTC).replace(tzinfo=None) - arrived.astype(datetime) - timedelta(seconds=3)
+        assert late < timedelta(seconds=5), "about a second on an idle machine"
+        until(lambda: len(state_of(store, "other").retained) == 0)
+        assert process.poll() is None, "it waits on"
+        say(process, "7\n8\n")
+        until(lambda: state_of(store).clock.t == 52)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert b"Stopped by SIGTERM: 52 records were taken and are in the store." in errors
+    assert b"Traceback" not in errors
+
+
+def test_a_kill_loses_at_most_what_came_in_the_last_second(tmp_path: Path) -> None:
+    store, sent = tmp_path / "a.db", []
+    with running(store) as process:
+        say(process, "v\n")
+        say(process, "1\n")
+        until(lambda: state_of(store).clock.t == 1)
+        for i in range(40):
+            say(process, f"{i}\n")
+            sent.append(time.monotonic())
+            time.sleep(0.1)
+        process.kill()
+        end = time.monotonic()
+    surely = 1 + sum(moment < end - 2.5 for moment in sent)  # a second, and the time that a commit takes under load
+    assert 1 < surely <= state_of(store).clock.t <= 41
+
+
+def test_an_interrupt_flushes_what_has_come(tmp_path: Path) -> None:
+    store = tmp_path / "a.db"
+    with running(store, "--by", "k") as process:
+        say(process, "v,k\n" + "".join(f"{i},{i % 2}\n" for i in range(10)))
+        until(lambda: state_of(store, "1").clock.t == 5)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signal.SIGINT
+    assert b"10 records were taken" in errors
+
+
+def test_history_that_comes_through_a_pipe_goes_by_its_own_clock(tmp_path: Path) -> None:
+    """The machine's clock would erase every record at once."""
+    store = tmp_path / "a.db"
+    with running(store, "--max-age", "30d", "--time", "at") as process:
+        say(process, "at,v\n" + "".join(f"{1_400_000_000 + 60 * i},{i}\n" for i in range(20)))
+        until(lambda: state_of(store).clock.t == 20)
+        time.sleep(2.5)
+        assert len(state_of(store).retained) == 20
+
+
+def test_rows_are_stamped_when_they_come(tmp_path: Path) -> None:
+    """Not when their block is full, or done with."""
+    store = tmp_path / "a.db"
+    with running(store, "--max-age", "1h") as process:
+        say(process, "v\n1\n")
+        until(lambda: state_of(store).clock.t == 1)
+        first = datetime.now(UTC).replace(tzinfo=None)
+        time.sleep(2.0)
+        say(process, "2\n")
+        until(lambda: state_of(store).clock.t == 2)
+        times = state_of(store).retained.times.astype(datetime)
+    assert times[0] <= first
+    assert times[1] - times[0] >= timedelta(seconds=2) - timedelta(seconds=1)
+
+
+def rows(*times: float) -> str:
+    return "at,v\n" + "".join(f"{t:.0f},{i}\n" for i, t in enumerate(times))
+
+
+def test_a_record_from_the_future_is_refused_with_its_row_and_nothing_is_erased(tmp_path: Path) -> None:
+    store, path, now = tmp_path / "a.db", tmp_path / "a.csv", time.time()
+    what = ("run", path, "--column", "v", "--retention", 96, "--max-age", "30d", "--time", "at", "--store", store)
+    path.write_text(rows(*(now - 100 + i for i in range(50))))
+    assert vestige(*what).exit_code == 0
+    before = read_store(store)
+    path.write_text(rows(*(now - 100 + i for i in range(50)), now, now + 2 * 86_400))
+    result = vestige(*what)
+    assert result.exit_code == 1
+    assert "the time of row 52 lies more than max_ahead=1 day" in result.stderr
+    assert "nothing was taken" in result.stderr
+    assert read_store(store) == before
+    result = vestige(*what, "--max-ahead", "3d", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["t"] == 52
+
+
+def test_late_rows_within_the_allowance_are_taken_and_later_ones_counted(tmp_path: Path) -> None:
+    store, path, day = tmp_path / "a.db", tmp_path / "a.csv", 86_400
+    start = 1_700_000_000
+    times = [start, start + 3 * day, start + 2 * day, start + day / 2, start + 3.5 * day, start + day]
+    path.write_text(rows(*times))
+    what = ("run", path, "--column", "v", "--retention", 96, "--max-age", "30d", "--time", "at", "--store", store)
+    assert "the time of row 3 lies before" in vestige(*what).stderr
+    result = vestige(*what, "--lateness", "2d")
+    assert result.exit_code == 0, result.output
+    assert "Late: 2 rows came more than 2 days late and were not taken." in result.stdout
+    assert np.sort(state_of(store).retained.values[:, 0]).tolist() == [0.0, 1.0, 2.0, 4.0]
+    again = json.loads(vestige(*what, "--lateness", "2d", "--json").stdout)
+    assert (again["taken"], again["t"]) == (0, 4)
+    other = json.loads(vestige(*what[:-1], tmp_path / "b.db", "--lateness", "2d", "--json").stdout)
+    assert (other["late"], other["taken"]) == (2, 4)
+    assert "--lateness" in vestige("run", path, "--column", "v", "--retention", 96, "--lateness", "2d").stderr
