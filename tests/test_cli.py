@@ -250,12 +250,14 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path) -> None:
         }
     )
     csv.write_csv(table, tmp_path / "visits.csv")
-    (tmp_path / "subject.txt").write_text("ada@example.org\n")
+    (tmp_path / "leavers.txt").write_text("ada@example.org\n")
     csv.write_csv(table, tmp_path / "flights.csv")
     parquet.write_table(table, tmp_path / "flights.parquet")
     with gzip.open(tmp_path / "log.csv.gz", "wb") as packed:
         csv.write_csv(table, packed)
-    needed = "visits.db" if "forget" in line else "--store delays.db" if "audit store" in line else None
+    needed = (
+        "visits.db" if "forget" in line or "remove" in line else "--store delays.db" if "audit store" in line else None
+    )
     if needed is not None:
         make = next(example for example in examples() if needed in example and "vestige run" in example)
         subprocess.run(["bash", "-c", make], cwd=tmp_path, env=os.environ | PATH, check=True, capture_output=True)
@@ -265,6 +267,8 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path) -> None:
     said: tuple[str, ...] = ("records would go", "receipt") if "forget" in line else ("2,000 records", '"t": 2000')
     if "audit" in line:
         said = ("Verdict: ", "the others can be refuted", "have no state in common", "records kept.")
+    if "remove" in line:
+        said = ("1 streams removed from visits.db, their names included (main).",)
     if "plan" in line:
         said = ("needs a retention of",)
     assert any(text in " ".join(done.stdout.decode().split()) for text in said)

@@ -147,7 +147,8 @@ def test_forgetting_from_the_dry_run_to_the_receipt(store: Path) -> None:
     going = said("forget", store, "--subject", subject, "--dry-run")
     assert sum(map(len, going.values())) >= 1
     assert said("receipts", store) == []
-    made = said("forget", store, "--subject", subject)
+    made = said("forget", store, "--subject", subject)["receipts"]
+    assert {receipt.pop("subject") for receipt in made} == {"--subject number 1"}
     assert {receipt["stream"] for receipt in made} == set(going)
     assert all(receipt["erased"] is None for receipt in made)
     assert subject not in json.dumps(made)
@@ -159,7 +160,7 @@ def test_forgetting_from_the_dry_run_to_the_receipt(store: Path) -> None:
         if state.retained.leaving.any()
     } == {name: [record["round"] for record in records] for name, records in going.items()}
     now = said("forget", store, "--subject", "-", "--now", stdin=f"{subject}\n")
-    assert all(receipt["erased"] is not None for receipt in now)
+    assert all(receipt["erased"] is not None for receipt in now["receipts"])
     assert said("forget", store, "--subject", subject, "--dry-run") == {}
     assert "No record of this subject is held" in vestige("forget", store, "--subject", subject).stdout
     assert "open" not in vestige("receipts", store).stdout
@@ -169,7 +170,7 @@ def test_forgetting_from_the_dry_run_to_the_receipt(store: Path) -> None:
 def test_forgetting_by_round(store: Path) -> None:
     name, (_, state) = next(iter(read_store(store).items()))
     asked = int(state.retained.rounds[-1])
-    (receipt,) = said("forget", store, "--stream", name, "--round", asked, "--now")
+    (receipt,) = said("forget", store, "--stream", name, "--round", asked, "--now")["receipts"]
     assert receipt["stream"] == name
     assert asked not in read_store(store)[name][1].retained.rounds
 
@@ -231,7 +232,7 @@ def test_bad_runs_are_refused(
     ("arguments", "text"),
     [
         (("estimate", "STORE", "--stream", "east"), "there is no stream 'east'; there is north, south, west"),
-        (("forget", "STORE"), "give --subject or --round, just one of them"),
+        (("forget", "STORE"), "give --subject, --subjects-from or --round"),
         (("forget", "STORE", "--round", 5), "--round 5 needs one --stream, since rounds count in each stream"),
         (("forget", "STORE", "--stream", "west", "--round", 9_999), "rounds must be whole numbers from 1 to t="),
         (("forget", "no.db", "--subject", "x"), "no.db: there is no such store"),
@@ -240,7 +241,7 @@ def test_bad_runs_are_refused(
         (("verify", "no.db"), "no.db: there is no such store"),
         (("verify", "STORE", "--canary-hex", "xyz"), "--canary-hex is no hexadecimal; write bytes such as 0f1e2d"),
         (("sweep", "STORE", "--now", "noon"), "'noon' is no time; write it as 2024-05-31T12:00"),
-        (("sweep", "STORE", "--now", "2024-01-02"), "now lies before the time of a record that is held"),
+        (("sweep", "STORE", "--now", "2024-01-02"), "records are dated after the time that counts"),
     ],
 )
 def test_bad_commands_are_refused(store: Path, arguments: tuple[object, ...], text: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from troubled import MAX_AGE, START, KeepsHalf, fill
 from vestige import Mean, MemoryStore, Moments, Policy, SqliteStore, Stream, Window
-from vestige.operations import Erasure, sweep
+from vestige.operations import Erasure, preview, sweep
 from vestige.store import read_store
 
 POLICIES = (Mean(), Mean(channel="bits"), Moments(2), Window(), KeepsHalf())
@@ -45,6 +45,7 @@ def test_history_that_was_filled_in_afterwards_goes_whole(tmp_path: Path) -> Non
     before = path.read_bytes()
     with SqliteStore(path) as store:
         said = sweep(store, dry_run=True)
+    assert preview(read_store(path)) == said
     held = {name: len(state.retained) for name, (_, state) in read_store(path).items()}
     assert said.streams == {name: Erasure(count, restarted=True) for name, count in held.items()}
     assert said.restarted == ("a", "b")
@@ -61,7 +62,6 @@ def test_a_failure_keeps_what_was_done_before_it(tmp_path: Path, monkeypatch: py
         for name in ("a", "b", "c"):
             fill(store, name)
         store.release()
-        monkeypatch.setattr("vestige.operations.retention.preview", None)
         sweep_of, calls = Stream.sweep, []
 
         def killed(stream: Stream, now: object) -> int:

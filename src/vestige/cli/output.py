@@ -21,6 +21,8 @@ from rich.text import Text
 
 P = ParamSpec("P")
 
+SHOWN = 20
+"""How many names of streams are shown; JSON has them all."""
 PATIENCE = 2.0
 """Seconds after which we say what takes so long; and between progress lines where there is no terminal."""
 _ASKED = "vestige.progress"
@@ -63,6 +65,14 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: Sequ
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
     console().print(table)
+
+
+def list_some(names: Sequence[str]) -> str:
+    """The first of these names in brackets, and how many more there are; nothing if there are none."""
+    if not names:
+        return ""
+    more = f" and {len(names) - SHOWN:,} more; --json prints them all" if len(names) > SHOWN else ""
+    return f" ({', '.join(names[:SHOWN])}{more})"
 
 
 def shown_time(moment: datetime | None) -> str:

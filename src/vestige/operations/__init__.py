@@ -3,7 +3,7 @@
 from vestige.operations.inbox import ask, attend
 from vestige.operations.outcome import Attended, Erasure, Forgotten, Removal, Removed, Swept
 from vestige.operations.removal import forget, remove
-from vestige.operations.retention import sweep
+from vestige.operations.retention import preview, sweep
 
 __all__ = [
     "Attended",
@@ -15,6 +15,7 @@ __all__ = [
     "ask",
     "attend",
     "forget",
+    "preview",
     "remove",
     "sweep",
 ]

@@ -7,6 +7,7 @@ tests/operations/test_retention.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -16,7 +17,7 @@ from vestige.errors import StoreBusyError, StoreError
 from vestige.operations.entry import Entry, all_names
 from vestige.operations.erasure import erase_overdue, ticks
 from vestige.operations.outcome import Erasure, Swept, kept_apart
-from vestige.store import State, Store
+from vestige.store import State, Store, Terms
 from vestige.store.state import in_utc, wall_clock
 from vestige.stream.limits import Limits, earliest
 
@@ -57,7 +58,7 @@ def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False) -
             for name in names[start : start + TOGETHER]:
                 with kept_apart(name, troubles):
                     entry = Entry.find(store, name)
-                    done[name] = preview(entry, moment) if dry_run else _sweep(store, entry, moment)
+                    done[name] = _preview(entry, moment) if dry_run else _sweep(store, entry, moment)
                     if trouble := _trouble(entry, done[name], moment, dry_run=dry_run):
                         troubles[name] = trouble
     return Swept(done, troubles, tidy=not dry_run and _tidied(store))
@@ -74,7 +75,25 @@ def _tidied(store: Store) -> bool:
     return True
 
 
-def preview(entry: Entry, now: datetime) -> Erasure:
+def preview(streams: Mapping[str, tuple[Terms, State]], now: datetime | None = None) -> Swept:
+    """What a sweep would do to streams that were copied from a store, as `vestige.store.read_store` gives them.
+
+    Args:
+        streams: terms and state by name.
+        now: the time by the clock that counts; default: that of the machine.
+    """
+    moment = in_utc(wall_clock() if now is None else now)
+    done: dict[str, Erasure] = {}
+    troubles: dict[str, str] = {}
+    for name, (terms, state) in streams.items():
+        entry = Entry.copy(name, terms, state)
+        done[name] = _preview(entry, moment)
+        if trouble := _trouble(entry, done[name], moment, dry_run=True):
+            troubles[name] = trouble
+    return Swept(done, troubles)
+
+
+def _preview(entry: Entry, now: datetime) -> Erasure:
     """What a sweep at `now` would do to a stream."""
     left = erase_overdue(entry.terms, entry.state, now, together=entry.together)
     return replace(_change(entry.state, left), closed=_would_close(entry, left, now))
@@ -124,7 +143,7 @@ def _trouble(entry: Entry, done: Erasure, now: datetime, *, dry_run: bool) -> st
         first = int(entry.state.retained.rounds[entry.after(np.datetime64(ticks(now), "us"))][0])
         return (
             f"{ahead} records are dated after the time that counts, the first of them in round {first}, so that its "
-            "limits in time cannot be kept by this clock; if that date is wrong, erase the record: vestige forget "
+            "limits in time cannot be kept by this clock; set it right, or erase the record: vestige forget "
             f"STORE --stream NAME --round {first} --now"
         )
     if entry.policy is None and (entry.terms.max_age is not None or done.erased):

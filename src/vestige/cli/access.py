@@ -1,0 +1,67 @@
+"""What the commands on a store share: their options, a copy to look at, and what is said of streams in trouble.
+
+A command that only asks takes a copy and lets go of the file at once, so that it never stands in the way of an erasure.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from vestige.cli.group import moment
+from vestige.cli.output import announced, warn
+from vestige.errors import StoreError
+from vestige.operations import Attended
+from vestige.store.copies import Copy, copy_store
+
+store_argument = click.argument("store")
+streams_option = click.option("--stream", "names", multiple=True, help="Only this stream; may be given again.")
+json_option = click.option("--json", "machine", is_flag=True, help="Print JSON, for machines.")
+now_option = click.option(
+    "--now",
+    type=moment,
+    metavar="TIME",
+    help="The time by the clock that counts, in ISO 8601.  [default: the machine's clock]",
+)
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would go; change nothing.")
+
+
+def check_there(store: str) -> None:
+    """Commands on a store do not make one by a slip of the finger."""
+    if not Path(store).exists():
+        raise StoreError(f"{store}: there is no such store; vestige run --store {store} makes one")
+
+
+def choose(there: Sequence[str], names: Sequence[str], store: str) -> tuple[str, ...]:
+    """The streams that were asked for; all if none was."""
+    for name in names:
+        if name not in there:
+            known = ", ".join(list(there)[:5]) + (", ..." if len(there) > 5 else "")
+            raise StoreError(f"{store}: there is no stream {name!r}; there is {known or 'none yet'}")
+    return tuple(dict.fromkeys(names)) or tuple(there)
+
+
+def read_copy(store: str, names: Sequence[str] = ()) -> Copy:
+    """A copy of the streams that were asked for."""
+    with announced(f"Reading {store} ..."):
+        found = copy_store(store)
+    wanted = choose(found.names, names, store)
+    return Copy(
+        {name: found.streams[name] for name in wanted if name in found.streams},
+        {name: text for name, text in found.troubles.items() if name in wanted},
+        found.fingerprint,
+    )
+
+
+def end_with(troubles: Mapping[str, str], attended: Attended | None = None) -> None:
+    """Say what is wrong with single streams and requests, and end with status 1 if anything is."""
+    lines = [f"stream {name!r}: {text}" for name, text in troubles.items()]
+    lines += [f"{name}: {text}" for name, text in (attended.troubles.items() if attended else ())]
+    for line in lines:
+        warn(line)
+    if lines:
+        sys.exit(1)

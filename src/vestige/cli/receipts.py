@@ -1,0 +1,66 @@
+"""`vestige receipts`: the removal requests in a store, and how they are shown wherever one is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vestige.cli.access import end_with, json_option, read_copy, store_argument
+from vestige.cli.group import command
+from vestige.cli.output import as_json, json_time, show_table, shown_time
+from vestige.store import Receipt
+from vestige.store.state import wall_clock
+
+_HEADER = ("receipt", "stream", "requested", "due", "erased")
+
+
+@command.command()
+@store_argument
+@json_option
+def receipts(store: str, *, machine: bool) -> None:
+    """Show the removal requests in STORE.
+
+    Those that are open, and those that were met in the last 30 days.
+    """
+    now, copy = wall_clock(), read_copy(store)
+    given = [
+        (name, receipt)
+        for name, (_, state) in copy.streams.items()
+        for receipt in state.receipts
+        if not receipt.expired(now)
+    ]
+    if machine:
+        problems = [{"stream": name, "problem": text} for name, text in copy.troubles.items()]
+        as_json([receipt_facts(name, receipt) for name, receipt in given] + problems)
+    else:
+        show_receipts(given, copy.troubles)
+    end_with(copy.troubles)
+
+
+def receipt_facts(stream: str, receipt: Receipt) -> dict[str, object]:
+    """A receipt for machines."""
+    return {
+        "stream": stream,
+        "id": receipt.id,
+        "requested": json_time(receipt.requested),
+        "requested_round": receipt.requested_round,
+        "due_round": receipt.due_round,
+        "due": json_time(receipt.due),
+        "erased": json_time(receipt.erased),
+        "erased_round": receipt.erased_round,
+    }
+
+
+def show_receipts(given: Iterable[tuple[str, Receipt]], unreadable: Iterable[str] = ()) -> None:
+    """Receipts for people, with the streams whose receipts cannot be read."""
+    rows = [
+        (
+            receipt.id,
+            name,
+            f"{shown_time(receipt.requested)}, round {receipt.requested_round:,}",
+            f"round {receipt.due_round:,}" + (f", or {shown_time(receipt.due)}" if receipt.due else ""),
+            "open" if receipt.erased is None else f"{shown_time(receipt.erased)}, round {receipt.erased_round:,}",
+        )
+        for name, receipt in given
+    ]
+    rows += [("cannot be read", name, "-", "-", "-") for name in unreadable]
+    show_table(_HEADER, rows, words=_HEADER[1:])

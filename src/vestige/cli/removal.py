@@ -1,0 +1,211 @@
+"""`vestige forget` and `vestige remove`: records of people, and whole streams with their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import click
+import numpy as np
+
+from vestige.cli.access import (
+    check_there,
+    choose,
+    dry_run_option,
+    end_with,
+    json_option,
+    read_copy,
+    store_argument,
+    streams_option,
+)
+from vestige.cli.group import command
+from vestige.cli.holder import perform, wait_option
+from vestige.cli.output import as_json, list_some, say, show_table
+from vestige.cli.receipts import receipt_facts, show_receipts
+from vestige.cli.subjects import Subjects, read_subjects
+from vestige.errors import ParameterError
+from vestige.operations import Forgotten, Removed
+from vestige.operations import forget as forget_in
+from vestige.operations import remove as remove_from
+from vestige.records import Records
+from vestige.store.copies import hash_subjects
+from vestige.store.inbox import Request
+
+
+@command.command()
+@store_argument
+@streams_option
+@click.option(
+    "--subject", "given", multiple=True, help="Whose records are to go; may be given again. - reads a list as below."
+)
+@click.option(
+    "--subjects-from",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="A list, one subject per line, nothing stripped but the line break; - is standard input.",
+)
+@click.option("--round", "rounds", type=int, multiple=True, help="The round of a record that is to go; needs --stream.")
+@click.option("--now", "at_once", is_flag=True, help="Erase immediately, not with the next update; less accurate.")
+@dry_run_option
+@click.option("--key", metavar="FILE", help="Where the key lies that subjects are hashed with.  [default: STORE.key]")
+@wait_option
+@json_option
+def forget(
+    store: str,
+    names: tuple[str, ...],
+    given: tuple[str, ...],
+    files: tuple[str, ...],
+    rounds: tuple[int, ...],
+    *,
+    at_once: bool,
+    dry_run: bool,
+    key: str | None,
+    wait: timedelta,
+    machine: bool,
+) -> None:
+    """Request that records leave STORE.
+
+    Prints the receipts. Without --stream, the request goes to every stream that holds records of the subjects, all in
+    one pass. A list is carried out whole or, where a line cannot be understood, not at all. Subjects of whom nothing is
+    held are counted, and named by their line.
+
+    A stream whose policy is not one of Vestige's own cannot wait for an update: its records are erased immediately, and
+    its statistic may start again. If another process holds STORE, it is asked to carry this out.
+
+    \b
+    Examples:
+      vestige forget visits.db --subject ada@example.org --dry-run
+      vestige forget visits.db --subject ada@example.org --subject bob@example.org
+      vestige forget visits.db --subjects-from leavers.txt --now
+      vestige forget visits.db --stream main --round 1802
+    """  # noqa: D301  # the sign says to leave the lines as they are
+    if bool(given or files) == bool(rounds):
+        raise ParameterError(
+            "give --subject, --subjects-from or --round: whose records are to go, or which; rounds go without subjects"
+        )
+    if rounds and len(names) != 1:
+        raise ParameterError(f"--round {rounds[0]} needs one --stream, since rounds count in each stream")
+    check_there(store)
+    people = read_subjects(given, files)
+    if dry_run:
+        _show_going(store, names, people, rounds, key, machine=machine)
+        return
+
+    def request() -> Request:
+        marks = hash_subjects(store, people.texts, fingerprint=read_copy(store, names).fingerprint, key=key)
+        return Request("forget", marks, rounds, names or None, at_once)
+
+    done, attended = perform(
+        store,
+        Forgotten,
+        lambda opened: forget_in(opened, people.texts, rounds=rounds, streams=names or None, now=at_once),
+        request,
+        wait=wait,
+        key=key,
+    )
+    _show_forgotten(store, done, people, machine=machine)
+    end_with(done.troubles, attended)
+
+
+def _show_forgotten(store: str, done: Forgotten, people: Subjects, *, machine: bool) -> None:
+    labels = [None if removal.subject is None else people.labels[removal.subject] for removal in done.removals]
+    unknown = [people.labels[place] for place in done.unknown]
+    if machine:
+        as_json(
+            {
+                "receipts": [
+                    {"subject": label} | receipt_facts(removal.stream, removal.receipt)
+                    for label, removal in zip(labels, done.removals, strict=True)
+                ],
+                "subjects": len(people.texts),
+                "unknown": unknown,
+                "empty_lines": people.empty,
+                "restarted": list(done.restarted),
+                "troubles": dict(done.troubles),
+            }
+        )
+        return
+    if done.removals:
+        show_receipts((removal.stream, removal.receipt) for removal in done.removals)
+    for line in _summary(store, done, people, unknown):
+        say(line)
+
+
+def _summary(store: str, done: Forgotten, people: Subjects, unknown: Sequence[str]) -> Sequence[str]:
+    lines = []
+    total = len(people.texts)
+    if total == 1 and unknown:
+        lines.append(f"No record of this subject is held in {store}.")
+    elif total > 1:
+        lines.append(f"{total:,} subjects; of {len(unknown):,} no record is held in {store}{list_some(unknown)}.")
+    if people.empty:
+        lines.append(f"{people.empty:,} empty lines were skipped.")
+    if done.restarted:
+        lines.append(f"The statistics of {len(done.restarted):,} streams start again{list_some(done.restarted)}.")
+    return lines
+
+
+def _show_going(
+    store: str, names: tuple[str, ...], people: Subjects, rounds: tuple[int, ...], key: str | None, *, machine: bool
+) -> None:
+    """What a request would erase, from a copy."""
+    copy = read_copy(store, names)
+    marks = set(hash_subjects(store, people.texts, fingerprint=copy.fingerprint, key=key))
+    going = {name: _select(state.retained, marks, rounds) for name, (_, state) in copy.streams.items()}
+    plain = {
+        name: [{"round": number, "time": when} for number, when in _dated(records)]
+        for name, records in going.items()
+        if len(records) or names
+    }
+    if machine:
+        as_json(plain)
+    else:
+        say(f"{sum(map(len, plain.values())):,} records would go. Nothing was changed.")
+        rows = [(name, str(r["round"]), str(r["time"] or "-")) for name, found in plain.items() for r in found]
+        if rows:
+            show_table(("stream", "round", "time"), rows, words=("time",))
+    end_with(copy.troubles)
+
+
+def _select(records: Records, marks: set[str], rounds: tuple[int, ...]) -> Records:
+    return records.where(
+        np.array([who in marks for who in records.subjects], np.bool_) | np.isin(records.rounds, rounds)
+    )
+
+
+def _dated(records: Records) -> Sequence[tuple[int, str | None]]:
+    times = [None if np.isnat(time) else f"{np.datetime_as_string(time)}Z" for time in records.times]
+    return list(zip(records.rounds.tolist(), times, strict=True))
+
+
+@command.command()
+@store_argument
+@click.option("--stream", "names", multiple=True, required=True, help="The stream to erase; may be given again.")
+@wait_option
+@json_option
+def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool) -> None:
+    """Erase whole streams of STORE, their names included.
+
+    All that STORE knows of them goes: records, positions, receipts and the name. Nothing is asked again. A stream that
+    another process is writing to is not removed.
+
+    \b
+    Example:
+      vestige remove visits.db --stream main
+    """  # noqa: D301  # the sign says to leave the lines as they are
+    check_there(store)
+    wanted = choose(read_copy(store).names, names, store)
+    done, attended = perform(
+        store,
+        Removed,
+        lambda opened: remove_from(opened, wanted),
+        lambda: Request("remove", streams=wanted),
+        wait=wait,
+    )
+    gone = [wanted[place] for place in done.streams]
+    if machine:
+        as_json({"removed": gone, "troubles": dict(done.troubles)})
+    else:
+        say(f"{len(gone):,} streams removed from {store}, their names included{list_some(gone)}.")
+    end_with(done.troubles, attended)

@@ -1,0 +1,88 @@
+"""`vestige sweep`: what is due goes from every stream, or is only shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from vestige.cli.access import dry_run_option, end_with, json_option, now_option, read_copy, store_argument
+from vestige.cli.group import command
+from vestige.cli.holder import perform, wait_option
+from vestige.cli.output import SHOWN, as_json, list_some, say, show_table
+from vestige.operations import Attended, Swept, preview
+from vestige.operations import sweep as sweep_through
+from vestige.store.inbox import Request
+
+
+@command.command()
+@store_argument
+@now_option
+@dry_run_option
+@wait_option
+@json_option
+def sweep(store: str, now: datetime | None, *, dry_run: bool, wait: timedelta, machine: bool) -> None:
+    """Erase what is due in STORE.
+
+    Without an arrival; receipts expire, and the file is tidied. For a scheduler: run it every eighth of --max-age,
+    or more often. If another process holds STORE, it is asked to carry this out.
+
+    The dates of the records count: history that was filled in afterwards may be overdue as a whole, and then all of it
+    is erased. --dry-run shows what would go, and which statistics would start again.
+
+    A stream in trouble never keeps the others from their deadline: it is named, and the exit status is 1. What is due
+    goes even where the policy is not one of Vestige's own; its statistic then starts again.
+
+    \b
+    Example, in a crontab:
+      0 3 * * *  vestige sweep /var/lib/visits.db
+    """  # noqa: D301  # the sign says to leave the lines as they are
+    if dry_run:
+        copy, attended = read_copy(store), Attended()
+        done = preview(copy.streams, now)
+        done = replace(done, troubles={**done.troubles, **copy.troubles})
+    else:
+        done, attended = perform(
+            store,
+            Swept,
+            lambda opened: sweep_through(opened, now),
+            lambda: Request("sweep", at=now),
+            wait=wait,
+        )
+    if machine:
+        erased = {name: erasure.erased for name, erasure in done.streams.items()}
+        closed = [name for name, erasure in done.streams.items() if erasure.closed]
+        troubles = dict(done.troubles)
+        as_json({"erased": erased, "restarted": list(done.restarted), "closed": closed, "troubles": troubles})
+    else:
+        _show_swept(done, dry_run=dry_run)
+    end_with(done.troubles, attended)
+
+
+def _show_swept(done: Swept, *, dry_run: bool) -> None:
+    """What went, or would go."""
+    erased, streams = f"{done.erased:,} records", f"{len(done.streams):,} streams"
+    if not dry_run:
+        order = "the file is tidy" if done.tidy else "the file could not be tidied, because a stream is damaged"
+        say(f"{erased} erased in {streams}; {order}.")
+    else:
+        say(f"{erased} would be erased in {streams}. Nothing was changed.")
+        touched = {name: erasure for name, erasure in done.streams.items() if erasure.erased or erasure.closed}
+        rows = [
+            (name, f"{erasure.erased:,}", _consequence(restarted=erasure.restarted, closed=erasure.closed))
+            for name, erasure in list(touched.items())[:SHOWN]
+        ]
+        if rows:
+            show_table(("stream", "would be erased", "and then"), rows, words=("and then",))
+        if len(touched) > SHOWN:
+            say(f"... and {len(touched) - SHOWN:,} more; --json prints them all.")
+    if done.restarted:
+        starts = "would start again" if dry_run else "start again"
+        say(
+            f"The statistics of {len(done.restarted):,} streams {starts}, because their records are due before they "
+            f"could be carried on{list_some(done.restarted)}."
+        )
+
+
+def _consequence(*, restarted: bool, closed: bool) -> str:
+    said = ["the statistic starts again"] if restarted else []
+    return "; ".join(said + (["its batch is closed early, and some of it is erased"] if closed else [])) or "-"

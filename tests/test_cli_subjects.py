@@ -1,0 +1,163 @@
+"""Lists of subjects: carried out whole, over the whole store, and what is not understood is an error."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vestige import Mean, SqliteStore, Stream
+from vestige.cli import command
+from vestige.cli.subjects import parse_lines
+from vestige.errors import ParameterError
+from vestige.store import read_store
+
+PEOPLE = ("ada", "bob", " lead", "trail ", "\ttab", "zoë", "eve\u2028x", "a,b", '"q"', "-dash")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("subjects") / "s.db"
+    with SqliteStore(path) as store:
+        for name in ("north", "south"):
+            stream = Stream(Mean(), retention=200, seed=0, store=store.stream(name))
+            stream.extend(range(len(PEOPLE)), subjects=PEOPLE)
+            stream.push(1.0, subject="lead" if name == "north" else None)
+    return path
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path) -> Path:
+    for file in made.parent.iterdir():
+        shutil.copy(file, tmp_path / file.name)
+    return tmp_path / "s.db"
+
+
+def vestige(*arguments: object, stdin: bytes | str | None = None) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], input=stdin)
+
+
+def said(*arguments: object, stdin: bytes | str | None = None) -> Any:
+    result = vestige(*arguments, "--json", stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def left(store: Path) -> dict[str, set[str]]:
+    with SqliteStore(store) as opened:
+        marks = {opened.pseudonym(person): person for person in (*PEOPLE, "lead")}
+    return {
+        name: {marks[mark] for mark in state.retained.subjects if mark is not None}
+        for name, (_, state) in read_store(store).items()
+    }
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("by", ["--subject -", "--subjects-from -", "--subjects-from FILE"])
+def test_a_list_is_carried_out_whole(store: Path, tmp_path: Path, by: str, ending: str) -> None:
+    lines = ending.join(["ada", "nobody", "", " lead", "trail ", "ada", "eve\u2028x"]).encode() + ending.encode()
+    (tmp_path / "ids.txt").write_bytes(lines)
+    option, where = by.replace("FILE", str(tmp_path / "ids.txt")).split(" ", 1)
+    done = said("forget", store, option, where, "--now", stdin=lines)
+    name = where if where != "-" else "standard input"
+    assert done["subjects"] == 6
+    assert done["unknown"] == [f"line 2 of {name}"]
+    assert done["empty_lines"] == 1
+    assert sorted((r["stream"], r["subject"]) for r in done["receipts"]) == sorted(
+        (stream, f"line {number} of {name}") for stream in ("north", "south") for number in (1, 4, 5, 7)
+    )
+    gone = {"ada", " lead", "trail ", "eve\u2028x"}
+    assert left(store) == {"north": {*PEOPLE, "lead"} - gone, "south": set(PEOPLE) - gone}
+
+
+def test_options_may_be_repeated_and_mixed(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("bob")
+    done = said("forget", store, "--subject", "ada", "--subject", "lead", "--subjects-from", tmp_path / "ids.txt")
+    assert [r["subject"] for r in done["receipts"] if r["stream"] == "north"] == [
+        "--subject number 1",
+        "--subject number 2",
+        f"line 1 of {tmp_path / 'ids.txt'}",
+    ]
+    assert len([r for r in done["receipts"] if r["stream"] == "south"]) == 2
+
+
+def test_the_summary_names_lines_and_nobody(store: Path) -> None:
+    result = vestige("forget", store, "--subject", "-", stdin="ada\nmallory\n\nbob\ntrudy\n")
+    assert result.exit_code == 0
+    text = " ".join(result.output.split())
+    assert "4 subjects; of 2 no record is held in" in text
+    assert "(line 2 of standard input, line 5 of standard input)" in text
+    assert "1 empty lines were skipped." in text
+    for name in ("ada", "mallory", "trudy"):
+        assert name not in text
+
+
+def test_a_dry_run_shows_all_of_them(store: Path) -> None:
+    going = said("forget", store, "--subject", "-", "--dry-run", stdin="ada\nlead\nbob\n")
+    assert {name: [record["round"] for record in records] for name, records in going.items()} == {
+        "north": [1, 2, 11],
+        "south": [1, 2],
+    }
+    assert said("receipts", store) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"ada\nb\xff\n", "line 2 is not UTF-8"),
+        (b"ada\rbob\r", "line 1 holds a carriage return or a zero byte"),
+        ("ada\nbob\n".encode("utf-16"), "line 1 is not UTF-8"),
+        ("ada\nbob\n".encode("utf-16-le"), "line 1 holds a carriage return or a zero byte"),
+        (b"", "holds no subject"),
+        (b"\n\n\n", "holds no subject"),
+    ],
+)
+def test_what_is_not_understood_is_an_error(store: Path, content: bytes, text: str) -> None:
+    before = read_store(store)
+    result = vestige("forget", store, "--subjects-from", "-", stdin=content)
+    assert result.exit_code == 1
+    assert text in result.stderr
+    assert "Nothing was changed" in result.stderr
+    assert "ada" not in result.output
+    assert read_store(store) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--subject", "ada", "--round", 1, "--stream", "north"), "give --subject, --subjects-from or --round"),
+        (("--subject", "-", "--subjects-from", "-"), "standard input is asked for twice"),
+        (("--subject", ""), "--subject number 1 is empty"),
+        (("--subjects-from", "no.txt"), "no.txt: No such file"),
+    ],
+)
+def test_bad_lists_are_refused(store: Path, arguments: tuple[object, ...], text: str) -> None:
+    result = vestige("forget", store, *arguments)
+    assert result.exit_code == 1
+    assert text in result.stderr
+
+
+lines = st.lists(st.text(st.characters(exclude_characters="\r\n\0", exclude_categories=["Cs"]), min_size=1), min_size=1)
+
+
+@given(lines, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
+def test_lines_are_exact(texts: list[str], ending: str, last: bool, marked: bool) -> None:
+    """All that Python would strip or split at stays: blanks, tabs, other line breaks of Unicode."""
+    content = ending.join(texts).encode() + (ending.encode() if last else b"")
+    if not marked and texts[0].startswith("\ufeff"):
+        return
+    assert parse_lines((b"\xef\xbb\xbf" if marked else b"") + content, "x").texts == tuple(texts)
+
+
+@given(st.binary())
+def test_any_bytes_are_a_list_or_an_error(content: bytes) -> None:
+    with suppress(ParameterError):
+        found = parse_lines(content, "x")
+        assert len(found.texts) + found.empty == content.count(b"\n") + (not content.endswith(b"\n"))

@@ -1,0 +1,126 @@
+"""Commands on a store in which one stream is in trouble: all others are shown and served, and the exit status is 1."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from troubled import MAX_AGE, START, KeepsHalf, damage, fill
+from vestige import Gradient, SqliteStore, Stream
+from vestige.cli import command
+from vestige.records import Floats
+from vestige.store.copies import copy_store
+
+NOW = (START + timedelta(hours=100)).isoformat()
+LATER = (START + MAX_AGE + timedelta(hours=90)).isoformat()
+
+
+def vestige(*arguments: object, stdin: bytes | str | None = None) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], input=stdin)
+
+
+def loss_gradient(theta: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    return theta[None, :] - rows, np.broadcast_to(np.eye(1), (len(rows), 1, 1))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Good streams a and d; b has a policy of its own, c is damaged."""
+    path = tmp_path_factory.mktemp("troubled") / "s.db"
+    with SqliteStore(path) as store:
+        for name, policy in {"a": None, "b": KeepsHalf(), "c": None, "d": None}.items():
+            fill(store, name, policy)
+    damage(path, "c")
+    return path
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path) -> Path:
+    for file in made.parent.iterdir():
+        shutil.copy(file, tmp_path / file.name)
+    return tmp_path / "s.db"
+
+
+def facts(result: Result) -> Any:
+    assert result.exit_code == 1
+    return json.loads(result.stdout)
+
+
+def test_looking_goes_on_over_a_bad_stream(store: Path) -> None:
+    listed = facts(vestige("list", store, "--json"))
+    assert set(listed) == set("abcd")
+    assert "damaged" in listed["c"]["problem"]
+    assert listed["b"]["held"] == listed["b"]["held"]
+    shown = vestige("list", store)
+    assert shown.exit_code == 1
+    assert "cannot be read" in shown.stdout
+    assert "stream 'c':" in shown.stderr
+    answers = facts(vestige("estimate", store, "--json"))
+    assert answers["a"]["t"] == answers["d"]["t"] == 100
+    assert "policy troubled.KeepsHalf" in answers["b"]["problem"]
+    assert "damaged" in answers["c"]["problem"]
+    shown = vestige("estimate", store)
+    assert shown.exit_code == 1
+    assert "4 streams" in shown.stdout
+    assert vestige("estimate", store, "--stream", "a").exit_code == 0
+    assert vestige("estimate", store, "--stream", "b").exit_code == 1
+    records = vestige("retained", store)
+    assert records.exit_code == 1
+    assert {row["stream"] for row in csv.DictReader(io.StringIO(records.stdout))} == set("abd")
+    assert facts(vestige("receipts", store, "--json")) == [{"stream": "c", "problem": copy_store(store).troubles["c"]}]
+    assert vestige("receipts", store).exit_code == 1
+
+
+def test_sweeping_and_forgetting_go_on(store: Path) -> None:
+    said = facts(vestige("sweep", store, "--now", LATER, "--dry-run", "--json"))
+    assert set(said["troubles"]) == {"b", "c"}
+    assert all(said["erased"][name] for name in "abd")
+    done = facts(vestige("sweep", store, "--now", LATER, "--json"))
+    assert set(done["troubles"]) == {"b", "c"}
+    assert "b" in done["restarted"]
+    left = copy_store(store).streams
+    assert all(len(left[name][1].retained) <= 10 for name in "abd")
+    shown = vestige("sweep", store, "--now", LATER)
+    assert shown.exit_code == 1
+    assert "the file could not be tidied, because a stream is damaged" in " ".join(shown.stdout.split())
+    done = facts(vestige("forget", store, "--subject", "person-9", "--now", "--json"))
+    assert {receipt["stream"] for receipt in done["receipts"]} == set("abd")
+    assert set(done["troubles"]) == {"b", "c"}
+
+
+def test_a_gradient_keeps_no_other_stream_from_its_deadline(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with SqliteStore(path) as store:
+        fill(store, "a")
+        mine = Stream(Gradient(loss_gradient, (0.0,)), retention=256, max_age=MAX_AGE, store=store.stream("mine"))
+        mine.extend(np.ones((40, 1)), times=[START + timedelta(hours=i) for i in range(40)])
+    result = vestige("sweep", path)
+    assert result.exit_code == 1
+    assert "stream 'mine': policy vestige.policies.descent.Gradient" in result.stderr
+    assert not any(len(state.retained) for _, state in copy_store(path).streams.values())
+
+
+def test_a_damaged_stream_can_be_removed(store: Path) -> None:
+    result = vestige("remove", store, "--stream", "c", "--stream", "b")
+    assert result.exit_code == 0, result.output
+    assert "2 streams removed" in result.stdout
+    assert json.loads(vestige("list", store, "--json").stdout).keys() == {"a", "d"}
+    assert vestige("sweep", store, "--now", NOW).exit_code == 0
+
+
+def test_what_is_to_be_removed_must_be_there(store: Path) -> None:
+    result = vestige("remove", store, "--stream", "a", "--stream", "x")
+    assert result.exit_code == 1
+    assert "there is no stream 'x'; there is a, b, c, d" in result.stderr
+    assert copy_store(store).names == ("a", "b", "c", "d")
+    assert vestige("remove", store).exit_code == 2
+    assert "there is no such store" in vestige("remove", "no.db", "--stream", "a").stderr
