@@ -93,7 +93,7 @@ def forget(
         return
 
     def request() -> Request:
-        marks = hash_subjects(store, people.texts, fingerprint=read_copy(store, names).fingerprint, key=key)
+        marks = hash_subjects(store, people.texts, known=read_copy(store, names).fingerprint, key=key)
         return Request("forget", marks, rounds, names or None, at_once)
 
     done, attended = perform(
@@ -151,7 +151,7 @@ def _show_going(
 ) -> None:
     """What a request would erase, from a copy."""
     copy = read_copy(store, names)
-    marks = set(hash_subjects(store, people.texts, fingerprint=copy.fingerprint, key=key))
+    marks = set(hash_subjects(store, people.texts, known=copy.fingerprint, key=key))
     going = {name: _select(state.retained, marks, rounds) for name, (_, state) in copy.streams.items()}
     plain = {
         name: [{"round": number, "time": when} for number, when in _dated(records)]

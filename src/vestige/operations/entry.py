@@ -14,6 +14,7 @@ from vestige.naming import described, made_again
 from vestige.policy import Policy
 from vestige.records import Bools
 from vestige.store import State, Store, Terms
+from vestige.store.copies import UNNAMED
 from vestige.stream import Stream, reopened
 
 
@@ -73,9 +74,11 @@ class Entry:
         return later
 
 
-def all_names(store: Store) -> tuple[str, ...]:
-    """The streams that are in a store, and those that are open there and were not written yet."""
-    return tuple(sorted({*store.names(), *store.live_names()}))
+def find_names(store: Store, troubles: dict[str, str]) -> tuple[str, ...]:
+    """The streams that are in a store or open there; rows without a readable name go into `troubles`."""
+    names, wrong = store.survey()
+    troubles |= dict.fromkeys(wrong, UNNAMED)
+    return tuple(sorted({*names, *store.live_names()}))
 
 
 def _terms_of(stream: Stream) -> Terms:

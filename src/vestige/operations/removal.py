@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from vestige.errors import ParameterError, StoreError
-from vestige.operations.entry import Entry, all_names
+from vestige.operations.entry import Entry, find_names
 from vestige.operations.erasure import erase
 from vestige.operations.outcome import Forgotten, Removal, Removed, kept_apart
 from vestige.operations.retention import TOGETHER
@@ -84,7 +84,8 @@ def forget_pseudonyms(
     request: str | None = None,
 ) -> Forgotten:
     """The same as `forget`, for subjects as the store knows them; a `request` of the same id is carried out once."""
-    there = all_names(store)
+    troubles: dict[str, str] = {}
+    there = find_names(store, troubles)
     missing = [name for name in streams or () if name not in there]
     if missing:
         raise StoreError(f"there is no stream {missing[0]!r}; there is {', '.join(there[:5]) or 'none yet'}")
@@ -93,7 +94,6 @@ def forget_pseudonyms(
         places.setdefault(pseudonym, place)  # a subject that is named twice is asked for once
     removals: list[Removal] = []
     restarted: list[str] = []
-    troubles: dict[str, str] = {}
     known: set[int | None] = set()
     names = there if streams is None else tuple(dict.fromkeys(streams))
     for start in range(0, len(names), TOGETHER):
@@ -194,11 +194,19 @@ def remove(store: Store, streams: Sequence[str]) -> Removed:
     """
     gone: list[int] = []
     troubles: dict[str, str] = {}
-    for place, name in enumerate(streams):
-        with kept_apart(name, troubles):
+    for place, name in sorted(enumerate(streams), key=lambda entry: _is_sound(store, entry[1])):
+        with kept_apart(name, troubles):  # damaged ones first: the others are written again without them
             if store.live(name) is not None:
                 raise StoreError("is open in the process that writes to the store; end that process, then remove it")
-            if name in store.names():
+            if name in store.survey()[0]:
                 store.remove(name)
             gone.append(place)
-    return Removed(tuple(gone), troubles)
+    return Removed(tuple(sorted(gone)), troubles)
+
+
+def _is_sound(store: Store, name: str) -> bool:
+    try:
+        Entry.find(store, name)
+    except StoreError:
+        return False
+    return True

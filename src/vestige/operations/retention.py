@@ -14,7 +14,7 @@ from datetime import datetime
 import numpy as np
 
 from vestige.errors import StoreBusyError, StoreError
-from vestige.operations.entry import Entry, all_names
+from vestige.operations.entry import Entry, find_names
 from vestige.operations.erasure import erase_overdue, ticks
 from vestige.operations.outcome import Erasure, Swept, kept_apart
 from vestige.store import State, Store, Terms
@@ -52,7 +52,7 @@ def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False) -
     moment = in_utc(wall_clock() if now is None else now)
     done: dict[str, Erasure] = {}
     troubles: dict[str, str] = {}
-    names = all_names(store)
+    names = find_names(store, troubles)
     for start in range(0, len(names), TOGETHER):
         with store.together():
             for name in names[start : start + TOGETHER]:

@@ -5,18 +5,21 @@ Guarantee: one bad row never hides the streams around it; held by tests/test_cli
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from vestige.errors import StoreError
-from vestige.store.files import beside, copied, reading
+from vestige.store.files import copied, reading
+from vestige.store.keys import NO_KEY, fingerprint, hash_subject, read_key
 from vestige.store.layout import SUBJECT
-from vestige.store.sqlite import PATIENCE, _fingerprint
+from vestige.store.paths import beside, resolve_path
+from vestige.store.sqlite import PATIENCE
 from vestige.store.state import State, Terms
-from vestige.store.tables import NO_KEY, Tables
+from vestige.store.tables import Tables
+
+UNNAMED = "its name cannot be read, so nothing of it can be shown or erased; restore a copy younger than the limits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class Copy:
 
     Attributes:
         streams: those that can be read, by name.
-        troubles: what is wrong with the others, a sentence each.
+        troubles: what is wrong with the others, a sentence each; a row whose name cannot be read goes by its number.
         fingerprint: that of the key of the subjects.
     """
 
@@ -41,40 +44,42 @@ class Copy:
 
 def copy_store(path: str | Path, *, patience: float = PATIENCE) -> Copy:
     """A copy of all streams in a store; the file is free again when this returns."""
-    path = Path(path)
+    path = resolve_path(path)
     streams: dict[str, tuple[Terms, State]] = {}
-    troubles: dict[str, str] = {}
     with reading(copied(path, patience), path) as connection:
         tables = Tables(connection, path)
-        for name, number in sorted(tables.ids.items()):
+        names, wrong = tables.survey()
+        troubles = dict.fromkeys(wrong, UNNAMED)
+        for name in sorted(names):
             try:
-                streams[name] = tables.terms[number], tables.state(name)
+                ((_, terms, state),) = tables.states([name])
+                streams[name] = terms, state
             except StoreError as problem:
                 troubles[name] = str(problem)
-        return Copy(streams, troubles, tables.fingerprint)
+        return Copy(streams, troubles, tables.about.fingerprint)
 
 
 def hash_subjects(
-    path: str | Path, subjects: Sequence[str], *, fingerprint: bytes, key: str | Path | None = None
+    path: str | Path, subjects: Sequence[str], *, known: bytes, key: str | Path | None = None
 ) -> tuple[str, ...]:
     """What stands for subjects in a store, without opening it for writing.
 
     Args:
         path: the store.
         subjects: the texts.
-        fingerprint: what the store remembers of its key, as a copy of it says.
+        known: what the store remembers of its key, as a copy of it says.
         key: where the key lies; default: PATH.key.
 
     Raises:
         StoreError: the key is missing or is not that of the store.
     """
-    place = beside(Path(path).resolve(), ".key") if key is None else Path(key)
-    if fingerprint == NO_KEY:  # no subject was ever named there, so nobody is found
+    if known == NO_KEY:  # no subject was ever named there, so nobody is found
         return tuple(secrets.token_hex(SUBJECT) for _ in subjects)
-    found = place.read_bytes() if place.exists() else b""
-    if not found or _fingerprint(found) != fingerprint:
+    place = beside(resolve_path(path), ".key") if key is None else Path(key)
+    found = read_key(place)
+    if found is None or fingerprint(found) != known:
         raise StoreError(
-            f"{place}: {'is not the key of this store' if found else 'is missing'}, so the subjects of the records in "
-            f"{path} cannot be recognised; put the right key there or pass key=..."
+            f"{place}: {'is missing' if found is None else 'is not the key of this store'}, so the subjects of the "
+            f"records in {path} cannot be recognised; put the right key there or pass key=... (--key)"
         )
-    return tuple(hashlib.blake2b(s.encode(), key=found, digest_size=SUBJECT).hexdigest() for s in subjects)
+    return tuple(hash_subject(subject, found) for subject in subjects)

@@ -102,6 +102,12 @@ class SqliteStore(Store):
         with self._using() as tables:
             return tables.names()
 
+    def survey(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The streams whose names can be read, sorted; and what is wrong with the others, a sentence each."""
+        with self._using() as tables:
+            sound, wrong = tables.survey()
+            return tuple(sorted(sound)), wrong
+
     def terms(self, name: str) -> Terms:
         """The terms of a stream that is there."""
         with self._using() as tables:

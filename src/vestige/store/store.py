@@ -72,6 +72,10 @@ class Store(ABC):
     def names(self) -> tuple[str, ...]:
         """The streams that are there, sorted."""
 
+    def survey(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The streams whose names can be read, sorted; and what is wrong with the others, a sentence each."""
+        return self.names(), ()
+
     @abstractmethod
     def terms(self, name: str) -> Terms:
         """The terms of a stream that is there."""
