@@ -153,9 +153,11 @@ class Store(ABC):
         Raises:
             StoreError: there is no such stream.
         """
-        if name not in self._open or name in self.names():
-            self.terms(name)
+        there = name in self.survey()[0]  # a stream that is damaged can be removed too
+        if there:
             self._erase(name)
+        elif name not in self._open:
+            self.terms(name)  # which says that there is none
         self._open.pop(name, None)
 
     def release(self) -> None:
