@@ -9,6 +9,7 @@ import pytest
 
 from vestige import Batched, paper
 from vestige.lab.experiments.typical import Choices, epsilons, halves, nearest, stepped
+from vestige.records import Floats
 
 
 def test_the_chances_are_those_of_the_policy() -> None:
@@ -35,5 +36,34 @@ def test_the_chances_are_those_of_the_policy() -> None:
 def test_disjoint_states_have_no_epsilon() -> None:
     choices = Choices.of(halves(4))
     rows = np.array([[0.0, 0.0, 0.0, 0.0], [-1.0, -0.5, 0.5, 1.0]])
-    assert epsilons(rows, 0.0, choices, nearest).tolist() == [0.0]
-    assert epsilons(rows, 1e6, choices, nearest).tolist() == [np.inf]
+    assert [made.tolist() for made in epsilons(rows, 0.0, choices, nearest)] == [[0.0], [0.0]]
+    assert [made.tolist() for made in epsilons(rows, 1e6, choices, nearest)] == [[np.inf], [np.inf]]
+
+
+def histories(rows: Floats, choices: Choices) -> dict[tuple[int, ...], float]:
+    """The chance of every history of states, listed one by one."""
+    found: dict[tuple[int, ...], tuple[float, float]] = {(): (float(rows[0].mean()), 1.0)}
+    for k, batch in enumerate(rows[1:], 2):
+        averages = choices.subsets @ batch / np.maximum(choices.subsets.sum(axis=1), 1)
+        longer: dict[tuple[int, ...], tuple[float, float]] = {}
+        for history, (estimate, chance) in found.items():
+            chances = stepped(np.array([estimate]), np.ones(1), averages, batch, 1.0 / k, choices, nearest)
+            for state in np.flatnonzero(chances):
+                longer[(*history, int(state))] = (float(averages[state]), float(chance * chances[state]))
+        found = longer
+    return {history: chance for history, (_, chance) in found.items()}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_all_states_together_tell_what_a_list_of_all_histories_does(seed: int) -> None:
+    """And what the first one after the erasure tells: what comes later takes nothing back."""
+    rng, choices = np.random.default_rng(seed), Choices.of(halves(6))
+    rows, value = rng.normal(size=(4, 6)), float(rng.normal())
+    alone, together = epsilons(rows, value, choices, nearest)
+    for length in (2, 3, 4):
+        other = rows[:length].copy()
+        other[0, 0] = value
+        one, two = histories(rows[:length], choices), histories(other, choices)
+        ratios = [abs(np.log(one[h]) - np.log(two[h])) if h in one and h in two else np.inf for h in {*one, *two}]
+        assert together[length - 2] == pytest.approx(max(ratios))
+    assert together.tolist() == pytest.approx([alone[0]] * 3)

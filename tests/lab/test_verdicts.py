@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from vestige import paper
 from vestige.audit import ceiling
 from vestige.cli import command
 from vestige.lab import EXPERIMENTS, Experiment, Results, judging
 from vestige.lab.contenders import MEANS
 from vestige.lab.experiment import CONSTANTS, HELD, NOT
-from vestige.lab.experiments import batching, descent, leakage, oracle, regression, typical
-from vestige.policies import Mean, Window
-from vestige.records import Clock, Floats, Records
+from vestige.lab.experiments import batching, descent, groups, leakage, oracle, regression, typical
+from vestige.noise import gaussian_epsilon
+from vestige.policies import Mean, Private, Window
+from vestige.records import Bools, Clock, Floats, Records
 
 Row = dict[str, Any]
 WINDOW, AVERAGE = MEANS["window"], MEANS["Mean, average"]
@@ -76,6 +78,37 @@ def smallest(averages: Floats, targets: Floats) -> Any:
     return np.zeros((len(targets), len(averages)), np.int64)
 
 
+class HalfMean(Mean):
+    """Makes use of the second half of each batch only, so that it needs one twice as long."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        half = arrivals.rounds - clock.last <= clock.pending // 2
+        return super().update(clock, retained, replace(arrivals, leaving=arrivals.leaving | half), coins)
+
+
+class HalfPublished(paper.CoordinateMean):
+    """Makes use of every other pair of records only."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        half = (arrivals.rounds - clock.last) % 4 < 2
+        return super().update(clock, retained, replace(arrivals, leaving=arrivals.leaving | half), coins)
+
+
+def half_of(channel: str) -> Callable[[int], Mean]:
+    return lambda dim: HalfMean(dim, channel)
+
+
+def scaled(times: float) -> Callable[..., Any]:
+    return lambda *xy: times * groups.estimates(*xy)
+
+
+def private(clipped: float, noise: float) -> Callable[[], Private]:
+    """Clips at a multiple of the bound, and has this much of the noise that epsilon 1 needs: a larger epsilon."""
+    mu = clipped / noise * Private(bound=1.0, epsilon=1.0, delta=leakage.DELTA).mu
+    epsilon = gaussian_epsilon(mu, leakage.DELTA)
+    return lambda: Private(bound=clipped * leakage.BOUND, epsilon=epsilon, delta=leakage.DELTA)
+
+
 BROKEN: dict[str, list[dict[str, Callable[..., Any]]]] = {
     "retention": [
         {"coordinate-wise": WINDOW},
@@ -85,17 +118,34 @@ BROKEN: dict[str, list[dict[str, Callable[..., Any]]]] = {
         {"algorithm 1": Knowing},
     ],
     "length": [{"algorithm 1": WINDOW}, {"Mean, auto": WINDOW}],
-    "needed": [{"Mean, average": WINDOW, "Mean, auto": WINDOW}, {"coordinate-wise": WINDOW}],
+    "needed": [
+        {"Mean, average": WINDOW, "Mean, auto": WINDOW},
+        {"coordinate-wise": WINDOW},
+        {"Mean, auto": half_of("auto")},
+        {"Mean, bits": half_of("bits")},
+        {"coordinate-wise": HalfPublished},
+    ],
     "oracle": [{"oracle": lambda x: oracle.nearest(x) / 1e4}, {"oracle": lambda x: x.mean(axis=0) @ x.mean(axis=0)}],
     "regression": [{"algorithm 2": regression.PARTS["window"]}, {"LinearRegression": regression.PARTS["window"]}],
     "descent": [{"push": pushed_too_far}, {"push": lambda *_: 0.0}],
     "subsets": [{"uniform": signs}, {"normal": one_sided}],
-    "groups": [{"estimates": lambda *xy: np.sign(xy[1][:, 0])}, {"estimates": lambda *xy: xy[1].mean(axis=1) / 9.0}],
+    "groups": [
+        {"estimates": lambda *xy: np.sign(xy[1][:, 0])},
+        {"estimates": lambda *xy: xy[1].mean(axis=1) / 9.0},
+        {"estimates": scaled(1.1)},
+        {"estimates": scaled(0.9)},
+    ],
     "density": [{"Mean, bits": AVERAGE}, {"Mean, auto": AVERAGE}, {"Mean, average": WINDOW}],
     "drift": [{"Mean, bits": AVERAGE}, {"Mean, auto": AVERAGE}, {"Mean, average": WINDOW}],
     "batching": [{"streamed": short_stream}],
     "outlier": [{"window": MEANS["Mean, auto"]}, {"algorithm 1": WINDOW}, {"Mean, auto": WINDOW}],
-    "leakage": [{"window": BITS}, {"Mean, bits": Window}, {"Private, epsilon 1": BITS}],
+    "leakage": [
+        {"window": BITS},
+        {"Mean, bits": Window},
+        {"Private, epsilon 1": BITS},
+        {"Private, epsilon 1": private(clipped=10.0, noise=1.0)},
+        {"Private, epsilon 1": private(clipped=1.0, noise=0.85)},
+    ],
     "typical": [{"halves": one_half, "nearest": spelled}, {"nearest": smallest}],
     "timing": [{"algorithm 1": WINDOW}, {"Mean, auto": MEANS["algorithm 1"]}],
     "staying": [{"window": MEANS["Mean, auto"]}, {"Mean, auto": WINDOW}],
