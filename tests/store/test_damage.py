@@ -1,0 +1,262 @@
+"""Damaged files: whatever bit is flipped or byte cut off, a store says so or answers right; nothing else."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vestige import Clock, Mean, Records, SqliteStore, Stream
+from vestige.errors import StoreError
+from vestige.store import Position, Receipt, State, Terms, read_store, verify
+from vestige.store.files import PAGE
+
+NAMES = ("ada", "bob", "cat", "dot", "eve", "a much longer name than the others have, so that rows differ in length")
+TERMS = Terms({"name": "vestige.Mean", "parameters": {}}, columns=1, capacity=16, retention=16)
+LARGE = replace(TERMS, columns=30, capacity=30, retention=30)
+
+Content = dict[str, tuple[Terms, State]]
+
+
+def state_of(rng: np.random.Generator, terms: Terms, t: int) -> State:
+    rounds = np.arange(t - 9, t + 1)
+    subjects = [rng.bytes(16).hex() if i % 2 else None for i in range(10)]
+    values = rng.normal(size=(10, terms.columns))
+    records = Records(rounds, values, None, None, subjects, np.arange(10))
+    receipts = tuple(Receipt.made(t, t + 5, timedelta(days=1)) for _ in range(2))
+    return State(Clock(t, t - 9, t), records, {"x.csv": Position(t, b"mark"), "y": Position(7)}, receipts, "x.csv")
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """In memory where that can be had, since thousands of stores are written."""
+    memory = Path("/dev/shm")  # noqa: S108
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as made:
+        yield Path(made)
+
+
+@pytest.fixture(scope="module")
+def truth(folder: Path) -> tuple[bytes, Content]:
+    path, rng = folder / "truth.db", np.random.default_rng(0)
+    with SqliteStore(path) as store:
+        for i, name in enumerate(NAMES):
+            terms = LARGE if name == "dot" else TERMS
+            store.stream(name).write(terms, state_of(rng, terms, 20 + i))
+        store.pseudonym("somebody")
+    return path.read_bytes(), read_store(path)
+
+
+def content_of(store: SqliteStore) -> Content:
+    there = {}
+    for name in store.names():
+        terms = store.terms(name)
+        there[name] = (terms, store.stream(name).read(terms))
+    return there
+
+
+def survived(path: Path, image: bytes, content: Content, written: str) -> str:
+    """What became of a damaged file: it answers right, or it is refused; an assertion or a raw error else."""
+    path.write_bytes(image)
+    path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
+    verify(path)
+    try:
+        assert read_store(path) == content
+        read = "right"
+    except StoreError:
+        read = "refused"
+    terms, state = content[written]
+    changed = content | {written: (terms, replace(state, clock=replace(state.clock, t=state.clock.t + 1)))}
+    now = content
+    try:
+        with SqliteStore(path) as store:
+            with suppress(StoreError):
+                assert content_of(store) == content
+            with suppress(StoreError):
+                store.stream(written).read(terms)
+                store.write(written, *changed[written])
+                now = changed
+            for name, (terms, state) in now.items():
+                with suppress(StoreError):
+                    assert store.stream(name).read(terms) == state
+        assert read_store(path) == now
+    except StoreError:
+        return "refused"
+    return read
+
+
+@pytest.mark.parametrize("flips", [300, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_no_flipped_bit_gives_a_wrong_answer_or_a_raw_exception(
+    folder: Path, truth: tuple[bytes, Content], flips: int
+) -> None:
+    image, content = truth
+    rng, seen = np.random.default_rng(flips), Counter[str]()
+    places = rng.choice(len(image) * 8, flips, replace=False)
+    if flips < 1_000:  # headers of pages say more than what they hold
+        places[::2] = rng.integers(0, 12 * 8, len(places[::2])) + 8 * PAGE * rng.integers(0, len(image) // PAGE)
+    for place in places:
+        changed = bytearray(image)
+        changed[place // 8] ^= 1 << place % 8
+        try:
+            seen[survived(folder / "flipped.db", bytes(changed), content, NAMES[int(rng.integers(len(NAMES)))])] += 1
+        except BaseException:
+            print(f"bit {place % 8} of byte {place // 8} of {len(image)}")
+            raise
+    print(f"{flips} flips: {dict(seen)}")
+    assert seen["refused"] > flips / 10
+
+
+def test_a_file_cut_off_anywhere_is_refused_and_left_as_it_is(folder: Path, truth: tuple[bytes, Content]) -> None:
+    image, _ = truth
+    path = folder / "cut.db"
+    for length in (0, 1, 99, 100, 512, *range(PAGE, len(image), PAGE), len(image) - 1, len(image) - PAGE // 2):
+        path.write_bytes(image[:length])
+        for use in (SqliteStore, read_store):
+            with pytest.raises(StoreError, match=r"cut\.db: .*(restore|give another path)"):
+                use(path)
+        assert path.read_bytes() == image[:length]
+        assert verify(path) != ()
+
+
+def test_an_empty_file_is_not_taken_for_a_new_store(folder: Path) -> None:
+    path = folder / "empty.db"
+    path.touch()
+    with pytest.raises(StoreError, match=r"empty\.db: is empty, and a store never is .*; restore .* or delete it"):
+        SqliteStore(path)
+    assert path.stat().st_size == 0
+    path.unlink()
+    with SqliteStore(path) as store:
+        assert store.names() == ()
+
+
+def test_a_journal_without_its_store_is_not_rolled_into_a_new_one(folder: Path) -> None:
+    journal = folder / "gone.db-journal"
+    journal.write_bytes(b"of another store")
+    with pytest.raises(StoreError, match=r"there is no such store, but its journal .*-journal is there; put"):
+        SqliteStore(folder / "gone.db")
+    assert not (folder / "gone.db").exists()
+    assert journal.read_bytes() == b"of another store"
+
+
+def test_a_killed_maker_leaves_no_half_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store appears by a rename; until then there is a draft, which the next writer removes."""
+    path = folder / "half" / "a.db"
+    path.parent.mkdir()
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            SqliteStore(path)
+    with pytest.raises(StoreError, match="there is no such store"):
+        read_store(path)
+    assert len([file for file in path.parent.iterdir() if file.name.endswith(".draft")]) == 1
+    with SqliteStore(path) as store:
+        assert store.names() == ()
+    assert sorted(file.name for file in path.parent.iterdir()) == ["a.db", "a.db.lock"]
+
+
+@pytest.mark.parametrize("table", ["streams", "states", "sources", "receipts"])
+def test_rows_that_vanish_or_change_places_are_noticed(folder: Path, truth: tuple[bytes, Content], table: str) -> None:
+    image, content = truth
+    path = folder / "vanished.db"
+    rows = 6 if table in ("streams", "states") else 12
+    changes = [f"DELETE FROM {table} WHERE id = {row}" for row in range(1, rows + 1)]  # noqa: S608
+    changes += [f"UPDATE {table} SET body = (SELECT body FROM {table} WHERE id = 2) WHERE id = 1"]  # noqa: S608
+    for change in changes:
+        path.write_bytes(image)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute(change)
+        with pytest.raises(StoreError, match=r"vanished|damaged"):
+            read_store(path)
+        assert verify(path) != ()
+        unreadable = set()
+        with suppress(StoreError), SqliteStore(path) as store:
+            for name, (terms, state) in content.items():
+                try:
+                    assert store.stream(name).read(terms) == state
+                except StoreError:
+                    unreadable.add(name)
+            assert unreadable
+
+
+def test_a_damaged_row_keeps_no_other_stream_from_being_read(folder: Path, truth: tuple[bytes, Content]) -> None:
+    """Also not one that is on the way to others in the tree of names; and its name is not given away."""
+    image, content = truth
+    path = folder / "row.db"
+    path.write_bytes(image)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE streams SET terms = x'00' WHERE id = 1")
+    with SqliteStore(path) as store:
+        for name in NAMES[1:]:
+            terms, state = content[name]
+            assert store.stream(name).read(terms) == state
+            store.write(name, terms, state)
+        for name in (NAMES[0], "new"):
+            with pytest.raises(StoreError, match="is damaged"):
+                store.stream(name).read(TERMS)
+            with pytest.raises(StoreError, match="is damaged"):
+                store.write(name, TERMS, content[NAMES[0]][1])
+    assert any("row 1 of the table streams is damaged" in text for text in verify(path))
+    assert not any("stream 'bob'" in text for text in verify(path))
+
+
+def test_opening_reads_nothing_per_stream(folder: Path) -> None:
+    """The same statements for ten streams and for two thousand."""
+    path, steps, connect = folder / "many.db", [], sqlite3.connect
+    for count in (10, 2_000):
+        with SqliteStore(path) as store, store.together():
+            for i in range(count):
+                store.write(f"stream {i}", TERMS, State.empty(1))
+        made = Counter[str]()
+
+        def watched(*arguments: object, made: Counter[str] = made, **options: object) -> sqlite3.Connection:
+            connection = connect(*arguments, **options)  # type: ignore[call-overload]
+            connection.set_progress_handler(lambda: made.update(["step"]), 1)
+            return connection  # type: ignore[no-any-return]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sqlite3.connect", watched)
+            with SqliteStore(path) as store:
+                steps.append(made["step"])
+                assert store.stream("stream 7").read(TERMS) == State.empty(1)
+                assert made["step"] - steps[-1] < 300
+                assert len(store._tables._entries) == 1
+    assert steps[0] == steps[1]
+
+
+def test_thousands_of_names_are_each_found_in_a_few_steps(folder: Path) -> None:
+    with SqliteStore(folder / "names.db") as store, store.together():
+        for i in range(3_000):
+            store.write(f"{i}", TERMS, State.empty(1))
+        tables, reads = store._tables, []
+        row = tables._row
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tables, "_row", lambda number: reads.append(number) or row(number))  # type: ignore[func-returns-value]
+            tables._entries.clear()
+            for i in range(3_000):
+                assert store.terms(f"{i}") == TERMS
+        assert len(reads) < 6 * 3_000
+
+
+def test_streams_are_told_apart_whatever_they_are_called(folder: Path) -> None:
+    names = ["a", "A", "a\0", "\0", "ä", "a\u0308", "\udcff", "x" * 10_000, " ", "'; DROP TABLE streams", "🙂"]
+    with SqliteStore(folder / "odd.db") as store:
+        for i, name in enumerate(names):
+            Stream(Mean(), retention=96, store=store.stream(name)).extend(np.arange(i + 1.0), source=name)
+    there = read_store(folder / "odd.db")
+    assert {name: state.clock.t for name, (_, state) in there.items()} == {n: i + 1 for i, n in enumerate(names)}
+    assert all(list(state.positions) == [name] for name, (_, state) in there.items())
+    with SqliteStore(folder / "odd.db") as store:
+        store.tidy()
+        store.remove("\udcff")
+    assert verify(folder / "odd.db") == ()
