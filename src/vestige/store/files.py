@@ -73,6 +73,16 @@ def explained(path: Path) -> Iterator[None]:
         raise StoreError(f"{path}: SQLite says {problem} ({name}); nothing was changed") from None
 
 
+@contextmanager
+def explained_opening(path: Path) -> Iterator[None]:
+    """The same while a file is opened, when SQLite may quote damaged text that is not UTF-8."""
+    try:
+        with explained(path):
+            yield
+    except UnicodeDecodeError:
+        raise StoreError(f"{path}: {_REMEDIES['SQLITE_CORRUPT']}") from None
+
+
 def empty_store() -> sqlite3.Connection:
     """A store without streams, in memory."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -148,10 +158,7 @@ def clear_journal(connection: sqlite3.Connection) -> None:
 
 def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[int] = (VERSION,)) -> None:
     """An error unless the file is a store of one of these versions; rolls back what a crash has left."""
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    except UnicodeError:  # SQLite quotes damaged text in its message
-        raise StoreError(f"{path}: {_REMEDIES['SQLITE_CORRUPT']}") from None
+    connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     application, version = ask(connection, "application_id"), ask(connection, "user_version")
     if application != APPLICATION:
         raise StoreError(f"{path}: is a SQLite file, but not a store of Vestige; give another path")
@@ -213,8 +220,7 @@ def copied(path: Path, patience: float) -> bytes:
     if not path.exists():
         raise StoreError(f"{path}: there is no such store; make one with vestige run --store, or vestige.SqliteStore")
     check_not_empty(path)
-    uri = f"file:{quote(os.fsencode(path))}?mode=rw"
-    with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)) as connection:
+    with explained_opening(path), closing(_connect_there(path, patience)) as connection:
         connection.execute("BEGIN")  # one lock for all that is read: a busy writer is waited for once
         ask(connection, "schema_version")  # rolls back what a crash has left
         check_whole(connection, path)
@@ -222,15 +228,21 @@ def copied(path: Path, patience: float) -> bytes:
         connection.execute("COMMIT")
         if beside(path, "-journal").exists():  # of a writer that is at work, or of one that was killed
             connection.execute("PRAGMA busy_timeout=0")
-            with suppress(sqlite3.OperationalError):
+            with suppress(sqlite3.Error):
                 clear_journal(connection)
         return image
+
+
+def _connect_there(path: Path, patience: float) -> sqlite3.Connection:
+    """A connection to a file that is there; SQLite would make one that is not."""
+    uri = f"file:{quote(os.fsencode(path))}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)
 
 
 @contextmanager
 def reading(image: bytes, path: Path) -> Iterator[sqlite3.Connection]:
     """A connection to a copy of a store, in memory."""
-    with explained(path), closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+    with explained_opening(path), closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.deserialize(image[:18] + b"\1\1" + image[20:])  # a copy needs no write-ahead log
         check_kind(connection, path)
         connection.text_factory = bytes

@@ -52,6 +52,7 @@ class MemoryStore(Store):
             yield
         except BaseException:
             self._kept = before
+            self._lose()
             raise
 
     def _erase(self, name: str) -> None:

@@ -26,6 +26,7 @@ from vestige.store.files import (
     copied,
     empty_store,
     explained,
+    explained_opening,
     make_store,
     reading,
     writer_lock,
@@ -72,7 +73,7 @@ class SqliteStore(Store):
         self._key: bytes | None = None
         self._depth, self._process, self._turn = 0, os.getpid(), threading.RLock()
         self._version: int | None = None
-        with explained(self.path):
+        with explained_opening(self.path):
             self._lock = writer_lock(self.path)
             try:
                 clear_drafts(self.path)
@@ -216,16 +217,17 @@ class SqliteStore(Store):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         self._tables.forget()
-        self._version = None  # SQLite counts its own failure as a change
+        self._lose()
+        self._version = None  # see `_vacuum`
 
     def _vacuum(self) -> None:
         """Write the pages again if rows were deleted, since SQLite leaves bytes in gaps."""
         with explained(self.path):
             if self._tables.about.untidy:
+                self._version = None  # SQLite counts a failure of its own as a change
                 self._connection.execute("VACUUM")
                 self._tables.about = replace(self._tables.about, untidy=False)
                 self._tables.save()
-                self._version = self._seen()
 
     def _check_unchanged(self) -> None:
         seen = self._seen()
@@ -302,6 +304,7 @@ class SqliteStore(Store):
                 super().close()
                 with self._using():
                     self._vacuum()
+                    clear_drafts(self.path)
             finally:
                 self._let_go()
 

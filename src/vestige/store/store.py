@@ -29,6 +29,8 @@ class Place(ABC):
         self.store = store
         self.name = name
         self.about = about
+        self.lost = False
+        """Whether what was committed here may not be in the store, since what it was written together with failed."""
 
     @abstractmethod
     def read(self, terms: Terms) -> State:
@@ -60,6 +62,7 @@ class Place(ABC):
                 "opened again since; use the newer one, or open it again"
             )
         self.write(terms, state)
+        self.lost = False
 
 
 class Store(ABC):
@@ -127,9 +130,18 @@ class Store(ABC):
 
     def flush(self) -> None:
         """Write what the streams that are open hold back."""
-        with self.together():
-            for _, stream in tuple(self._open.values()):
-                stream.flush()
+        try:
+            with self.together():
+                for _, stream in tuple(self._open.values()):
+                    stream.flush()
+        except BaseException:
+            self._lose()
+            raise
+
+    def _lose(self) -> None:
+        """Have the streams that are open write what they hold once more, since it may not be in the store."""
+        for place, _ in self._open.values():
+            place.lost = True
 
     def live(self, name: str) -> Live | None:
         """The stream `name` as it is open here; None if it is not.

@@ -231,7 +231,8 @@ class Updating(Runtime):
 
     def flush(self) -> None:
         """Make durable what has arrived since the last update; nothing to do without a store."""
-        if self._unsaved or self._saved != (self._t, self._positions):
+        lost = self._place is not None and self._place.lost
+        if lost or self._unsaved or self._saved != (self._t, self._positions):
             self._save()
 
     def _save(self) -> None:
