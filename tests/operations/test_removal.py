@@ -45,9 +45,9 @@ def test_a_list_is_carried_out_whole(is_open: bool, now: bool) -> None:
     assert all((removal.receipt.erased is not None) == now for removal in done.removals)
     for name in store.names():
         assert now != bool(subjects_held(store, name) & set(marks))
-        live = store.live(name)
-        assert isinstance(live, Stream)
-        assert set(live.receipts) == {removal.receipt for removal in done.removals if removal.stream == name}
+        assert (store.live(name) is not None) == is_open
+        state = store.stream(name).read(store.terms(name))
+        assert set(state.receipts) == {removal.receipt for removal in done.removals if removal.stream == name}
 
 
 def test_what_was_not_written_yet_is_found() -> None:

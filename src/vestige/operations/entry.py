@@ -5,6 +5,8 @@ A stream that is open is never opened a second time, since the first could not w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,9 +62,14 @@ class Entry:
         """Whether the kept records speak only together; so we say too where we cannot know."""
         return self.policy is None or (self.policy.together and not self.policy.every_round)
 
-    def open(self, store: Store) -> Stream:
-        """The stream itself, to act on; it must have a policy."""
-        return reopened(store, self.name) if self.live is None else self.live
+    @contextmanager
+    def open(self, store: Store) -> Iterator[Stream]:
+        """The stream itself, to act on; it must have a policy. One that was not open here is not afterwards either."""
+        if self.live is not None:
+            yield self.live
+            return
+        yield reopened(store, self.name)
+        store.release_stream(self.name)
 
     def write(self, store: Store, state: State) -> None:
         """Put `state` in the place of what a stream that is not open here holds."""

@@ -123,7 +123,8 @@ def _forget(store: Store, entry: Entry, asked: Asked, ids: _Ids, *, now: bool) -
     if entry.policy is None:
         given, since = _erase_at_once(store, entry, asked, ids)
     else:
-        given, since = _ask(entry.open(store), asked, ids, now=now)
+        with entry.open(store) as stream:
+            given, since = _ask(stream, asked, ids, now=now)
     return given, since if since > entry.state.clock.since else 0
 
 

@@ -108,9 +108,9 @@ def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
         return _change(entry.state, left)
     if _dated_ahead(entry, now):
         return Erasure(0)
-    stream = entry.open(store)
-    stream.sweep(now)
-    return _change(entry.state, State(stream.clock, stream.retained))
+    with entry.open(store) as stream:
+        stream.sweep(now)
+        return _change(entry.state, State(stream.clock, stream.retained))
 
 
 def _change(before: State, after: State) -> Erasure:

@@ -172,6 +172,13 @@ class Store(ABC):
             self.terms(name)  # which says that there is none
         self._open.pop(name, None)
 
+    def release_stream(self, name: str) -> None:
+        """Write what one stream holds back, and let go of it; it can be opened again."""
+        stream = self.live(name)
+        if stream is not None:
+            stream.flush()
+            del self._open[name]
+
     def release(self) -> None:
         """Write what the streams hold back, and let go of them; they can be opened again."""
         self.flush()

@@ -1,0 +1,137 @@
+"""Commands beside a process that holds the store: it is asked, and nothing is lost where it does not answer."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from troubled import MAX_AGE, START, fill
+from vestige import Mean, SqliteStore, Stream
+from vestige.cli import command
+from vestige.operations import attend
+from vestige.store import read_store
+
+NOW = (START + timedelta(hours=100)).isoformat()
+
+
+def vestige(*arguments: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], input=stdin)
+
+
+def said(*arguments: object, stdin: str | None = None) -> Any:
+    result = vestige(*arguments, "--json", stdin=stdin)
+    assert result.exit_code == 0, result.output
+    assert "another process holds it and is asked to do this" in result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with SqliteStore(tmp_path / "s.db") as store:
+        for name in ("a", "b"):
+            fill(store, name)
+    return tmp_path / "s.db"
+
+
+@contextmanager
+def held(path: Path, *, attending: bool) -> Iterator[Stream]:
+    """A writer with the stream `mine` open, whose records are not in the file yet."""
+    opened, ended, streams = threading.Event(), threading.Event(), []
+
+    def write() -> None:
+        with SqliteStore(path) as store:
+            streams.append(Stream(Mean(), retention=96, store=store.stream("mine")))
+            streams[0].extend(range(20), subjects=["person-9", "person-8"] * 10)
+            opened.set()
+            while not ended.wait(0.02):
+                if attending:
+                    attend(store)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    opened.wait()
+    try:
+        yield streams[0]
+    finally:
+        ended.set()
+        thread.join()
+
+
+def holders(path: Path, subject: str) -> set[str]:
+    """The streams that hold records of a subject."""
+    with SqliteStore(path) as store:
+        mark = store.pseudonym(subject)
+    return {name for name, (_, state) in read_store(path).items() if mark in state.retained.subjects}
+
+
+def test_a_list_is_carried_out_by_the_writer(path: Path) -> None:
+    with held(path, attending=True) as stream:
+        done = said("forget", path, "--subjects-from", "-", "--now", stdin="person-9\nnobody\n")
+        assert not (stream.retained.rounds % 2).any(), "also what it has not written yet"
+        assert not list(path.parent.glob("*.inbox"))
+    assert {receipt["stream"] for receipt in done["receipts"]} == {"a", "b", "mine"}
+    assert all(receipt["erased"] for receipt in done["receipts"])
+    assert done["unknown"] == ["line 2 of standard input"]
+    assert json.loads(vestige("receipts", path, "--json").stdout)
+
+
+def test_a_sweep_and_a_removal_too(path: Path) -> None:
+    later = (START + MAX_AGE + timedelta(days=30)).isoformat()
+    with held(path, attending=True):
+        done = said("sweep", path, "--now", later)
+        assert done["erased"]["a"]
+        assert done["erased"]["b"]
+        assert said("remove", path, "--stream", "a")["removed"] == ["a"]
+        vestige("verify", path)
+        result = vestige("remove", path, "--stream", "mine", "--json")
+        assert "there is no stream 'mine'" in result.stderr, "it was never written"
+    assert set(read_store(path)) == {"b", "mine"}
+    with held(path, attending=True):
+        result = vestige("remove", path, "--stream", "mine", "--json")
+        assert result.exit_code == 1
+        assert "is open in the process that writes to the store" in json.loads(result.stdout)["troubles"]["mine"]
+
+
+def test_dry_runs_ask_nobody(path: Path) -> None:
+    with held(path, attending=False):
+        assert json.loads(vestige("forget", path, "--subject", "person-9", "--dry-run", "--json").stdout).keys() == {
+            "a",
+            "b",
+        }
+        assert json.loads(vestige("sweep", path, "--dry-run", "--json").stdout)["restarted"] == ["a", "b"]
+    assert not list(path.parent.glob("*.inbox"))
+
+
+def test_what_nobody_answers_is_left_and_carried_out_by_the_next(path: Path) -> None:
+    with held(path, attending=False):
+        result = vestige("forget", path, "--subject", "person-9", "--now", "--wait", "0.2s")
+        assert result.exit_code == 1
+        found = re.search(r"Request ([0-9a-f]{16}) is left for it, or for the next command", result.stderr)
+        assert found
+        (file,) = (path.parent / "s.db.inbox").iterdir()
+        assert file.stem == found[1]
+        assert "person-9" not in file.read_text()
+    assert holders(path, "person-9") == {"a", "b", "mine"}
+    assert vestige("sweep", path, "--now", NOW).exit_code == 0
+    assert holders(path, "person-9") == set()
+    given = json.loads(vestige("receipts", path, "--json").stdout)
+    assert [receipt["stream"] for receipt in given] == ["a", "b", "mine"]
+
+
+def test_a_wrong_key_is_said_before_anything_is_left(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.key"
+    other.write_bytes(bytes(range(32)))
+    with held(path, attending=False):
+        result = vestige("forget", path, "--subject", "person-9", "--key", other)
+        assert result.exit_code == 1
+        assert "is not the key of this store" in result.stderr
+    assert not list(path.parent.glob("*.inbox"))
