@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv as reference
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
@@ -96,6 +97,8 @@ def _read_header(block: bytes) -> tuple[list[str], int]:
 def _parse(rows: bytes, wanted: Wanted, there: Sequence[str], read: int) -> list[pa.RecordBatch]:
     """Whole records, of which one part may be parsed beside the other unless a line break might be quoted."""
     plain = b'"' not in rows
+    if rows.startswith(BOM_UTF8):  # of which Arrow drops one, though here it belongs to a cell
+        rows = BOM_UTF8 + rows
     try:
         return _parse_parts(rows, wanted, there, _PART if plain else len(rows) + 1)
     except pa.ArrowInvalid:  # a row that is longer than a part, or one that is wrong, whose number is told this way

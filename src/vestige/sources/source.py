@@ -97,7 +97,7 @@ class Source:
         read = 0
         for batches, unfinished in self._batches(stream, wanted, every, growing=growing):
             begun, read = read, read + len(batches[0])
-            if read > after or unfinished or (every is not None and begun == read):
+            if read > max(after, begun) or unfinished or (every is not None and read == begun):
                 known = min(max(after - begun, 0), read - begun)
                 yield make_block(
                     (batches[0].slice(known), batches[1].slice(known)),
