@@ -2,7 +2,7 @@
 
 A time without a zone is UTC. A bare number such as 20240531 is a date; any other is a Unix time, in the only unit in
 which it lies between 1990 and 2100. Where the unit is given, every bare number counts that. What one row means never
-depends on the rows beside it; held by tests/sources/test_times.py. What cannot be read raises `pyarrow.ArrowInvalid`,
+depends on the rows beside it; held by tests/test_times.py. What cannot be read raises `pyarrow.ArrowInvalid`,
 whose text may quote the value: show it to nobody, and ask `first_unreadable` for the row.
 """
 

@@ -46,6 +46,15 @@ def as_parquet(rows: list[Row], compression: str = "none") -> bytes:
     return file.getvalue()
 
 
+def as_nested(role: str) -> bytes:
+    """Parquet whose column is a list of texts in place of what it should be."""
+    table = parquet.read_table(io.BytesIO(as_parquet(FINE)))
+    file = io.BytesIO()
+    place = table.schema.names.index(role)
+    parquet.write_table(table.set_column(place, role, pa.array([[CANARY, NUMBER]] * len(table))), file)
+    return file.getvalue()
+
+
 def marked(data: bytes) -> bytes:
     return b"\xef\xbb\xbf" + data
 
@@ -103,6 +112,7 @@ CASES: dict[str, tuple[str, bytes]] = {
     "parquet packed and flipped": ("rows.parquet.gz", flipped(gzip.compress(as_parquet(FINE)))),
     "gzip of nothing known": ("rows", gzip.compress(f"{CANARY}{NUMBER}".encode())),
 }
+CASES |= {f"parquet with a nested {role}": ("rows.parquet", as_nested(role)) for role in ("a", "at", "who")}
 for kind, write in {"csv": as_csv, "ndjson": as_ndjson, "parquet": as_parquet}.items():
     make: Callable[[list[Row]], bytes] = write
     for role, rows in WRONG.items():
