@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ SECONDS = 1_717_158_615
 def read(value: object, kind: pa.DataType | None = None, unit: Unit | None = None) -> np.datetime64 | None:
     """What the value alone means; None if it is refused."""
     try:
-        return parsed(pa.array([value], kind), unit)[0]
+        return cast(np.datetime64, parsed(pa.array([value], kind), unit)[0])
     except pa.ArrowInvalid:
         return None
 

@@ -97,7 +97,7 @@ CASES: dict[str, tuple[str, bytes]] = {
     "ndjson with mark named .csv": ("rows.csv", marked(as_ndjson(FINE))),
     "ndjson with text before": ("rows.ndjson", f"{CANARY}\n".encode() + as_ndjson(FINE)),
     "ndjson of an array": ("rows.json", json.dumps(FINE).encode()),
-    "ndjson cut off": ("rows.ndjson", as_ndjson(FINE)[:-70]),
+    "ndjson cut off": ("rows.ndjson", as_ndjson(FINE)[:-70] + b"\n"),
     "ndjson of two in a line": ("rows.ndjson", OBJECT.rstrip() + OBJECT),
     "ndjson with nested numbers": ("rows.ndjson", OBJECT.replace(NUMBER.encode(), f'{{"x": "{CANARY}"}}'.encode())),
     "ndjson with a key twice": ("rows.ndjson", OBJECT.replace(b"{", b'{"a": 4711471, ')),

@@ -77,10 +77,9 @@ def read(data: bytes, names: list[str], size: int, draw: random.Random) -> Cells
 def write_clean(draw: random.Random, names: list[str]) -> str:
     """A file that Python's csv module wrote."""
     file = io.StringIO(newline="")
-    quoting = draw.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
     end = draw.choice(["\n", "\r\n", "\r"])
     csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator=end).writerow(names)
-    writer = csv.writer(file, quoting=quoting, lineterminator=end)
+    writer = csv.writer(file, quoting=draw.choice((csv.QUOTE_MINIMAL, csv.QUOTE_ALL)), lineterminator=end)
     for _ in range(draw.randrange(12)):
         writer.writerow(["".join(draw.choices(CLEAN, k=draw.randrange(4))) for _ in names])
     text = file.getvalue()

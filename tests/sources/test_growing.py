@@ -15,7 +15,7 @@ from vestige.sources import Block, Source, inlet
 FILES = {
     "csv": ("a,b\n1,x\n", "12,y", "es\n34,z\n", "1234,z\n"),
     "crlf.csv": ("a,b\r\n1,x\r\n", "12,y\r\n34", ",z\r\n", ""),
-    "quoted.csv": ('a,b\n1,x\n', '12,"y\n', 'z"\n', ""),
+    "quoted.csv": ("a,b\n1,x\n", '12,"y,', '""z"\n', ""),
     "ndjson": ('{"a": 1}\n', '{"a": 12', '34}\n', ""),
 }  # fmt: skip
 
@@ -58,6 +58,17 @@ def test_every_row_is_taken_once_as_a_file_grows_byte_by_byte(tmp_path: Path, na
         blocks = read(Source(str(path)), after=len(rows))
         rows += [row for block in blocks for row in block.rows[:, 0]]
     assert rows == expected
+
+
+def test_quotes_that_stay_open_over_lines_are_an_error_and_lose_nothing(tmp_path: Path) -> None:
+    """They may be a slip that swallows all that follows, which nobody should take for one line that waits."""
+    path = tmp_path / "rows.csv"
+    path.write_text('a,b\n1,x\n2,"y\n')
+    blocks = Source(str(path)).blocks(["a"], growing=True)
+    with pytest.raises(SourceError, match="ends inside a quoted field; close its quotes, or wait"):
+        list(blocks)
+    path.write_text('a,b\n1,x\n2,"y\n"\n')
+    assert [row for block in read(Source(str(path))) for row in block.rows[:, 0]] == [1.0, 2.0]
 
 
 def test_half_a_header_is_no_error(tmp_path: Path) -> None:

@@ -102,12 +102,11 @@ class Records:
 
     def _last(self, rest: bytes) -> list[bytes]:
         """What comes after the last border, if it counts."""
-        is_open = self._border.is_open()
-        if self._growing and rest and (is_open or not rest.endswith((b"\n", b"\r"))):
+        if self._growing and rest and b"\n" not in rest and b"\r" not in rest:
             self.unfinished = True
             return []
-        if is_open:
-            raise SourceError("ends inside a quoted field; close the quotes, or make the file again")
+        if self._border.is_open():
+            raise SourceError("ends inside a quoted field; close its quotes, or wait until the field is written")
         return [rest]
 
 
