@@ -1,13 +1,16 @@
-/* Let system calls that write fail on purpose: loaded before libc, armed and asked by tests/store/faulty.py. */
+/* Let system calls that write fail on purpose: loaded before libc, armed and asked by faulty.py and killed.py. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 static long left = -1, failing = 0, seen = 0;
 static int problem = 0;
 
-/* From the call after `after` others on, `count` calls fail with `error`; a negative `after`: none. */
+/* From the call after `after` others on, `count` calls fail with `error`, or the process is killed if that is 0;
+   a negative `after`: none. */
 void fault_arm(long after, long count, int error) { left = after; failing = count; problem = error; seen = 0; }
 long fault_seen(void) { return seen; }
 
@@ -17,6 +20,7 @@ static int fails(void) {
     if (left > 0) { left--; return 0; }
     if (failing == 0) { left = -1; return 0; }
     failing--;
+    if (problem == 0) kill(getpid(), SIGKILL);
     errno = problem;
     return 1;
 }

@@ -1,4 +1,4 @@
-"""Disks that fail or are full for a while: nothing is lost, and stream and store go on when they are mended."""
+"""Writes that fail, and processes that are killed at one: nothing is lost, and stream and store go on."""
 
 from __future__ import annotations
 
@@ -44,3 +44,14 @@ def test_a_write_that_fails_loses_nothing(shim: Path, folder: Path, way: str, ho
     print(f"{way}: {told}")
     assert told["injected"] >= 10
     assert told["raised"] >= told["injected"] / 4
+
+
+@pytest.mark.parametrize("way", ["make", "name", "renew", "replace", "modernise", "remove"])
+def test_a_kill_at_any_write_leaves_a_store_that_works(shim: Path, folder: Path, way: str) -> None:
+    environment = os.environ | {"LD_PRELOAD": str(shim)}
+    command = [sys.executable, str(HERE / "killed.py"), str(folder), way]
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    kills = json.loads(done.stdout)
+    print(f"{way}: {kills} kills")
+    assert kills >= 3

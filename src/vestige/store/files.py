@@ -121,7 +121,9 @@ def connected(path: Path, patience: float) -> sqlite3.Connection:
     try:
         check_kind(connection, path, versions=(1, VERSION))
         set_pragmas(connection, path)
-        check_whole(connection, path)
+        size = check_whole(connection, path)
+        if size < path.stat().st_size:
+            os.truncate(path, size)
         clear_journal(connection)
         connection.text_factory = bytes
     except BaseException:
@@ -187,11 +189,16 @@ def check_not_empty(path: Path) -> None:
         )
 
 
-def check_whole(connection: sqlite3.Connection, path: Path) -> None:
-    """An error if the file is longer or shorter than it says; SQLite would fill it up with zeros and say nothing."""
-    size, pages, stored = (ask(connection, "page_size"), ask(connection, "page_count"), path.stat().st_size)
-    if size != PAGE or stored != PAGE * int(str(pages)):
+def check_whole(connection: sqlite3.Connection, path: Path) -> int:
+    """How many bytes of the file count; an error if it is shorter than that, or what it says of its length is wrong.
+
+    It may be longer: SQLite cuts off what it needs no more at the end of a commit, and may be killed before that.
+    """
+    size, stored = PAGE * int(str(ask(connection, "page_count"))), path.stat().st_size
+    longer = stored > size and ask(connection, "quick_check") in ("ok", b"ok")
+    if ask(connection, "page_size") != PAGE or stored % PAGE or not (stored == size or longer):
         raise StoreError(f"{path}: is damaged (cut off, or longer than it says); {DAMAGED}")
+    return size
 
 
 def writer_lock(path: Path) -> sqlite3.Connection:

@@ -50,7 +50,9 @@ def verify(
             tables = Tables(connection, path)
             found += _looked_through(tables, now)
             found += _structure(connection)
-            bodies = b"".join(body for (body,) in connection.execute("SELECT body FROM states"))
+            bodies = b"".join(
+                body for (body,) in connection.execute("SELECT body FROM states") if isinstance(body, bytes)
+            )
     except StoreBusyError as problem:
         found.append(f"Overdue: {problem}")
     except StoreError as problem:
@@ -59,6 +61,11 @@ def verify(
         found.append(str(problem))
     if image:
         found += findings(image)
+        if path.stat().st_size > len(image):
+            found.append(
+                f"{path} is longer than it says: a process was killed while it made the file shorter; open the store "
+                "again, which does that"
+            )
     found += _pragmas()
     found += _planted(path.name, {path.name: image} | files, bodies, canaries)
     return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))

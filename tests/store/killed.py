@@ -1,0 +1,139 @@
+"""A process that is killed at each of its writes in turn; whoever comes after it finds a store that works."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from vestige import Mean, SqliteStore, Stream
+from vestige.errors import StoreError
+from vestige.store import read_store, verify
+
+faults = ctypes.CDLL(None)
+FIXTURES = Path(__file__).with_name("fixtures")
+
+
+def fill(path: Path, subject: str | None = None) -> None:
+    """A store with two streams, the first of which may have records of a subject."""
+    with SqliteStore(path) as store:
+        for name in ("a", "b"):
+            stream = Stream(Mean(), retention=96, seed=0, store=store.stream(name))
+            stream.extend(np.arange(100.0), subjects=[subject if name == "a" else None] * 100, source=name)
+
+
+def without_key(path: Path) -> None:
+    """A store whose key is lost, with records of a subject."""
+    fill(path, "ada")
+    path.with_name(f"{path.name}.key").unlink()
+
+
+def without_subjects(path: Path) -> None:
+    """A store whose key is lost, and nothing is left that it would find."""
+    without_key(path)
+    with SqliteStore(path) as store:
+        Stream(Mean(), retention=96, seed=0, store=store.stream("a")).extend(np.arange(200.0), source="a")
+
+
+def of_version_1(path: Path) -> None:
+    shutil.copy(FIXTURES / "version1.db", path)
+    shutil.copy(FIXTURES / "version1.db.key", path.with_name(f"{path.name}.key"))
+
+
+def nothing(_path: Path) -> None:
+    """No store yet."""
+
+
+def make(path: Path) -> None:
+    SqliteStore(path).close()
+
+
+def name_subject(path: Path) -> None:
+    with SqliteStore(path) as store:
+        Stream(Mean(), retention=96, seed=0, store=store.stream("a")).push(1.0, subject="ada")
+
+
+def renew(path: Path) -> None:
+    with SqliteStore(path) as store:
+        store.new_key()
+        Stream(Mean(), retention=96, seed=0, store=store.stream("b")).push(1.0, subject="ada")
+
+
+def remove(path: Path) -> None:
+    with SqliteStore(path) as store:
+        store.remove("b")
+
+
+Act = Callable[[Path], None]
+WAYS: dict[str, tuple[Act, Act]] = {
+    "make": (nothing, make),
+    "name": (fill, name_subject),
+    "renew": (without_key, renew),
+    "replace": (without_subjects, name_subject),
+    "modernise": (of_version_1, make),
+    "remove": (fill, remove),
+}
+
+
+NAMES: dict[str, list[tuple[str, ...]]] = {
+    "make": [()],
+    "modernise": [("plain", "timed/ü")],
+    "remove": [("a",), ("a", "b")],
+}
+
+
+def check(path: Path, way: str) -> None:
+    """The store opens, takes subjects, and finds them; nothing is left beside it."""
+    if path.exists() and way != "modernise":
+        read_store(path)
+    with SqliteStore(path) as store:
+        assert store.names() in NAMES.get(way, [("a", "b")])
+        try:
+            who = store.pseudonym("ada")
+        except StoreError:
+            assert way == "renew"
+            store.new_key()
+            who = store.pseudonym("ada")
+        if way in ("name", "replace"):
+            held = {subject for _, state in read_store(path).values() for subject in state.retained.subjects}
+            assert held <= {None, who}
+    with SqliteStore(path) as store:
+        assert store.pseudonym("ada") == who
+    found = [text for text in verify(path) if "overdue" not in text and "expired" not in text]
+    assert found == [], found
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}.key", f"{path.name}.lock"]
+
+
+def run(folder: Path, way: str) -> int:
+    """Kill a process at each of its writes; how many that were."""
+    prepare, act = WAYS[way]
+    number = 0
+    while True:
+        path = folder / str(number) / "a.db"
+        path.parent.mkdir()
+        prepare(path)
+        process = os.fork()
+        if not process:
+            faults.fault_arm(number, 1, 0)
+            act(path)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        assert status in (0, -9), (way, number, status)
+        try:
+            check(path, way)
+        except BaseException:
+            sys.stderr.write(f"{way}, killed at write {number}\n")
+            raise
+        if status == 0:
+            return number
+        number += 1
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(run(Path(sys.argv[1]), sys.argv[2])))
