@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from troubled import KeepsHalf
+from vestige import Mean, Private, SqliteStore, Stream, Window
 from vestige.cli import command
+from vestige.paper import SimpleMean
 
 
 def vestige(*arguments: object) -> Result:
@@ -114,6 +117,7 @@ def test_stores_are_looked_at(tmp_path: Path) -> None:
     text = said("audit", "store", *copies)
     assert "main: 12 batches" in text
     assert "Not honest: chance does not drop rounds in this way" in text
+    assert text.startswith("By the terms of the store, main declares Mean through the channel bits, a statistic that")
     facts = json.loads(said("audit", "store", copies[0], "--json"))["main"]
     assert len(facts["batches"]) == 1
     assert 0.0 < facts["p"] <= 1.0
@@ -124,4 +128,43 @@ def test_stores_are_looked_at(tmp_path: Path) -> None:
 def test_a_store_without_a_batch_shows_nothing(source: Path, tmp_path: Path) -> None:
     store = tmp_path / "new.db"
     said("run", source, "--column", "a", "--retention", 100_000, "--store", store)
-    assert "Nothing to look at yet" in said("audit", "store", store)
+    text = said("audit", "store", store)
+    assert "by its own word its records are chosen, whatever a test finds" in text
+    assert "Nothing to test yet" in text
+
+
+def test_a_store_is_judged_by_its_own_word_first(tmp_path: Path) -> None:
+    """Whatever the test finds: a store whose terms say Mean is never just called clean."""
+    path = tmp_path / "s.db"
+    policies = {
+        "mean": (Mean(), True),
+        "private": (Private(bound=3.0, epsilon=1.0, delta=1e-6), True),
+        "paper": (SimpleMean(dim=1), True),
+        "window": (Window(), False),
+        "mine": (KeepsHalf(), None),
+    }
+    with SqliteStore(path) as store:
+        for name, (policy, _) in policies.items():
+            stream = Stream(policy, retention=48 if name == "paper" else 400, store=store.stream(name))
+            stream.extend(np.random.default_rng(0).normal(size=500))
+    facts = json.loads(said("audit", "store", path, "--json"))
+    assert {name: fact["declared"]["chosen"] for name, fact in facts.items()} == {
+        name: chosen for name, (_, chosen) in policies.items()
+    }
+    text = said("audit", "store", path)
+    assert text.index("By the terms of the store") == 0
+    assert text.index("whatever a test finds") < text.index("The test, which looks at the records alone: mean: 1 batch")
+    assert "window declares Window, which keeps every record that it may and chooses none" in text
+    assert "mine declares troubled.KeepsHalf, which is not one of Vestige's policies" in text
+
+
+def test_the_audit_of_a_file_says_first_what_it_does_not_say(source: Path) -> None:
+    """An honest firm's table must not read as accused."""
+    result = vestige("audit", source, "--column", "a", *SMALL)
+    text = " ".join(result.stdout.split())
+    assert text.startswith("This audits Mean, auto, a policy of Vestige, run on the values in ")
+    assert text.index("It says nothing about how that file was kept") < text.index("Verdict")
+    facts = json.loads(said("audit", source, "--column", "a", *SMALL, "--json"))
+    assert "It says nothing about how that file was kept" in next(iter(facts.values()))
+    for arguments in (("audit", "--help"), ("audit", "source", "--help")):
+        assert "says nothing about how SOURCE" in said(*arguments)

@@ -32,6 +32,9 @@ class _Sources(Commands):
 def audit() -> None:
     """Measure what retained records reveal about erased ones.
 
+    `vestige audit SOURCE` audits a policy of Vestige on the values in SOURCE; it says nothing about how SOURCE was
+    kept. `vestige audit store` looks at what a store declares and holds.
+
     Two worlds differ in the value of one record, which was erased long ago. An auditor is shown what a stream retains
     in one of them, and says which one it is. How often he is right bounds from below how much is revealed.
 

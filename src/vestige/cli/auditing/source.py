@@ -20,6 +20,7 @@ from vestige.reporting import STATISTICS
 from vestige.sources import Source
 
 _MOST_ROWS = 1_000_000
+_NOT_THE_FILE = "It says nothing about how that file was kept, or about whoever keeps it."
 _LOOKS = (
     "batches since erased",
     "epsilon, at least",
@@ -80,7 +81,10 @@ def audit_source(
     figure: str | None,
     machine: bool,
 ) -> None:
-    """Audit a statistic of SOURCE; the word `source` may be left out.
+    """Audit a policy of Vestige on the values in SOURCE; the word `source` may be left out.
+
+    This says nothing about how SOURCE itself was kept, or about whoever keeps it: it runs the policy on these values,
+    and measures what that would reveal.
 
     Records are drawn from the rows of a CSV, NDJSON or Parquet file; one of them is replaced and long erased. The two
     worlds hold the smallest and the largest of 1,000 draws in its place.
@@ -104,9 +108,11 @@ def audit_source(
         )
     if figure is not None:
         draw_leakage({_name(policy): found}, figure)
+    about = f"This audits {_name(policy)}, a policy of Vestige, run on the values in {source}. {_NOT_THE_FILE}"
     if machine:
-        as_json({"policy": repr(policy), "retention": retention, **found.facts})
+        as_json({"audited": about, "policy": repr(policy), "retention": retention, **found.facts})
         return
+    say(about)
     say(f"{_name(policy)} of {', '.join(columns + targets)}, retention {retention}; two worlds differ in one record:")
     show_table(
         _LOOKS,

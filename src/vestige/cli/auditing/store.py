@@ -1,4 +1,4 @@
-"""`vestige audit store`: whether what a store holds was chosen honestly."""
+"""`vestige audit store`: what a store declares of itself, then whether what it holds was chosen honestly."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import asdict
 
 import click
 
-from vestige.audit import Snapshot, detect
+from vestige.audit import Detection, Snapshot, detect
+from vestige.cli.access import end_with
+from vestige.cli.auditing.declaration import Declaration
 from vestige.cli.auditing.group import audit, json_option, seed_option
-from vestige.cli.output import announced, as_json, say
+from vestige.cli.output import SHOWN, announced, as_json, list_some, say
 from vestige.errors import StoreError
-from vestige.store import read_store
-
-_SHOWN = 20
+from vestige.store.copies import Copy, copy_store
 
 
 @audit.command("store")
@@ -22,46 +22,85 @@ _SHOWN = 20
 @seed_option
 @json_option
 def audit_store(stores: tuple[str, ...], names: tuple[str, ...], level: float, seed: int, machine: bool) -> None:
-    """Say how improbable what a store holds is under honest retention.
+    """Say what a store declares, and how improbable what it holds is under honest retention.
 
-    Honest is a window that keeps all it may, or a subsample by chance. One STORE shows one batch of each stream, which
-    often proves little; several copies of it, taken at least a batch apart, show much more.
+    First come the store's own terms: most policies of Vestige choose which records stay, and then no test can clear
+    them. The test after that looks at the records alone. Honest is a window that keeps all it may, or a subsample by
+    chance. One STORE shows one batch of each stream, which often proves little; several copies of it, taken at least a
+    batch apart, show much more.
 
     \b
     Examples:
       vestige audit store delays.db
       vestige audit store monday.db tuesday.db wednesday.db --stream main
     """  # noqa: D301
-    found = {}
-    for name, snapshots in _snapshots(stores, names).items():
-        if any(snapshot.clock.encoded for snapshot in snapshots):
-            found[name] = detect(snapshots, seed=seed)
+    copies = [_read(store) for store in stores]
+    _check_names(stores[0], copies, names)
+    snapshots, declared, troubles = _gathered(copies, names)
+    found = {
+        name: detect(seen, seed=seed)
+        for name, seen in snapshots.items()
+        if any(snapshot.clock.encoded for snapshot in seen)
+    }
     if machine:
-        as_json({name: {**asdict(one), "p": one.p, "verdict": one.verdict(level)} for name, one in found.items()})
-        return
+        facts = {name: {"declared": asdict(declaration)} for name, declaration in declared.items()}
+        tested = {name: {**asdict(one), "p": one.p, "verdict": one.verdict(level)} for name, one in found.items()}
+        as_json({name: fact | tested.get(name, {}) for name, fact in facts.items()})
+    else:
+        _show_declared(declared)
+        _show_found(found, level)
+    end_with(troubles)
+
+
+def _show_declared(declared: dict[str, Declaration]) -> None:
+    """What the streams say of themselves; those that say the same, together."""
+    said: dict[str, list[str]] = {}
+    for name, declaration in declared.items():
+        said.setdefault(declaration.text, []).append(name)
+    for text, names in said.items():
+        who = names[0] if len(names) == 1 else f"each of {len(names):,} streams{list_some(names)}"
+        say(f"By the terms of the store, {who} {text}.")
+
+
+def _show_found(found: dict[str, Detection], level: float) -> None:
+    """What the test says of the records, whatever was declared."""
     if not found:
-        say("Nothing to look at yet: no stream has closed its first batch.")
-    for name, one in list(found.items())[:_SHOWN]:
+        say("Nothing to test yet: no stream has closed its first batch.")
+        return
+    say("The test, which looks at the records alone:")
+    for name, one in list(found.items())[:SHOWN]:
         batches = f"{len(one.batches)} {'batch' if len(one.batches) == 1 else 'batches'}"
         kept, rounds = (
             sum(numbers) for numbers in zip(*((b.kept, b.last - b.first + 1) for b in one.batches), strict=True)
         )
         say(f"{name}: {batches}, {kept:,} of {rounds:,} records kept. {one.verdict(level)}")
-    if len(found) > _SHOWN:
-        say(f"... and {len(found) - _SHOWN:,} more; --json prints them all.")
+    if len(found) > SHOWN:
+        say(f"... and {len(found) - SHOWN:,} more; --json prints them all.")
 
 
-def _snapshots(stores: tuple[str, ...], names: tuple[str, ...]) -> dict[str, list[Snapshot]]:
-    """What the copies show of each stream."""
-    made: dict[str, list[Snapshot]] = {}
-    for store in stores:
-        with announced(f"Reading {store} ..."):
-            there = read_store(store)
-        for name, (_, state) in there.items():
-            made.setdefault(name, []).append(Snapshot(state.retained, state.clock))
+def _read(store: str) -> Copy:
+    with announced(f"Reading {store} ..."):
+        return copy_store(store)
+
+
+def _check_names(store: str, copies: list[Copy], names: tuple[str, ...]) -> None:
+    there = sorted({name for copy in copies for name in copy.names})
     for name in names:
-        if name not in made:
-            raise StoreError(
-                f"{stores[0]}: there is no stream {name!r}; there is {', '.join(list(made)[:5]) or 'none'}"
-            )
-    return {name: snapshots for name, snapshots in made.items() if not names or name in names}
+        if name not in there:
+            raise StoreError(f"{store}: there is no stream {name!r}; there is {', '.join(there[:5]) or 'none'}")
+
+
+def _gathered(
+    copies: list[Copy], names: tuple[str, ...]
+) -> tuple[dict[str, list[Snapshot]], dict[str, Declaration], dict[str, str]]:
+    """What the copies show of each stream, what the newest of them declares, and what cannot be read."""
+    snapshots: dict[str, list[Snapshot]] = {}
+    declared: dict[str, Declaration] = {}
+    troubles: dict[str, str] = {}
+    for copy in copies:
+        troubles |= {name: text for name, text in copy.troubles.items() if not names or name in names}
+        for name, (terms, state) in copy.streams.items():
+            if not names or name in names:
+                snapshots.setdefault(name, []).append(Snapshot(state.retained, state.clock))
+                declared[name] = Declaration.read(terms)
+    return snapshots, declared, troubles
