@@ -14,8 +14,9 @@ from pyarrow import csv, table
 
 from measuring import Row
 from vestige import Mean, SqliteStore, Stream
+from vestige.feed import Feed, Naming
 from vestige.flights import flights
-from vestige.ingest import Feed, Ingest, Naming
+from vestige.ingest import Ingest
 from vestige.records import Records
 from vestige.sources import Source
 

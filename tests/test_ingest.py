@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,11 @@ from hypothesis import strategies as st
 
 from vestige import Mean, MemoryStore, SqliteStore, Stream
 from vestige.cli import command
-from vestige.ingest import Feed, Ingest, Naming
+from vestige.feed import Feed, Naming
+from vestige.ingest import Ingest
 from vestige.sources import Source, delimited, inlet
 from vestige.store import Store, read_store
+from vestige.store.copies import copy_store
 
 DAY = 86_400
 START = 1_700_000_000
@@ -137,6 +141,57 @@ def test_a_stream_that_cannot_be_opened_is_named_and_the_others_go_on(tmp_path: 
     assert result.exit_code == 1
     assert "Trouble with 'b', 30 rows from row 2 on not taken: stream 'b' was made with other terms" in result.stderr
     assert stored(store) == {"a": 30, "b": 1, "c": 30}
+
+
+def test_a_damaged_stream_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    lines = [f"{START + i},{'abc'[i % 3]},{i}\n" for i in range(90)]
+    path.write_text("at,shop,v\n" + "".join(lines[:60]))
+    assert vestige(*by_shop(path, store)).exit_code == 0
+    with closing(sqlite3.connect(store)) as connection, connection:
+        (number,) = connection.execute("SELECT id FROM streams WHERE name = ?", (b"b",)).fetchone()
+        (body,) = connection.execute("SELECT body FROM states WHERE id = ?", (number,)).fetchone()
+        flipped = body[:100] + bytes([body[100] ^ 1]) + body[101:]
+        connection.execute("UPDATE states SET body = ? WHERE id = ?", (flipped, number))
+    path.write_text("at,shop,v\n" + "".join(lines))
+    result = vestige(*by_shop(path, store))
+    assert result.exit_code == 1, result.output
+    assert "Trouble with 'b'" in result.stderr
+    assert "restore a copy" in result.stderr
+    copied = copy_store(store)
+    assert {name: state.clock.t for name, (_, state) in copied.streams.items()} == {"a": 30, "c": 30}
+
+
+def test_a_date_in_the_future_is_the_trouble_of_its_stream(tmp_path: Path) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    rows = [[START + 60 * i, "abc"[i % 3], i] for i in range(90)]
+    rows[40][0] = 10 * START
+    path.write_text("at,shop,v\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
+    result = vestige(*by_shop(path, store, "--time-unit", "s"))
+    assert result.exit_code == 1
+    assert "Trouble with 'b', 30 rows from row 2 on not taken: the time of row 41 lies more than" in result.stderr
+    assert stored(store) == {"a": 30, "c": 30}
+
+
+def test_a_lost_key_that_was_replaced_keeps_no_source_from_going_on(tmp_path: Path) -> None:
+    path, store, key = tmp_path / "a.csv", tmp_path / "a.db", tmp_path / "apart.key"
+    what = ("run", path, "--column", "v", "--retention", 96, "--subject", "who", "--store", store, "--key", key)
+    path.write_text("who,v\n" + "".join(f"p{i},{i}\n" for i in range(30)))
+    assert vestige(*what).exit_code == 0
+    assert key.exists()
+    assert not (tmp_path / "a.db.key").exists()
+    with path.open("a") as file:
+        file.write("p1,5\n")
+    key.unlink()
+    assert "is missing" in vestige(*what).stderr
+    with SqliteStore(store, key=key) as opened:
+        opened.new_key()
+    refused = vestige(*what)
+    assert refused.exit_code == 1
+    assert "if only the key of the store is a new one, --if-replaced continue" in refused.stderr
+    result = vestige(*what, "--if-replaced", "continue")
+    assert result.exit_code == 0, result.output
+    assert stored(store) == {"main": 31}
 
 
 BAD = {

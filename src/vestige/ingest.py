@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import DataError, NoAnswerError, RuleError, SourceError, StoreBusyError, StoreError
+from vestige.feed import Feed, Naming, group_rows
 from vestige.origin import Known, Mark, Witnesses, name_source
 from vestige.records import Ints
-from vestige.sources import Block, Source
-from vestige.store import Store
+from vestige.sources import Block
+from vestige.store import Position, Store
 from vestige.stream import Stream
-from vestige.times import Unit
-from vestige.upkeep import EVERY, Upkeep
+from vestige.upkeep import Upkeep
 
 TRIES = 12
 """How often a commit is tried that another process blocks; each try takes as long as the store has patience."""
@@ -34,73 +34,6 @@ OPEN_STREAMS = 50_000
 
 Progress = Callable[[int, int], None]
 IfReplaced = Literal["refuse", "restart", "continue"]
-
-
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """What to read.
-
-    Attributes:
-        source: from where.
-        columns: the values of a record.
-        time: the column that says when, and `subject` that says about whom, and `by` that says to which stream.
-        time_unit: of times that are bare numbers; default: each says it by its size.
-        growing: whether a file may still be written to, so that a last line without its line break waits.
-    """
-
-    source: Source
-    columns: tuple[str, ...]
-    time: str | None = None
-    subject: str | None = None
-    by: str | None = None
-    time_unit: Unit | None = None
-    growing: bool = False
-
-    def blocks(self, after: int) -> Iterator[Block]:
-        """What comes after so many rows."""
-        return self.source.blocks(
-            self.columns,
-            time=self.time,
-            subject=self.subject,
-            by=self.by,
-            after=after,
-            every=EVERY,
-            time_unit=self.time_unit,
-            growing=self.growing,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Naming:
-    """Which stream of a store the rows with a key go to.
-
-    Attributes:
-        by: the column of the keys; None if all rows go into one stream.
-        prefix: what comes before the keys, or the name of the one stream.
-
-    A slash parts them, so one inside of either is written as %2F, and a percent sign as %25: different prefixes and
-    keys never make the same name.
-
-    >>> Naming("shop", "a").name("b/c"), Naming("shop", "a/b").name("c"), Naming("shop").name("50%")
-    ('a/b%2Fc', 'a%2Fb/c', '50%25')
-    """
-
-    by: str | None = None
-    prefix: str | None = None
-
-    def name(self, key: str) -> str:
-        """The name of the stream."""
-        if self.by is None:
-            return self.prefix or "main"
-        return _quote(key) if self.prefix is None else f"{_quote(self.prefix)}/{_quote(key)}"
-
-    def key(self, name: str) -> str:
-        """The key of a stream of this run."""
-        return "" if self.by is None else name.rsplit("/", maxsplit=1)[-1].replace("%2F", "/").replace("%25", "%")
-
-
-def _quote(text: str) -> str:
-    return text.replace("%", "%25").replace("/", "%2F")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +105,7 @@ class Ingest:
         try:
             for block in self.feed.blocks(after):
                 upkeep.see(block)
-                for key, rows in _grouped(block):
+                for key, rows in group_rows(block):
                     self._take(key, block, rows)
                 self._after(block, progress)
                 upkeep.look(self._streams, waiting=self.feed.source.pipe)
@@ -196,9 +129,9 @@ class Ingest:
         if self.store is None or self.feed.source.pipe:
             return 0
         path = self.feed.source.name
-        self._name = name_source(path, self.store.sources())
-        of_this_run = {name: p for name, p in self.store.positions(self._name).items() if self._is_mine(name)}
-        known = Known.of(of_this_run)
+        sources = self.store.sources()
+        self._name = name_source(path, sources)
+        known = Known.of(self._positions() if self._name in sources else {})
         generation = 0 if known.mark is None else known.mark.generation
         mark = Mark.of(path, generation)
         change = "" if known.mark is None else known.mark.explain_change(mark)
@@ -211,15 +144,28 @@ class Ingest:
         if change and self.if_replaced == "restart":
             mark, known, behind = replace(mark, generation=generation + 1), Known({}, None), False
         elif change:
-            raise SourceError(f"{path}: {change}; {_remedy(known, differing)}: nothing was taken")
+            raise SourceError(f"{path}: {change}; {self._remedy(known, differing)}: nothing was taken")
         self._mark = mark.pack()
         self._known = {self.naming.key(name): rows for name, rows in known.rows.items()}
         return 0 if behind else known.furthest
 
-    def _is_mine(self, name: str) -> bool:
-        """Whether a stream that is there is one of this run, not one that was made of the same source otherwise."""
+    def _remedy(self, known: Known, differing: int | None) -> str:
+        """What a user can say of a source that seems to be another one."""
+        text = "if another file took its place, --if-replaced restart counts it from its first row"
+        if differing is None:
+            text += f"; if it holds the same rows and more, --if-replaced continue goes on after row {known.furthest:,}"
+        elif self.feed.subject is not None and self.if_replaced == "refuse":
+            text += "; if only the key of the store is a new one, --if-replaced continue does not compare subjects"
+        return text
+
+    def _positions(self) -> dict[str, Position]:
+        """How far each stream of this run has read the source; others may have been made of it otherwise."""
         assert self.store is not None  # noqa: S101
-        return self.store.terms(name).about == self.about if self.naming.by else name == self.naming.name("")
+        assert self._name is not None  # noqa: S101
+        if self.naming.by is not None:
+            return self.store.positions(self._name, self.about)
+        stream = self._open("")
+        return {} if stream is None else {self.naming.name(""): stream.position(self._name)}
 
     def _compare(self, known: Known) -> tuple[bool, int | None]:
         """Look for all records that are held in the rows that were read before.
@@ -244,7 +190,7 @@ class Ingest:
 
     def _witnesses(self, names: tuple[str, ...]) -> Witnesses:
         assert self.store is not None  # noqa: S101
-        witnesses = Witnesses(self.store.pseudonym)
+        witnesses = Witnesses(None if self.if_replaced == "continue" else self.store.pseudonym)
         for name in names:
             stream = self._open(self.naming.key(name))
             if stream is not None and stream.reading == self._name:
@@ -376,27 +322,7 @@ class Ingest:
         return None
 
 
-def _remedy(known: Known, differing: int | None) -> str:
-    """What a user can say of a source that seems to be another one."""
-    text = "if another file took its place, --if-replaced restart counts it from its first row"
-    same = f"; if it holds the same rows and more, --if-replaced continue goes on after row {known.furthest:,}"
-    return text if differing is not None else text + same
-
-
 def _in_file(problem: str, numbers: Ints) -> str:
     """What is wrong with a row of a call, said of that row of the file."""
     text = problem.replace(" (counted from 0)", "").replace(": nothing of this call was taken", "")
     return re.sub(r"\brow (\d+)(?: of \d+)?", lambda found: f"row {int(numbers[int(found[1])]):,}", text, count=1)
-
-
-def _grouped(block: Block) -> Iterator[tuple[str, Ints]]:
-    """Each key of a block with the indices of its rows, in order; the empty key where there are none."""
-    if not len(block.numbers):
-        return
-    if block.keys is None or block.codes is None:
-        yield "", np.arange(len(block.numbers))
-        return
-    order = np.argsort(block.codes, kind="stable")
-    ends = np.cumsum(np.bincount(block.codes, minlength=len(block.keys)))
-    for key, start, end in zip(block.keys, np.concatenate(([0], ends[:-1])), ends, strict=True):
-        yield str(key), order[start:end]

@@ -108,10 +108,10 @@ class Witnesses:
     """The rows of a source whose records are still held, to be found in it again.
 
     Args:
-        pseudonym: from a subject to what a store keeps of it.
+        pseudonym: from a subject to what a store keeps of it; None if subjects are not to be compared.
     """
 
-    def __init__(self, pseudonym: Callable[[str], str]) -> None:
+    def __init__(self, pseudonym: Callable[[str], str] | None) -> None:
         self._pseudonym = pseudonym
         self._parts: list[tuple[str, Records]] = []
         self._read = 0
@@ -143,10 +143,10 @@ class Witnesses:
         same = np.asarray((block.rows[at] == held.values).all(axis=1), np.bool_)
         if block.times is not None:
             same &= block.times[at] == held.times
-        if block.subjects is not None:
+        if block.subjects is not None and self._pseudonym is not None:
+            name = self._pseudonym
             named = [
-                who is None or self._pseudonym(text) == who
-                for who, text in zip(held.subjects, block.subjects[at], strict=True)
+                who is None or name(text) == who for who, text in zip(held.subjects, block.subjects[at], strict=True)
             ]
             same &= np.array(named, np.bool_)
         if block.keys is not None and block.codes is not None:

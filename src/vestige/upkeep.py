@@ -86,7 +86,7 @@ class Upkeep:
         """Seconds between two sweeps of the whole store: a hundredth of the shortest limit in it."""
         assert self._store is not None  # noqa: S101
         limits = [self._max_age]
-        for name in self._store.names():
+        for name in self._store.survey()[0]:
             try:
                 limits.append(self._store.terms(name).max_age)
             except VestigeError as problem:

@@ -21,7 +21,8 @@ from vestige.cli.group import command, duration
 from vestige.cli.output import as_json, plain, progress, say
 from vestige.coins import Rehearsal
 from vestige.errors import NoAnswerError, ParameterError, SourceError
-from vestige.ingest import Feed, IfReplaced, Ingest, Naming
+from vestige.feed import Feed, Naming
+from vestige.ingest import IfReplaced, Ingest
 from vestige.policies import LogisticRegression
 from vestige.policy import Policy
 from vestige.reporting import STATISTICS
@@ -134,12 +135,12 @@ def run(
 ) -> None:
     """Stream SOURCE and print an all-time statistic.
 
-    The records go through a window; the mean is kept unless said. SOURCE is a CSV, NDJSON or
-    Parquet file, or - for CSV or NDJSON on standard input. A row with a missing value in a column takes no round; such
-    rows are counted and reported.
+    The records go through a window; default: their mean is kept. SOURCE is a CSV, NDJSON or Parquet file, or - for CSV
+    or NDJSON on standard input. A row with a missing value in a column is skipped and counted.
 
     With --store, the same command on the same SOURCE goes on where it stopped, each record counted once; another
-    SOURCE adds to the stream. Standard input never skips.
+    SOURCE adds to the stream. A file that was replaced is refused. Standard input is always read from where it stands;
+    while it is quiet, limits in time are kept, and what has come is in the store within about a second.
 
     \b
     Examples:

@@ -35,6 +35,8 @@ _POSITION = struct.Struct(f"<q?B6x{MARK}s")
 _LINKS = struct.Struct(f"<{FANOUT}I")
 _FOLLOWING = struct.Struct("<Q")
 _ABOUT = struct.Struct(f"<QQQ?7x{SUBJECT}s")
+SOURCE_AT = _SEAL.size + _FOLLOWING.size + _POSITION.size
+"""How many bytes stand before the name of a source in its row."""
 _NEVER = -(2**63)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)

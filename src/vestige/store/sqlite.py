@@ -109,6 +109,16 @@ class SqliteStore(Store):
             sound, wrong = tables.survey()
             return tuple(sorted(sound)), wrong
 
+    def sources(self) -> tuple[str, ...]:
+        """The sources that were read into any stream, sorted."""
+        with self._using() as tables:
+            return tables.sources()
+
+    def _states(self) -> Iterator[tuple[str, Terms, State]]:
+        for name in self.survey()[0]:
+            with suppress(StoreError), self._using() as tables:
+                yield from tables.states([name])
+
     def terms(self, name: str) -> Terms:
         """The terms of a stream that is there."""
         with self._using() as tables:

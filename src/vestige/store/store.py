@@ -89,20 +89,27 @@ class Store(ABC):
 
     def sources(self) -> tuple[str, ...]:
         """The sources that were read into any stream, sorted."""
-        return tuple(sorted({source for state in self._states().values() for source in state.positions}))
+        return tuple(sorted({source for _, _, state in self._states() for source in state.positions}))
 
-    def positions(self, source: str) -> dict[str, Position]:
-        """How far `source` was read into each stream that it was read into."""
-        return {name: state.positions[source] for name, state in self._states().items() if source in state.positions}
+    def positions(self, source: str, about: Mapping[str, object] | None = None) -> dict[str, Position]:
+        """How far `source` was read into each stream that it was read into.
 
-    def _states(self) -> dict[str, State]:
-        """What was last written of each stream whose state can be read."""
-        states = {}
-        for name in self.names():
+        Args:
+            source: its name.
+            about: only into streams that were made with this; see `stream`.
+        """
+        return {
+            name: state.positions[source]
+            for name, terms, state in self._states()
+            if source in state.positions and about in (None, terms.about)
+        }
+
+    def _states(self) -> Iterator[tuple[str, Terms, State]]:
+        """What was last written of each stream that can be read."""
+        for name in self.survey()[0]:
             with suppress(StoreError):
                 terms = self.terms(name)
-                states[name] = self._place(name, terms.about).read(terms)
-        return states
+                yield name, terms, self._place(name, terms.about).read(terms)
 
     @abstractmethod
     def _erase(self, name: str) -> None:

@@ -14,7 +14,7 @@ import hashlib
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from vestige.errors import StoreError
 from vestige.store.files import explained
 from vestige.store.layout import (
     FANOUT,
+    SOURCE_AT,
     About,
     DamagedError,
     Heads,
@@ -186,6 +187,16 @@ class Tables:
                 wrong += [f"row {gone} of the table streams has vanished" for gone in range(last, self.about.streams)]
             self._sound = sound, tuple(wrong)
         return self._sound
+
+    def sources(self) -> tuple[str, ...]:
+        """The sources that any stream was read from, sorted; a hint, since a row is checked with its stream alone."""
+        with self.intact():
+            found = self._run("SELECT DISTINCT substr(body, ?) FROM sources", (SOURCE_AT + 1,)).fetchall()
+        names = []
+        for (name,) in found:
+            with suppress(ValueError, AttributeError):  # its stream says that it is damaged
+                names.append(decode_text(name))
+        return tuple(sorted(names))
 
     def names(self) -> tuple[str, ...]:
         """The names of all streams, sorted; an error if one of them cannot be read."""
