@@ -21,7 +21,7 @@ from troubled import MAX_AGE, START, KeepsHalf, fill
 from vestige import Mean, MemoryStore, SqliteStore, Stream
 from vestige.errors import StoreError
 from vestige.operations import Erasure, Forgotten, Removal, Removed, Swept, ask, attend
-from vestige.store import Receipt, read_store
+from vestige.store import Receipt, read_store, verify
 from vestige.store.inbox import Inbox, Request
 
 
@@ -178,6 +178,21 @@ def test_old_replies_and_drafts_go(path: Path) -> None:
             os.utime(file, (time.time() - 4_000,) * 2)
         attend(store)
     assert beside(path) == set()
+
+
+def test_verify_finds_requests_that_nobody_carries_out(path: Path) -> None:
+    now, inbox, request = START + timedelta(hours=100), Inbox(path), Request("sweep")
+    inbox.leave(request)
+    assert verify(path, now=now) == (), "it has just been left"
+    file = inbox.folder / f"{request.id}.request"
+    os.utime(file, (time.time() - 100,) * 2)
+    (found,) = verify(path, now=now)
+    assert f"request {request.id} (sweep) waits to be carried out" in found
+    file.write_text("person-9")
+    assert "is not a request that can be read" in verify(path, now=now)[0]
+    assert "canary 1 of 1 is in s.db.inbox/" in verify(path, now=now, canaries=[b"person-9"])[-1]
+    inbox.folder.chmod(0o755)
+    assert "chmod 700" in verify(path, now=now)[0]
 
 
 def test_a_stream_that_is_open_is_not_removed(path: Path) -> None:

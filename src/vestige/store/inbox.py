@@ -14,7 +14,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -28,6 +28,8 @@ Kind = Literal["forget", "sweep", "remove"]
 
 _FORGOTTEN = 3600.0
 """Seconds after which a reply that nobody has read is removed, and so is a file that was never completed."""
+_PROMPT = 60.0
+"""Seconds within which a request is carried out by whoever looks for one."""
 _REQUEST, _REPLY, _DRAFT = ".request", ".reply", ".draft"
 _UNREADABLE = "is not a request that can be read, and is left as it is; remove the file"
 
@@ -118,10 +120,7 @@ class Inbox:
         found: list[tuple[float, Request]] = []
         troubles: dict[str, str] = {}
         for file in self._files():
-            if file.suffix != _REQUEST:
-                continue
-            if file.with_suffix(_REPLY).exists():  # whoever wrote that was stopped just before the end
-                file.unlink(missing_ok=True)
+            if file.suffix != _REQUEST or file.with_suffix(_REPLY).exists():
                 continue
             try:
                 request, left = Request.parse(file.read_text()), file.stat().st_mtime
@@ -156,14 +155,33 @@ class Inbox:
         return facts
 
     def clean(self) -> None:
-        """Remove what nobody waits for any more: old replies, and files that were never completed."""
+        """Remove what is done with: requests that have their reply, old replies, files that were never completed."""
         oldest = time.time() - _FORGOTTEN
         for file in self._files():
             with suppress(FileNotFoundError):
-                if file.suffix in (_REPLY, _DRAFT) and file.stat().st_mtime < oldest:
+                if file.suffix == _REQUEST and file.with_suffix(_REPLY).exists():
+                    file.unlink()  # whoever wrote the reply was stopped just before the end
+                elif file.suffix in (_REPLY, _DRAFT) and file.stat().st_mtime < oldest:
                     file.unlink()
         with suppress(OSError):  # something is in it, or it is gone
             self.folder.rmdir()
+
+    def find_troubles(self) -> Iterator[str]:
+        """What is wrong here, a sentence each: requests that nobody carries out, and files that cannot be read."""
+        try:
+            requests, unreadable = self.requests()
+        except StoreError as problem:
+            yield str(problem)
+            return
+        for request in requests:
+            with suppress(FileNotFoundError):
+                left = (self.folder / (request.id + _REQUEST)).stat().st_mtime
+                if time.time() - left > _PROMPT:
+                    yield (
+                        f"{self.folder}: request {request.id} ({request.kind}) waits to be carried out; whoever holds "
+                        "the store does not look for requests: end that process, and run vestige sweep"
+                    )
+        yield from (f"{name} {text}" for name, text in unreadable.items())
 
     def _files(self) -> tuple[Path, ...]:
         """What lies in the folder, if nobody but its owner can have put it there."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.store.files import copied, reading, set_pragmas
+from vestige.store.inbox import Inbox
 from vestige.store.pages import findings
 from vestige.store.paths import DRAFT, beside, resolve_path, siblings
 from vestige.store.sqlite import PATIENCE
@@ -67,6 +68,7 @@ def verify(
                 "again, which does that"
             )
     found += _pragmas()
+    found += Inbox(path).find_troubles()
     found += _planted(path.name, {path.name: image} | files, bodies, canaries)
     return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))
 
