@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -288,6 +290,11 @@ def flipped(at: int) -> Callable[[bytearray], bytearray]:
     return flip
 
 
+def one_page_fewer(image: bytearray) -> bytearray:
+    image[31] -= 1  # the length that the header says
+    return image
+
+
 def with_sql(*statements: str) -> Callable[[Path], None]:
     def change(path: Path) -> None:
         connection = sqlite3.connect(path, isolation_level=None)
@@ -319,7 +326,7 @@ def with_sql(*statements: str) -> Callable[[Path], None]:
         (damaged(lambda _: bytearray(b"no database") * 100), "is not a store, or its first page is damaged"),
         (damaged(flipped(3)), "is not a store, or its first page is damaged"),
         (damaged(lambda image: image[:-1_000]), r"is damaged \(cut off"),
-        (damaged(lambda image: image + bytes(4_096)), r"is damaged \(cut off, or longer than it says\)"),
+        (damaged(one_page_fewer), r"is damaged \(cut off, or longer than it says\)"),
     ],
 )
 def test_a_file_that_is_not_what_it_was_is_refused(filled: Path, change: Callable[[Path], None], text: str) -> None:
@@ -332,6 +339,17 @@ def test_a_file_that_is_not_what_it_was_is_refused(filled: Path, change: Callabl
     with pytest.raises(StoreError, match=text):
         read_store(filled)
     assert filled.read_bytes() == image, "nothing was changed"
+
+
+def test_what_a_killed_process_did_not_cut_off_is_cut_off(filled: Path) -> None:
+    image = filled.read_bytes()
+    filled.write_bytes(image + b"an old page".ljust(4_096))
+    assert list(read_store(filled)) == ["a"]
+    (found,) = verify(filled)
+    assert "is longer than it says: a process was killed while it made the file shorter; open the store again" in found
+    with SqliteStore(filled) as store:
+        assert store.names() == ("a",)
+    assert filled.read_bytes() == image
 
 
 def test_any_flipped_bit_in_a_state_is_noticed(filled: Path) -> None:
@@ -472,7 +490,7 @@ def test_a_policy_that_keeps_too_long_is_told_to_have_a_limit(path: Path) -> Non
 
 
 def test_a_clock_that_runs_backwards_is_noticed_after_a_restart(path: Path) -> None:
-    soon = np.datetime64("2100-01-01", "us")
+    soon = np.datetime64("now", "us") + np.timedelta64(12, "h")
     with SqliteStore(path) as store:
         stream_in(store, max_age=timedelta(days=30)).extend([1.0], times=np.array([soon]))
     with SqliteStore(path) as store:
@@ -504,6 +522,44 @@ def test_many_streams_open_at_once(path: Path) -> None:
     assert [state.clock.t for _, (_, state) in sorted(read_store(path).items(), key=lambda item: int(item[0]))] == [
         i % 7 + 1 for i in range(500)
     ]
+
+
+def test_a_stream_that_cannot_be_written_leaves_nothing_half_done_among_others(path: Path) -> None:
+    """Who catches the error inside `together` goes on with the others; of this one nothing was changed."""
+    with SqliteStore(path) as store:
+        stream_in(store).extend(ROWS[:100], source="x")
+        store.flush()
+        place, terms = store.stream("a"), store.terms("a")
+        before = place.read(terms)
+        late = State(replace(before.clock, t=10_000), before.retained, {"x": Position(10_000), "new": Position(1)})
+        with store.together():
+            for name in ("a", "b"):
+                with pytest.raises(StoreError, match="holds records over more than 96 rounds"):
+                    store.write(name, terms, late)
+            store.write("c", terms, before)
+        assert store.names() == ("a", "c")
+        assert place.read(terms) == before
+    assert {name: state for name, (_, state) in read_store(path).items()} == {"a": before, "c": before}
+    assert verify(path) == ()
+
+
+def test_threads_may_share_a_store_and_a_forked_process_may_not(path: Path) -> None:
+    with SqliteStore(path) as store:
+        streams = [stream_in(store, f"{i}") for i in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda stream: [stream.extend(ROWS[:100]) for _ in range(5)], streams))
+        child = os.fork()
+        if not child:
+            try:
+                streams[0].extend(ROWS)
+                os._exit(0)
+            except StoreError as problem:
+                os._exit(7 if "before this process was forked" in str(problem) else 1)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        streams[0].extend(ROWS[:100])
+    assert [state.clock.t for _, state in read_store(path).values()] == [600, 500, 500, 500]
 
 
 def test_every_error_is_one_of_ours() -> None:

@@ -41,7 +41,7 @@ PRAGMAS = {
     "auto_vacuum": ("NONE", 0),
 }
 """Each with what it is set to, and what SQLite must say then; defaults differ between builds."""
-DAMAGED = "restore a copy that is younger than the limits, or delete it to begin with an empty store"
+DAMAGED = "restore a copy that is younger than the limits"
 _REMEDIES = {
     "SQLITE_FULL": "the disk is full; make room and try again: nothing was changed",
     "SQLITE_READONLY": "cannot be written; make the file and its folder writable, or copy it elsewhere",

@@ -29,11 +29,10 @@ def resolve_path(path: str | Path) -> Path:
         ParameterError: it is not a path.
         StoreError: it is a folder, or lies in none.
     """
+    if str(path) == ":memory:":
+        raise ParameterError("path=':memory:' is not a file; use vestige.MemoryStore()")
     try:
-        named = Path(path)
-        if str(path) == ":memory:":
-            raise ParameterError("path=':memory:' is not a file; use vestige.MemoryStore()")
-        found = named.resolve()
+        found = Path(path).resolve()
         if found.is_dir():
             raise StoreError(f"{path}: is a folder; give the path of a file")
         if not found.parent.is_dir():

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vestige.errors import StoreError
-from vestige.store.files import explained
+from vestige.store.files import DAMAGED, explained
 from vestige.store.layout import (
     FANOUT,
     SOURCE_AT,
@@ -118,14 +118,14 @@ class Tables:
 
     def terms(self, name: str) -> Terms | None:
         """The terms of a stream; None if it is not there."""
-        with self.intact():
+        with self.intact(name):
             entry = self._entry(name)
             return None if entry is None else entry.terms
 
     def states(self, names: Iterable[str]) -> Iterator[tuple[str, Terms, State]]:
         """These streams, one after the other."""
         for name in names:
-            with self.intact():
+            with self.intact(name):
                 row, _ = self._found(encode_text(name))
                 if row is None:
                     raise DamagedError(f"no link leads to the stream {name!r}")
@@ -135,17 +135,29 @@ class Tables:
 
     def state(self, name: str) -> State | None:
         """The state of a stream; None if it is not there."""
-        with self.intact():
+        with self.intact(name):
             entry = self._entry(name)
             return None if entry is None else self._state(entry)
 
     def put(self, name: str, terms: Terms, state: State) -> None:
-        """Put `state` in the place of what was there."""
-        with self.intact():
+        """Put `state` in the place of what was there: all of it or nothing, also where others are written with it."""
+        with self.intact(name):
             entry = self._entry(name)
-        new = entry is None
-        if entry is None:
-            entry = self._add(name, terms)
+        about = self.about
+        self._run("SAVEPOINT stream")
+        try:
+            self._put(self._add(name, terms) if entry is None else entry, terms, state, new=entry is None)
+        except BaseException:
+            with suppress(sqlite3.Error):  # else the whole transaction is rolled back
+                self._run("ROLLBACK TO stream")
+            self.about, self._sound = about, None
+            self._entries.pop(name, None)
+            raise
+        finally:
+            with suppress(sqlite3.Error):
+                self._run("RELEASE stream")
+
+    def _put(self, entry: _Entry, terms: Terms, state: State, *, new: bool) -> None:
         positions = {s: packed_position(s, position, s == state.reading) for s, position in state.positions.items()}
         receipts = {receipt.id: packed_receipt(receipt) for receipt in state.receipts}
         heads = Heads(
@@ -308,16 +320,15 @@ class Tables:
         return self.about.receipts
 
     @contextmanager
-    def intact(self) -> Iterator[None]:
-        """Say of a row that cannot be read that it is damaged."""
+    def intact(self, name: str | None = None) -> Iterator[None]:
+        """Say of a row that cannot be read that it is damaged, and to which stream it belongs."""
         try:
             with explained(self.path):
                 yield
         except (DamagedError, ValueError, KeyError, TypeError, struct.error) as problem:
             what = problem if isinstance(problem, DamagedError) else "a stored row cannot be read"
-            raise StoreError(
-                f"{self.path}: {what} (bits changed outside Vestige); restore a copy that is younger than the limits"
-            ) from None
+            where = self.path if name is None else f"{self.path}, stream {name!r}"
+            raise StoreError(f"{where}: {what} (bits changed outside Vestige); {DAMAGED}") from None
 
 
 def _checked(number: int, name: bytes, terms: bytes, body: object) -> _Row:

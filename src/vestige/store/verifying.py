@@ -82,7 +82,7 @@ def _looked_through(tables: Tables, now: datetime) -> Iterator[str]:
         try:
             ((_, terms, state),) = tables.states([name])
         except StoreError as problem:
-            yield f"stream {name!r}: {problem}"
+            yield str(problem)
         else:
             yield from _broken_rules(name, terms, state, now)
             for table, count in zip(known, (1, len(state.positions), len(state.receipts)), strict=True):

@@ -1,0 +1,110 @@
+"""The key of the subjects: lost, wrong or given up, the statistics go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vestige import Mean, SqliteStore, Stream
+from vestige.errors import StoreError
+from vestige.store import read_store
+
+ROWS = np.random.default_rng(0).normal(size=300)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store with records of a subject, whose key is lost."""
+    path = tmp_path / "a.db"
+    with SqliteStore(path) as store:
+        stream_in(store).extend(ROWS[:100], subjects=["ada"] * 100, source="x")
+    path.with_name("a.db.key").unlink()
+    return path
+
+
+def stream_in(store: SqliteStore, name: str = "a") -> Stream:
+    return Stream(Mean(), retention=96, seed=0, store=store.stream(name))
+
+
+def test_without_the_key_everything_works_but_naming_subjects(path: Path) -> None:
+    plain = Stream(Mean(), retention=96, seed=0)
+    plain.extend(ROWS[:140])
+    with SqliteStore(path) as store:
+        stream = stream_in(store)
+        stream.extend(ROWS[100:140], source="x")
+        assert stream.estimate().value == plain.estimate().value
+        stream.sweep()
+        stream.forget(rounds=[140])
+        stream_in(store, "b").extend(ROWS)
+        store.tidy()
+        with pytest.raises(
+            StoreError, match=r"is missing, so the subjects .* \(--key\).*SqliteStore\(path\)\.new_key\(\)"
+        ):
+            stream.push(1.0, subject="bob")
+        assert stream.t == 140, "nothing was taken"
+    assert not path.with_name("a.db.key").exists()
+
+
+def test_a_new_key_lets_subjects_be_named_again(path: Path) -> None:
+    with SqliteStore(path) as store:
+        store.new_key()
+        stream = stream_in(store)
+        stream.extend(ROWS[100:110], subjects=["ada"] * 10, source="x")
+        now = store.pseudonym("ada")
+    subjects = read_store(path)["a"][1].retained.subjects
+    assert set(subjects[-10:]) == {now}
+    assert now not in subjects[:-10], "what came before cannot be found any more"
+    with SqliteStore(path) as store:
+        stream = stream_in(store)
+        stream.forget(subject="ada", now=True)
+        assert stream.t == 110
+        assert now not in stream.retained.subjects
+        stream.extend(ROWS[:200])
+        assert set(stream.retained.subjects) == {None}
+
+
+def test_a_new_key_overwrites_no_file(path: Path, tmp_path: Path) -> None:
+    key = path.with_name("a.db.key")
+    key.write_bytes(bytes(range(32)))
+    with SqliteStore(path) as store:
+        with pytest.raises(StoreError, match=r"a\.db\.key: is there, and a new key would overwrite it; move it away"):
+            store.new_key()
+        with pytest.raises(StoreError, match="is not the key of this store"):
+            store.pseudonym("ada")
+    assert key.read_bytes() == bytes(range(32))
+    with SqliteStore(path, key=tmp_path / "other") as store:
+        store.new_key()
+        store.pseudonym("ada")
+    with SqliteStore(path) as store, pytest.raises(StoreError, match="is not the key of this store"):
+        store.pseudonym("ada")
+
+
+def test_once_no_subject_is_left_any_key_will_do(path: Path) -> None:
+    """Also the one that was made just before a crash, and not noted yet."""
+    with SqliteStore(path) as store:
+        stream_in(store).extend(ROWS[:200], source="x")
+    key = path.with_name("a.db.key")
+    key.write_bytes(bytes(range(32)))
+    with SqliteStore(path) as store:
+        stream_in(store).push(1.0, subject="ada")
+        who = store.pseudonym("ada")
+    assert key.read_bytes() == bytes(range(32))
+    with SqliteStore(path) as store:
+        assert store.pseudonym("ada") == who
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [(b"short", r"has 5 bytes, and a key has 32; put the right key there"), (None, "cannot be read")],
+)
+def test_what_is_not_a_key_is_not_touched(path: Path, content: bytes | None, text: str) -> None:
+    key = path.with_name("a.db.key")
+    if content is None:
+        key.mkdir()
+    else:
+        key.write_bytes(content)
+    with SqliteStore(path) as store, pytest.raises(StoreError, match=text):
+        store.pseudonym("ada")
+    assert content is None or key.read_bytes() == content
