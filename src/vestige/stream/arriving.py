@@ -127,7 +127,7 @@ def check_order(times: NDArray[np.datetime64], newest: int | None) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Arrivals:
     """Rows that were checked, and what is known about each.
 
@@ -238,10 +238,10 @@ class Appended:
         self.leaving[: self.size] |= leaving & ~self.gone[: self.size]
         self.marked = bool(self.leaving[: self.size].any())
 
-    def drop_last(self) -> None:
-        """Forget the newest record, and overwrite it."""
-        self._wipe(slice(self.size - 1, self.size))
-        self.size -= 1
+    def cut(self, size: int) -> None:
+        """Forget all but the first `size` records, and overwrite them."""
+        self._wipe(slice(size, self.size))
+        self.size = size
 
     def clear(self) -> None:
         """Forget everything, and overwrite it."""

@@ -64,26 +64,25 @@ class Deadlines(Updating):
         if self._unsaved:
             self._save()
 
-    def _close_early(self, now: int) -> bool:
-        """Let it be `now`: close the batch early where it could not be saved later; whether it was."""
+    def _close_early(self, now: int) -> None:
+        """Let it be `now`: close the batch early where it could not be saved later."""
         fresh = self._fresh
         if self._together and fresh.size and fresh.carriers >= self._enough:
             pending = earliest(fresh.times[: fresh.size])
             if pending is not None and self._limits.presses(now, pending, self._clock.due):
                 self._update()
-                return True
-        return False
 
     def _expired(self, now: int) -> bool:
         """Erase what is too old; where that speaks only together, all of it. Whether anything was erased."""
         deadline = np.datetime64(now - self._limits.age, "us")
-        held, clock, fresh = self._held, self._clock, self._fresh.records(self._clock.last)
+        held, clock = self._held, self._clock
         late = bool((held.times <= deadline).any())
         passed = clock.due is not None and clock.due <= now
-        lost = self._together and (late or passed)
-        waiting = fresh.where(fresh.times > deadline)
-        if not (late or passed or len(waiting) < len(fresh)):
+        if not (late or passed or (self._fresh.times[: self._fresh.size] <= deadline).any()):
             return False
+        fresh = self._fresh.records(clock.last)
+        waiting = fresh.where(fresh.times > deadline)
+        lost = self._together and (late or passed)
         t = self._t
         if passed:
             self._clock = replace(clock, due=None)
@@ -128,7 +127,7 @@ class Deadlines(Updating):
         oldest, last = earliest(self._fresh.times[: self._fresh.size]), latest(held)
         return Moment(
             newest=arriving if newest is None else newest,
-            lateness=0 if limits.lateness is None else limits.lateness // timedelta(microseconds=1),
+            lateness=None if limits.lateness is None else limits.lateness // timedelta(microseconds=1),
             too_old=-FAR if last is None else last - limits.age,
             oldest=FAR if oldest is None else oldest,
             patience=limits.patience,

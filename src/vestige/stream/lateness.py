@@ -24,7 +24,7 @@ class Moment:
 
     Attributes:
         newest: the newest time since the last update, to which rows may be late.
-        lateness: how late a row may be.
+        lateness: how late a row may be; None if rows are known to come in the order of their times.
         too_old: what was at this time or before must be gone.
         oldest: the oldest time of a record that waits for an update.
         patience: how long a record may wait before its batch has to be closed.
@@ -32,23 +32,29 @@ class Moment:
     """
 
     newest: int
-    lateness: int
+    lateness: int | None
     too_old: int
     oldest: int
     patience: int
     event: int
 
-    def admit(self, times: Ints) -> Bools:
+    def admit(self, times: Ints) -> Bools | slice:
         """Which rows are taken: those that are not too late when they come, after the rows before them."""
-        return (times >= self._running(times) - self.lateness) & (times > self.too_old)
+        return slice(0, len(times)) if self.lateness is None else self._punctual(times, self.lateness)
 
     def quiet(self, times: Ints) -> int:
         """How many of the next rows, at least one, come before something has to be done."""
-        taken = self.admit(times)
+        if self.lateness is None:
+            event = min(min(self.oldest, int(times[0])) + self.patience, self.event)
+            return max(1, int(np.searchsorted(times, event)))
+        taken = self._punctual(times, self.lateness)
         oldest = np.minimum(np.minimum.accumulate(np.where(taken, times, FAR)), self.oldest)
         events = np.minimum(np.minimum(oldest, FAR - self.patience) + self.patience, self.event)
         busy = self._running(times)[1:] >= events[:-1]
         return 1 + int(np.argmax(busy)) if busy.any() else len(times)
+
+    def _punctual(self, times: Ints, lateness: int) -> Bools:
+        return (times >= self._running(times) - lateness) & (times > self.too_old)
 
     def _running(self, times: Ints) -> Ints:
         """The newest time so far, at each row."""

@@ -21,6 +21,8 @@ _CLOSE_PENDING, _CLOSE_ENCODED = 2, 8
 So a record that is kept then has half of its life before it, and whoever looks at a stream every eighth of `max_age`
 loses nothing that could be saved.
 """
+_UNKNOWN = -(2**63)
+"""A time that is not known, as numpy stores it."""
 _DUE_STEPS = 32
 """`Clock.due` is a multiple of this share of `max_age`."""
 
@@ -124,11 +126,13 @@ class Limits:
 
 def earliest(times: NDArray[np.datetime64]) -> int | None:
     """The earliest of these times, in microseconds since 1970; None where none of them is known."""
-    known = times[~np.isnat(times)]
-    return int(known.min().astype(np.int64)) if len(known) else None
+    moments = times.view(np.int64)
+    if len(moments) and moments.min() == _UNKNOWN:
+        moments = moments[moments != _UNKNOWN]
+    return int(moments.min()) if len(moments) else None
 
 
 def latest(times: NDArray[np.datetime64]) -> int | None:
     """The latest of these times, in microseconds since 1970; None where none of them is known."""
-    known = times[~np.isnat(times)]
-    return int(known.max().astype(np.int64)) if len(known) else None
+    newest = int(times.view(np.int64).max(initial=_UNKNOWN))
+    return None if newest == _UNKNOWN else newest

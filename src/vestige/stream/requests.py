@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from vestige.errors import DataError, ParameterError
 from vestige.records import Clock
 from vestige.store import Receipt
-from vestige.stream.runtime import checked_mask, checked_rounds
+from vestige.stream.masks import check_rewrite
+from vestige.stream.runtime import checked_rounds
 from vestige.stream.updating import Updating
 
 
@@ -57,7 +58,7 @@ class Requests(Updating):
         else:
             name = self._named(subject)
             leaving, fresh_leaving = held.subjects == name, fresh.subjects[: fresh.size] == name
-        before = self._kept()
+        before = self._kept(whole=True)
         try:
             fresh.mark(fresh_leaving)
             self._held = held.with_leaving(held.leaving | leaving)
@@ -84,14 +85,16 @@ class Requests(Updating):
             return
         retained = self.retained
         if self._together and retained.leaving.any():
-            made = self._policy.rewrite(self.clock, retained.shown(), self._coins(self._t))
+            now = self.clock
+            answer = self._policy.rewrite(now.copy(), retained.shown(), self._coins(self._t))
+            made = None if answer is None else check_rewrite(self._policy, answer, now, retained)
             if made is not None and made[0] > clock.last and self._room(replace(clock, t=t, last=t)) < self._enough:
                 self._update()
                 return
             if made is not None:
                 last, keep = made
                 self._clock = self._rewritten(last)
-                retained = retained.where(checked_mask(self._policy, keep, retained))
+                retained = retained.where(keep)
             else:
                 if clock.encoded:
                     self._clock = Clock(clock.last, first=clock.last + 1, last=clock.last, since=clock.last + 1)

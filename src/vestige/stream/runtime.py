@@ -18,7 +18,8 @@ from vestige import coins
 from vestige.coins import Rehearsal
 from vestige.errors import NoRecordsError, ParameterError, RuleError, whole_number
 from vestige.policy import Answer, Policy
-from vestige.records import Bools, Clock, Floats, Records
+from vestige.records import Clock, Floats, Records
+from vestige.stream.masks import check_encodable, check_mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +141,7 @@ class Runtime(ABC):
                 else f"no record is held after round {clock.t}; the statistic goes on with the next one"
             )
         notes = self._notes(clock)
-        answer = self._policy.answer(clock, retained.shown())
+        answer = self._policy.answer(clock.copy(), retained.shown())
         details = answer if isinstance(answer, Answer) else None
         value = _checked_answer(self._policy, details.value if details else answer)
         age = clock.t - int(retained.rounds[0])
@@ -186,11 +187,11 @@ class Runtime(ABC):
 
         Whether the statistic must start anew is asked without showing values, so that the clock cannot depend on them.
         """
-        everything = held.followed_by(arrivals)
-        shown = arrivals.shown()
-        encodable = self._policy.can_encode(clock, shown.rounds, shown.leaving)
-        mask = self._policy.update(clock, held.shown(), shown, self._coins(clock.t))
-        kept = everything.where(checked_mask(self._policy, mask, everything))
+        policy, everything = self._policy, held.followed_by(arrivals)
+        asked = arrivals.shown()
+        encodable = check_encodable(policy, policy.can_encode(clock.copy(), asked.rounds, asked.leaving))
+        mask = policy.update(clock.copy(), held.shown(), arrivals.shown(), self._coins(clock.t))
+        kept = everything.where(check_mask(policy, mask, everything))
         if encodable:
             return replace(clock, first=clock.last + 1, last=clock.t, due=None, updates=clock.updates + 1), kept
         return Clock(clock.t, first=clock.t + 1, last=clock.t, since=clock.t + 1), kept
@@ -202,24 +203,6 @@ def checked_rounds(rounds: int | Sequence[int] | NDArray[np.int64], t: int) -> N
     if asked.size and (asked.dtype.kind not in "iu" or asked.min() < 1 or asked.max() > t):
         raise ParameterError(f"rounds must be whole numbers from 1 to t={t}, the newest record's round")
     return asked.astype(np.int64)
-
-
-def checked_mask(policy: Policy, mask: Bools, everything: Records) -> Bools:
-    """The mask, if it is one and keeps nothing that must leave."""
-    name = type(policy).__name__
-    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (len(everything),):
-        got = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
-        raise RuleError(
-            f"{name}.update returned {got}; needs a bool array of shape ({len(everything)},): "
-            "one entry per retained record, then one per arrival"
-        )
-    forbidden = mask & everything.leaving
-    if forbidden.any():
-        raise RuleError(
-            f"{name}.update keeps the record of round {everything.rounds[forbidden][0]}, which is leaving; "
-            "keep only records whose `leaving` is False"
-        )
-    return mask
 
 
 def _checked_answer(policy: Policy, value: object) -> float | Floats:

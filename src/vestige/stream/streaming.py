@@ -103,7 +103,7 @@ class Stream(Deadlines, Requests):
             try:
                 self._update()
             except BaseException:
-                self._fresh.drop_last()
+                self._fresh.cut(self._fresh.size - 1)
                 raise
         self._erase_due()
 
@@ -140,19 +140,18 @@ class Stream(Deadlines, Requests):
         new = self._checked(rows, times, subjects)
         if source is not None:
             new = replace(new, numbers=self._numbered(source, numbers, mark, len(new)))
-        before, start, t = self._kept(), 0, self._t
+        bit_by_bit = self._timed or self._place is not None
+        before, start, t = None if bit_by_bit else self._kept(whole=True), 0, self._t
         try:
             if source is not None and new.numbers is not None and len(new):
                 self._read_from(source, int(new.numbers[0]))
             while start < len(new):
                 if self._timed and new.times is not None:
-                    now = self._now(new.times[start])
-                    self._expire(now)
-                    before = self._kept()  # what was too old does not come back
-                    if self._close_early(now):
-                        before = self._kept()
-                elif start and self._place is not None:
-                    before = self._kept()
+                    before, now = None, self._now(new.times[start])
+                    self._expire(now)  # what was too old does not come back, whatever happens then
+                    self._close_early(now)
+                if bit_by_bit:
+                    before = self._kept(whole=False)
                 stop = self._take(new, start)
                 if source is not None and new.numbers is not None:
                     self._positions = {**self._positions, source: Position(int(new.numbers[stop - 1]), mark)}
@@ -161,7 +160,8 @@ class Stream(Deadlines, Requests):
                 start = stop
             self._erase_due()
         except BaseException:
-            self._return_to(before)
+            if before is not None:
+                self._return_to(before)
             raise
         return self._t - t
 
@@ -219,12 +219,12 @@ class Stream(Deadlines, Requests):
             stop = start + whole * size
             self._adopt(*self._at_once(new.part(slice(start, stop)), size))
             return stop
-        part = new.part(slice(start, start + self._full - self._fresh.size))
-        stop = start + len(part)
-        if self._timed and part.times is not None:
-            times = part.times.view(np.int64)
+        stop = min(len(new), start + self._full - self._fresh.size)
+        part = new.part(slice(start, stop))
+        if self._timed and new.times is not None:
+            times = new.times[start:stop].view(np.int64)
             moment = self._moment(int(times[0]))
             stop = start + moment.quiet(times)
-            part = part.part(slice(0, stop - start)).part(moment.admit(times[: stop - start]))
+            part = new.part(slice(start, stop)).part(moment.admit(times[: stop - start]))
         self._fresh.append(part)
         return stop

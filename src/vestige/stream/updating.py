@@ -24,9 +24,10 @@ from vestige.store import Place, Position, Receipt, State, Terms
 from vestige.store.state import wall_clock
 from vestige.stream.arriving import Appended, Arrivals
 from vestige.stream.limits import Limits
+from vestige.stream.masks import check_limits, check_newest
 from vestige.stream.runtime import Runtime, checked_restart
 
-_Before = tuple[Clock, Records, Records, int, Mapping[str, Position], tuple[Receipt, ...], str | None]
+_Before = tuple[Clock, Records, Records | None, int, Mapping[str, Position], tuple[Receipt, ...], str | None]
 
 
 class Updating(Runtime):
@@ -135,16 +136,19 @@ class Updating(Runtime):
         """The records that are held; with the clock, the whole state."""
         return self._held.followed_by(self._fresh.records(self._clock.last))
 
-    def _kept(self) -> _Before:
-        """What to return to if something goes wrong."""
+    def _kept(self, *, whole: bool) -> _Before:
+        """What to return to if something goes wrong; not `whole` if records can only have been added until then."""
         fresh, clock = self._fresh, self._clock
-        waiting = fresh.records(clock.last)
+        waiting = fresh.records(clock.last) if whole else None
         return clock, self._held, waiting, fresh.size, self._positions, self._receipts, self._reading
 
     def _return_to(self, before: _Before) -> None:
         self._clock, held, fresh, size, self._positions, self._receipts, self._reading = before
         self._hold(held)
-        self._fresh.replace(fresh, self._clock.last, size)
+        if fresh is None:
+            self._fresh.cut(size)
+        else:
+            self._fresh.replace(fresh, self._clock.last, size)
 
     def _update(self) -> None:
         """Close the batch that waits: the policy chooses, all else is erased, and the store has it before we go on."""
@@ -161,9 +165,10 @@ class Updating(Runtime):
     def _adopt(self, clock: Clock, held: Records) -> None:
         """Make this the state, in which no records wait; durable first, if it has to be."""
         receipts = tuple(receipt.settled(clock.t) for receipt in self.receipts) if self._receipts else ()
+        if len(held) and held.rounds[0] <= (bygone := self._bygone(clock)):
+            held = held.where(held.rounds > bygone)
+        check_limits(self._policy, held, clock.t, self._retention)
         if self._place is not None:
-            if len(held) and held.rounds[0] <= (bygone := self._bygone(clock)):
-                held = held.where(held.rounds > bygone)
             self._place.commit(self._terms, State(clock, held, self._positions, receipts, self._reading))
         self._receipts, self._clock = receipts, clock
         self._fresh.clear()
@@ -171,17 +176,19 @@ class Updating(Runtime):
         self._note_saved()
 
     def _bygone(self, clock: Clock) -> int:
-        """The last round whose record would be due before the next update; its copy in the store has to go now."""
-        return 0 if self._retention is None else clock.last + self._room(clock) - 1 - self._retention
+        """The last round whose record is due; in a store one that would be before the next update has to go now."""
+        if self._retention is None:
+            return 0
+        return clock.last - self._retention + (0 if self._place is None else self._room(clock) - 1)
 
     def _at_once(self, new: Arrivals, size: int) -> tuple[Clock, Records]:
         """The state after one or more whole batches of `size`, none of whose records are leaving, in one call."""
         clock, held, rows = self._clock, self._held, new.rows
         t = clock.last + len(rows)
         keys = self._keys(clock.last + size, size, len(rows) // size)
-        mask = self._policy.update_many(clock, held, rows, keys)
-        older = max(0, len(mask) - len(rows))
-        chosen = mask[older:].nonzero()[0] + max(0, len(rows) - len(mask))
+        mask = self._policy.update_many(clock.copy(), held.shown(), rows.copy(), keys)
+        older, newer = check_newest(self._policy, mask, held, len(rows))
+        chosen = newer.nonzero()[0] + (len(rows) - len(newer))
         n = len(chosen)
         kept = Records._trusted(
             chosen + (clock.last + 1),
@@ -191,8 +198,8 @@ class Updating(Runtime):
             np.empty(n, np.object_) if new.subjects is None else new.subjects[chosen],  # empty is None each
             np.zeros(n, np.int64) if new.numbers is None else new.numbers[chosen],
         )
-        if older:
-            kept = held.where(mask[:older]).followed_by(kept)
+        if len(older):
+            kept = held.where(slice(len(held) - len(older), None)).where(older).followed_by(kept)
         return Clock(t, t - size + 1, t, clock.since, None, clock.updates + len(keys)), kept
 
     def _keys(self, first: int, step: int, count: int) -> NDArray[np.uint64]:
