@@ -17,9 +17,10 @@ from vestige.cli import command
 from vestige.lab import EXPERIMENTS, Experiment, Results, judging
 from vestige.lab.contenders import MEANS
 from vestige.lab.experiment import CONSTANTS, HELD, NOT
-from vestige.lab.experiments import batching, descent, groups, leakage, oracle, regression, typical
+from vestige.lab.experiments import batching, descent, groups, leakage, oracle, regression, statistics, typical
 from vestige.noise import gaussian_epsilon
-from vestige.policies import Mean, Private, Window
+from vestige.policies import LinearRegression, Mean, Private, Window
+from vestige.policies.linear import LinearAnswer
 from vestige.records import Bools, Clock, Floats, Records
 
 Row = dict[str, Any]
@@ -94,6 +95,40 @@ class HalfPublished(paper.CoordinateMean):
         return super().update(clock, retained, replace(arrivals, leaving=arrivals.leaving | half), coins)
 
 
+class Squared(Mean):
+    """Does all its work over again for each coordinate."""
+
+    def update_many(self, clock: Clock, retained: Records, values: Floats, keys: Any) -> Bools:
+        for _ in range(self.dim - 1):
+            super().update_many(clock, retained, values, keys)
+        return super().update_many(clock, retained, values, keys)
+
+
+class FirstOutput(LinearRegression):
+    """Answers every output by the coefficients of the first."""
+
+    def __init__(self, dim: int, outputs: int) -> None:
+        super().__init__(dim, intercept=False, outputs=outputs)
+
+    def conclude(self, estimate: Floats, worth: float, rounding: float) -> LinearAnswer:
+        found = super().conclude(estimate, worth, rounding)
+        return replace(found, value=np.tile(np.asarray(found.value).reshape(self.outputs, -1)[0], (self.outputs, 1)))
+
+
+class Weak(paper.Regression):
+    """Algorithm 2 that reads a tenth too much."""
+
+    def __init__(self, dim: int, outputs: int) -> None:  # noqa: ARG002
+        super().__init__(dim)
+
+    def answer(self, clock: Clock, retained: Records) -> Floats:
+        return 1.1 * np.asarray(super().answer(clock, retained))
+
+
+def windowed(make: Callable[[], Any]) -> Callable[[], Window]:
+    return lambda: Window(make())
+
+
 def half_of(channel: str) -> Callable[[int], Mean]:
     return lambda dim: HalfMean(dim, channel)
 
@@ -135,6 +170,16 @@ BROKEN: dict[str, list[dict[str, Callable[..., Any]]]] = {
         {"estimates": scaled(1.1)},
         {"estimates": scaled(0.9)},
     ],
+    "adversary": [
+        {"Mean, bits": AVERAGE},
+        {"Mean, auto": AVERAGE},
+        {"Mean, average": MEANS["Mean, bits"]},
+        {"algorithm 1": MEANS["Mean, bits"]},
+        {"contrary": lambda _, sizes: sizes * np.where(np.arange(len(sizes)) % 2, 1.0, -1.0)},
+    ],
+    "dimension": [{"coordinate-wise": WINDOW}, {"Mean, auto": Squared}],
+    "outputs": [{"algorithm 2": Weak}, {"LinearRegression": FirstOutput}],
+    "statistics": [{name: windowed(make)} for name, make in statistics.PARTS.items()],
     "density": [{"Mean, bits": AVERAGE}, {"Mean, auto": AVERAGE}, {"Mean, average": WINDOW}],
     "drift": [{"Mean, bits": AVERAGE}, {"Mean, auto": AVERAGE}, {"Mean, average": WINDOW}],
     "batching": [{"streamed": short_stream}],

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from vestige.lab.experiment import Experiment
 from vestige.lab.experiments import (
+    adversary,
     batching,
     density,
     descent,
+    dimension,
     drift,
     groups,
     leakage,
@@ -18,8 +20,10 @@ from vestige.lab.experiments import (
     needed,
     oracle,
     outlier,
+    outputs,
     regression,
     retention,
+    statistics,
     staying,
     subsets,
     timing,
@@ -32,16 +36,20 @@ _FILES = (
     needed,
     oracle,
     regression,
+    outputs,
     descent,
     subsets,
     groups,
     density,
     drift,
+    adversary,
+    statistics,
     batching,
     outlier,
     leakage,
     typical,
     timing,
+    dimension,
     staying,
 )
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _FILES}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PAPER, OURS = "coordinate-wise", ("Mean, average", "Mean, auto")
 DIMS, AT = (1, 2, 4, 8), 1_000
 EQUALS = (100, 1_000, 10_000, 100_000, 1_000_000)  # N
-MEANS_TRIED, FAR_EQUALS = (0.0, 17.0, 1_000.0), (1_000, 10_000, 1_000_000)  # in standard deviations from zero
+MEANS_TRIED, FAR_EQUALS = (0.0, 17.3, 987.6), (1_000, 10_000, 1_000_000)  # deviations from zero; none is round
 AUTO, BITS = "Mean, auto", "Mean, bits"
 SEGMENTS = (6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 36, 40, 48)
 BITS_FROM = 28
@@ -97,7 +97,7 @@ def figure(results: Results, drawn: Figure) -> None:
         found = np.array([needed(results, (AUTO,), 1, n, mean) for n in FAR_EQUALS])
         there = np.isfinite(found)
         style, x = look("", i), np.array(FAR_EQUALS)[there] * 1.15**i
-        axes_label = f"Mean, auto, {mean:,.0f} deviations from 0"
+        axes_label = f"Mean, auto, {mean:g} deviations from 0"
         left.plot(x, found[there], color=style.colour, marker=style.mark, ls="none", label=axes_label)
     for axes in (left, right):
         axes.xaxis.minorticks_off()
@@ -156,7 +156,7 @@ def verdict(results: Results) -> Verdict:
         },
         f"To be as good as N records with mean 0, Mean needs a batch of {told}. The bounds are for all means, and "
         f"so is what the coordinate-wise algorithm needs; auto and bits need more far from zero, for {most:,}: "
-        + ", ".join(f"{auto:g} and {bits:g} at {mean:,.0f} deviations" for mean, (auto, bits) in far.items())
+        + ", ".join(f"{auto:g} and {bits:g} at {mean:g} deviations" for mean, (auto, bits) in far.items())
         + ". The coordinate-wise algorithm needs "
         + ", ".join(f"{m:g} at dimension {d} for {n:,}" for (d, n), m in published.items())
         + ". What limits them is the rare batch that has no subset near the target; from 28 records for each number "
