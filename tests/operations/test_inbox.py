@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from troubled import MAX_AGE, START, KeepsHalf, fill
 from vestige import Mean, MemoryStore, SqliteStore, Stream
-from vestige.errors import StoreError
+from vestige.errors import ParameterError, StoreError
 from vestige.operations import Erasure, Forgotten, Removal, Removed, Swept, ask, attend
 from vestige.store import Receipt, read_store, verify
 from vestige.store.inbox import Inbox, Request
@@ -103,6 +104,30 @@ def fill_more(store: SqliteStore) -> Stream:
     return stream
 
 
+def test_nothing_is_said_to_be_done_that_is_not_in_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that fails, after the stream has carried the request out in memory."""
+    who, request = mark(path, "person-9"), Request("forget", (mark(path, "person-9"),), streams=("a",), now=True)
+    with SqliteStore(path) as store:
+        stream = fill_more(store)
+        store.flush()
+        Inbox(path).leave(request)
+        with monkeypatch.context() as patched:
+            patched.setattr(type(store._tables), "save", lambda _: failing())
+            with pytest.raises(StoreError, match="disk is full"):
+                attend(store)
+        assert who in read_store(path)["a"][1].retained.subjects
+        assert Inbox(path).collect(request.id) is None
+        assert attend(store).requests == (request.id,)
+        assert who not in read_store(path)["a"][1].retained.subjects
+        assert who not in stream.retained.subjects
+
+
+def failing() -> None:
+    problem = sqlite3.OperationalError("database or disk is full")
+    problem.sqlite_errorname = "SQLITE_FULL"
+    raise problem
+
+
 def test_a_reply_comes_from_a_thread_that_attends(path: Path) -> None:
     who, ended = mark(path, "person-9"), threading.Event()
     opened = threading.Event()
@@ -119,7 +144,7 @@ def test_a_reply_comes_from_a_thread_that_attends(path: Path) -> None:
     try:
         done = ask(path, Request("forget", (who, "00" * 16), now=True), patience=30.0)
         swept = ask(path, Request("sweep", at=START + timedelta(hours=100)), patience=30.0)
-        with pytest.raises(StoreError, match="there is no stream 'z'"):
+        with pytest.raises(ParameterError, match="there is no stream 'z'"):
             ask(path, Request("forget", (who,), streams=("z",)), patience=30.0)
     finally:
         ended.set()

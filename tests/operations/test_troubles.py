@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from troubled import MAX_AGE, START, KeepsHalf, damage, fill
 from vestige import Mean, Moments, Records, SqliteStore, Stream, Window
+from vestige.errors import StoreError
 from vestige.operations import forget, sweep
 from vestige.store import read_store
 
@@ -129,3 +131,22 @@ def test_a_policy_that_fails_is_not_quoted(path: Path) -> None:
         done = sweep(store, START + MAX_AGE / 2 + timedelta(hours=1))
         assert done.troubles == {"b": "its policy fails with KeyError; open it in Python to see where"}
         assert set(done.streams) >= set(OTHERS)
+
+
+def test_what_is_wrong_with_the_file_is_everybodys(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the disk in the midst of a group is not blamed on a stream, nor passed over."""
+
+    def failing(*_: object) -> None:
+        problem = sqlite3.OperationalError("disk I/O error")
+        problem.sqlite_errorname = "SQLITE_IOERR"
+        raise problem
+
+    before = read_store(path)
+    with SqliteStore(path) as store:
+        monkeypatch.setattr(type(store._tables), "put", failing)
+        for action in (lambda: sweep(store, LATER), lambda: forget(store, ["person-3"], now=True)):
+            with pytest.raises(StoreError, match="could not be read or written"):
+                action()
+        monkeypatch.undo()
+        store._open.clear()
+    assert read_store(path) == before

@@ -93,7 +93,7 @@ def forget(
         return
 
     def request() -> Request:
-        marks = hash_subjects(store, people.texts, known=read_copy(store, names).fingerprint, key=key)
+        marks = hash_subjects(store, people.texts, known=read_copy(store).fingerprint, key=key)
         return Request("forget", marks, rounds, names or None, at_once)
 
     done, attended = perform(

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from vestige.errors import StoreBusyError, StoreError, VestigeError
+from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.operations.outcome import Attended, Forgotten, Removed, Swept
 from vestige.operations.removal import forget_pseudonyms, remove
 from vestige.operations.retention import sweep
@@ -36,7 +36,7 @@ def attend(store: Store) -> Attended:
         which requests were carried out, and what is wrong; a request that cannot be read is named and left.
 
     Raises:
-        StoreBusyError: another process holds the file; the requests stay.
+        StoreError: the file cannot be written; the requests stay.
     """
     if not isinstance(store, SqliteStore):
         return Attended()
@@ -45,25 +45,22 @@ def attend(store: Store) -> Attended:
         return Attended()
     try:
         requests, troubles = inbox.requests()
-        for request in requests:
-            facts = _carried_out(store, request)
-            troubles |= facts.get("troubles", {})
-            inbox.reply(request.id, facts)
-        inbox.clean()
-    except StoreBusyError:
-        raise
-    except VestigeError as problem:
+    except StoreError as problem:  # the folder may be somebody else's: nothing in it is obeyed
         return Attended(troubles={str(inbox.folder): str(problem)})
+    for request in requests:
+        facts = _carry_out(store, request)
+        troubles |= facts.get("troubles", {})
+        store.flush()  # nothing is said to be done that a failed write has left to do
+        inbox.reply(request.id, facts)
+    inbox.clean()
     return Attended(tuple(request.id for request in requests), troubles)
 
 
-def _carried_out(store: Store, request: Request) -> dict[str, Any]:
-    """What became of a request, as plain data."""
+def _carry_out(store: Store, request: Request) -> dict[str, Any]:
+    """What became of a request, as plain data; one that cannot be carried out as it is says why."""
     try:
         return _act(store, request).facts
-    except StoreBusyError:
-        raise
-    except VestigeError as problem:
+    except ParameterError as problem:
         return {"problem": str(problem)}
 
 
@@ -97,7 +94,8 @@ def ask(path: str | Path, request: Request, *, key: str | Path | None = None, pa
         what was done; None if nobody has answered yet: the request stays for whoever holds the store next.
 
     Raises:
-        StoreError: the request was understood and cannot be carried out.
+        ParameterError: the request cannot be carried out as it is, such as for a stream that is not there.
+        StoreError: the store cannot be opened or written; the request stays.
     """
     inbox, until = Inbox(path), time.monotonic() + patience
     inbox.leave(request)
@@ -106,8 +104,7 @@ def ask(path: str | Path, request: Request, *, key: str | Path | None = None, pa
             return None
         with suppress(StoreBusyError), SqliteStore(path, key=key) as store:
             attend(store)
-            continue
         time.sleep(_LOOK)
     if "problem" in facts:
-        raise StoreError(facts["problem"])
+        raise ParameterError(facts["problem"])
     return _KINDS[request.kind].parse(facts)

@@ -6,6 +6,7 @@ same, so that they can be handed from process to process; held by tests/operatio
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -158,13 +159,13 @@ class Attended:
 
 @contextmanager
 def kept_apart(name: str, troubles: dict[str, str]) -> Iterator[None]:
-    """Let one stream's trouble be its own: say what it is, and go on; a file that is busy is everybody's.
+    """Let one stream's trouble be its own: say what it is, and go on; what is wrong with the file is everybody's.
 
     Of an error that is not ours only the kind is told, since its text may show a record.
     """
     try:
         yield
-    except StoreBusyError:
+    except (StoreBusyError, sqlite3.Error, OSError):
         raise
     except VestigeError as problem:
         troubles[name] = str(problem)

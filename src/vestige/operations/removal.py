@@ -53,8 +53,9 @@ def forget(
         a receipt for each subject and stream, the subjects of whom nothing is held, and what is wrong.
 
     Raises:
-        ParameterError: neither subjects nor rounds are given, or both, or rounds without a stream.
-        StoreError: there is no such stream, or the key of the subjects is not there.
+        ParameterError: neither subjects nor rounds are given, or both, or rounds without a stream; or there is no such
+            stream.
+        StoreError: the key of the subjects is not there, or the store cannot be written.
         StoreBusyError: another process holds the file.
 
     >>> from vestige import Mean, MemoryStore
@@ -88,7 +89,7 @@ def forget_pseudonyms(
     there = find_names(store, troubles)
     missing = [name for name in streams or () if name not in there]
     if missing:
-        raise StoreError(f"there is no stream {missing[0]!r}; there is {', '.join(there[:5]) or 'none yet'}")
+        raise ParameterError(f"there is no stream {missing[0]!r}; there is {', '.join(there[:5]) or 'none yet'}")
     places: dict[str, int] = {}
     for place, pseudonym in enumerate(pseudonyms):
         places.setdefault(pseudonym, place)  # a subject that is named twice is asked for once
