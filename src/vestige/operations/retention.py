@@ -101,6 +101,8 @@ def _preview(entry: Entry, now: datetime) -> Erasure:
 
 def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
     """Erase what is due: as the stream does, or without it where it cannot be asked."""
+    if entry.terms.max_age is None and not entry.state.receipts:
+        return Erasure(0)  # without a limit in time or a request nothing comes due while nothing arrives
     if entry.live is None and (entry.policy is None or _dated_ahead(entry, now)):
         left = erase_overdue(entry.terms, entry.state, now, together=entry.together)
         if left is not entry.state:
