@@ -220,16 +220,17 @@ def test_verify_finds_requests_that_nobody_carries_out(path: Path) -> None:
     assert "chmod 700" in verify(path, now=now)[0]
 
 
-def test_a_stream_that_is_open_is_not_removed(path: Path) -> None:
+def test_a_stream_that_is_open_is_removed_too(path: Path) -> None:
     with SqliteStore(path) as store:
         fill_more(store)
-        request = Request("remove", streams=("a", "b"))
+        request = Request("remove", streams=("a",))
         Inbox(path).leave(request)
         attend(store)
         facts = Inbox(path).collect(request.id)
         assert facts is not None
-        assert Removed.parse(facts).streams == (1,)
-        assert store.names() == ("a",)
+        assert Removed.parse(facts).streams == (0,)
+        assert store.names() == ("b",)
+        assert store.live("a") is None
 
 
 WRITER = """

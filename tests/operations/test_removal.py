@@ -9,10 +9,10 @@ import pytest
 
 from troubled import KeepsHalf, fill
 from vestige import MemoryStore, SqliteStore, Stream
-from vestige.errors import ParameterError
+from vestige.errors import ParameterError, StoreError
 from vestige.operations import forget, remove
 from vestige.operations.removal import forget_pseudonyms
-from vestige.store import Store
+from vestige.store import Store, read_store
 
 
 def filled(store: Store) -> Store:
@@ -102,12 +102,16 @@ def test_bad_requests_are_refused() -> None:
     assert "rounds must be whole numbers" in forget(store, rounds=[101], streams=["a"]).troubles["a"]
 
 
-def test_streams_are_removed_but_not_those_that_are_open(tmp_path: Path) -> None:
+def test_streams_are_removed_also_those_that_are_open(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "s.db") as store:
         filled(store)
         store.release()
-        fill(store, "d")
-        done = remove(store, ["a", "d", "c"])
-        assert done.streams == (0, 2)
-        assert "is open in the process that writes to the store" in done.troubles["d"]
-        assert store.names() == ("b", "d")
+        written = fill(store, "d")
+        fill(store, "e", n=10)
+        done = remove(store, ["a", "d", "c", "nobody", "e"])
+        assert (done.streams, done.troubles) == ((0, 1, 2, 3, 4), {})
+        assert store.names() == ("b",)
+        assert store.live("d") is None
+        with pytest.raises(StoreError, match="it was removed"):
+            written.push(1.0)
+    assert set(read_store(tmp_path / "s.db")) == {"b"}

@@ -187,8 +187,8 @@ def _dated(records: Records) -> Sequence[tuple[int, str | None]]:
 def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool) -> None:
     """Erase whole streams of STORE, their names included.
 
-    All that STORE knows of them goes: records, positions, receipts and the name. Nothing is asked again. A stream that
-    another process is writing to is not removed.
+    All that STORE knows of them goes: records, positions, receipts and the name. Nothing is asked again. If another
+    process holds STORE, it is asked to carry this out; a run makes the stream again if rows of its key come later.
 
     \b
     Example:

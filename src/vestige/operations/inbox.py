@@ -27,7 +27,8 @@ _LOOK = 0.1
 def attend(store: Store) -> Attended:
     """Carry out what other processes have asked for in the inbox of a store.
 
-    Cheap where nothing waits: call it every second while you hold a store, and when you open one for writing.
+    Cheap where nothing waits: call it every second while you hold a store, and when you open one for writing. A stream
+    that was removed on request cannot write any more; `Store.live` is None then.
 
     Args:
         store: the store; streams that are open in it are used as they are.
