@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from vestige import Mean, SqliteStore, Stream
+from vestige.cli import command
 from vestige.errors import StoreError
 from vestige.store import read_store
 
@@ -40,7 +42,7 @@ def test_without_the_key_everything_works_but_naming_subjects(path: Path) -> Non
         stream_in(store, "b").extend(ROWS)
         store.tidy()
         with pytest.raises(
-            StoreError, match=r"is missing, so the subjects .* \(--key\).*SqliteStore\(path\)\.new_key\(\)"
+            StoreError, match=r"is missing, so the subjects .* \(--key\).*vestige new-key or SqliteStore\.new_key\(\)"
         ):
             stream.push(1.0, subject="bob")
         assert stream.t == 140, "nothing was taken"
@@ -108,3 +110,19 @@ def test_what_is_not_a_key_is_not_touched(path: Path, content: bytes | None, tex
     with SqliteStore(path) as store, pytest.raises(StoreError, match=text):
         store.pseudonym("ada")
     assert content is None or key.read_bytes() == content
+
+
+def test_the_command_begins_with_a_new_key(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("x,who\n" + "".join(f"{i},ada\n" for i in range(10)))
+    run = ["run", str(tmp_path / "x.csv"), "--column", "x", "--subject", "who", "--retention", "96", "--stream", "c"]
+    run += ["--store", str(path)]
+    refused = CliRunner().invoke(command, run, prog_name="vestige")
+    assert refused.exit_code == 1
+    assert "vestige new-key" in refused.output
+    made = CliRunner().invoke(command, ["new-key", str(path)], prog_name="vestige")
+    assert made.exit_code == 0, made.output
+    assert CliRunner().invoke(command, run, prog_name="vestige").exit_code == 0
+    assert read_store(path)["c"][1].clock.t == 10
+    again = CliRunner().invoke(command, ["new-key", str(path)], prog_name="vestige")
+    assert again.exit_code == 1
+    assert "would overwrite it" in again.output

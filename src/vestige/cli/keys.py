@@ -1,0 +1,26 @@
+"""The command on the key of a store: new-key."""
+
+from __future__ import annotations
+
+import click
+
+from vestige.cli.access import check_there, store_argument
+from vestige.cli.group import command
+from vestige.cli.output import announced, say
+from vestige.store import SqliteStore
+
+
+@command.command("new-key")
+@store_argument
+@click.option("--key", metavar="FILE", help="Where the new key is to lie.  [default: STORE.key]")
+def new_key(store: str, key: str | None) -> None:
+    """Begin with a new key for the subjects in STORE.
+
+    For when the old key is lost for good. The statistics go on, and subjects can be named again. Records that are held
+    now cannot be found by their subject any more; they go when their limits say so. A file that is there is not
+    overwritten.
+    """
+    check_there(store)
+    with announced(f"Opening {store} ..."), SqliteStore(store, key=key) as opened:
+        opened.new_key()
+    say(f"{store}: has a new key; records that were held before cannot be found by their subject any more.")
