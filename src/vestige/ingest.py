@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from vestige.errors import DataError, NoAnswerError, RuleError, SourceError, StoreBusyError, StoreError
 from vestige.feed import Feed, Naming, group_rows
-from vestige.origin import Known, Mark, Witnesses, name_source
+from vestige.origin import Known, Mark, Witnesses, is_generation, name_source
 from vestige.records import Ints
 from vestige.sources import Block
 from vestige.store import Position, Store
@@ -245,6 +245,8 @@ class Ingest:
     def _extend(self, stream: Stream, block: Block, rows: Ints) -> None:
         """Take some rows of a block, those that an attempt has taken no second time."""
         start = stream.t
+        if self._name is not None and not is_generation(stream.position(self._name), self._mark):
+            stream.restart_source(self._name)  # what it has read was another file
 
         def extend() -> None:
             rest = rows[self._consumed(stream, block.numbers[rows], stream.t - start) :]

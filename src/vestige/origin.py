@@ -181,6 +181,12 @@ class Known:
         return max(self.rows.values(), default=0)
 
 
+def is_generation(position: Position, mark: bytes) -> bool:
+    """Whether a position counts rows of the file with this mark, not of one whose place it took."""
+    then, now = Mark.unpack(position.mark), Mark.unpack(mark)
+    return (0 if then is None else then.generation) == (0 if now is None else now.generation)
+
+
 def _age(mark: Mark) -> tuple[int, int]:
     return mark.generation, mark.size
 

@@ -68,6 +68,14 @@ class Stream(Deadlines, Requests):
         """The source that the numbers of the records held count rows of."""
         return self._reading
 
+    def restart_source(self, source: str) -> None:
+        """Let `source` count as not read, since another file took its place; records keep no numbers of its rows."""
+        if source == self._reading:
+            self._hold(self._held.without_numbers())
+            self._fresh.numbers[: self._fresh.size] = 0
+            self._reading = None
+        self._positions = {name: position for name, position in self._positions.items() if name != source}
+
     def push(self, row: ArrayLike, *, time: Time | None = None, subject: str | None = None) -> bool:
         """Take one record.
 
