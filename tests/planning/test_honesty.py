@@ -223,6 +223,17 @@ def test_what_is_asked_for_is_enough_far_from_zero(mean: float) -> None:
     assert error <= 1.1 + 3.0 * unsure
 
 
+def test_columns_in_different_units_are_no_excuse() -> None:
+    """Predictors in millionths, an output in millions: there is an answer, with the error of all records."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(SAMPLE, 2))
+    y = x.sum(axis=1) + rng.normal(size=SAMPLE)
+    rows = np.column_stack((1e-6 * (80.0 + x[:, 0]), 1e-5 * (40.0 + x[:, 1]), 1e6 * y))
+    found = predict(LinearRegression(2), retention=800, records=50_000, sample=rows)
+    assert not found.notes
+    assert found.error == pytest.approx(50_000**-0.5, rel=0.01)
+
+
 def test_where_nobody_says_how_far_from_zero_it_says_that_it_matters() -> None:
     """With a mean that is told, the prediction follows it."""
     silent = predict(Mean(), retention=64, records=100_000)

@@ -173,8 +173,11 @@ class Known:
         if numbers.through is None:
             return 1.0, 0.0
         rng, size = np.random.default_rng(0), len(numbers.encoded)
-        sizes, axes = np.linalg.eigh(numbers.moves.T @ numbers.moves / len(numbers.moves))
-        root = axes * np.sqrt(np.maximum(sizes, 0.0) / records)
+        unit = np.sqrt((numbers.moves**2).mean(axis=0))
+        unit = np.where(unit > 0.0, unit, 1.0)  # columns in different units would drown in one another's rounding
+        moves = numbers.moves / unit
+        sizes, axes = np.linalg.eigh(moves.T @ moves / len(moves))
+        root = unit[:, None] * axes * np.sqrt(np.maximum(sizes, 0.0) / records)
         moved = rng.normal(size=(_DRAWS, size)) @ root.T + noise * rng.normal(size=(_DRAWS, size))
         found = [error for error in (_moved(numbers, one) for one in moved) if error is not None]
         if not found:
