@@ -1,7 +1,8 @@
 """The mean of the whole stream, kept in which records stay.
 
 Section 3.3 of Immorlica et al. (2024), with the whole batch used for both halves.
-Guarantee: within 5% of the all-data error on five distributions; held by tests/policies/test_mean.py.
+Guarantee: within 5% of the all-data error on five distributions with means near zero; held by
+tests/policies/test_mean.py. Bits are relative to zero: `vestige.planning` says what a mean far from it takes.
 """
 
 from __future__ import annotations
