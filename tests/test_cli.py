@@ -268,7 +268,7 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path) -> None:
     if "audit" in line:
         said = ("Verdict: ", "the others can be refuted", "have no state in common", "records kept.")
     if "remove" in line:
-        said = ("1 streams removed from visits.db, their names included (main).",)
+        said = ("1 stream removed from visits.db, name included (main).",)
     if "plan" in line:
         said = ("needs a retention of",)
     assert any(text in " ".join(done.stdout.decode().split()) for text in said)

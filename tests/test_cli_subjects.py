@@ -94,7 +94,7 @@ def test_the_summary_names_lines_and_nobody(store: Path) -> None:
     text = " ".join(result.output.split())
     assert "4 subjects; of 2 no record is held in" in text
     assert "(line 2 of standard input, line 5 of standard input)" in text
-    assert "1 empty lines were skipped." in text
+    assert "Skipped: 1 empty line." in text
     for name in ("ada", "mallory", "trudy"):
         assert name not in text
 

@@ -124,3 +124,19 @@ def test_what_is_to_be_removed_must_be_there(store: Path) -> None:
     assert copy_store(store).names == ("a", "b", "c", "d")
     assert vestige("remove", store).exit_code == 2
     assert "there is no such store" in vestige("remove", "no.db", "--stream", "a").stderr
+
+
+def test_a_dry_run_tells_what_becomes_of_history_that_was_filled_in(tmp_path: Path) -> None:
+    """All of it is overdue by the clock of the machine."""
+    path = tmp_path / "s.db"
+    with SqliteStore(path) as store:
+        total = sum(len(fill(store, name).retained) for name in ("a", "b"))
+    before = path.read_bytes()
+    shown = vestige("sweep", path, "--dry-run")
+    text = " ".join(shown.stdout.split())
+    assert shown.exit_code == 0
+    assert f"{total} records would be erased in 2 streams. Nothing was changed." in text
+    assert "Statistics that would start again: 2 (a, b)" in text
+    assert path.read_bytes() == before
+    assert "history that was filled in afterwards may be overdue" in " ".join(vestige("sweep", "--help").stdout.split())
+    assert f"{total} records erased in 2 streams; the file is tidy." in vestige("sweep", path).stdout

@@ -67,6 +67,15 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: Sequ
     console().print(table)
 
 
+def count(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> count(1, "stream"), count(2_000, "record")
+    ('1 stream', '2,000 records')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def list_some(names: Sequence[str]) -> str:
     """The first of these names in brackets, and how many more there are; nothing if there are none."""
     if not names:

@@ -20,7 +20,7 @@ from vestige.cli.access import (
 )
 from vestige.cli.group import command
 from vestige.cli.holder import perform, wait_option
-from vestige.cli.output import as_json, list_some, say, show_table
+from vestige.cli.output import as_json, count, list_some, say, show_table
 from vestige.cli.receipts import receipt_facts, show_receipts
 from vestige.cli.subjects import Subjects, read_subjects
 from vestige.errors import ParameterError
@@ -140,9 +140,9 @@ def _summary(store: str, done: Forgotten, people: Subjects, unknown: Sequence[st
     elif total > 1:
         lines.append(f"{total:,} subjects; of {len(unknown):,} no record is held in {store}{list_some(unknown)}.")
     if people.empty:
-        lines.append(f"{people.empty:,} empty lines were skipped.")
+        lines.append(f"Skipped: {count(people.empty, 'empty line')}.")
     if done.restarted:
-        lines.append(f"The statistics of {len(done.restarted):,} streams start again{list_some(done.restarted)}.")
+        lines.append(f"Statistics that start again: {len(done.restarted):,}{list_some(done.restarted)}.")
     return lines
 
 
@@ -161,7 +161,7 @@ def _show_going(
     if machine:
         as_json(plain)
     else:
-        say(f"{sum(map(len, plain.values())):,} records would go. Nothing was changed.")
+        say(f"{count(sum(map(len, plain.values())), 'record')} would go. Nothing was changed.")
         rows = [(name, str(r["round"]), str(r["time"] or "-")) for name, found in plain.items() for r in found]
         if rows:
             show_table(("stream", "round", "time"), rows, words=("time",))
@@ -207,5 +207,5 @@ def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool
     if machine:
         as_json({"removed": gone, "troubles": dict(done.troubles)})
     else:
-        say(f"{len(gone):,} streams removed from {store}, their names included{list_some(gone)}.")
+        say(f"{count(len(gone), 'stream')} removed from {store}, name included{list_some(gone)}.")
     end_with(done.troubles, attended)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from vestige.cli.access import dry_run_option, end_with, json_option, now_option, read_copy, store_argument
 from vestige.cli.group import command
 from vestige.cli.holder import perform, wait_option
-from vestige.cli.output import SHOWN, as_json, list_some, say, show_table
+from vestige.cli.output import SHOWN, as_json, count, list_some, say, show_table
 from vestige.operations import Attended, Swept, preview
 from vestige.operations import sweep as sweep_through
 from vestige.store.inbox import Request
@@ -60,7 +60,7 @@ def sweep(store: str, now: datetime | None, *, dry_run: bool, wait: timedelta, m
 
 def _show_swept(done: Swept, *, dry_run: bool) -> None:
     """What went, or would go."""
-    erased, streams = f"{done.erased:,} records", f"{len(done.streams):,} streams"
+    erased, streams = count(done.erased, "record"), count(len(done.streams), "stream")
     if not dry_run:
         order = "the file is tidy" if done.tidy else "the file could not be tidied, because a stream is damaged"
         say(f"{erased} erased in {streams}; {order}.")
@@ -78,8 +78,8 @@ def _show_swept(done: Swept, *, dry_run: bool) -> None:
     if done.restarted:
         starts = "would start again" if dry_run else "start again"
         say(
-            f"The statistics of {len(done.restarted):,} streams {starts}, because their records are due before they "
-            f"could be carried on{list_some(done.restarted)}."
+            f"Statistics that {starts}: {len(done.restarted):,}{list_some(done.restarted)}; their records are due "
+            "before they could be carried on."
         )
 
 
