@@ -173,6 +173,17 @@ def test_a_date_in_the_future_is_the_trouble_of_its_stream(tmp_path: Path) -> No
     assert stored(store) == {"a": 30, "c": 30}
 
 
+def test_trouble_where_nothing_can_be_taken_again(tmp_path: Path) -> None:
+    """Without a store there is no later run that could take the rows, so none is promised; strict or not."""
+    rows = "at,shop,v\n" + "".join(f"{START + 60 * i - 3600 * (i == 41)},{'abc'[i % 3]},{i}\n" for i in range(90))
+    what = ("run", "-", "--column", "v", "--by", "shop", "--retention", 96, "--max-age", "30d", "--time", "at")
+    for extra in ((), ("--strict",), ("--store", tmp_path / "a.db")):
+        result = vestige(*what, *extra, stdin=rows)
+        assert result.exit_code == 1
+        assert "30 rows of 1 stream were not taken; all others were\n" in result.stderr
+        assert "All-time mean by shop: 3 streams, 60 records" in result.stdout
+
+
 def test_a_lost_key_that_was_replaced_keeps_no_source_from_going_on(tmp_path: Path) -> None:
     path, store, key = tmp_path / "a.csv", tmp_path / "a.db", tmp_path / "apart.key"
     what = ("run", path, "--column", "v", "--retention", 96, "--subject", "who", "--store", store, "--key", key)

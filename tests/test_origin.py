@@ -163,6 +163,15 @@ def test_one_row_that_is_held_and_differs_is_noticed(tmp_path: Path, column: str
     assert "does not say in row 18 what it said" in result.stderr
 
 
+def test_a_source_that_is_gone_is_worth_a_note_and_no_finding(shop: Shop) -> None:
+    shop.file.unlink()
+    result = vestige("verify", shop.store, "--json")
+    assert result.exit_code == 0
+    said = json.loads(result.stdout)
+    assert said["findings"] == []
+    assert said["notes"] == [f"source {shop.file}: is not there any more, so nothing can be said of it"]
+
+
 def test_appending_goes_on(shop: Shop) -> None:
     with shop.file.open("a") as file:
         file.writelines(f"{value:.0f},{key}\n" for value, key in OTHER)

@@ -221,9 +221,9 @@ def run(
         show_many(by, made)
     if not machine:
         _remark(source, ingest, lateness)
+    _check_troubles(source, ingest)
     if strict:
         check_strict(made)
-    _check_troubles(source, ingest)
 
 
 def _check(
@@ -313,9 +313,10 @@ def _check_troubles(source: str, ingest: Ingest) -> None:
         where = f", {trouble.rows:,} rows from row {trouble.row:,} on not taken" if trouble.rows else ""
         click.echo(plain(f"Trouble with {key!r}{where}: {trouble.reason}"), err=True)
     rows = sum(trouble.rows for trouble in ingest.troubles.values())
+    again = ingest.store is not None and not ingest.feed.source.pipe
+    later = ". Once that is mended, the same command takes them" if again else ""
     raise SourceError(
-        f"{source}: {rows:,} rows of {count_streams(len(ingest.troubles))} were not taken; all others were. Once "
-        "that is mended, the same command takes them"
+        f"{source}: {rows:,} rows of {count_streams(len(ingest.troubles))} were not taken; all others were{later}"
     )
 
 
