@@ -388,9 +388,8 @@ def test_a_closed_store_says_so(filled: Path) -> None:
     stream = stream_in(store)
     store.close()
     store.close()
-    stream.push(1.0)
     with pytest.raises(StoreError, match="is not open here any more: its store was closed, it was removed, or it"):
-        stream.flush()
+        stream.push(1.0)
 
 
 def test_a_change_by_another_program_is_not_overwritten(filled: Path) -> None:
@@ -506,9 +505,8 @@ def test_a_stream_is_open_once(path: Path) -> None:
         first.extend(ROWS[:5])
         second = stream_in(store)
         assert second.t == 5, "what the first held back was written"
-        first.push(1.0)
         with pytest.raises(StoreError, match="or it was opened again since; use the newer one"):
-            first.flush()
+            first.push(1.0)
         second.extend(ROWS[:5])
     assert read_store(path)["a"][1].clock.t == 10
 

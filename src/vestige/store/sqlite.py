@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -71,7 +70,7 @@ class SqliteStore(Store):
         self.path = resolve_path(path)
         self._key_path = beside(self.path, ".key") if key is None else resolve_path(key)
         self._key: bytes | None = None
-        self._depth, self._process, self._turn = 0, os.getpid(), threading.RLock()
+        self._depth = 0
         self._version: int | None = None
         with explained_opening(self.path):
             self._lock = writer_lock(self.path)

@@ -5,6 +5,8 @@ The stream is the only one who writes to it. `vestige.checks.check_store` checks
 
 from __future__ import annotations
 
+import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -56,13 +58,21 @@ class Place(ABC):
 
     def commit(self, terms: Terms, state: State) -> None:
         """Write `state`, unless the stream was closed or opened again since it was opened here."""
+        self.check_open()
+        self.write(terms, state)
+        self.lost = False
+
+    def check_open(self) -> None:
+        """Raise a StoreError if the stream was closed or opened again since it was opened here."""
         if self.store._open.get(self.name, (None,))[0] is not self:
             raise StoreError(
                 f"stream {self.name!r} is not open here any more: its store was closed, it was removed, or it was "
                 "opened again since; use the newer one, or open it again"
             )
-        self.write(terms, state)
-        self.lost = False
+        if os.getpid() != self.store._process:
+            raise StoreError(
+                f"stream {self.name!r} was opened before this process was forked; open it again in this process"
+            )
 
 
 class Store(ABC):
@@ -70,6 +80,7 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[Place, Live]] = {}
+        self._process, self._turn = os.getpid(), threading.RLock()
 
     @abstractmethod
     def names(self) -> tuple[str, ...]:

@@ -18,10 +18,10 @@ from vestige.store.state import wall_clock
 from vestige.stream.arriving import Time, check_known, check_order, instant_of
 from vestige.stream.lateness import FAR, Moment
 from vestige.stream.limits import earliest, latest
-from vestige.stream.updating import Updating
+from vestige.stream.requests import Requests
 
 
-class Deadlines(Updating):
+class Deadlines(Requests):
     """A stream that keeps `max_age`."""
 
     def sweep(self, now: Time | None = None) -> int:
@@ -39,6 +39,12 @@ class Deadlines(Updating):
         if np.isnat(moment):
             raise DataError("now is not a time; pass a datetime or a numpy.datetime64")
         instant = int(moment.astype(np.int64))
+        with self._lock:
+            if self._place is not None:
+                self._place.check_open()
+            return self._sweep(instant)
+
+    def _sweep(self, instant: int) -> int:
         if self._timed and self._limits.ahead(self.retained.times, instant) is not None:
             raise DataError(
                 f"now lies more than max_ahead={self._limits.max_ahead} before the time of a record that is held: a "
@@ -48,14 +54,23 @@ class Deadlines(Updating):
         before = len(self.retained)
         if self._timed:
             self._expire(instant)
+        problem = self._meet_requests()
+        if self._timed:
             self._close_early(instant)
-        at = wall_clock()
-        left = tuple(r.settled(self._t) if r.due is not None and r.due <= at else r for r in self.receipts)
+        if problem is not None:
+            raise problem
+        return before - len(self.retained)
+
+    def _meet_requests(self) -> Exception | None:
+        """Erase at once what requests asked for whose time has come; what the policy raised, if it did."""
+        at, left = wall_clock(), self.receipts
+        if any(receipt.erased is None and receipt.due is not None and receipt.due <= at for receipt in left):
+            return self._forget_now()
         if left != self._receipts:
             self._receipts, self._unsaved = left, True
             self._hold(self._held)
             self._save()
-        return before - len(self.retained)
+        return None
 
     def _expire(self, now: int) -> None:
         """Let it be `now`: erase what is too old, durably."""

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import DataError, ParameterError
-from vestige.records import Clock
+from vestige.errors import DataError, ParameterError, StoreError
+from vestige.records import Bools, Clock
 from vestige.store import Receipt
 from vestige.stream.masks import check_rewrite
 from vestige.stream.runtime import checked_rounds
@@ -50,6 +50,19 @@ class Requests(Updating):
         for receipt in self._receipts:
             if receipt.id == receipt_id:
                 return receipt
+        with self._lock:
+            if self._place is not None:
+                self._place.check_open()
+            return self._forget(rounds, subject, receipt_id, now=now)
+
+    def _forget(
+        self,
+        rounds: int | Sequence[int] | NDArray[np.int64] | None,
+        subject: str | None,
+        receipt_id: str | None,
+        *,
+        now: bool,
+    ) -> Receipt:
         fresh, held = self._fresh, self._held
         waiting = np.arange(self._clock.last + 1, self._t + 1)
         if rounds is not None:
@@ -58,7 +71,7 @@ class Requests(Updating):
         else:
             name = self._named(subject)
             leaving, fresh_leaving = held.subjects == name, fresh.subjects[: fresh.size] == name
-        before = self._kept(whole=True)
+        before, problem = self._kept(whole=True), None
         try:
             fresh.mark(fresh_leaving)
             self._held = held.with_leaving(held.leaving | leaving)
@@ -66,45 +79,64 @@ class Requests(Updating):
             self._receipts = (*self._receipts, Receipt.made(self._t, due, self.max_age, receipt_id))
             made = self._receipts[-1].id
             if now:
-                self._forget_now()
+                problem = self._forget_now()
             else:
                 self._save()
         except BaseException:
             self._return_to(before)
             raise
+        if problem is not None:
+            problem.add_note("The records that were to go are erased all the same.")
+            raise problem
         return next(receipt for receipt in self._receipts if receipt.id == made)
 
-    def _forget_now(self) -> None:
-        """Erase what is leaving at once; close the batch early if that can carry on what is known.
+    def _forget_now(self) -> Exception | None:
+        """Erase what is leaving at once, whatever the policy does; what it raised, if it did.
 
-        So too if the answer would be written into kept records that could not wait for another batch.
+        The batch is closed early if that can carry on what is known, and also if the answer would be written into kept
+        records that could not wait for another batch.
         """
-        fresh, clock, t = self._fresh, self._clock, self._t
-        if self._together and fresh.carriers >= self._enough:
-            self._update()
-            return
-        retained = self.retained
-        if self._together and retained.leaving.any():
-            now = self.clock
-            answer = self._policy.rewrite(now.copy(), retained.shown(), self._coins(self._t))
-            made = None if answer is None else check_rewrite(self._policy, answer, now, retained)
-            if made is not None and made[0] > clock.last and self._room(replace(clock, t=t, last=t)) < self._enough:
+        made, problem, clock, t = None, None, self._clock, self._t
+        try:
+            early = self._together and self._fresh.carriers >= self._enough
+            made = None if early else self._written_again()
+            late = made is not None and made[0] > clock.last
+            if early or (late and self._room(replace(clock, t=t, last=t)) < self._enough):
                 self._update()
-                return
-            if made is not None:
-                last, keep = made
-                self._clock = self._rewritten(last)
-                retained = retained.where(keep)
-            else:
-                if clock.encoded:
-                    self._clock = Clock(clock.last, first=clock.last + 1, last=clock.last, since=clock.last + 1)
-                retained = retained.where(~retained.leaving & (retained.rounds > clock.last))
+                return None
+        except StoreError:
+            raise
+        except Exception as trouble:  # the policy's, which comes after what has to be erased
+            made, problem = None, trouble
+        self._drop_leaving(made)
+        return problem
+
+    def _written_again(self) -> tuple[int, Bools] | None:
+        """How the policy says the same without the records that are leaving; None if it cannot, or need not."""
+        retained, clock = self.retained, self.clock
+        if not self._together or not retained.leaving.any():
+            return None
+        answer = self._policy.rewrite(clock.copy(), retained.shown(), self._coins(clock.t))
+        return None if answer is None else check_rewrite(self._policy, answer, clock, retained)
+
+    def _drop_leaving(self, made: tuple[int, Bools] | None) -> None:
+        """Erase what is leaving; hold what was written again, or start over where what is known goes with it."""
+        fresh, clock, t, retained = self._fresh, self._clock, self._t, self.retained
+        if made is not None:
+            last, keep = made
+            self._clock = self._rewritten(last)
+            retained = retained.where(keep)
+        elif self._together and retained.leaving.any():
+            if clock.encoded:
+                self._clock = Clock(clock.last, first=clock.last + 1, last=clock.last, since=clock.last + 1)
+            retained = retained.where(~retained.leaving & (retained.rounds > clock.last))
         else:
             retained = retained.where(~retained.leaving)
         waits = retained.rounds > self._clock.last
         fresh.replace(retained.where(waits), self._clock.last, t - self._clock.last)
         self._receipts = tuple(receipt.settled(t) for receipt in self._receipts)
         self._hold(retained.where(~waits))
+        self._unsaved = True
         self._save()
 
     def _rewritten(self, last: int) -> Clock:

@@ -6,10 +6,12 @@ leaves the state as it was; held by tests/stream/test_rules.py.
 
 from __future__ import annotations
 
+import copy
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,7 @@ class Estimate:
         oldest_age: how many rounds ago the oldest of them arrived.
         notes: what to know about the answer, in sentences.
         details: what the policy says besides; its attributes are attributes of the estimate.
+        since: the round since which it counts; above 1 if the statistic has started over.
     """
 
     value: float | Floats
@@ -41,6 +44,7 @@ class Estimate:
     oldest_age: int
     notes: tuple[str, ...] = ()
     details: Answer | None = None
+    since: int = 1
 
     def __getattr__(self, name: str) -> Any:
         """What the policy's answer says besides the value, such as a standard error."""
@@ -102,6 +106,19 @@ class Runtime(ABC):
         self._policy = policy
         self._batch = _batch_of(policy, *limit, per_batch)
         self._seed = _checked_seed(policy, seed)
+        self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, object]:
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._lock = threading.RLock()
+
+    def __copy__(self) -> Self:
+        """As deep as any copy, since two streams cannot share records."""
+        return copy.deepcopy(self)
 
     @property
     def policy(self) -> Policy:
@@ -133,7 +150,8 @@ class Runtime(ABC):
 
     def estimate(self) -> Estimate:
         """The policy's answer, recomputed from the retained records and the clock alone."""
-        retained, clock = self.retained, self.clock
+        with self._lock:
+            retained, clock = self.retained, self.clock
         if not len(retained):
             raise NoRecordsError(
                 "no record has arrived yet; push one first"
@@ -145,7 +163,8 @@ class Runtime(ABC):
         details = answer if isinstance(answer, Answer) else None
         value = _checked_answer(self._policy, details.value if details else answer)
         age = clock.t - int(retained.rounds[0])
-        return Estimate(value, clock.t, len(retained), age, notes + (details.notes if details else ()), details)
+        notes += details.notes if details else ()
+        return Estimate(value, clock.t, len(retained), age, notes, details, clock.since)
 
     def _notes(self, clock: Clock) -> tuple[str, ...]:
         """What the clock tells about how the answer came about."""

@@ -20,13 +20,12 @@ from vestige.records import Ints
 from vestige.store import Position
 from vestige.stream.arriving import Arrivals, Time, instant_of, instants_of, now_for, rows_of
 from vestige.stream.deadlines import Deadlines
-from vestige.stream.requests import Requests
 
 _AT_ONCE = 1 << 16
 """Records per call of `update_many`: enough to spend the time there, few enough to answer an interrupt."""
 
 
-class Stream(Deadlines, Requests):
+class Stream(Deadlines):
     """A stream of records under a legal limit, one record a round.
 
     Args:
@@ -90,19 +89,25 @@ class Stream(Deadlines, Requests):
         Raises:
             DataError: it cannot be taken.
         """
-        fresh = self._fresh
-        size = fresh.size
-        if type(row) is float and fresh.single is not None and -(largest := self._largest) <= row <= largest:
-            fresh.single[size] = row  # the common case, fast
-        elif self._timed:
-            return self.extend([row], times=None if time is None else [time], subjects=[subject]) == 1
-        else:
-            fresh.values[size] = rows_of([row], self._policy)[0]
-        if time is not None or subject is not None:
-            fresh.label_next(instant_of(time), self._named(subject))
-        fresh.size = size + 1
-        if size >= self._alarm:
-            self._ring()
+        self._lock.acquire()  # not a with statement, which takes twice as long
+        try:
+            fresh = self._fresh
+            size = fresh.size
+            if self._place is not None:
+                self._place.check_open()
+            if type(row) is float and fresh.single is not None and -(largest := self._largest) <= row <= largest:
+                fresh.single[size] = row  # the common case, fast
+            elif self._timed:
+                return self.extend([row], times=None if time is None else [time], subjects=[subject]) == 1
+            else:
+                fresh.values[size] = rows_of([row], self._policy)[0]
+            if time is not None or subject is not None:
+                fresh.label_next(instant_of(time), self._named(subject))
+            fresh.size = size + 1
+            if size >= self._alarm:
+                self._ring()
+        finally:
+            self._lock.release()
         return True
 
     def _ring(self) -> None:
@@ -145,9 +150,16 @@ class Stream(Deadlines, Requests):
         Raises:
             DataError: a row cannot be taken; then none of them was.
         """
-        new = self._checked(rows, times, subjects)
-        if source is not None:
-            new = replace(new, numbers=self._numbered(source, numbers, mark, len(new)))
+        with self._lock:
+            if self._place is not None:
+                self._place.check_open()
+            new = self._checked(rows, times, subjects)
+            if source is not None:
+                new = replace(new, numbers=self._numbered(source, numbers, mark, len(new)))
+            return self._extend(new, source, mark)
+
+    def _extend(self, new: Arrivals, source: str | None, mark: bytes) -> int:
+        """Take what was checked; how many of the rows were not too late."""
         bit_by_bit = self._timed or self._place is not None
         before, start, t = None if bit_by_bit else self._kept(whole=True), 0, self._t
         try:

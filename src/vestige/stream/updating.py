@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from vestige import coins
 from vestige.coins import Rehearsal
-from vestige.errors import ParameterError
+from vestige.errors import ParameterError, StoreError
 from vestige.naming import described
 from vestige.policy import Policy
 from vestige.records import Clock, Records, no_times
@@ -51,6 +51,8 @@ class Updating(Runtime):
         self._retention = self._limits.retention
         super().__init__(policy, self._limits.in_rounds(policy), 2, seed)
         self._place = store
+        if store is not None:
+            self._lock = store.store._turn  # one for both, so that neither waits for the other
         self._terms = self._made_terms()
         self._positions: Mapping[str, Position] = {}
         self._reading: str | None = None
@@ -78,6 +80,14 @@ class Updating(Runtime):
         self._erase_due()
         if store is not None:
             store.take(self)
+
+    def __getstate__(self) -> dict[str, object]:
+        if self._place is not None:
+            raise StoreError(
+                f"stream {self._place.name!r} lives in a store, which has just one of it; do not copy or pickle it, "
+                "open it from the store where it is needed"
+            )
+        return super().__getstate__()
 
     def _check_start(self, held: Records, clock: Clock) -> None:
         late = self._retention is not None and clock.encoded and clock.t - clock.first >= self._retention
@@ -129,12 +139,14 @@ class Updating(Runtime):
     @property
     def clock(self) -> Clock:
         """The public clock; with `retained`, the whole state."""
-        return replace(self._clock, t=self._t)
+        with self._lock:
+            return replace(self._clock, t=self._t)
 
     @property
     def retained(self) -> Records:
         """The records that are held; with the clock, the whole state."""
-        return self._held.followed_by(self._fresh.records(self._clock.last))
+        with self._lock:
+            return self._held.followed_by(self._fresh.records(self._clock.last))
 
     def _kept(self, *, whole: bool) -> _Before:
         """What to return to if something goes wrong; not `whole` if records can only have been added until then."""
@@ -238,9 +250,10 @@ class Updating(Runtime):
 
     def flush(self) -> None:
         """Make durable what has arrived since the last update; nothing to do without a store."""
-        lost = self._place is not None and self._place.lost
-        if lost or self._unsaved or self._saved != (self._t, self._positions):
-            self._save()
+        with self._lock:
+            lost = self._place is not None and self._place.lost
+            if lost or self._unsaved or self._saved != (self._t, self._positions):
+                self._save()
 
     def _save(self) -> None:
         if self._place is not None:
