@@ -251,7 +251,7 @@ class Updating(Runtime):
     def flush(self) -> None:
         """Make durable what has arrived since the last update; nothing to do without a store."""
         with self._lock:
-            lost = self._place is not None and self._place.lost
+            lost = self._place is not None and self._place.lost and (self._t or self._positions or self._receipts)
             if lost or self._unsaved or self._saved != (self._t, self._positions):
                 self._save()
 
