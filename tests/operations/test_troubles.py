@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from vestige import Mean, MemoryStore, Moments, Records, SqliteStore, Stream, Wi
 from vestige.errors import StoreError
 from vestige.operations import forget, sweep
 from vestige.store import read_store
+from vestige.store.copies import copy_store
 
 OTHERS = ("a", "c", "d")
 LATER = START + MAX_AGE + timedelta(hours=60)
@@ -90,6 +92,21 @@ def test_a_request_is_carried_out_in_all_the_others(path: Path, trouble: Callabl
         records = held(path, name)
         assert records.leaving[records.subjects == mark].all()
         assert not now or mark not in records.subjects
+
+
+def test_a_row_without_a_name_keeps_nobody_either(path: Path) -> None:
+    """The row that names the stream is damaged, not what it holds."""
+    damaged(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE streams SET terms = terms || x'00' WHERE name = ?", (b"b",))
+    with SqliteStore(path) as store:
+        told = forget(store, ["person-3"], now=True)
+        done = sweep(store, LATER)
+    for found in (told.troubles, done.troubles, copy_store(path).troubles):
+        ((row, text),) = found.items()
+        assert "of the table streams is damaged" in row
+        assert "its name cannot be read" in text
+    assert {removal.stream for removal in told.removals} == set(done.streams) == set(OTHERS)
 
 
 def test_what_is_due_goes_without_the_policy(path: Path) -> None:
