@@ -13,12 +13,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner, Result
 
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import StoreError
+from vestige.sources import Block
 from vestige.store import State, read_store
+from vestige.upkeep import Upkeep
 
 PATIENCE = 60.0
 """Seconds after which a test gives up; on an idle machine each wait is over in two or three."""
@@ -127,6 +130,20 @@ def test_history_that_comes_through_a_pipe_goes_by_its_own_clock(tmp_path: Path)
         until(lambda: state_of(store).clock.t == 20)
         time.sleep(2.5)
         assert len(state_of(store).retained) == 20
+
+
+@pytest.mark.parametrize(("age", "waiting", "left"), [(0.0, True, 0), (0.0, False, 5), (1e8, True, 5)])
+def test_whose_clock_counts(age: float, waiting: bool, left: int) -> None:
+    """That of the machine for rows that are new when they come, their own for history, and none while rows come."""
+    now = datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=age)
+    stream = Stream(Mean(), retention=96, max_age=timedelta(seconds=0.3))
+    stream.extend(np.ones(5), times=[now] * 5)
+    upkeep = Upkeep(None, timedelta(seconds=0.3), pytest.fail)
+    times = np.array([now] * 5, "datetime64[us]")
+    upkeep.see(Block(np.ones((5, 1)), np.arange(1, 6), 0, 5, 0, datetime.now(UTC), times))
+    time.sleep(0.4)
+    upkeep.look({"main": stream}, waiting=waiting)
+    assert len(stream.retained) == left
 
 
 def rows(*times: float) -> str:
