@@ -16,7 +16,7 @@ import numpy as np
 
 from vestige import coins as coin_key
 from vestige import subset
-from vestige.errors import ParameterError, whole_number
+from vestige.errors import real_number, whole_number
 from vestige.policy import Policy, keep_of_arrivals, lost, split
 from vestige.records import Bools, Clock, Floats, Ints, Records
 
@@ -204,10 +204,10 @@ class Regression(Policy):
         whole_number("dim", self.dim, 1)
         if self.group is not None:
             whole_number("group", self.group, self.dim)
-        if self.smallest_eigenvalue is not None and not 0.0 < self.smallest_eigenvalue < np.inf:
-            raise ParameterError(f"smallest_eigenvalue={self.smallest_eigenvalue} is out of range; use one above 0")
-        if self.offset is not None and not 0.0 <= self.offset < np.inf:
-            raise ParameterError(f"offset={self.offset} is out of range; use 0 or more")
+        if self.smallest_eigenvalue is not None:
+            real_number("smallest_eigenvalue", self.smallest_eigenvalue, lambda n: 0.0 < n < np.inf, "one above 0")
+        if self.offset is not None:
+            real_number("offset", self.offset, lambda n: 0.0 <= n < np.inf, "0 or more")
 
     @property
     def columns(self) -> int:

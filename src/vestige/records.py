@@ -9,13 +9,15 @@ tests/test_records.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from operator import attrgetter, methodcaller
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from vestige.errors import ParameterError
+from vestige.errors import ParameterError, show_value
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,6 +27,16 @@ Bools = NDArray[np.bool_]
 NO_TIME = np.datetime64("NaT", "us")
 _TIME = np.dtype("datetime64[us]")
 _freeze = methodcaller("setflags", False)  # by name it takes seven times as long
+_FIRST_YEAR, _LAST_YEAR = 1 - 1970, 9999 - 1970
+_LARGEST = 2**62
+_EXPECTED = {
+    "rounds": "a whole number from 1 up",
+    "values": "numbers",
+    "leaving": "a flag",
+    "times": "a time from the year 1 to 9999",
+    "subjects": "a text",
+    "numbers": "a whole number from 0 up",
+}
 
 
 def no_times(n: int) -> NDArray[np.datetime64]:
@@ -39,6 +51,33 @@ def _frozen(array: ArrayLike, dtype: object) -> NDArray[np.generic]:
     own: NDArray[np.generic] = np.array(array, dtype=dtype)  # type: ignore[call-overload]
     own.flags.writeable = False
     return own
+
+
+def _column(name: str, given: object, dtype: DTypeLike, kinds: str) -> NDArray[np.generic]:
+    """What was given for each record, as an array of our own; an error that names it if it is of another kind."""
+    own = None
+    with suppress(TypeError, ValueError, OverflowError):
+        made = np.atleast_1d(np.asarray(given, np.object_ if kinds == "OU" else None))
+        if name == "times" and made.dtype.kind in "OU":
+            made = np.array([_without_zone(time) for time in made], _TIME)
+        if (made.size == 0 or made.dtype.kind in kinds) and (made.ndim == 1 or name == "values") and _in_years(made):
+            own = _frozen(made, dtype)
+    if own is None:
+        raise ParameterError(f"{name} does not hold {_EXPECTED[name]} for each record; pass one each")
+    return own
+
+
+def _without_zone(time: object) -> object:
+    """The same moment in UTC, as numpy has it, which drops a zone with a warning only."""
+    return time.astimezone(UTC).replace(tzinfo=None) if isinstance(time, datetime) and time.tzinfo else time
+
+
+def _in_years(times: NDArray[np.generic]) -> bool:
+    """Whether times lie in the years that a calendar has; beyond them numpy overflows without a word."""
+    if times.dtype.kind != "M":
+        return True
+    years = times.astype("datetime64[Y]").view(np.int64)
+    return not (~np.isnat(times) & ((years < _FIRST_YEAR) | (years > _LAST_YEAR))).any()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +106,15 @@ class Clock:
     updates: int = 0
 
     def __post_init__(self) -> None:
-        if not (0 <= self.last <= self.t and 1 <= self.since <= self.first <= self.last + 1 and self.updates >= 0):
+        try:
+            fits = 0 <= self.last <= self.t < _LARGEST and 1 <= self.since <= self.first <= self.last + 1
+            fits = bool(fits and self.updates >= 0 and (self.due is None or -_LARGEST < self.due < _LARGEST))
+        except (TypeError, ValueError):  # what is not a number at all
+            fits = False
+        if not fits:
             raise ParameterError(
-                f"{self} is not a valid clock; needs last <= t, 1 <= since <= first <= last + 1 and updates >= 0: "
-                "pass the clock of the stream that you restart, unchanged"
+                f"{show_value(self)} is not a valid clock; needs last <= t, 1 <= since <= first <= last + 1 and "
+                "updates >= 0: pass the clock of the stream that you restart, unchanged"
             )
 
     def copy(self) -> Clock:
@@ -142,16 +186,14 @@ class Records:
         subjects: Sequence[str | None] | NDArray[np.object_] | None = None,
         numbers: ArrayLike | None = None,
     ) -> None:
-        if np.asarray(rounds).size and np.asarray(rounds).dtype.kind not in "iu":
-            raise ParameterError("rounds are no whole numbers; each record has a round of its own, from 1 up")
-        n = len(np.atleast_1d(np.asarray(rounds)))
+        n = len(_column("rounds", rounds, np.int64, "iu"))
         columns = {
-            "rounds": _frozen(rounds, np.int64),
-            "values": _frozen(values, np.float64),
-            "leaving": _frozen(np.zeros(n) if leaving is None else leaving, np.bool_),
-            "times": _frozen(np.full(n, "NaT", "datetime64[us]") if times is None else times, "datetime64[us]"),
-            "subjects": _frozen(np.array([None] * n if subjects is None else subjects, np.object_), np.object_),
-            "numbers": _frozen(np.zeros(n, np.int64) if numbers is None else numbers, np.int64),
+            "rounds": _column("rounds", rounds, np.int64, "iu"),
+            "values": _column("values", values, np.float64, "biufO"),
+            "leaving": _column("leaving", np.zeros(n) if leaving is None else leaving, np.bool_, "biuf"),
+            "times": _column("times", no_times(n) if times is None else times, _TIME, "M"),
+            "subjects": _column("subjects", [None] * n if subjects is None else subjects, np.object_, "OU"),
+            "numbers": _column("numbers", np.zeros(n, np.int64) if numbers is None else numbers, np.int64, "iu"),
         }
         if columns["values"].ndim != 2:
             raise ParameterError(f"values has shape {columns['values'].shape}; needs (records, columns)")

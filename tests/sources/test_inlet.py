@@ -210,5 +210,5 @@ def test_a_name_of_no_file_is_refused_in_a_sentence(name: str) -> None:
 
 
 def test_a_unit_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="time_unit='h' is not a unit; use one of s, ms, us, ns"):
+    with pytest.raises(ParameterError, match="time_unit='h' is unknown; use one of s, ms, us, ns"):
         list(Source(str(tmp_path)).blocks(["a"], time_unit="h"))  # type: ignore[arg-type]

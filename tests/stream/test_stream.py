@@ -179,7 +179,7 @@ def test_limits_cannot_be_changed() -> None:
 
 
 def test_what_is_no_policy_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"is no vestige\.Policy; pass an instance"):
+    with pytest.raises(ParameterError, match=r"is not a vestige\.Policy; pass an instance"):
         Stream(Mean, retention=96)  # type: ignore[arg-type]
 
 

@@ -242,7 +242,7 @@ def test_the_nearest_average_is_not_the_nearest_sum() -> None:
         ([1.0, -np.inf], 0.0, {}, "not finite"),
         ([1e301, 1.0], 0.0, {}, "beyond 1e\\+300 in magnitude"),
         ([1.0], -1e301, {}, "beyond 1e\\+300 in magnitude"),
-        ([1.0], 0.0, {"tolerance": -1.0}, "tolerance=-1.0 is below 0"),
+        ([1.0], 0.0, {"tolerance": -1.0}, "tolerance=-1.0 is out of range; use 0"),
         ([1.0], 0.0, {"method": "magic"}, "method='magic' is unknown"),
         (np.ones((27, 2)), [0.0, 0.0], {"method": "exhaustive"}, "27 records to choose from are above the 26"),
         (np.arange(50) / 7, 0.0, {"method": "meet"}, "50 records to choose from are above the 48"),

@@ -18,7 +18,7 @@ from vestige import paper
 from vestige.audit.leaking import ADVERSARIES, Leakage, leakage, source_of
 from vestige.audit.playing import Data
 from vestige.coins import Rehearsal
-from vestige.errors import ParameterError
+from vestige.errors import ParameterError, show_value
 from vestige.policies import Mean, Private, Window
 from vestige.policy import Policy
 from vestige.records import Floats
@@ -143,6 +143,8 @@ def compare(
         options: for `leakage`, such as `values`, `confidence` or `delta`.
     """
     named = usual_policies() if policies is None else policies
+    if not isinstance(named, Mapping):
+        raise ParameterError(f"policies={show_value(named)} are not policies by name; pass a dict of them")
     if not named:
         raise ParameterError("policies is empty; pass at least one, by name, or leave it out for the usual ones")
     rows = []

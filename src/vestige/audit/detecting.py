@@ -23,7 +23,7 @@ from vestige.audit.chancing import (
     slots_improbability,
     words_improbability,
 )
-from vestige.errors import ParameterError, whole_number
+from vestige.errors import ParameterError, show_value, whole_number
 from vestige.records import Clock, Ints, Records
 
 _SPOKEN = {
@@ -154,8 +154,10 @@ def detect(
     >>> found.p < 0.01, found.window
     (True, 0.0)
     """
-    whole_number("draws", draws, 99)
-    gone = np.array(sorted({whole_number("removed", n, 1) for n in removed}), np.int64)
+    whole_number("draws", draws, 99, 10**7)
+    if not isinstance(removed, Iterable):
+        raise ParameterError(f"removed={show_value(removed)} does not list rounds; pass whole numbers, or none at all")
+    gone = np.array(sorted({whole_number("removed", n, 1, 2**62) for n in removed}), np.int64)
     batches = [_batch(snapshot, gone) for snapshot in _apart(_checked(snapshots))]
     rng = np.random.default_rng(whole_number("seed", seed, 0))
     slots, words = _of_presence(batches, draws, rng)
@@ -172,6 +174,8 @@ def detect(
 
 def _checked(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     """Those with an encoded batch, if there is any and all are of one stream's kind."""
+    if not isinstance(snapshots, Sequence) or not all(isinstance(each, Snapshot) for each in snapshots):
+        raise ParameterError("snapshots does not list snapshots; pass Snapshot(retained, clock) objects")
     if not len(snapshots):
         raise ParameterError("snapshots is empty; pass at least one Snapshot(retained, clock)")
     columns = snapshots[0].retained.columns

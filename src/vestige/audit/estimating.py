@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from vestige.errors import ParameterError, whole_number
+from vestige.errors import ParameterError, float_array, real_number, whole_number
 from vestige.records import Bools, Floats
 
 
@@ -30,9 +30,8 @@ def rate_bounds(tp: int, fn: int, fp: int, tn: int, confidence: float = 0.95) ->
     from scipy.special import betaincinv  # noqa: PLC0415
 
     for name, count in (("tp", tp), ("fn", fn), ("fp", fp), ("tn", tn)):
-        whole_number(name, count, 0)
-    if not 0.0 < confidence < 1.0:
-        raise ParameterError(f"confidence={confidence} is out of range; use a number between 0 and 1, such as 0.95")
+        whole_number(name, count, 0, _MOST)
+    real_number("confidence", confidence, lambda n: 0.0 < n < 1.0, "a number between 0 and 1, such as 0.95")
     if tp + fn == 0 or fp + tn == 0:
         raise ParameterError(f"tp + fn = {tp + fn} and fp + tn = {fp + tn}; each world needs at least one trial")
     wrong = (1.0 - confidence) / 2.0
@@ -47,8 +46,7 @@ def epsilon_lower_bound(tp: int, fn: int, fp: int, tn: int, *, confidence: float
     >>> round(epsilon_lower_bound(500, 0, 0, 500, confidence=0.99), 7)
     4.5419158
     """
-    if not 0.0 <= delta < 1.0:
-        raise ParameterError(f"delta={delta} is out of range; use a number from 0 to below 1, such as 1e-6")
+    real_number("delta", delta, lambda n: 0.0 <= n < 1.0, "a number from 0 to below 1, such as 1e-6")
     caught, alarmed = rate_bounds(tp, fn, fp, tn, confidence)
     bounds = [0.0]
     for gained, paid in ((caught - delta, alarmed), (1.0 - alarmed - delta, 1.0 - caught)):
@@ -89,6 +87,9 @@ def area_under_curve(first: Floats, second: Floats) -> float:
     >>> area_under_curve(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
     0.875
     """
+    first, second = float_array("first", first), float_array("second", second)
+    if first.ndim != 1 or second.ndim != 1 or not first.size or not second.size:
+        raise ParameterError("first and second are not lists of scores; pass one score for each trial of a world")
     scores = np.concatenate((first, second))
     _, where, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[where]
@@ -135,6 +136,7 @@ def best_threshold(
 
 
 _CANDIDATES = 2_000
+_MOST = 10**15  # trials: as many as floats count exactly
 
 
 def true_positives_at(rate: float, first: Floats, held_out: Floats) -> float:

@@ -61,7 +61,9 @@ def appendix(*, trials: int = 1_000, confidence: float = 0.95, seed: int = 0) ->
     >>> found.disjoint, found.epsilon == found.ceiling
     (True, True)
     """
-    whole_number("trials", trials, 20)
+    whole_number("trials", trials, 20, 10**9)
+    whole_number("seed", seed, -(2**63))
+    ceiling(trials, confidence=confidence)  # says at once what is wrong with it
     seen = [[_state(batch, seed + k) for k in range(2 * trials)] for batch in WORLDS]
     known = set(seen[1][:trials]) - set(seen[0][:trials])
     fp, tp = (sum(state in known for state in world[trials:]) for world in seen)
@@ -102,7 +104,8 @@ def outlier(*, runs: int = 20, seed: int = 0) -> Outlier:
     >>> bool(found.excess["Window()"].max() == 0.0), bool(found.excess["Mean()"].min() > 10.0)
     (True, True)
     """
-    whole_number("runs", runs, 1)
+    whole_number("runs", runs, 1, 10**6)
+    whole_number("seed", seed, 0)
     retention, after = 64, (0, 1, 3, 10, 30, 100)
     policies: dict[str, Policy] = {"paper.SimpleMean()": paper.SimpleMean(), "Mean()": Mean(), "Window()": Window()}
     excess = {}

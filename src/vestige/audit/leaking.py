@@ -27,13 +27,14 @@ from vestige.audit.estimating import (
 from vestige.audit.playing import Data, Game, Seen
 from vestige.audit.telling import Teller, learned
 from vestige.audit.workers import play_tasks
-from vestige.errors import ParameterError, whole_number
+from vestige.errors import ParameterError, float_array, known_name, show_value, whole_number
 from vestige.policy import Policy
 from vestige.records import Floats
 
 ADVERSARIES = ("knows-all", "knows-distribution")
 _CHUNK = 250
 _TEACHING = 0.25
+_MOST, _MOST_WORKERS = 10**9, 10**4  # records or trials, and processes
 """For each trial that counts, so many teach the adversary; as many draw the value at random, to reconstruct it."""
 
 
@@ -160,15 +161,25 @@ def leakage(
     >>> found.epsilon, found.auc
     (0.0, 0.5)
     """
+    if not isinstance(policy, Policy):
+        raise ParameterError(f"policy={show_value(policy)} is not a vestige.Policy; pass one, such as vestige.Mean()")
+    whole_number("retention", retention, 1, _MOST)
+    whole_number("seed", seed, 0)
     gone = retention + 1 if erased_at is None else whole_number("erased_at", erased_at, retention + 1)
-    if whole_number("t", t, 1) < gone:
+    if whole_number("t", t, 1, _MOST) < gone:
         raise ParameterError(f"t={t} ends before erased_at={gone}, from which on the record is gone; use t >= {gone}")
-    if adversary not in ADVERSARIES:
-        raise ParameterError(f"adversary={adversary!r} is unknown; use one of {', '.join(ADVERSARIES)}")
-    whole_number("trials", trials, 20)
+    known_name("adversary", adversary, ADVERSARIES)
+    whole_number("trials", trials, 20, _MOST)
+    if workers is not None:
+        whole_number("workers", workers, 1, _MOST_WORKERS)
+    ceiling(trials, confidence=confidence, delta=delta)  # says at once what is wrong with them
     draw = source_of(data, policy.columns)
     example = draw(np.random.default_rng([seed, 0]), max(t, 1_000))
-    worlds = values if values is not None else (example[:1_000].min(axis=0), example[:1_000].max(axis=0))
+    worlds = (
+        (example[:1_000].min(axis=0), example[:1_000].max(axis=0))
+        if values is None
+        else _worlds(values, policy.columns)
+    )
     known = example[:t] if adversary == "knows-all" else None
     game = Game(policy, retention, gone - retention, _looks(policy, gone, t, retention), known, draw, seed)
     teaching = max(20, int(_TEACHING * trials))
@@ -194,15 +205,27 @@ class _Source:
         if self.given is None:
             return rng.normal(size=(n, self.columns))
         if callable(self.given):
-            return np.asarray(self.given(rng, n), np.float64).reshape(n, self.columns)
+            drawn = float_array("data(rng, n)", self.given(rng, n))
+            if drawn.size != n * self.columns:
+                raise ParameterError(f"data(rng, n) gave {drawn.size:,} numbers; it has to give n * {self.columns}")
+            return drawn.reshape(n, self.columns)
         return self.given[rng.integers(0, len(self.given), n)]
+
+
+def _worlds(values: object, columns: int) -> tuple[Floats, Floats]:
+    """The record's values in the two worlds."""
+    given = float_array("values", values)
+    if given.ndim == 0 or len(given) != 2 or given.size != 2 * columns:
+        raise ParameterError(f"values is not a pair of records of {columns} values; pass one for each world")
+    return given[0], given[1]
 
 
 def source_of(data: ArrayLike | Data | None, columns: int) -> _Source:
     """Where records are drawn from: an array with replacement, a function, or standard normals."""
     if data is None or callable(data):
         return _Source(data, columns)
-    table = np.asarray(data, np.float64).reshape(-1, columns)
+    given = float_array("data", data)
+    table = given.reshape(-1, columns) if given.size % columns == 0 else given[:0].reshape(0, columns)
     if not len(table):
         raise ParameterError("data holds no records; pass an array of shape (n, columns), or a function (rng, n)")
     return _Source(table, columns)

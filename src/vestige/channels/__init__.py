@@ -15,7 +15,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import ParameterError
+from vestige.errors import known_name
 from vestige.records import Bools, Floats, Ints
 
 T = TypeVar("T", bound=np.generic)
@@ -83,9 +83,7 @@ def named(name: str) -> Channel:
     >>> named("auto").minimum
     28
     """
-    if name not in CHANNELS:
-        raise ParameterError(f"channel={name!r} is unknown; use one of {', '.join(sorted(CHANNELS))}")
-    return CHANNELS[name]
+    return CHANNELS[known_name("channel", name, sorted(CHANNELS))]
 
 
 def mantissa_bits(length: int) -> int:

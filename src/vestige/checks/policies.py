@@ -17,7 +17,7 @@ import numpy as np
 from vestige.checks.elsewhere import ask_elsewhere
 from vestige.checks.residue import fingerprints
 from vestige.checks.traces import Exchange, Question, ask_again, same, same_at_once, trace
-from vestige.errors import CheckError
+from vestige.errors import CheckError, ParameterError, show_value, whole_number
 from vestige.policy import Policy
 from vestige.records import Floats
 
@@ -39,6 +39,11 @@ def check_policy(policy: Policy, *, batch: int | None = None, rows: Rows | None 
     """
     if not isinstance(policy, Policy):
         raise CheckError(f"{type(policy).__name__} is no vestige.Policy; subclass it")
+    if rows is not None and not callable(rows):
+        raise ParameterError(f"rows={show_value(rows)} does not make records; pass a function rows(rng, n), or None")
+    whole_number("seed", seed, 0)
+    if batch is not None:
+        whole_number("batch", batch, 1, 10**6)
     name = type(policy).__name__
     size = batch or max(policy.minimum, min(32, policy.maximum or 32))
     make = rows or (lambda rng, n: rng.normal(size=(n, policy.columns)))

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from vestige.errors import CheckError, StoreError
+from vestige.errors import CheckError, ParameterError, StoreError, show_value, whole_number
 from vestige.policies import Mean
 from vestige.records import Clock, Records
 from vestige.store import Position, Receipt, State, Store, Terms
@@ -35,7 +35,9 @@ def check_store(opened: Opened, *, seed: int = 0) -> None:
     >>> store = MemoryStore()
     >>> check_store(lambda: store)
     """
-    rng = np.random.default_rng(seed)
+    if not callable(opened):
+        raise ParameterError(f"opened={show_value(opened)} does not open a store; pass a function that does")
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
     with opened() as store:
         _expect(store.names() == (), "is not empty at first; pass one without streams")
         _expect(_read(store, "a") == State.empty(2), "gives something else than the empty state for a new stream")

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from vestige.errors import ParameterError, whole_number
+from vestige.errors import ParameterError, real_number, whole_number
 
 LEAST_DEVIATION = 2.0**20
 """Noise is drawn on a grid at least so fine: its deviation is this many steps, or more."""
@@ -79,10 +79,8 @@ def noise_scale(epsilon: float, delta: float, *, size: int = 1) -> float:
     """
     from scipy.optimize import brentq  # noqa: PLC0415
 
-    if not 0.0 < epsilon < math.inf:
-        raise ParameterError(f"epsilon={epsilon} is out of range; use a number above 0, such as 1.0")
-    if not 0.0 < delta < 1.0:
-        raise ParameterError(f"delta={delta} is out of range; use a number between 0 and 1, such as 1e-6")
+    real_number("epsilon", epsilon, lambda n: 0.0 < n < math.inf, "a number above 0, such as 1.0")
+    real_number("delta", delta, lambda n: 0.0 < n < 1.0, "a number between 0 and 1, such as 1e-6")
     correction = whole_number("size", size, 1) / LEAST_DEVIATION**2
     left = min(epsilon, _LARGEST_EPSILON) - _PER_COORDINATE * correction
     share = delta * math.exp(-correction) - size * math.exp(left) * _BEYOND

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.errors import StoreError
+from vestige.errors import ParameterError, StoreError, show_value
 from vestige.naming import described, made_again
 from vestige.policy import Policy
 from vestige.records import Bools
@@ -81,8 +81,15 @@ class Entry:
         return later
 
 
+def check_open(store: object) -> None:
+    """An error unless it is a store."""
+    if not isinstance(store, Store):
+        raise ParameterError(f"store={show_value(store)} is not a store; pass an open one, such as SqliteStore(PATH)")
+
+
 def find_names(store: Store, troubles: dict[str, str]) -> tuple[str, ...]:
     """The streams that are in a store or open there; rows without a readable name go into `troubles`."""
+    check_open(store)
     names, wrong = store.survey()
     troubles |= dict.fromkeys(wrong, UNNAMED)
     return tuple(sorted({*names, *store.live_names()}))

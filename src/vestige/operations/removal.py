@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from vestige.errors import ParameterError, StoreError
-from vestige.operations.entry import Entry, find_names
+from vestige.errors import ParameterError, StoreError, check_flag, check_list
+from vestige.operations.entry import Entry, check_open, find_names
 from vestige.operations.erasure import erase
 from vestige.operations.outcome import Forgotten, Removal, Removed, kept_apart
 from vestige.operations.retention import TOGETHER
@@ -66,12 +66,17 @@ def forget(
     >>> [(removal.stream, removal.subject) for removal in done.removals], done.unknown, len(stream.retained)
     ([('delays', 0)], (1,), 5)
     """
-    if isinstance(subjects, str):
-        raise ParameterError("subjects is a text; pass a list of texts, such as [subject]")
+    check_list("subjects", subjects, str, "texts")
+    if streams is not None:
+        check_list("streams", streams, str, "names of streams")
+    check_flag("now", now)
+    rounds = rounds.tolist() if isinstance(rounds, np.ndarray) else rounds
+    check_list("rounds", rounds, int, "whole numbers")
     if bool(len(subjects)) == bool(len(rounds)):
         raise ParameterError("forget takes subjects=... or rounds=..., just one of them, and at least one entry")
     if len(rounds) and (streams is None or len(streams) != 1):
         raise ParameterError("rounds count in each stream; pass the one that is meant as streams=[name]")
+    check_open(store)
     return forget_pseudonyms(store, [store.pseudonym(s) for s in subjects], rounds=rounds, streams=streams, now=now)
 
 
@@ -194,6 +199,8 @@ def remove(store: Store, streams: Sequence[str]) -> Removed:
     Returns:
         the places in the list of those that are gone, and what is wrong with the others.
     """
+    check_open(store)
+    check_list("streams", streams, str, "names of streams")
     gone: list[int] = []
     troubles: dict[str, str] = {}
     for place, name in sorted(enumerate(streams), key=lambda entry: _is_sound(store, entry[1])):

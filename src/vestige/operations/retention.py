@@ -13,7 +13,7 @@ from datetime import datetime
 
 import numpy as np
 
-from vestige.errors import StoreBusyError, StoreError
+from vestige.errors import ParameterError, StoreBusyError, StoreError, check_flag
 from vestige.operations.entry import Entry, find_names
 from vestige.operations.erasure import erase_overdue, ticks
 from vestige.operations.outcome import Erasure, Swept, kept_apart
@@ -49,6 +49,7 @@ def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False) -
     >>> sweep(store).streams
     {'delays': Erasure(erased=0, restarted=False, closed=False)}
     """
+    check_flag("dry_run", dry_run)
     moment = in_utc(wall_clock() if now is None else now)
     done: dict[str, Erasure] = {}
     troubles: dict[str, str] = {}
@@ -62,6 +63,11 @@ def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False) -
                     if trouble := _trouble(entry, done[name], moment, dry_run=dry_run):
                         troubles[name] = trouble
     return Swept(done, troubles, tidy=not dry_run and _tidied(store))
+
+
+def _is_copy(copy: object) -> bool:
+    """Whether it is a stream's terms and its state."""
+    return isinstance(copy, tuple) and tuple(map(type, copy)) == (Terms, State)
 
 
 def _tidied(store: Store) -> bool:
@@ -82,6 +88,8 @@ def preview(streams: Mapping[str, tuple[Terms, State]], now: datetime | None = N
         streams: terms and state by name.
         now: the time by the clock that counts; default: that of the machine.
     """
+    if not isinstance(streams, Mapping) or not all(map(_is_copy, streams.values())):
+        raise ParameterError("streams does not hold terms and states by name; pass what read_store gives")
     moment = in_utc(wall_clock() if now is None else now)
     done: dict[str, Erasure] = {}
     troubles: dict[str, str] = {}

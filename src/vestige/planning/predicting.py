@@ -20,6 +20,8 @@ from vestige.policies import Encoded, Private, Window
 from vestige.policy import Policy
 from vestige.records import Floats
 
+MOST_PLANNED = 10**15
+"""Nobody waits for so many records."""
 _BENT = 0.1
 _LARGE, _WRONG = 0.1, 0.5
 _MATTERS = 1.1
@@ -119,7 +121,8 @@ def foretold(
         noted: whether notes are wanted, which take most of the time.
         steady: whether all records are taken to be noised, as just after an update; not those that wait for the next.
     """
-    count, limit = whole_number("records", records, 1), whole_number("retention", retention, 2 * policy.minimum)
+    count = whole_number("records", records, 1, MOST_PLANNED)
+    limit = whole_number("retention", retention, 2 * policy.minimum, MOST_PLANNED)
     if isinstance(policy, Window):
         numbers = known.numbers
         made = _made(known, numbers, min(count, limit), 0.0, np.zeros(len(numbers.encoded)))

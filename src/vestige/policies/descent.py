@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige import statistics
-from vestige.errors import DataError, ParameterError, whole_number
-from vestige.policies.encoded import Spelled, checked_half_life
+from vestige.errors import DataError, ParameterError, real_number, whole_number
+from vestige.policies.encoded import MOST_COLUMNS, MOST_PRODUCTS, Spelled, checked_half_life
 from vestige.policy import Answer
 from vestige.records import Floats
 
@@ -141,10 +141,9 @@ class LogisticRegression(Spelled):
     half_life: float | None = None
 
     def __post_init__(self) -> None:
-        whole_number("dim", self.dim, 1)
-        whole_number("classes", self.classes, 2)
-        if not 0.0 <= self.l2 < np.inf:
-            raise ParameterError(f"l2={self.l2} is out of range; use 0 or more")
+        whole_number("dim", self.dim, 1, MOST_PRODUCTS)
+        whole_number("classes", self.classes, 2, MOST_PRODUCTS)
+        real_number("l2", self.l2, lambda n: 0.0 <= n < np.inf, "0 or more")
         checked_half_life(self.half_life)
 
     @property
@@ -258,10 +257,8 @@ class Gradient(Spelled):
     def __post_init__(self) -> None:
         if not callable(self.loss):
             raise ParameterError(f"loss is a {type(self.loss).__name__}; pass a function of parameters and rows")
-        object.__setattr__(self, "start", tuple(float(number) for number in self.start))
-        if not self.start or not np.isfinite(self.start).all():
-            raise ParameterError("start holds no finite numbers; pass the parameters to begin with")
-        whole_number("columns", self.columns, 1)
+        object.__setattr__(self, "start", _start(self.start))
+        whole_number("columns", self.columns, 1, MOST_COLUMNS)
         checked_half_life(self.half_life)
 
     @property
@@ -272,3 +269,14 @@ class Gradient(Spelled):
     def conclude(self, estimate: Floats, worth: float, rounding: float) -> Floats:  # noqa: ARG002
         """The parameters."""
         return np.array(estimate)
+
+
+def _start(numbers: object) -> tuple[float, ...]:
+    """The parameters to begin with, if they are finite numbers."""
+    try:
+        made = tuple(float(number) for number in numbers)  # type: ignore[attr-defined]
+    except (TypeError, ValueError, OverflowError):
+        made = ()
+    if not made or not np.isfinite(made).all():
+        raise ParameterError("start does not hold finite numbers; pass the parameters to begin with")
+    return made

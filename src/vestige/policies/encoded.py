@@ -13,19 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
-from vestige.errors import ParameterError
+from vestige.errors import real_number
 from vestige.policy import Answer, Policy, keep_of_arrivals, lost, split
 from vestige.records import Bools, Clock, Floats, Ints, Records
 
 _FEWEST_LEFT = 8
 """An average of records is taken for all that is known only if it is chosen among so many for each number."""
 _WORD = (1 << 64) - 1
+MOST_COLUMNS = 1_000_000
+"""A record has no more values."""
+MOST_PRODUCTS = 2_000
+"""Nor where the products of each pair of them are kept: two million numbers."""
 
 
 def checked_half_life(half_life: float | None) -> None:
     """An error unless it is none or positive."""
-    if half_life is not None and not 0.0 < half_life < np.inf:
-        raise ParameterError(f"half_life={half_life} is out of range; use a number of records above 0, or None")
+    if half_life is not None:
+        real_number("half_life", half_life, lambda n: 0.0 < n < np.inf, "a number of records above 0, or None")
 
 
 def largest_for(power: int) -> float:

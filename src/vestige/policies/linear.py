@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige import statistics
-from vestige.errors import NoAnswerError, ParameterError, whole_number
-from vestige.policies.encoded import Spelled, checked_half_life, largest_for
+from vestige.errors import NoAnswerError, ParameterError, check_flag, whole_number
+from vestige.policies.encoded import MOST_PRODUCTS, Spelled, checked_half_life, largest_for
 from vestige.policy import Answer
 from vestige.records import Clock, Floats, Records
 
@@ -85,8 +85,9 @@ class LinearRegression(Spelled):
     half_life: float | None = None
 
     def __post_init__(self) -> None:
-        whole_number("dim", self.dim, 1)
-        whole_number("outputs", self.outputs, 1)
+        whole_number("dim", self.dim, 1, MOST_PRODUCTS)
+        whole_number("outputs", self.outputs, 1, MOST_PRODUCTS)
+        check_flag("intercept", self.intercept)
         checked_half_life(self.half_life)
 
     @property

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
-from vestige.errors import ParameterError, whole_number
-from vestige.policies.encoded import Averaged, Spelled, checked_half_life, largest_for
+from vestige.errors import ParameterError, check_flag, real_number, whole_number
+from vestige.policies.encoded import MOST_COLUMNS, Averaged, Spelled, checked_half_life, largest_for
 from vestige.policy import Answer
 from vestige.records import Bools, Clock, Floats, Records
 
@@ -65,12 +65,12 @@ class Mean(Averaged, Spelled):
     spread: bool = False
 
     def __post_init__(self) -> None:
-        whole_number("dim", self.dim, 1)
+        whole_number("dim", self.dim, 1, MOST_COLUMNS)
+        check_flag("spread", self.spread)
         channels.named(self.channel)
         if self.spread and self.channel == "average":
             raise ParameterError("channel='average' cannot hold a variance; use channel='auto' or spread=False")
-        if not 0.0 <= self.tolerance < np.inf:
-            raise ParameterError(f"tolerance={self.tolerance} is out of range; use 0 or more")
+        real_number("tolerance", self.tolerance, lambda n: 0.0 <= n < np.inf, "0 or more")
         checked_half_life(self.half_life)
 
     @property

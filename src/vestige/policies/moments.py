@@ -14,7 +14,7 @@ import numpy as np
 
 from vestige import statistics
 from vestige.errors import ParameterError, whole_number
-from vestige.policies.encoded import Spelled, checked_half_life, largest_for
+from vestige.policies.encoded import MOST_PRODUCTS, Spelled, checked_half_life, largest_for
 from vestige.policy import Answer
 from vestige.records import Floats
 
@@ -136,7 +136,7 @@ class Covariance(Spelled):
     half_life: float | None = None
 
     def __post_init__(self) -> None:
-        whole_number("dim", self.dim, 1)
+        whole_number("dim", self.dim, 1, MOST_PRODUCTS)
         checked_half_life(self.half_life)
 
     @property

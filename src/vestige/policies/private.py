@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vestige import statistics
 from vestige.coins import SECRET_WORDS
-from vestige.errors import NoAnswerError, ParameterError
+from vestige.errors import NoAnswerError, ParameterError, real_number
 from vestige.noise import noise_scale
 from vestige.policies.encoded import Encoded, Spelled
 from vestige.policies.mean import Mean
@@ -83,8 +83,9 @@ class Private(Spelled):
             )
         if isinstance(self.policy, Mean) and self.policy.channel == "average":
             raise ParameterError("channel='average' shows values, not only presence; use channel='bits' with Private")
-        if not 0.0 < self.bound < np.inf:
-            raise ParameterError(f"bound={self.bound} is out of range; use a length above 0 that no data decide")
+        real_number("bound", self.bound, lambda n: 0.0 < n < np.inf, "a length above 0 that no data decide")
+        real_number("epsilon", self.epsilon, lambda n: 0.0 < n < np.inf, "a number above 0, such as 1.0")
+        real_number("delta", self.delta, lambda n: 0.0 < n < 1.0, "a number between 0 and 1, such as 1e-6")
         self.scale  # noqa: B018  # whether epsilon and delta are within reach is said at once
 
     @property

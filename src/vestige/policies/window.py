@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from vestige.errors import ParameterError, show_value
 from vestige.policies.encoded import Encoded
 from vestige.policies.mean import Mean
 from vestige.policy import Answer, Policy
@@ -30,6 +31,12 @@ class Window(Policy):
 
     together: ClassVar[bool] = False
     policy: Encoded = field(default_factory=Mean)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, Encoded):
+            raise ParameterError(
+                f"policy={show_value(self.policy)} is not a policy that a window can answer for; use one such as Mean()"
+            )
 
     @property
     def columns(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
@@ -12,7 +13,7 @@ from typing import IO, get_args
 
 import pyarrow as pa
 
-from vestige.errors import ParameterError, SourceError
+from vestige.errors import ParameterError, SourceError, check_flag, known_name, real_number, show_value, whole_number
 from vestige.sources import delimited, ndjson, parquet
 from vestige.sources.block import Batches, Block, Wanted, make_block
 from vestige.sources.borders import Lines, Quoted, Records
@@ -75,9 +76,16 @@ class Source:
         Raises:
             SourceError: the source cannot be read. The text names file, column and row, never what a row holds.
         """
-        if time_unit is not None and time_unit not in get_args(Unit):
-            raise ParameterError(f"time_unit={time_unit!r} is not a unit; use one of {', '.join(get_args(Unit))}")
-        wanted = Wanted(tuple(columns), time, subject, by, time_unit)
+        if time_unit is not None:
+            known_name("time_unit", time_unit, get_args(Unit))
+        if every is not None:
+            real_number("every", every, lambda n: 0.0 < n < math.inf, "a number of seconds above 0, or None")
+        whole_number("after", after, 0)
+        check_flag("growing", growing)
+        wanted = Wanted(_names(columns), time, subject, by, time_unit)
+        for role, name in (("time", time), ("subject", subject), ("by", by)):
+            if name is not None and not isinstance(name, str):
+                raise ParameterError(f"{role}={show_value(name)} is not the name of a column; pass a text, or None")
         try:
             with open_bytes(self.name) as stream:
                 yield from self._blocks(stream, wanted, after, every if self.pipe else None, growing=growing)
@@ -151,3 +159,11 @@ class Source:
         if head and named is not None and "parquet" in (named, told) and named != told:
             raise SourceError(f"ends in {suffix}, but does not hold that; give it the ending of its format")
         return named or told or ("ndjson" if head.lstrip().startswith(b"{") else "csv")
+
+
+def _names(columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns with the numbers, each once."""
+    made = () if isinstance(columns, str) or not isinstance(columns, Iterable) else tuple(columns)
+    if not made or not all(isinstance(name, str) for name in made) or len(set(made)) < len(made):
+        raise ParameterError(f"columns={show_value(columns)} does not name columns; pass at least one, and each once")
+    return made

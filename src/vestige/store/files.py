@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from vestige.errors import StoreBusyError, StoreError
+from vestige.errors import StoreBusyError, StoreError, real_number
 from vestige.store import version1
 from vestige.store.layout import About
 from vestige.store.paths import beside, make_private, write_private
@@ -23,6 +23,7 @@ from vestige.store.paths import beside, make_private, write_private
 APPLICATION, VERSION = 0x56535447, 2
 """What the header of the file says: that it is a store ("VSTG"), and in which version of the format."""
 PAGE = 4096
+_LONGEST = 10**6  # seconds
 SCHEMA = (
     "CREATE TABLE about (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
     "CREATE TABLE streams (id INTEGER PRIMARY KEY, name BLOB NOT NULL, terms BLOB NOT NULL, body BLOB NOT NULL)",
@@ -109,6 +110,11 @@ def make_store(path: Path) -> None:
         )
     with closing(empty_store()) as made:
         write_private(path, made.serialize())
+
+
+def check_patience(patience: object) -> None:
+    """An error unless it is a time that somebody could wait."""
+    real_number("patience", patience, lambda n: 0.0 <= n <= _LONGEST, f"a number of seconds from 0 to {_LONGEST:,}")
 
 
 def connected(path: Path, patience: float) -> sqlite3.Connection:
@@ -242,6 +248,7 @@ def copied(path: Path, patience: float) -> bytes:
 
 def _connect_there(path: Path, patience: float) -> sqlite3.Connection:
     """A connection to a file that is there; SQLite would make one that is not."""
+    check_patience(patience)
     uri = f"file:{quote(os.fsencode(path))}?mode=rw"
     return sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from vestige.errors import StoreError
+from vestige.errors import ParameterError, StoreError
 from vestige.store.layout import SUBJECT, encode_text
 from vestige.store.paths import write_private
 
@@ -22,6 +22,8 @@ SIZE = 32
 
 def hash_subject(subject: str, key: bytes) -> str:
     """What stands for a subject: 32 hexadecimal digits."""
+    if not isinstance(subject, str):
+        raise ParameterError(f"a subject is a {type(subject).__name__}; pass a text")
     return hashlib.blake2b(encode_text(subject), key=key, digest_size=SUBJECT).hexdigest()
 
 

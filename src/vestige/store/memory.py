@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from vestige.errors import StoreError
 from vestige.store.keys import hash_subject
 from vestige.store.state import State, Terms
-from vestige.store.store import Place, Store
+from vestige.store.store import Place, Store, check_name
 
 
 class MemoryStore(Store):
@@ -36,7 +36,7 @@ class MemoryStore(Store):
 
     def terms(self, name: str) -> Terms:
         """The terms of a stream that is there."""
-        if name not in self._kept:
+        if check_name("name", name) not in self._kept:
             raise StoreError(f"there is no stream {name!r}")
         return self._kept[name][0]
 

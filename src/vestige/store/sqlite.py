@@ -21,6 +21,7 @@ from vestige.store import version1
 from vestige.store.files import (
     ask,
     check_kind,
+    check_patience,
     connected,
     copied,
     empty_store,
@@ -33,7 +34,7 @@ from vestige.store.files import (
 from vestige.store.keys import NO_KEY, fingerprint, hash_subject, make_key, read_key
 from vestige.store.paths import beside, clear_drafts, resolve_path
 from vestige.store.state import State, Terms
-from vestige.store.store import Place, Store
+from vestige.store.store import Place, Store, check_name
 from vestige.store.tables import Tables
 
 PATIENCE = 5.0
@@ -67,6 +68,7 @@ class SqliteStore(Store):
 
     def __init__(self, path: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE) -> None:
         super().__init__()
+        check_patience(patience)
         self.path = resolve_path(path)
         self._key_path = beside(self.path, ".key") if key is None else resolve_path(key)
         self._key: bytes | None = None
@@ -120,6 +122,7 @@ class SqliteStore(Store):
 
     def terms(self, name: str) -> Terms:
         """The terms of a stream that is there."""
+        check_name("name", name)
         with self._using() as tables:
             terms = tables.terms(name)
         if terms is None:

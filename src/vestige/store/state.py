@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from vestige.errors import ParameterError, StoreError, whole_number
+from vestige.errors import ParameterError, StoreError, show_value, whole_number
 from vestige.records import Clock, Records
 
 RECEIPTS_KEPT = timedelta(days=30)
@@ -31,7 +31,12 @@ def in_utc(moment: datetime) -> datetime:
     >>> in_utc(datetime.fromisoformat("2024-01-01T11:01-07:00")).isoformat()
     '2024-01-01T18:01:00+00:00'
     """
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if not isinstance(moment, datetime):
+        raise ParameterError(f"now={show_value(moment)} is not a time; pass a datetime")
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError:
+        raise ParameterError(f"now={moment} is beyond the years 1 to 9999 in UTC; pass a time within them") from None
 
 
 def worded(duration: timedelta) -> str:
@@ -41,6 +46,12 @@ def worded(duration: timedelta) -> str:
     ('30 days', '1 day, 12:00:00')
     """
     return str(duration).removesuffix(", 0:00:00")
+
+
+def _later(moment: datetime, duration: timedelta) -> datetime:
+    """The moment so much later; the last that there is if that is beyond it."""
+    last = datetime.max.replace(tzinfo=UTC)
+    return moment + duration if duration < last - moment else last
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +79,10 @@ class Receipt:
         cls, requested_round: int, due_round: int, max_age: timedelta | None, receipt_id: str | None = None
     ) -> Receipt:
         """The receipt of a request that is made now; sixteen random digits where it has no id yet."""
-        if receipt_id is not None and not re.fullmatch("[0-9a-f]{16}", receipt_id):
-            raise ParameterError(f"receipt_id={receipt_id!r} is not an id; use sixteen hexadecimal digits")
+        if receipt_id is not None and not (isinstance(receipt_id, str) and re.fullmatch("[0-9a-f]{16}", receipt_id)):
+            raise ParameterError(f"receipt_id={show_value(receipt_id)} is not an id; use sixteen hexadecimal digits")
         now = wall_clock()
-        due = None if max_age is None else now + max_age
+        due = None if max_age is None else _later(now, max_age)
         return cls(receipt_id or secrets.token_hex(8), now, requested_round, due_round, due)
 
     def settled(self, t: int) -> Receipt:

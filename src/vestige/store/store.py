@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Protocol, Self
 
-from vestige.errors import ParameterError, StoreError
+from vestige.errors import ParameterError, StoreError, show_value
 from vestige.store.state import Position, State, Terms
 
 
@@ -22,6 +22,13 @@ class Live(Protocol):
 
     def flush(self) -> None:
         """Write what it holds back."""
+
+
+def check_name(name: str, value: object) -> str:
+    """`value`, if it is a text; else an error that names the parameter."""
+    if not isinstance(value, str):
+        raise ParameterError(f"{name}={show_value(value)} is not a name; pass a text")
+    return value
 
 
 class Place(ABC):
@@ -109,6 +116,7 @@ class Store(ABC):
             source: its name.
             about: only into streams that were made with this; see `stream`.
         """
+        check_name("source", source)
         return {
             name: state.positions[source]
             for name, terms, state in self._states()
@@ -138,7 +146,9 @@ class Store(ABC):
             about: what else must stay the same whenever it is opened, as plain data; say, the names of its columns.
         """
         if not isinstance(name, str) or not name:
-            raise ParameterError(f"name={name!r} is no name; give the stream a text that is not empty")
+            raise ParameterError(f"name={show_value(name)} is no name; give the stream a text that is not empty")
+        if about is not None and not isinstance(about, Mapping):
+            raise ParameterError(f"about={show_value(about)} is not plain data by name; pass a dict")
         return self._place(name, dict(about or {}))
 
     @contextmanager
@@ -166,7 +176,7 @@ class Store(ABC):
 
         Act on this one: opened a second time, the first could not write any more.
         """
-        return self._open.get(name, (None, None))[1]
+        return self._open.get(check_name("name", name), (None, None))[1]
 
     def live_names(self) -> tuple[str, ...]:
         """The streams that are open here, also those that were not written yet."""
@@ -183,7 +193,7 @@ class Store(ABC):
         Raises:
             StoreError: there is no such stream.
         """
-        there = name in self.survey()[0]  # a stream that is damaged can be removed too
+        there = check_name("name", name) in self.survey()[0]  # a stream that is damaged can be removed too
         if there:
             self._erase(name)
         elif name not in self._open:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vestige.errors import ParameterError, StoreBusyError, StoreError
+from vestige.errors import ParameterError, StoreBusyError, StoreError, check_list
 from vestige.store.files import copied, reading, set_pragmas
 from vestige.store.inbox import Inbox
 from vestige.store.pages import findings
@@ -39,7 +39,8 @@ def verify(
         canaries: bytes that must not be in any file of the store.
         patience: seconds to wait for a writer to let go of the file.
     """
-    path, now = resolve_path(path), in_utc(now or wall_clock())
+    path, now = resolve_path(path), in_utc(wall_clock() if now is None else now)
+    check_list("canaries", canaries, bytes, "bytes")
     if any(not canary for canary in canaries):
         raise ParameterError("canaries holds an empty one; give at least one byte")
     found = list(_left_behind(path))

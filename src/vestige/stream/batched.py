@@ -19,6 +19,7 @@ from vestige.errors import DataError, ParameterError, whole_number
 from vestige.policy import Policy
 from vestige.records import Clock, Floats, Records
 from vestige.stream.arriving import rows_of
+from vestige.stream.limits import MOST_RECORDS
 from vestige.stream.runtime import Runtime, checked_restart, checked_rounds
 
 
@@ -48,7 +49,7 @@ class Batched(Runtime):
         retained: Records | None = None,
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(policy, ("batch", whole_number("batch", batch, 1)), 1, seed)
+        super().__init__(policy, ("batch", whole_number("batch", batch, 1, MOST_RECORDS)), 1, seed)
         self._held, self._clock = checked_restart(policy, retained, clock)
         if self._clock.pending:
             raise ParameterError(

@@ -23,6 +23,8 @@ loses nothing that could be saved.
 """
 _UNKNOWN = -(2**63)
 """A time that is not known, as numpy stores it."""
+MOST_RECORDS = 10**9
+"""No limit in rounds is longer."""
 _DUE_STEPS = 32
 """`Clock.due` is a multiple of this share of `max_age`."""
 
@@ -48,7 +50,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("retention", "notice"):
             value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else whole_number(name, value, 2))
+            object.__setattr__(self, name, None if value is None else whole_number(name, value, 2, MOST_RECORDS))
         for name in ("max_age", "max_ahead", "lateness"):
             value = getattr(self, name)
             if not isinstance(value, timedelta) and (value is not None or name == "max_ahead"):

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import DataError, ParameterError, StoreError
+from vestige.errors import DataError, ParameterError, StoreError, check_flag
 from vestige.records import Bools, Clock
 from vestige.store import Receipt
 from vestige.stream.masks import check_rewrite
@@ -47,6 +47,7 @@ class Requests(Updating):
         """
         if (rounds is None) == (subject is None):
             raise ParameterError("forget takes rounds=... or subject=..., just one of them")
+        check_flag("now", now)
         for receipt in self._receipts:
             if receipt.id == receipt_id:
                 return receipt

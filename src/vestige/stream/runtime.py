@@ -18,10 +18,13 @@ from numpy.typing import NDArray
 
 from vestige import coins
 from vestige.coins import Rehearsal
-from vestige.errors import NoRecordsError, ParameterError, RuleError, whole_number
+from vestige.errors import NoRecordsError, ParameterError, RuleError, show_value, whole_number
 from vestige.policy import Answer, Policy
 from vestige.records import Clock, Floats, Records
 from vestige.stream.masks import check_encodable, check_mask
+
+_MOST_NUMBERS = 2 * 10**8
+"""So many numbers fit into a batch: 1.6 gigabytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +59,9 @@ class Estimate:
 def _batch_of(policy: Policy, name: str, value: int, per_batch: int) -> int:
     """The size of a batch under the limit `name=value`, if the policy can work with it."""
     if not isinstance(policy, Policy):
-        raise ParameterError(f"policy={policy!r} is no vestige.Policy; pass an instance, such as vestige.Mean()")
+        raise ParameterError(
+            f"policy={show_value(policy)} is not a vestige.Policy; pass an instance, such as vestige.Mean()"
+        )
     batch = value // per_batch
     if batch < policy.minimum:
         raise ParameterError(
@@ -67,6 +72,12 @@ def _batch_of(policy: Policy, name: str, value: int, per_batch: int) -> int:
         raise ParameterError(
             f"{name}={value} gives batches of {batch}, above the {policy.maximum} that {policy} can take; "
             f"use {name} <= {per_batch * policy.maximum}, or a policy without that limit, such as vestige.Mean"
+        )
+    if batch * policy.columns > _MOST_NUMBERS:
+        raise ParameterError(
+            f"{name}={value} gives batches of {batch:,} records of {policy.columns:,} values, more than the "
+            f"{_MOST_NUMBERS:,} numbers that a batch may hold; use {name} <= "
+            f"{per_batch * max(policy.minimum, _MOST_NUMBERS // policy.columns):,}"
         )
     return batch
 
@@ -89,6 +100,8 @@ def checked_restart(policy: Policy, retained: Records | None, clock: Clock | Non
         return Records.none(policy.columns), Clock()
     if retained is None or clock is None:
         raise ParameterError("a restart needs both: pass retained=... and clock=... of the stream to go on with")
+    if not isinstance(retained, Records) or not isinstance(clock, Clock):
+        raise ParameterError("retained or clock is not what a stream has; pass its Records and its Clock, unchanged")
     if retained.columns != policy.columns:
         raise ParameterError(f"retained records have {retained.columns} values, but {policy} takes {policy.columns}")
     if len(retained) and retained.rounds[-1] > clock.t:
@@ -218,7 +231,10 @@ class Runtime(ABC):
 
 def checked_rounds(rounds: int | Sequence[int] | NDArray[np.int64], t: int) -> NDArray[np.int64]:
     """The rounds whose removal is requested, if they have come."""
-    asked = np.atleast_1d(np.asarray(rounds))
+    try:
+        asked = np.atleast_1d(np.asarray(rounds))
+    except ValueError:  # lists of different lengths
+        asked = np.array([None])
     if asked.size and (asked.dtype.kind not in "iu" or asked.min() < 1 or asked.max() > t):
         raise ParameterError(f"rounds must be whole numbers from 1 to t={t}, the newest record's round")
     return asked.astype(np.int64)

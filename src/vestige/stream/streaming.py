@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vestige.errors import DataError, ParameterError
+from vestige.errors import DataError, ParameterError, show_value
 from vestige.records import Ints
 from vestige.store import Position
 from vestige.stream.arriving import Arrivals, Time, instant_of, instants_of, now_for, rows_of
@@ -60,6 +60,8 @@ class Stream(Deadlines):
 
     def position(self, source: str) -> Position:
         """How far `source` was read; see `extend`."""
+        if not isinstance(source, str):
+            raise ParameterError(f"source={show_value(source)} is not a name; pass the text that it was read under")
         return self._positions.get(source, Position())
 
     @property
@@ -217,7 +219,10 @@ class Stream(Deadlines):
         Position(known, mark)  # says what is wrong with the mark
         if numbers is None:
             return np.arange(known + 1, known + n + 1)
-        given = np.asarray(numbers)
+        try:
+            given = np.asarray(numbers)
+        except ValueError:  # lists of different lengths
+            given = np.empty(0, np.int64)
         if given.shape != (n,):
             raise DataError(f"numbers has shape {given.shape} for {n} rows; pass one per row, or none at all")
         if n and (given.dtype.kind not in "iu" or given[0] < 1 or (np.diff(given) < 1).any()):

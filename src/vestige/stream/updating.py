@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from vestige import coins
 from vestige.coins import Rehearsal
-from vestige.errors import ParameterError, StoreError
+from vestige.errors import ParameterError, StoreError, show_value
 from vestige.naming import described
 from vestige.policy import Policy
 from vestige.records import Clock, Records, no_times
@@ -50,6 +50,10 @@ class Updating(Runtime):
         self._limits = Limits(retention, notice, max_age, max_ahead, lateness)
         self._retention = self._limits.retention
         super().__init__(policy, self._limits.in_rounds(policy), 2, seed)
+        if store is not None and not isinstance(store, Place):
+            raise ParameterError(
+                f"store={show_value(store)} is not a place in a store; pass store.stream(NAME) of an open one"
+            )
         self._place = store
         if store is not None:
             self._lock = store.store._turn  # one for both, so that neither waits for the other

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vestige.errors import ParameterError
+from vestige.errors import ParameterError, float_array
 from vestige.records import Bools, Floats
 
 _LARGEST = 1e300
@@ -91,8 +91,8 @@ def _all_within(numbers: Floats) -> bool:
 
 def checked_problem(values: ArrayLike, target: ArrayLike, keep: ArrayLike | None) -> Problem:
     """The problem, or an error."""
-    table = np.asarray(values, np.float64)
-    goal = np.array(target, np.float64, ndmin=1)
+    table = float_array("values", values)
+    goal = np.atleast_1d(float_array("target", target))
     flat = table.ndim == 1
     table = table[:, None] if flat else table
     if table.ndim != 2 or not table.size:
@@ -104,7 +104,10 @@ def checked_problem(values: ArrayLike, target: ArrayLike, keep: ArrayLike | None
             f"values or target are not finite, or beyond {_LARGEST:.0e} in magnitude; drop or fill what is missing, "
             "or scale all by the same factor"
         )
-    forced = np.zeros(len(table), np.bool_) if keep is None else np.asarray(keep)
+    try:
+        forced = np.zeros(len(table), np.bool_) if keep is None else np.asarray(keep)
+    except ValueError:  # lists of different lengths
+        forced = np.empty(0)
     if forced.dtype != np.bool_ or forced.shape != (len(table),):
         raise ParameterError(f"keep has shape {forced.shape}; needs a mask of {len(table)} booleans")
     return Problem(table, goal, forced, flat)

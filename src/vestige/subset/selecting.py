@@ -11,12 +11,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vestige.errors import ParameterError, whole_number
+from vestige.errors import ParameterError, float_array, known_name, real_number, whole_number
 from vestige.records import Floats
 from vestige.subset import methods
 from vestige.subset.anytime import improving, search
 from vestige.subset.problem import Selection, checked_problem
 
+_LARGEST_SEED = 2**63 - 1
 METHODS = {
     "auto": methods.auto,
     "exhaustive": methods.exhaustive,
@@ -57,12 +58,9 @@ def nearest_average(
     array([ True,  True, False,  True])
     """
     problem = checked_problem(values, target, keep)
-    if not tolerance >= 0.0:
-        raise ParameterError(f"tolerance={tolerance} is below 0; use 0 for the nearest average there is")
-    if method not in METHODS:
-        raise ParameterError(f"method={method!r} is unknown; use one of {', '.join(METHODS)}")
-    whole_number("seed", seed, 0)
-    return METHODS[method](problem, tolerance, seed)
+    real_number("tolerance", tolerance, lambda n: n >= 0.0, "0 for the nearest average there is, or more")
+    whole_number("seed", seed, 0, _LARGEST_SEED)
+    return METHODS[known_name("method", method, METHODS)](problem, tolerance, seed)
 
 
 def nearest_averages(
@@ -85,10 +83,14 @@ def nearest_averages(
     >>> [float(chosen.average) for chosen in nearest_averages([[1.0, 2.0], [4.0, 6.0, 8.0]], [1.4, 7.1])]
     [1.5, 7.0]
     """
-    goals = np.asarray(targets, np.float64)
+    goals = float_array("targets", targets)
+    if not isinstance(values, np.ndarray | Sequence) or isinstance(values, str | bytes) or np.ndim(goals) == 0:
+        raise ParameterError("values or targets is not a list; pass an array of numbers and a target for each problem")
+    real_number("tolerance", tolerance, lambda n: n >= 0.0, "0 for the nearest average there is, or more")
+    known_name("method", method, METHODS)
     if len(values) != len(goals):
         raise ParameterError(f"targets has {len(goals)} entries for {len(values)} problems; needs one each")
-    whole_number("seed", seed, 0)
+    whole_number("seed", seed, 0, _LARGEST_SEED)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         if method == "search" and isinstance(values, np.ndarray) and values.ndim == 2:
             return _search_many(values, goals, tolerance, seed, pool)
@@ -127,5 +129,5 @@ def improve(
     True
     """
     problem = checked_problem(values, target, keep)
-    whole_number("seed", seed, 0)
+    whole_number("seed", seed, 0, _LARGEST_SEED)
     return improving(problem, seed)

@@ -11,6 +11,9 @@ import numpy as np
 
 from vestige.errors import ParameterError
 
+MOST = 10**15
+"""So far do the formulas count: whole numbers that a float holds."""
+
 
 def positive(name: str, value: object) -> float:
     """`value` as a float, if it is a finite number above 0; else an error that names the parameter."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from vestige.errors import ParameterError, whole_number
-from vestige.theory.checking import positive
+from vestige.theory.checking import MOST, positive
 
 _HALVED = (1.0 - math.log(2.0)) / 2.0  # c of the proof: the smallest eigenvalue is halved at most, delta = 1/2
 GROUP_SIZE = 2.0
@@ -30,7 +30,7 @@ def group_size(dim: int, *, constant: float = GROUP_SIZE) -> int:
     >>> [group_size(dim) for dim in (1, 2, 3, 10)]
     [3, 5, 7, 47]
     """
-    d = whole_number("dim", dim, 1)
+    d = whole_number("dim", dim, 1, MOST)
     return max(2 * d + 1, math.floor(positive("constant", constant) * d * math.log(d)) + 1)
 
 
@@ -79,7 +79,7 @@ def group_density(
     0.726
     """
     d, exponent = _chernoff(dim, bound, smallest_eigenvalue, largest_eigenvalue)
-    k, gamma, sigma = whole_number("group", group, d), positive("radius", radius), positive("noise", noise)
+    k, gamma, sigma = whole_number("group", group, d, MOST), positive("radius", radius), positive("noise", noise)
     chance = max(0.0, 1.0 - 2.0 * d * math.exp(-k * exponent))
     variances = sigma**2 / (2.0 * k * largest_eigenvalue), 2.0 * sigma**2 / (k * smallest_eigenvalue)
     return chance * min(math.exp(-(gamma**2) / (2.0 * v)) / math.sqrt(2.0 * math.pi * v) for v in variances)
@@ -96,8 +96,8 @@ def normal_group_density(dim: int, group: int, radius: float, *, noise: float = 
     """
     from scipy.special import gammaln  # noqa: PLC0415
 
-    d = whole_number("dim", dim, 1)
-    nu = whole_number("group", group, d) - d + 1
+    d = whole_number("dim", dim, 1, MOST)
+    nu = whole_number("group", group, d, MOST) - d + 1
     off = positive("radius", radius) / positive("noise", noise)
     log = gammaln((nu + 1) / 2) - gammaln(nu / 2) - math.log(math.pi) / 2 - (nu + 1) / 2 * math.log1p(off * off)
     return math.exp(log) / noise
@@ -105,7 +105,7 @@ def normal_group_density(dim: int, group: int, radius: float, *, noise: float = 
 
 def _chernoff(dim: int, bound: float, smallest_eigenvalue: float, largest_eigenvalue: float) -> tuple[int, float]:
     """The dimension, and c lambda_0 / (d B^2): by how much each record makes a bad group less likely."""
-    d, most = whole_number("dim", dim, 1), positive("bound", bound)
+    d, most = whole_number("dim", dim, 1, MOST), positive("bound", bound)
     if positive("smallest_eigenvalue", smallest_eigenvalue) > positive("largest_eigenvalue", largest_eigenvalue):
         raise ParameterError(
             f"smallest_eigenvalue={smallest_eigenvalue} is above largest_eigenvalue={largest_eigenvalue}; "

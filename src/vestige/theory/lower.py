@@ -60,7 +60,7 @@ def finite_lower_bound(dim: int, error: float) -> int:
     >>> finite_lower_bound(1, 1e-6), finite_lower_bound(1000, 1e-6)
     (8, 8210)
     """
-    d, epsilon = whole_number("dim", dim, 1), positive("error", error)
+    d, epsilon = whole_number("dim", dim, 1, 10**6), positive("error", error)
     above = 1
     while _log_sum(d, above, epsilon) < math.log(_CHANCE):
         above *= 2
@@ -74,8 +74,8 @@ def success_upper_bound(dim: int, error: float, retention: int) -> float:
     >>> round(success_upper_bound(1, 1e-6, 7), 3), round(success_upper_bound(1, 1e-6, 8), 3)
     (0.187, 0.401)
     """
-    d, epsilon = whole_number("dim", dim, 1), positive("error", error)
-    return math.exp(min(0.0, _log_sum(d, whole_number("retention", retention, 1), epsilon)))
+    d, epsilon = whole_number("dim", dim, 1, 10**6), positive("error", error)
+    return math.exp(min(0.0, _log_sum(d, whole_number("retention", retention, 1, 10**7), epsilon)))
 
 
 def mean_squared_error_floor(dim: int, retention: int) -> float:
@@ -91,7 +91,7 @@ def mean_squared_error_floor(dim: int, retention: int) -> float:
     """
     from scipy.optimize import brentq  # noqa: PLC0415
 
-    d, m = whole_number("dim", dim, 1), whole_number("retention", retention, 1)
+    d, m = whole_number("dim", dim, 1, 10**6), whole_number("retention", retention, 1, 10**7)
     if m == 1:
         return float(d)
     least = -708.0  # e^-708 is about the smallest float; at 2 dim, two records alone give P + P + P > 1

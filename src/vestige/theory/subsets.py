@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from vestige.errors import ParameterError, whole_number
-from vestige.theory.checking import at_least_one, at_most, positive
+from vestige.theory.checking import MOST, at_least_one, at_most, positive
 
 SUM_SIZE = 3.0
 SUM_FAILURE = 0.2
@@ -50,7 +50,7 @@ def subset_sum_failure(size: int, *, constant: float = SUM_FAILURE) -> float:
     >>> round(subset_sum_failure(42), 5)
     0.00022
     """
-    return math.exp(-positive("constant", constant) * whole_number("size", size, 1))
+    return math.exp(-positive("constant", constant) * whole_number("size", size, 1, MOST))
 
 
 def vector_subset_size(
@@ -73,7 +73,7 @@ def vector_subset_size(
     >>> vector_subset_size(1, 0.05), vector_subset_size(2, 0.05)
     (36, 218)
     """
-    d = whole_number("dim", dim, 1)
+    d = whole_number("dim", dim, 1, MOST)
     a, sigma = at_least_one("ratio", ratio), positive("deviation", deviation)
     near = at_most(
         "error", error, sigma / a / 4.0, "the measured constant is for a quarter of deviation / ratio or less"

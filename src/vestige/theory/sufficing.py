@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 
-from vestige.errors import whole_number
+from vestige.errors import check_flag, whole_number
 from vestige.theory.batching import batched_to_streaming
-from vestige.theory.checking import at_least_one, at_most, positive
+from vestige.theory.checking import MOST, at_least_one, at_most, positive
 from vestige.theory.groups import group_size
 
 MEAN_RETENTION = 4.5
@@ -31,7 +31,7 @@ def window_retention(dim: int, error: float, *, variance: float = 1.0) -> int:
     >>> window_retention(2, 1e-4)
     20000
     """
-    return math.ceil(whole_number("dim", dim, 1) * positive("variance", variance) / positive("error", error))
+    return math.ceil(whole_number("dim", dim, 1, MOST) * positive("variance", variance) / positive("error", error))
 
 
 def mean_retention(dim: int, error: float, *, variance: float = 1.0, constant: float = MEAN_RETENTION) -> int:
@@ -77,6 +77,7 @@ def mean_rounds(
     >>> mean_rounds(1, 1e-4), mean_rounds(3, 1e-4), mean_rounds(3, 1e-4, segmented=False)
     (40001, 360001, 120001)
     """
+    check_flag("segmented", segmented)
     d, relative = _relative(dim, error, variance)
     return _above(positive("constant", constant) * d * (d if segmented else 1) / relative)
 
@@ -102,7 +103,7 @@ def simple_mean_retention(
     >>> simple_mean_retention(1, 1e-2), simple_mean_retention(2, 1e-2)
     (216, 1124)
     """
-    d, a = whole_number("dim", dim, 1), at_least_one("ratio", ratio)
+    d, a = whole_number("dim", dim, 1, MOST), at_least_one("ratio", ratio)
     _, relative = _relative(d, error, positive("variance", variance) / a)
     batch = _even(positive("constant", constant) * a * (d * math.log(d / relative)) ** 2)
     return batched_to_streaming(batch, 1)[0]
@@ -149,7 +150,7 @@ def regression_retention(
     (168, 640)
     """
     d, relative = _relative(dim, error, _of_coefficients(noise, smallest_eigenvalue))
-    size = group_size(d) if group is None else whole_number("group", group, d)
+    size = group_size(d) if group is None else whole_number("group", group, d, MOST)
     groups = math.ceil(positive("constant", constant) * math.log(d / relative))
     return batched_to_streaming(2 * d * groups * size, 1)[0]
 
@@ -187,7 +188,7 @@ def regression_rounds(
 
 def _relative(dim: int, error: float, variance: float) -> tuple[int, float]:
     """The dimension, and the error in units of the variance, where it is small enough for a logarithm to mean much."""
-    d, unit = whole_number("dim", dim, 1), positive("variance", variance)
+    d, unit = whole_number("dim", dim, 1, MOST), positive("variance", variance)
     return d, at_most("error", error, d * unit / 2.0, "a short window reaches that; use window_retention") / unit
 
 

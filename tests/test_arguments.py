@@ -1,0 +1,373 @@
+"""Wrong arguments: every public callable takes a value or refuses it in a sentence; no raw exception comes out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vestige.errors
+from vestige import (
+    Batched,
+    Covariance,
+    Gradient,
+    LinearRegression,
+    LogisticRegression,
+    Mean,
+    MemoryStore,
+    Moments,
+    Private,
+    SqliteStore,
+    Stream,
+    Window,
+    audit,
+    checks,
+    operations,
+    paper,
+    planning,
+    store,
+    subset,
+    theory,
+)
+from vestige.errors import VestigeError
+from vestige.policy import Policy
+from vestige.records import Clock, Records
+from vestige.sources import Source
+
+BAD: dict[str, Callable[[], object]] = {
+    "None": lambda: None,
+    "-1": lambda: -1,
+    "0": lambda: 0,
+    "10**12": lambda: 10**12,
+    "10**400": lambda: 10**400,
+    "-10**400": lambda: -(10**400),
+    "0.5": lambda: 0.5,
+    "nan": lambda: float("nan"),
+    "inf": lambda: float("inf"),
+    "1j": lambda: 1j,
+    "an empty text": lambda: "",
+    "x": lambda: "x",
+    "bytes": lambda: b"x",
+    "a lone surrogate": lambda: "\ud800",
+    "NUL": lambda: "a\0b",
+    "[]": list,
+    "[[]]": lambda: [[]],
+    "[None]": lambda: [None],
+    "['x']": lambda: ["x"],
+    "['\\ud800']": lambda: ["\ud800"],
+    "[10**400]": lambda: [10**400],
+    "[nan]": lambda: [float("nan")],
+    "ragged": lambda: [[1.0], [1.0, 2.0]],
+    "[[[1]]]": lambda: [[[1.0]]],
+    "[object]": lambda: [object()],
+    "an array of texts": lambda: np.array(["x", "y"]),
+    "an array of bools": lambda: np.array([True, False]),
+    "an array of times": lambda: np.array(["NaT", "2024-01-01"], "datetime64[s]"),
+    "times in years": lambda: np.array([2**40], "datetime64[Y]"),
+    "an object": object,
+    "a type": lambda: int,
+    "a generator": lambda: (i for i in (1, 2)),
+    "a generator of texts": lambda: (text for text in ("a", "\ud800")),
+    "a dict": lambda: {"a": 1},
+    "a set": lambda: {1, 2},
+    "a function": lambda: lambda: None,
+    "a time": lambda: datetime(2024, 5, 31),
+    "the last time": lambda: datetime.max.replace(tzinfo=UTC),
+    "the longest duration": lambda: timedelta.max,
+    "a negative duration": lambda: timedelta(-1),
+}
+Call = tuple[Callable[..., object], dict[str, object]]
+
+
+def loss(parameters: Any, rows: Any) -> Any:
+    return rows - parameters
+
+
+def opened(policy: Callable[..., Policy]) -> Callable[..., object]:
+    """Make the policy, and use it."""
+
+    def make(**options: object) -> None:
+        made = policy(**options)
+        stream = Stream(made, retention=getattr(made, "usual_retention", 96))
+        stream.push([1.0] * made.columns)
+
+    return make
+
+
+def streaming() -> Stream:
+    stream = Stream(Mean(), retention=128, max_age=timedelta(days=30), seed=0, store=MemoryStore().stream("s"))
+    stream.extend([1.0, 2.0], times=[datetime(2024, 1, 1), datetime(2024, 1, 2)], subjects=["a", "b"])
+    return stream
+
+
+def batched() -> Batched:
+    made = Batched(Mean(), batch=56, seed=0)
+    made.push(np.ones(56))
+    return made
+
+
+def filled() -> MemoryStore:
+    made = MemoryStore()
+    Stream(Mean(), retention=128, store=made.stream("s")).extend([1.0, 2.0], subjects=["a", "b"])
+    made.flush()
+    return made
+
+
+def consume(**options: Any) -> list[object]:
+    return list(islice(subset.improve(**options), 2))
+
+
+def _check_store(opened: object, seed: Any) -> None:
+    made = MemoryStore()
+    checks.check_store((lambda: made) if opened is True else opened, seed=seed)  # type: ignore[arg-type]
+
+
+def read_blocks(path: Path) -> Callable[..., object]:
+    def read(columns: Any, **options: Any) -> object:
+        return list(Source(str(path)).blocks(columns, **options))
+
+    return read
+
+
+def calls(folder: Path) -> dict[str, Call]:
+    """Each public callable with arguments that work."""
+    records = Records([1, 2], [[1.0], [2.0]])
+    snapshot = audit.Snapshot(records, Clock(t=2, first=1, last=2))
+    tables: dict[str, object] = {"tp": 5, "fn": 1, "fp": 1, "tn": 5, "confidence": 0.9}
+    labels: dict[str, object] = {
+        "times": [datetime(2024, 1, 3)],
+        "subjects": ["a"],
+        "source": "f",
+        "numbers": np.array([1]),
+        "mark": b"",
+    }
+    limits: dict[str, object] = {"retention": 128, "notice": 128, "max_age": timedelta(1), "max_ahead": timedelta(1)}
+    small: dict[str, object] = {"trials": 20, "confidence": 0.9, "seed": 0}
+    made: dict[str, Call] = {
+        "Mean": (opened(Mean), {"dim": 1, "channel": "auto", "half_life": 9.0, "tolerance": 0.1, "spread": False}),
+        "Moments": (opened(Moments), {"order": 2, "half_life": 9.0}),
+        "Covariance": (opened(Covariance), {"dim": 2, "half_life": 9.0}),
+        "LinearRegression": (opened(LinearRegression), {"dim": 1, "intercept": True, "outputs": 1, "half_life": 9.0}),
+        "LogisticRegression": (opened(LogisticRegression), {"dim": 1, "classes": 2, "l2": 0.1, "half_life": 9.0}),
+        "Gradient": (opened(Gradient), {"loss": loss, "start": (0.0,), "columns": 1, "half_life": 9.0}),
+        "Private": (opened(Private), {"policy": Mean(), "bound": 1.0, "epsilon": 1.0, "delta": 1e-6}),
+        "Window": (opened(Window), {"policy": Mean()}),
+        "SimpleMean": (opened(paper.SimpleMean), {"dim": 1}),
+        "CoordinateMean": (opened(paper.CoordinateMean), {"dim": 1}),
+        "Regression": (opened(paper.Regression), {"dim": 1, "group": 4, "smallest_eigenvalue": 1.0, "offset": 1.0}),
+        "Stream": (
+            Stream,
+            {"policy": Mean(), **limits, "lateness": timedelta(hours=1), "seed": 0, "store": None}
+            | {"retained": None, "clock": None},
+        ),
+        "Batched": (Batched, {"policy": Mean(), "batch": 56, "seed": 0, "retained": None, "clock": None}),
+        "Records": (
+            Records,
+            {"rounds": [1], "values": [[1.0]], "leaving": [0], "times": np.array(["2024-01-01"], "datetime64[us]")}
+            | {"subjects": ["a"], "numbers": [1]},
+        ),
+        "Clock": (Clock, {"t": 2, "first": 1, "last": 2, "since": 1, "due": None, "updates": 0}),
+        "Position": (store.Position, {"rows": 1, "mark": b""}),
+        "Stream.push": (
+            lambda **options: streaming().push(**options),
+            {"row": 1.0, "time": datetime(2024, 1, 3), "subject": "a"},
+        ),
+        "Stream.extend": (lambda **options: streaming().extend(**options), {"rows": [1.0], **labels}),
+        "Stream.forget": (
+            lambda **options: streaming().forget(**options),
+            {"rounds": [1], "now": True, "receipt_id": "0123456789abcdef"},
+        ),
+        "Stream.forget by subject": (lambda **options: streaming().forget(**options), {"subject": "a", "now": False}),
+        "Stream.position": (lambda **options: streaming().position(**options), {"source": "f"}),
+        "Stream.sweep": (lambda **options: streaming().sweep(**options), {"now": datetime(2024, 1, 3)}),
+        "Batched.push": (lambda **options: batched().push(**options), {"rows": np.ones(56)}),
+        "Batched.extend": (lambda **options: batched().extend(**options), {"rows": np.ones(112)}),
+        "Batched.forget": (lambda **options: batched().forget(**options), {"rounds": [1]}),
+        "SqliteStore": (
+            lambda **options: SqliteStore(**options).close(),
+            {"path": folder / "new.db", "key": folder / "k", "patience": 0.01},
+        ),
+        "Source.blocks": (
+            read_blocks(folder / "rows.csv"),
+            {
+                "columns": ["a"],
+                "time": "at",
+                "subject": "who",
+                "by": "who",
+                "after": 0,
+                "every": 1.0,
+                "time_unit": "s",
+                "growing": True,
+            },
+        ),
+        "appendix": (audit.appendix, small),
+        "area_under_curve": (audit.area_under_curve, {"first": np.ones(3), "second": np.zeros(3)}),
+        "ceiling": (audit.ceiling, {"trials": 100, "confidence": 0.9, "delta": 0.0}),
+        "epsilon_lower_bound": (audit.epsilon_lower_bound, {**tables, "delta": 0.0}),
+        "mu_lower_bound": (audit.mu_lower_bound, tables),
+        "total_variation_lower_bound": (audit.total_variation_lower_bound, tables),
+        "usual_policies": (audit.usual_policies, {"bound": 3.0}),
+        "outlier": (audit.outlier, {"runs": 1, "seed": 0}),
+        "detect": (audit.detect, {"snapshots": [snapshot], "removed": (), "draws": 99, "seed": 0}),
+        "leakage": (
+            audit.leakage,
+            {"policy": Mean(channel="bits"), "retention": 128, "t": 300, "erased_at": 150, "adversary": "knows-all"}
+            | {"data": None, "values": (0.0, 1.0), "delta": 0.0, "workers": 1, **small},
+        ),
+        "compare": (
+            audit.compare,
+            {
+                "policies": {"m": Mean()},
+                "retention": 128,
+                "t": 300,
+                "trials": 20,
+                "data": None,
+                "seed": 0,
+                "workers": 1,
+            },
+        ),
+        "plan": (
+            planning.plan,
+            {"policy": Mean(), "error": None, "records": 1_000, "sample": np.arange(120.0), "mean": None}
+            | {"epsilon": 1.0, "delta": 1e-6, "bound": 200.0},
+        ),
+        "predict": (
+            planning.predict,
+            {"policy": Mean(), "retention": 128, "records": 1_000, "sample": np.arange(120.0), "mean": None},
+        ),
+        "nearest_average": (
+            subset.nearest_average,
+            {"values": np.arange(8.0), "target": 2.0, "tolerance": 0.0, "method": "auto", "keep": None, "seed": 0},
+        ),
+        "nearest_averages": (
+            subset.nearest_averages,
+            {"values": np.ones((2, 8)), "targets": np.ones(2), "tolerance": 0.0, "method": "auto", "seed": 0},
+        ),
+        "improve": (consume, {"values": np.arange(8.0), "target": 2.0, "keep": None, "seed": 0}),
+        "read_store": (store.read_store, {"path": folder / "good.db", "patience": 0.01}),
+        "verify": (store.verify, {"path": folder / "good.db", "now": None, "canaries": (b"x",), "patience": 0.01}),
+        "forget": (
+            operations.forget,
+            {"store": filled(), "subjects": ["a"], "rounds": (), "streams": ["s"], "now": False},
+        ),
+        "sweep": (operations.sweep, {"store": filled(), "now": datetime(2024, 1, 1, tzinfo=UTC), "dry_run": False}),
+        "remove": (operations.remove, {"store": filled(), "streams": ["s"]}),
+        "attend": (operations.attend, {"store": filled()}),
+        "preview": (operations.preview, {"streams": {}, "now": None}),
+        "check_policy": (checks.check_policy, {"policy": Mean(), "batch": 56, "rows": None, "seed": 0}),
+        "check_store": (_check_store, {"opened": True, "seed": 0}),
+    }
+    for kind, make in {"MemoryStore": filled, "SqliteStore": lambda: SqliteStore(folder / "good.db")}.items():
+        for method in ("live", "positions", "pseudonym", "release_stream", "remove", "terms", "stream"):
+            made[f"{kind}.{method}"] = (_method(make, method), _arguments(method))
+    theories: dict[str, object] = {"dim": 2, "error": 0.01, "variance": 1.0, "constant": 4.0, "segmented": True}
+    theories |= {"ratio": 1.0, "retention": 50, "rounds": 1_000, "gradient": 1.0, "convexity": 1.0, "steps": 10}
+    theories |= {"group": 16, "radius": 0.1, "bound": 2.0, "noise": 1.0, "size": 10, "batch": 5, "batches": 10}
+    theories |= {"deviation": 1.0, "smallest_eigenvalue": 1.0, "largest_eigenvalue": 1.0}
+    for name in theory.__all__:
+        function = getattr(theory, name)
+        if inspect.isfunction(function):
+            made[name] = (function, {each: theories[each] for each in inspect.signature(function).parameters})
+    return made
+
+
+def _method(make: Callable[[], Any], name: str) -> Callable[..., object]:
+    def call(**options: object) -> object:
+        made = make()
+        try:
+            return getattr(made, name)(**options)
+        finally:
+            made.close()
+
+    return call
+
+
+def _arguments(method: str) -> dict[str, object]:
+    named = {"positions": "source", "pseudonym": "subject"}.get(method, "name")
+    return {named: "s"} | ({"about": {"statistic": "mean"}} if method == "stream" else {})
+
+
+NAMES = list(calls(Path()))
+SLOW = {"plan", "predict", "check_policy", "outlier", "leakage", "compare", "check_store"}
+"""Those that work for seconds where an argument is fine after all."""
+VALUES = {"Answer", "Estimate", "Receipt", "Policy", "VestigeError", "MemoryStore", "State", "Terms", "Place", "Store"}
+"""Classes of what is handed out, which nobody makes, and the roots of what others make."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv").write_text("a,at,who\n1,2024-05-31,x\n2,2024-06-01,y\n")
+    with SqliteStore(tmp_path / "good.db") as kept:
+        Stream(Mean(), retention=128, store=kept.stream("s")).extend([1.0, 2.0], subjects=["a", "b"])
+    return tmp_path
+
+
+def raw_exceptions(folder: Path, name: str, bad: dict[str, Callable[[], object]]) -> list[str]:
+    """What came out that is not an error of ours, for each parameter and value."""
+    function, good = calls(folder)[name]
+    function(**good)
+    found = []
+    for parameter in good:
+        for label, make in bad.items():
+            try:
+                function(**good | {parameter: make()})
+            except VestigeError as problem:
+                if not str(problem):
+                    found.append(f"{parameter}={label}: an error without a sentence")
+            except Exception as problem:
+                found.append(f"{parameter}={label}: {type(problem).__name__}: {problem}")
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in SLOW])
+def test_no_raw_exception_comes_out(folder: Path, name: str) -> None:
+    assert raw_exceptions(folder, name, BAD) == []
+
+
+@pytest.mark.parametrize("name", ["leakage", "check_store"])
+def test_no_raw_exception_comes_out_of_those_that_take_long(folder: Path, name: str) -> None:
+    few = ("-1", "10**400", "nan", "a lone surrogate", "an object", "ragged", "an array of texts")
+    assert raw_exceptions(folder, name, {label: BAD[label] for label in few}) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SLOW))
+def test_no_raw_exception_comes_out_for_any_value(folder: Path, name: str) -> None:
+    assert raw_exceptions(folder, name, BAD) == []
+
+
+def test_every_public_callable_is_tried() -> None:
+    known = {*NAMES, *VALUES}
+    results = {"audit": {"Rehearsal", "Snapshot"}, "planning": set(), "operations": {"ask"}}
+    for module in (vestige, audit, planning, theory, subset, checks, store, operations):
+        for name in module.__all__:
+            public = getattr(module, name)
+            drawn = name.startswith("draw_") or name in results.get(module.__name__.rpartition(".")[2], set())
+            handed_out = inspect.isclass(public) and module in (audit, planning, subset, operations)
+            assert name in known or not callable(public) or drawn or handed_out, f"{module.__name__}.{name}"
+
+
+@pytest.mark.parametrize("limit", ["retention", "notice"])
+def test_a_limit_that_no_memory_holds_is_refused(limit: str) -> None:
+    with pytest.raises(vestige.errors.ParameterError, match=f"{limit}=1000000000000 is out of range; .* 1,000,000,000"):
+        Stream(Mean(), **{limit: 10**12})  # type: ignore[arg-type]
+    with pytest.raises(vestige.errors.ParameterError, match="more than the 200,000,000 numbers that a batch may hold"):
+        Stream(Mean(), **{limit: 10**9})  # type: ignore[arg-type]
+
+
+def test_a_value_is_shown_short_and_whatever_it_is() -> None:
+    class Shy:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    for value in (Shy(), 10**5_000, "x" * 10_000):
+        with pytest.raises(vestige.errors.ParameterError, match="half_life=") as error:
+            Mean(half_life=value)  # type: ignore[arg-type]
+        assert len(str(error.value)) < 400
