@@ -42,7 +42,7 @@ def test_without_the_key_everything_works_but_naming_subjects(path: Path) -> Non
         stream_in(store, "b").extend(ROWS)
         store.tidy()
         with pytest.raises(
-            StoreError, match=r"is missing, so the subjects .* \(--key\).*vestige new-key or SqliteStore\.new_key\(\)"
+            StoreError, match=r"is missing, so the subjects .* \(--key\).*vestige rekey or SqliteStore\.new_key\(\)"
         ):
             stream.push(1.0, subject="bob")
         assert stream.t == 140, "nothing was taken"
@@ -118,11 +118,11 @@ def test_the_command_begins_with_a_new_key(path: Path, tmp_path: Path) -> None:
     run += ["--store", str(path)]
     refused = CliRunner().invoke(command, run, prog_name="vestige")
     assert refused.exit_code == 1
-    assert "vestige new-key" in refused.output
-    made = CliRunner().invoke(command, ["new-key", str(path)], prog_name="vestige")
+    assert "vestige rekey" in refused.output
+    made = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
     assert made.exit_code == 0, made.output
     assert CliRunner().invoke(command, run, prog_name="vestige").exit_code == 0
     assert read_store(path)["c"][1].clock.t == 10
-    again = CliRunner().invoke(command, ["new-key", str(path)], prog_name="vestige")
+    again = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
     assert again.exit_code == 1
     assert "would overwrite it" in again.output

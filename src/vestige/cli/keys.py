@@ -1,4 +1,4 @@
-"""The command on the key of a store: new-key."""
+"""The command on the key of a store: rekey."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from vestige.cli.output import announced, say
 from vestige.store import SqliteStore
 
 
-@command.command("new-key")
+@command.command("rekey")
 @store_argument
 @click.option("--key", metavar="FILE", help="Where the new key is to lie.  [default: STORE.key]")
-def new_key(store: str, key: str | None) -> None:
+def rekey(store: str, key: str | None) -> None:
     """Begin with a new key for the subjects in STORE.
 
     For when the old key is lost for good. The statistics go on, and subjects can be named again. Records that are held

@@ -166,7 +166,7 @@ class SqliteStore(Store):
             raise StoreError(
                 f"{self._key_path}: {'is missing' if key is None else 'is not the key of this store'}, so the subjects "
                 f"of the records in {self.path} cannot be recognised; put the right key there or pass key=... (--key); "
-                "if it is lost for good, begin with a new one by vestige new-key or SqliteStore.new_key(): the records "
+                "if it is lost for good, begin with a new one by vestige rekey or SqliteStore.new_key(): the records "
                 "that are held now can then be removed by round, or go when their limits say so"
             )
         if key is None:
