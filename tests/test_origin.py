@@ -21,6 +21,7 @@ from pyarrow import parquet
 from vestige import Mean, Stream
 from vestige.cli import command
 from vestige.origin import Mark, name_source
+from vestige.sources import delimited, inlet
 from vestige.store import read_store
 
 RNG = np.random.default_rng(7)
@@ -138,8 +139,12 @@ def test_other_columns_are_another_file(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("column", ["spent", "key", "at"])
-def test_one_row_that_is_held_and_differs_is_noticed(tmp_path: Path, column: str) -> None:
+def test_one_row_that_is_held_and_differs_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
+) -> None:
     """In each of the columns that are read; what is not read is not looked at."""
+    for module, name in ((inlet, "CHUNK"), (delimited, "BLOCK_BY")):
+        monkeypatch.setattr(module, name, 256)  # so that there are many blocks
     path, store = tmp_path / "a.csv", tmp_path / "a.db"
     rows = [{"at": 1_700_000_000 + i, "key": f"k{i % 2}", "spent": i % 7, "free": i} for i in range(60)]
 

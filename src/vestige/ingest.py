@@ -182,8 +182,8 @@ class Ingest:
                 differing = witnesses.find_difference(block)
                 if differing is not None or read >= known.furthest:
                     break
-            if read < known.furthest:
-                differing = read + 1
+            if differing is None and read < known.furthest:
+                differing = read + 1  # it ends too early
             if differing is not None:
                 return behind, differing
         return behind, None
