@@ -122,16 +122,6 @@ def test_requests_reach_a_run_that_waits_and_an_interrupt_flushes(tmp_path: Path
     assert b"11 records were taken" in errors
 
 
-def test_history_that_comes_through_a_pipe_goes_by_its_own_clock(tmp_path: Path) -> None:
-    """The machine's clock would erase every record at once."""
-    store = tmp_path / "a.db"
-    with running(store, "--max-age", "30d", "--time", "at") as process:
-        say(process, "at,v\n" + "".join(f"{1_400_000_000 + 60 * i},{i}\n" for i in range(20)))
-        until(lambda: state_of(store).clock.t == 20)
-        time.sleep(2.5)
-        assert len(state_of(store).retained) == 20
-
-
 @pytest.mark.parametrize(("age", "waiting", "left"), [(0.0, True, 0), (0.0, False, 5), (1e8, True, 5)])
 def test_whose_clock_counts(age: float, waiting: bool, left: int) -> None:
     """That of the machine for rows that are new when they come, their own for history, and none while rows come."""

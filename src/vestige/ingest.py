@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import DataError, NoAnswerError, RuleError, SourceError, StoreBusyError, StoreError
+from vestige.errors import DataError, NoAnswerError, RuleError, SourceError, StoreBusyError, VestigeError
 from vestige.feed import Feed, Naming, group_rows
 from vestige.origin import Known, Mark, Witnesses, is_generation, name_source
 from vestige.records import Ints
@@ -214,10 +214,8 @@ class Ingest:
             self._streams.clear()
         try:
             self._streams[key] = self.opened(self.naming.name(key))
-        except StoreBusyError:
-            raise
-        except (StoreError, RuleError) as problem:
-            if self.naming.by is None:
+        except VestigeError as problem:
+            if self.naming.by is None or isinstance(problem, StoreBusyError):
                 raise
             self.troubles.setdefault(key, Trouble(str(problem), 0))
             return None
