@@ -156,6 +156,24 @@ def test_opening_a_store_clears_away_the_journal_of_a_killed_writer(tmp_path: Pa
     assert verify(path) == ()
 
 
+def test_a_reader_clears_away_a_journal_that_was_never_used(tmp_path: Path) -> None:
+    """Its header is zero, so SQLite ignores it; but not the one of a writer that is at work."""
+    path = tmp_path / "delays.db"
+    with SqliteStore(path) as store:
+        victim.stored(store).extend(np.arange(3_000.0))
+    journal = path.with_name(f"{path.name}-journal")
+    journal.write_bytes(bytes(516) + path.read_bytes()[4096:8192] + bytes(4))
+    assert len(read_store(path)) == 1
+    assert not journal.exists()
+    with SqliteStore(path) as store:
+        with store.together():
+            store.write("other", store.terms(victim.NAME), store.stream(victim.NAME).read(store.terms(victim.NAME)))
+            assert journal.exists()
+            assert list(read_store(path)) == [victim.NAME]
+            assert journal.exists()
+        assert len(store.names()) == 2
+
+
 def test_a_writer_killed_while_it_made_the_key_leaves_a_store_that_takes_subjects(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "delays.db") as store:
         (tmp_path / "delays.db.key").touch()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +142,41 @@ def test_what_cannot_be_a_path_is_refused(
     for use in (SqliteStore, read_store, verify):
         with pytest.raises(problem, match=text):
             use(path)
+
+
+def test_devices_and_pipes_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for use in (SqliteStore, read_store, verify):
+        with pytest.raises(StoreError, match="is a device or a pipe; give the path of a file"):
+            use(tmp_path / "pipe")
+    assert [file.name for file in tmp_path.iterdir()] == ["pipe"]
+
+
+UNSEEN = """
+import os, sys
+from vestige import SqliteStore
+from vestige.store import read_store, verify
+if os.getuid() == 0:  # root may look anywhere
+    os.chown(sys.argv[1], 65534, 65534)
+    os.setgid(65534); os.setuid(65534)
+path = sys.argv[1] + "/a.db"
+with SqliteStore(path) as store:
+    store.pseudonym("ada")
+print(len(read_store(path)), verify(path, canaries=[b"nothing of that kind"]))
+"""
+
+
+def test_a_folder_that_one_may_not_list_will_do() -> None:
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # pytest's own folders are closed to others
+    folder.chmod(0o333)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", UNSEEN, str(folder)], capture_output=True, text=True, check=False, cwd="/"
+        )
+        assert done.stdout == "0 ()\n", done.stderr
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
 
 
 def test_links_that_lead_in_a_circle_are_refused(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from vestige.errors import ParameterError, StoreError
 
 DRAFT = ".draft"
 """How the name of a file ends that is not complete yet."""
+_ENDINGS = (".key", ".lock", "-journal", "-shm", "-wal")
 _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWNER = 0o600
 
@@ -35,6 +36,8 @@ def resolve_path(path: str | Path) -> Path:
         found = Path(path).resolve()
         if found.is_dir():
             raise StoreError(f"{path}: is a folder; give the path of a file")
+        if found.exists() and not found.is_file():
+            raise StoreError(f"{path}: is a device or a pipe; give the path of a file")
         if not found.parent.is_dir():
             raise StoreError(f"{path}: there is no folder {found.parent}; make it first")
     except (TypeError, ValueError):
@@ -54,8 +57,13 @@ def beside(path: Path, ending: str) -> Path:
 
 
 def siblings(path: Path) -> Iterator[Path]:
-    """The files beside the store whose names begin with its own, in order."""
-    yield from sorted(file for file in path.parent.iterdir() if file.name.startswith(path.name) and file != path)
+    """The files beside the store whose names begin with its own, in order; those of known names if nobody may look."""
+    try:
+        names = [file.name for file in path.parent.iterdir()]
+    except PermissionError:
+        names = [path.name + ending for ending in _ENDINGS]
+    files = (path.with_name(name) for name in sorted(names) if name.startswith(path.name) and name != path.name)
+    yield from (file for file in files if file.exists())
 
 
 def make_private(path: Path) -> None:
@@ -83,16 +91,18 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make it durable that the file goes by this name."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    """Make it durable that the file goes by this name, where one may open the folder."""
+    with suppress(PermissionError):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def clear_drafts(path: Path) -> None:
     """Remove what a process left that was killed while it wrote a file whole; only for who holds the lock."""
     for file in siblings(path):
         if file.name.endswith(DRAFT):
-            file.unlink(missing_ok=True)
+            with suppress(OSError):  # the next writer tries again, and `vestige verify` names it
+                file.unlink(missing_ok=True)
