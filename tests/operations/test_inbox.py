@@ -157,6 +157,20 @@ def test_a_reply_comes_from_a_thread_that_attends(path: Path) -> None:
     assert beside(path) == set()
 
 
+def test_nobody_is_asked_for_nonsense(path: Path) -> None:
+    for request in (None, 5, "sweep", object()):
+        with pytest.raises(ParameterError, match="is not a request"):
+            ask(path, request, patience=0.0)  # type: ignore[arg-type]
+    for patience in (None, -1.0, float("nan"), float("inf"), "1s", 10**400):
+        with pytest.raises(ParameterError, match="patience="):
+            ask(path, Request("sweep"), patience=patience)  # type: ignore[arg-type]
+    for nowhere in (None, b"x", path.parent / "no.db", path.parent):
+        with pytest.raises((ParameterError, StoreError)):
+            ask(nowhere, Request("sweep"), patience=0.0)  # type: ignore[arg-type]
+    assert not list(path.parent.glob("*.inbox"))
+    assert not (path.parent / "no.db").exists()
+
+
 def test_files_that_cannot_be_read_are_named_and_left(path: Path) -> None:
     good = Request("sweep", at=START + timedelta(hours=100))
     inbox = Inbox(path)
@@ -171,6 +185,25 @@ def test_files_that_cannot_be_read_are_named_and_left(path: Path) -> None:
         assert all("is not a request that can be read" in text for text in done.troubles.values())
         assert attend(store).troubles == done.troubles
     assert len(list(inbox.folder.glob("*.request"))) == 5
+
+
+def test_a_folder_that_vanishes_is_made_again(path: Path) -> None:
+    """Whoever empties the folder removes it, at any moment."""
+    inbox, left, ended = Inbox(path), [Request("sweep") for _ in range(60)], threading.Event()
+
+    def empty() -> None:
+        while not ended.is_set():
+            Inbox(path).clean()
+
+    thread = threading.Thread(target=empty)
+    thread.start()
+    try:
+        for request in left:
+            inbox.leave(request)
+            (inbox.folder / f"{request.id}.request").unlink()
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_owner_only_and_pseudonyms_only(path: Path) -> None:

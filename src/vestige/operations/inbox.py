@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from vestige.errors import ParameterError, StoreBusyError, StoreError
+from vestige.errors import ParameterError, StoreBusyError, StoreError, real_number, show_value
 from vestige.operations.outcome import Attended, Forgotten, Removed, Swept
 from vestige.operations.removal import forget_pseudonyms, remove
 from vestige.operations.retention import sweep
 from vestige.store import SqliteStore, Store
 from vestige.store.inbox import Inbox, Request
+from vestige.store.paths import resolve_path
 
 Outcome = Forgotten | Swept | Removed
 _KINDS: dict[str, type[Outcome]] = {"forget": Forgotten, "sweep": Swept, "remove": Removed}
@@ -96,8 +98,13 @@ def ask(path: str | Path, request: Request, *, key: str | Path | None = None, pa
 
     Raises:
         ParameterError: the request cannot be carried out as it is, such as for a stream that is not there.
-        StoreError: the store cannot be opened or written; the request stays.
+        StoreError: there is no such store; or it cannot be opened or written, and then the request stays.
     """
+    if not isinstance(request, Request):
+        raise ParameterError(f"request={show_value(request)} is not a request; pass a vestige.store.inbox.Request")
+    patience = real_number("patience", patience, lambda seconds: 0.0 <= seconds < inf, "seconds, 0 or more")
+    if not resolve_path(path).exists():
+        raise StoreError(f"{path}: there is no such store, so nobody can be asked")
     inbox, until = Inbox(path), time.monotonic() + patience
     inbox.leave(request)
     while (facts := inbox.collect(request.id)) is None:

@@ -198,13 +198,13 @@ class Inbox:
 
     def _write(self, name: str, text: str) -> None:
         """Put a file into the folder: all of it or nothing, for the owner of the store only."""
-        for _ in range(100):  # whoever empties the folder removes it, maybe between these steps
-            with suppress(FileExistsError):
-                self.folder.mkdir(mode=0o700)
-                self._give(self.folder)
-            self._files()
-            draft = self.folder / f"{secrets.token_hex(8)}{_DRAFT}"
-            with suppress(FileNotFoundError):
+        for _ in range(100):
+            with suppress(FileNotFoundError):  # whoever empties the folder removes it, maybe between these steps
+                with suppress(FileExistsError):
+                    self.folder.mkdir(mode=0o700)
+                    self._give(self.folder)
+                self._files()
+                draft = self.folder / f"{secrets.token_hex(8)}{_DRAFT}"
                 handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
                 with os.fdopen(handle, "w") as file:
                     file.write(text)
