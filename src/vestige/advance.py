@@ -15,7 +15,15 @@ from vestige.channels.kernels import read_batch, read_kept, spell_batch, write_b
 from vestige.compiling import kernel
 from vestige.noise.kernels import Words, discrete_gaussian
 from vestige.records import Bools, Floats, Ints
-from vestige.statistics.kernels import move, share_of, shortening, tolerance, weights_of
+from vestige.statistics.kernels import (
+    deviation_about,
+    move,
+    share_left,
+    share_of,
+    shortening,
+    tolerance,
+    weights_of,
+)
 from vestige.subset.desk import make_desk
 
 
@@ -37,6 +45,10 @@ def advance(
 ) -> bool:
     """Write into `keep` which records of the last batch to keep; False if what was known before is lost.
 
+    What an update misses its target by is harmless while it is within `tolerance(1, ...)`: many such misses of either
+    sign come to one standard error in the end. Beyond that the records kept say that it may be off, from then on. The
+    deviation is taken about the target, because records that come in order are alike within a batch.
+
     Args:
         atoms: the batches, one after the other, each as long; shape (batches * length, size).
         present: which rounds have a record; shape (batches * length,).
@@ -53,21 +65,26 @@ def advance(
         keep: which of the last `length` records to keep; shape (length,).
     """
     length, size = len(atoms) // len(keys), atoms.shape[1]
-    estimate = read_kept(kept, kept_atoms, first, last - first + 1) if encoded else np.full(size, np.nan)
-    if encoded and np.isnan(estimate).any():
-        return False
-    target, spread, near = np.empty(size), np.empty(size), np.empty(size)
+    estimate, off = np.full(size, np.nan), np.zeros(size, np.bool_)
+    if encoded:
+        estimate, off = read_kept(kept, kept_atoms, first, last - first + 1, mode)
+        if np.isnan(estimate).any():
+            return False
+    target, spread, near, far = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     desk = make_desk(length)
     weights = weights_of(length, decay)
     for k in range(len(keys)):
         here = slice(k * length, (k + 1) * length)
         share = share_of(length, encoded + (k + 1) * length, decay)
-        move(estimate, atoms[here], present[here], weights, share, target, spread)
+        left = share_left(share, weights, present[here])
+        move(estimate, atoms[here], present[here], weights, left, target, spread)
         for i in range(size):
             near[i] = tolerance(allowed, spread[i], length, share, target[i])
-        write_batch(atoms[here], can[here], target, near, keys[k], mode, desk, keep)
+            about = deviation_about(target[i], atoms[here, i], present[here], weights)
+            far[i] = tolerance(max(allowed, 1.0), about, length, share, target[i])
+        write_batch(atoms[here], can[here], target, near, far, off, keys[k], mode, desk, keep)
         if k + 1 < len(keys):
-            read_batch(atoms[here], keep, estimate)
+            read_batch(atoms[here], keep, mode, estimate, off)
     return True
 
 
@@ -116,7 +133,8 @@ def advance_noised(
 ) -> bool:
     """Mark in `keep` the records of the last of several batches to keep, where every batch's sums get noise.
 
-    The estimate is read off presence, each record is summed once, and the sums meet nothing before their noise.
+    The estimate is read off presence, each record is summed once, and the sums meet nothing before their noise. Rounds
+    whose record is gone count as the estimate says, so that the noise of every batch is divided by all rounds so far.
 
     Args:
         atoms: the batches, one after the other, each as long; shape (batches * length, size).
@@ -135,6 +153,7 @@ def advance_noised(
     """
     length, size = len(atoms) // len(words), atoms.shape[1]
     sums, target, at = np.empty(size, np.int64), np.empty(size), np.empty(1, np.int64)
+    everyone = np.ones(length)
     for k in range(len(words)):
         here = slice(k * length, (k + 1) * length)
         count = sum_on_grid(atoms[here], present[here], bound, steps, sums)
@@ -143,7 +162,7 @@ def advance_noised(
             sums[i] += discrete_gaussian(np.uint64(deviation), words[k], at)
         if at[0] > words.shape[1]:
             return False
-        share = share_of(length, encoded + (k + 1) * length, 1.0)
+        share = share_left(share_of(length, encoded + (k + 1) * length, 1.0), everyone, present[here])
         for i in range(size):
             average = sums[i] / count * (bound / steps)
             target[i] = average if share >= 1.0 else estimate[i] + share * (average - estimate[i])

@@ -17,7 +17,7 @@ from vestige import Mean, Moments, Policy, Private, Stream, Window
 from vestige.audit import Detection, Rehearsal, Snapshot, detect
 from vestige.audit.chancing import Batch, improbability, reshuffled
 from vestige.audit.reading import read_patterns
-from vestige.channels.kernels import read_kept, read_spelled
+from vestige.channels.kernels import AUTO, read_kept, read_spelled
 from vestige.errors import ParameterError
 from vestige.records import Bools, Clock, Floats, Records
 
@@ -192,7 +192,7 @@ def test_patterns_are_read_as_the_channels_read_them() -> None:
     read_patterns(patterns, 2, False, words)
     assert np.array_equal(words, [read_spelled(kept, 1, 96, 2) for kept in rounds], equal_nan=True)
     read_patterns(patterns, 2, True, words)
-    flagged = [read_kept(kept, np.ones((len(kept), 2)), 1, 96) for kept in rounds]
+    flagged = [read_kept(kept, np.ones((len(kept), 2)), 1, 96, AUTO)[0] for kept in rounds]
     assert np.array_equal(words, flagged, equal_nan=True)
 
 

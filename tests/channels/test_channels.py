@@ -7,20 +7,20 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from vestige.channels import CHANNELS, named
+from vestige.channels import CHANNELS, Channel, named
 from vestige.channels.kernels import (
     AUTO,
     AVERAGE,
     BITS,
-    FLAGS,
-    TURNS,
-    largest_within,
+    CONTROLS,
+    WHOLE,
+    free_bits,
+    has_bits,
+    is_off,
     read_segment,
-    round_to_word,
-    smallest_beyond,
-    write_bits,
     write_segment,
 )
+from vestige.channels.presence import largest_within, round_to_word, smallest_beyond
 from vestige.errors import ParameterError
 from vestige.records import Bools, Floats
 from vestige.subset.desk import make_desk
@@ -29,29 +29,30 @@ words = st.integers(0, 2**64 - 1)
 reals = st.floats(-1e300, 1e300, allow_nan=False)
 
 
-def spelled(can: Bools, target: float, coin: float = 0.5) -> tuple[float, Bools]:
-    keep = np.zeros(len(can), np.bool_)
-    value = write_bits(can, target, coin, keep)
-    assert read_segment(np.zeros(len(can)), keep) == value
-    assert not (keep & ~can).any()
-    return value, keep
+def spelled(can: Bools, target: float, key: int = 1) -> tuple[float, Bools]:
+    """What presence bits say, however far from any record; and which records are kept."""
+    keep, read = written(np.zeros(len(can)), target, BITS, can=can, key=key)
+    assert has_bits(keep) or read == target == 0.0
+    return read, keep
 
 
 @given(reals)
 def test_64_bits_hold_any_float64(target: float) -> None:
-    assert spelled(np.ones(FLAGS + TURNS + 64, np.bool_), target)[0] == target
+    assert spelled(np.ones(CONTROLS + 64, np.bool_), target)[0] == target
 
 
-@given(reals, st.integers(28, 200), st.floats(0, 1, exclude_max=True))
-def test_fewer_bits_hold_the_leading_ones(target: float, n: int, coin: float) -> None:
-    value, _ = spelled(np.ones(n, np.bool_), target, coin)
-    step = 2.0 ** -min(52, n - FLAGS - TURNS - 12)
+@given(reals, st.integers(28, 200), st.integers(0, 2**32))
+def test_fewer_bits_hold_the_leading_ones(target: float, n: int, key: int) -> None:
+    value, _ = spelled(np.ones(n, np.bool_), target, key)
+    step = 2.0 ** -min(52, n - CONTROLS - 12)
     assert abs(value - target) <= max(step * abs(target), 2.0**-1022)
 
 
 def test_rounding_adds_no_bias() -> None:
     target, trials = 1.0 + 1.0 / 3.0 * 2.0**-11, 3_000
-    values = [spelled(np.ones(28, np.bool_), target, (i + 0.5) / trials)[0] for i in range(trials)]
+    word = np.uint64(0xFFFFFE0000000000)  # sign, exponent and 11 bits of the mantissa
+    rounded = [round_to_word(target, word, (i + 0.5) / trials) for i in range(trials)]
+    values = np.array(rounded, np.uint64).view(np.float64)
     # coins spread evenly: the share that goes up is exact to one trial
     assert abs(np.mean(values) - target) <= 2.0**-11 / trials
 
@@ -85,30 +86,55 @@ def test_never_infinite() -> None:
 
 
 def test_copies_beyond_64_bits_mend_what_may_not_be_kept() -> None:
-    can = np.ones(FLAGS + TURNS + 128, np.bool_)
+    can = np.ones(CONTROLS + 128, np.bool_)
     can[:64] = False
     assert spelled(can, -12.5)[0] == -12.5
 
 
 def written(
-    values: Floats, target: float, mode: int, tolerance: float = 1e-6, can: Bools | None = None
+    values: Floats,
+    target: float,
+    mode: int,
+    tolerance: float = 1e-6,
+    can: Bools | None = None,
+    far: float = np.inf,
+    off: bool = False,
+    key: int = 1,
 ) -> tuple[Bools, float]:
     keep = np.zeros(len(values), np.bool_)
     can = np.ones(len(values), np.bool_) if can is None else can
-    write_segment(values, can, target, tolerance, np.uint64(1), mode, make_desk(len(values)), keep)
+    write_segment(values, can, target, tolerance, far, off, np.uint64(key), mode, make_desk(len(values)), keep)
     assert not (keep & ~can).any()
-    return keep, read_segment(values, keep)
+    return keep, read_segment(values, keep, mode)
 
 
-def test_the_flag_tells_averages_and_bits_apart() -> None:
+def test_controls_tell_averages_and_bits_apart() -> None:
     values = np.random.default_rng(0).normal(size=48)
-    for mode, flag in ((AVERAGE, False), (BITS, True), (AUTO, False)):
+    for mode, bits in ((AVERAGE, False), (BITS, True), (AUTO, False)):
         keep, read = written(values, 0.05, mode)
-        assert keep[-1] == keep[-2] == flag
+        assert mode == AVERAGE or has_bits(keep) == bits
         assert read == pytest.approx(0.05, abs=1e-6)
     keep, read = written(values, 40.0, AUTO)  # out of reach of any average
-    assert keep[-1]
+    assert keep[-CONTROLS:].tolist() == [False, False, False, True, True]
     assert read == pytest.approx(40.0)
+
+
+@pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS)
+@given(st.integers(28, 90), st.floats(0.0, 0.5), st.floats(-50.0, 50.0), st.integers(0, 2**32), st.booleans())
+def test_what_is_off_says_so_and_goes_on_saying_so(
+    channel: Channel, n: int, share: float, target: float, seed: int, off: bool
+) -> None:
+    """Wherever a segment can be written: it is near, or within 2^-11 of the number, or says that it is off."""
+    rng = np.random.default_rng(seed)
+    values, can = rng.normal(size=n), rng.random(n) >= share
+    keep, read = written(values, target, channel.mode, can=can, far=0.01, off=off)
+    if not channel.can_write(can, 1):
+        return
+    assert np.isfinite(read)
+    assert is_off(keep, channel.mode) or not (off or abs(read - target) > 0.01)
+    assert off or not can.all() or is_off(keep, channel.mode) == (abs(read - target) > 0.01), "no false alarm"
+    if channel.name != "average" and free_bits(can, off) >= WHOLE:
+        assert abs(read - target) <= max(1e-6, 2.0**-11 * abs(target))
 
 
 def test_an_average_is_the_plain_average_of_what_is_kept() -> None:
@@ -128,16 +154,30 @@ def without(n: int, *positions: int) -> Bools:
 def test_one_forbidden_record_does_little_harm(position: int, target: float) -> None:
     """Of 40 records 35 spell the word; turned so that the forbidden one comes late, 18 bits of mantissa are left."""
     keep, read = written(np.full(40, 3.0), target, BITS, can=without(40, position))
-    assert keep[-1] or keep[-2]
+    assert has_bits(keep)
     assert read == pytest.approx(target, rel=2.0**-17)
 
 
-def test_two_forbidden_flags_leave_the_average() -> None:
+def test_one_control_is_enough_for_an_average_that_may_be_off() -> None:
     values = np.random.default_rng(2).normal(size=48)
     for mode in (BITS, AUTO):
-        keep, read = written(values, 0.1, mode, can=without(48, 46, 47))
-        assert keep.any()
-        assert read == pytest.approx(0.1, abs=1e-6)
+        for control in range(43, 48):
+            can = without(48, *set(range(43, 48)) - {control})
+            for target, off in ((0.1, False), (9.0, True)):
+                keep, read = written(values, target, mode, can=can, far=0.01)
+                assert not has_bits(keep)
+                assert is_off(keep, mode) == off
+                assert off or read == pytest.approx(target, abs=1e-6)
+
+
+@pytest.mark.parametrize("dropped", range(CONTROLS))
+def test_three_controls_say_that_bits_are_off(dropped: int) -> None:
+    can = without(80, 75 + dropped)
+    for off in (False, True):
+        keep, read = written(np.zeros(80), 12.5, AUTO, can=can, off=off)
+        assert has_bits(keep)
+        assert is_off(keep, AUTO) == off
+        assert read == 12.5
 
 
 def test_nothing_can_be_written_into_nothing() -> None:
@@ -146,9 +186,20 @@ def test_nothing_can_be_written_into_nothing() -> None:
         keep, read = written(np.ones(30), 1.0, channel.mode, can=nobody)
         assert not keep.any()
         assert np.isnan(read)
-        assert not channel.writable(nobody, 1)
-        assert channel.writable(without(30, *range(1, 30)), 1)
-        assert not channel.writable(without(60, *range(0, 60, 2)), 2), "the first of two coordinates has nothing"
+        assert not channel.can_write(nobody, 1)
+
+
+@pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS)
+def test_what_can_be_written_is_what_the_layout_needs(channel: Channel) -> None:
+    assert channel.can_write(np.ones(channel.minimum, np.bool_), 1)
+    assert not channel.can_write(np.ones(2, np.bool_), 1)
+    assert not channel.can_write(without(60, *range(0, 60, 2)), 2), "the first of two coordinates has nothing"
+    controls = 2 if channel.name == "average" else CONTROLS
+    others = 40 - controls
+    assert not channel.can_write(without(40, *range(others, 40)), 1), "nothing could say that it is off"
+    assert channel.can_write(without(40, *range(others, 39)), 1)
+    assert not channel.can_write(without(40, *range(7, others)), 1), "too few for an average"
+    assert channel.can_write(without(40, *range(8, others)), 1)
 
 
 def test_channels_by_name() -> None:

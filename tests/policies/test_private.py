@@ -124,6 +124,50 @@ def test_it_says_how_much_noise_there_is() -> None:
         ran(Private(LinearRegression(1), **PROMISE), np.zeros((400, 2)), 200).estimate()
 
 
+def closed_early(lengths: list[int], seed: int) -> Stream:
+    """Zeros in batches of these lengths: those below 128 are closed by a request that is met at once."""
+    stream = Stream(Private(**PROMISE), retention=256, seed=Rehearsal(seed))
+    for length in lengths:
+        stream.extend(np.zeros(length))
+        if length < 128:
+            stream.forget(rounds=stream.t, now=True)
+    assert stream.clock.updates == len(lengths)
+    assert stream.clock.pending == 0
+    return stream
+
+
+@pytest.mark.parametrize(
+    ("lengths", "waiting"),
+    [([32] * 50 + [128], 0), ([128] * 20 + [32], 0), ([128, 32, 128], 20)],
+    ids=["many early closings", "one at the end", "and some wait"],
+)
+def test_the_noise_that_it_says_is_what_was_added(lengths: list[int], waiting: int) -> None:
+    """Measured over runs; the bounds are those of a chi-squared variable in all but one of a million."""
+    runs, found = 300, []
+    for seed in range(runs):
+        stream = closed_early(lengths, seed)
+        stream.extend(np.zeros(waiting))
+        found.append(float(stream.estimate().value))
+    policy, clock = Private(**PROMISE), stream.clock
+    low, high = np.sqrt(stats.chi2.ppf([5e-7, 1 - 5e-7], runs) / runs)
+    assert low < np.sqrt(np.mean(np.square(found))) / policy.noise(clock) < high
+    assert policy.noise(clock) == pytest.approx(2 * policy.scale * 3.0 * np.sqrt(len(lengths)) / clock.counted)
+
+
+def test_records_that_go_while_they_wait_do_not_add_to_the_noise() -> None:
+    """They leave gaps in a batch, which is closed with fewer records: their rounds count as what was known before."""
+    runs, found = 300, []
+    for seed in range(runs):
+        stream = closed_early([128, 128], seed)
+        stream.extend(np.zeros(20))
+        stream.forget(rounds=np.arange(stream.t - 9, stream.t + 1), now=True)
+        stream.extend(np.zeros(108))
+        assert stream.clock.updates == 3
+        found.append(float(stream.estimate().value))
+    low, high = np.sqrt(stats.chi2.ppf([5e-7, 1 - 5e-7], runs) / runs)
+    assert low < np.sqrt(np.mean(np.square(found))) / Private(**PROMISE).noise(stream.clock) < high
+
+
 def test_one_by_one_is_the_same_as_at_once() -> None:
     rows = np.random.default_rng(0).normal(size=(700, 2))
     policy = Private(Mean(2), **PROMISE)

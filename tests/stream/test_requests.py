@@ -66,15 +66,16 @@ def test_what_is_forgotten_at_once_costs_as_little_as_it_can(pending: int, chann
         asked = [rng.choice(kept), *([stream.t] if pending else [])]
         target = stream.estimate().value
         left = stream.retained.where(~np.isin(stream.retained.rounds, asked))
+        controls = 2 if channel == "average" else 5
+        can = left.where(left.rounds <= stream.t - controls)
         stream.forget(rounds=asked, now=True)
         if stream.clock.since > 1:
-            assert len(left) < 8, "too little is left that could carry it on"
+            assert len(can) < 8 or len(can) == len(left), "too little is left that could say it, or that it is off"
             continue
         off = abs(stream.estimate().value - target) * np.sqrt(len(rows))
         if len(left) >= 20:
             assert off < 0.1, "a tenth of a standard error"
         elif pending < 29:  # else the waiting ones alone are enough
-            can = left.where(left.rounds < stream.t - 1)  # the last two are flags
             assert off <= 1e-9 + 1.0001 * nearest_average(can.values[:, 0], target).residual * np.sqrt(len(rows))
 
 
@@ -84,8 +85,8 @@ def test_numbers_in_bits_survive_too_where_enough_has_arrived() -> None:
         rows = rng.normal(size=(256 * 4 + 200, policy.columns))
         stream.extend(rows)
         before = stream.estimate().value
-        stream.forget(rounds=stream.retained.rounds[::7], now=True)
-        assert np.allclose(stream.estimate().value, before, atol=0.05)
+        stream.forget(rounds=stream.retained.rounds[[3, -3]], now=True)
+        assert np.allclose(stream.estimate().value, before, rtol=2.0**-11)
         assert stream.clock.since == 1
 
 

@@ -1,10 +1,9 @@
 """How a vector is stored in a choice of records.
 
-Sections 3.1 and 3.3 of Immorlica et al. (2024) store it as averages; presence bits are ours. All channels are read
-alike, because each segment says with its flags how it was written (see `vestige.channels.kernels`); they differ in
-what they write.
-Guarantee: what is written is read back within the tolerance or within one step of the presence word; held by
-tests/channels/test_channels.py.
+Sections 3.1 and 3.3 of Immorlica et al. (2024) store it as averages; presence bits are ours. Each segment says how it
+was written, and whether what is written is known to be off (see `vestige.channels.kernels`).
+Guarantee: what is written is read back within the tolerance, or within one step of the presence word, or is said to be
+off; held by tests/channels/test_channels.py.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from vestige.records import Bools, Floats, Ints
 
 T = TypeVar("T", bound=np.generic)
 
-_FLAGS, _TURNS, _SIGN_AND_EXPONENT, _LEAST_MANTISSA = 2, 3, 12, 11
+_FLAGS, _CONTROLS, _SIGN_AND_EXPONENT, _LEAST_MANTISSA = 2, 5, 12, 11
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One way of writing; reading is common to all."""
+    """One way of writing."""
 
     name: ClassVar[str]
     mode: ClassVar[int]
     minimum: ClassVar[int]
     """The fewest records that a coordinate needs."""
 
-    def read(self, rounds: Ints, atoms: Floats, first: int, last: int) -> Floats:
+    def read(self, rounds: Ints, atoms: Floats, first: int, last: int) -> tuple[Floats, Bools]:
         """The vector that the kept records of the batch `first` .. `last` hold; nan where a coordinate was lost.
 
         Args:
@@ -40,14 +39,19 @@ class Channel:
             atoms: what is averaged, a row each; shape (n, dim).
             first: first round of the batch.
             last: last round of the batch.
+
+        Returns:
+            the vector, and which of its coordinates are known to be off; each of shape (dim,).
         """
         from vestige.channels.kernels import read_kept  # noqa: PLC0415
 
-        return read_kept(rounds, atoms, first, last - first + 1)
+        return read_kept(rounds, atoms, first, last - first + 1, self.mode)
 
-    def writable(self, can: Bools, dim: int) -> bool:
-        """Whether each of `dim` coordinates finds a record besides its flags that can be kept."""
-        return all(bool(can[i::dim][:-_FLAGS].any()) for i in range(dim))
+    def can_write(self, can: Bools, dim: int) -> bool:
+        """Whether records of which these `can` be kept say any `dim` numbers, or near ones and that they are off."""
+        from vestige.channels.kernels import can_write  # noqa: PLC0415
+
+        return bool(can_write(can, dim, self.mode))
 
 
 class Average(Channel):
@@ -63,7 +67,7 @@ class Bits(Channel):
 
     name = "bits"
     mode = 1
-    minimum = _FLAGS + _TURNS + _SIGN_AND_EXPONENT + _LEAST_MANTISSA
+    minimum = _CONTROLS + _SIGN_AND_EXPONENT + _LEAST_MANTISSA
 
 
 class Auto(Channel):
@@ -92,7 +96,7 @@ def mantissa_bits(length: int) -> int:
     >>> mantissa_bits(28), mantissa_bits(100)
     (11, 52)
     """
-    return min(length - _FLAGS - _TURNS - _SIGN_AND_EXPONENT, 52)
+    return min(length - _CONTROLS - _SIGN_AND_EXPONENT, 52)
 
 
 def in_slots(slots: Ints, rows: NDArray[T], length: int) -> NDArray[T]:

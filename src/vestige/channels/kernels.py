@@ -1,19 +1,31 @@
 """A vector in a choice of records: how a segment of a batch is read and written.
 
-A segment is the records of a batch that carry one coordinate. Its last two records are its flags: if one of them is
-kept, the others are presence bits; if both are dropped, the plain average of the others that are kept is the number. So
-no segment that was written is ever empty, and a reader needs nothing but rounds, values and the clock.
+A segment is the records of a batch that carry one coordinate. Its last five records are its controls; how many of them
+are kept says how the others are to be read:
 
-Presence bits: three records say by how much the word is turned; the rest are the leading bits of a float64 (sign, 11 of
-the exponent, then the mantissa as far as there are records), beginning at the turn. Beyond 64, positions repeat the
-word from its sign on, and a bit is one if any of its copies is kept. Where removal was requested for a record, it can
-only say zero: then the turn is chosen that puts it where it does the least harm.
+| kept | the others |
+|---|---|
+| none | their plain average is the number |
+| one, whichever | the same, but it is known to be off: farther from its target than the answer can bear |
+| two | presence bits; which two says by how much the word is turned |
+| three | the same, but the number is known to be off; the two that are missing say the turn |
+
+So no segment that was written is ever empty, a reader needs nothing but rounds, values and the clock, and there are
+many ways to say each of these if some records cannot be kept. The channel `average` never writes bits: there the last
+two records are controls, and either says that the average is off. `spell_batch` writes nothing but presence bits, with
+four records for the turn and one that says that kept means zero.
+
+A record that cannot be kept can only say zero, so a turn leaves some leading bits free to be said. If these are sign,
+exponent and 11 bits of the mantissa, any number can be said; that is asked without values.
+Guarantee: what `can_write` and `can_spell` promise is written near its target, or said to be off; held by
+tests/channels/test_channels.py, tests/channels/test_spelled.py and tests/policies/test_removal.py.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from vestige.channels.presence import count_bits, miss, read_word, write_word
 from vestige.compiling import kernel
 from vestige.records import Bools, Floats, Ints
 from vestige.subset.desk import Desk
@@ -21,252 +33,262 @@ from vestige.subset.search import average_of, search
 from vestige.subset.words import uniform
 
 AVERAGE, BITS, AUTO = 0, 1, 2
-FLAGS, TURNS = 2, 3
-"""So many records at the end of a segment are flags; so many before them say by how much the word is turned."""
+FLAGS = 2
+"""So many records at the end of a segment can say that an average is off, where nothing but averages is written."""
+CONTROLS = 5
+"""Where bits are written too: so many say which, that it is off, and by how much a word is turned."""
+TURNS = 3
+"""A word can be turned by 2^TURNS different shares of its length."""
 SPELLED_TURNS = 4
 """Where a policy has nothing but presence bits: so many records say the turn, and one whether kept means zero."""
-LEAST = 17
-"""In a shorter segment there is no room for sign and exponent, and numbers are not spelled."""
-WORD = 64
-_SIGN = np.uint64(1) << np.uint64(63)
-_INFINITE = np.uint64(0x7FF) << np.uint64(52)
-_ONE = np.uint64(1)
-_NONE = np.uint64(0)
+WHOLE = 23
+"""Sign, exponent and the least mantissa: so many leading bits say any number."""
+FEWEST = 8
+"""An average is chosen among so many records at least, or among all of a segment that has fewer."""
 
 
-@kernel
-def _bit_at(position: int, length: int, turn: int, turns: int) -> np.uint64:
-    """The bit that the record at `position` of `length` stands for, if the word is turned by that much of 2^turns."""
-    place = position - ((turn * length) >> turns)
-    if place < 0:
-        place += length
-    return _ONE << np.uint64(63 - place % WORD)
+def _turns_by_code() -> Ints:
+    """The turn that each code of the controls says, the i-th of which counts 2^i; -1 where it says an average.
 
-
-@kernel
-def largest_within(word: np.uint64, allowed: np.uint64) -> np.uint64:
-    """The largest word not above `word` that has ones only where `allowed` has."""
-    made = _NONE
-    for i in range(63, -1, -1):
-        bit = _ONE << np.uint64(i)
-        if word & bit:
-            if not allowed & bit:
-                return made | (allowed & (bit - _ONE))
-            made |= bit
-    return made
-
-
-@kernel
-def smallest_beyond(word: np.uint64, allowed: np.uint64) -> np.uint64:
-    """The smallest word not below `word` that has ones only where `allowed` has; all ones if there is none."""
-    made = _NONE
-    rise = ~_NONE
-    for i in range(63, -1, -1):
-        bit = _ONE << np.uint64(i)
-        if word & bit:
-            if not allowed & bit:
-                return rise
-            made |= bit
-        elif allowed & bit:
-            rise = made | bit
-    return made
-
-
-@kernel
-def round_to_word(number: float, allowed: np.uint64, coin: float) -> np.uint64:
-    """`number` as a float64 word with ones only where `allowed` has, rounded up with the chance that leaves no bias."""
-    magnitude = np.float64(abs(number)).view(np.uint64)
-    sign = _SIGN if number < 0.0 else _NONE
-    if sign & ~allowed:
-        return _NONE
-    low = largest_within(magnitude, allowed & ~_SIGN)
-    high = smallest_beyond(magnitude, allowed & ~_SIGN)
-    if high < _INFINITE and high > low:
-        floor = np.uint64(low).view(np.float64)
-        if coin * (np.uint64(high).view(np.float64) - floor) < abs(number) - floor:
-            low = high
-    return sign | low if low else _NONE
-
-
-@kernel
-def round_to_complement(number: float, allowed: np.uint64, covered: np.uint64, coin: float) -> np.uint64:
-    """`number` as a float64 word of the bits `covered`, with zeros only where `allowed` has ones; all ones if none is.
-
-    The complement of such a word has ones only where `allowed` has, and falls as the word rises.
+    There are ten pairs for eight turns, so that two ways remain to say each of the first two.
     """
-    sign = _SIGN if number < 0.0 else _NONE
-    if not sign and not allowed & _SIGN:
-        return ~_NONE
-    bits, free = covered & ~_SIGN, allowed & ~_SIGN
-    magnitude = np.float64(abs(number)).view(np.uint64)
-    below = magnitude & bits
-    above = below if below == magnitude else below + (bits & (~bits + _ONE))
-    least = smallest_beyond(bits & ~below, free)
-    low = bits & ~least if least != ~_NONE else ~_NONE
-    high = bits & ~largest_within(bits & ~above, free) if above <= bits else ~_NONE
-    if low == ~_NONE or low >= _INFINITE:
-        return sign | high if high < _INFINITE else ~_NONE
-    if high < _INFINITE and high > low:
-        floor = np.uint64(low).view(np.float64)
-        if coin * (np.uint64(high).view(np.float64) - floor) < abs(number) - floor:
-            low = high
-    return sign | low
+    turns = np.full(1 << CONTROLS, -1)
+    pairs = [code for code in range((1 << CONTROLS) - 1, -1, -1) if code.bit_count() == 2]
+    for k, code in enumerate(pairs):
+        turns[code] = turns[((1 << CONTROLS) - 1) ^ code] = k % (1 << TURNS)
+    return turns
+
+
+_COUNTS = np.array([code.bit_count() for code in range(1 << CONTROLS)])
+_TURN_OF = _turns_by_code()
 
 
 @kernel
-def _word_for(
-    can: Bools, length: int, target: float, coin: float, turn: int, turns: int, complement: bool
-) -> tuple[np.uint64, float]:
-    """The word nearest `target` that can be written at this turn, and how far it is off."""
-    allowed, covered = _NONE, _NONE
-    for position in range(length):
-        bit = _bit_at(position, length, turn, turns)
-        covered |= bit
-        if can[position]:
-            allowed |= bit
-    if complement:
-        word = round_to_complement(target, allowed, covered, coin)
-        if word == ~_NONE:
-            return word, np.inf
-    else:
-        word = round_to_word(target, allowed, coin)
-    return word, abs(np.uint64(word).view(np.float64) - target)
+def _code_of(present: Bools) -> int:
+    """The controls of a segment as a number."""
+    code = 0
+    for i in range(CONTROLS):
+        if present[len(present) - CONTROLS + i]:
+            code |= 1 << i
+    return code
 
 
 @kernel
-def write_word(can: Bools, length: int, turns: int, complements: int, target: float, coin: float, keep: Bools) -> float:
-    """Keep those of the first `length` records that spell `target`; of the next ones those that say how.
-
-    These are `turns` records that say by how much the word is turned, and, if `complements` is 1, one that says that
-    kept means zero. Only as far as `can` allows, whatever does the least harm; returns the number that is spelled.
-    """
-    everyone = True
-    for position in range(length):
-        everyone &= can[position]
-    best, (best_word, least) = 0, _word_for(can, length, target, coin, 0, turns, False)
-    if not everyone:
-        for way in range(1, 1 << (turns + complements)):
-            said = True
-            for i in range(turns + complements):
-                said &= can[length + i] or not (way >> i) & 1
-            if said:
-                turn = way & ((1 << turns) - 1)
-                word, off = _word_for(can, length, target, coin, turn, turns, way >> turns == 1)
-                if off < least:
-                    best, best_word, least = way, word, off
-    turn, stored = best & ((1 << turns) - 1), ~best_word if best >> turns == 1 else best_word
-    for position in range(length):
-        keep[position] = can[position] and (stored & _bit_at(position, length, turn, turns)) != _NONE
-    for i in range(turns + complements):
-        keep[length + i] = (best >> i) & 1 == 1
-    return np.uint64(best_word).view(np.float64)
+def free_bits(can: Bools, off: bool) -> int:
+    """How many leading bits can be said, whatever they are, at the best of the turns that can."""
+    n, usable, most = len(can), _code_of(can), 0
+    if can.all():
+        return min(n - CONTROLS, 64)
+    for code in range((1 << CONTROLS) - 1, 0, -1):
+        if most < min(n - CONTROLS, 64) and _COUNTS[code] == (3 if off else 2) and code & ~usable == 0:
+            most = max(most, count_bits(can, n - CONTROLS, _TURN_OF[code], TURNS, False))
+    return most
 
 
 @kernel
-def read_word(present: Bools, length: int, turns: int, complements: int) -> float:
-    """The number that the first `length` records spell, in the way that the next ones say; see `write_word`."""
-    turn = 0
-    for i in range(turns):
-        if present[length + i]:
-            turn |= 1 << i
-    word, covered = _NONE, _NONE
-    for position in range(length):
-        bit = _bit_at(position, length, turn, turns)
-        covered |= bit
-        if present[position]:
-            word |= bit
-    if complements == 1 and present[length + turns]:
-        word = covered & ~word
-    return np.uint64(word).view(np.float64)
+def can_write(can: Bools, dim: int, mode: int) -> bool:
+    """Whether each of `dim` segments can say a number near any other, or that it is off; asked without values."""
+    controls = FLAGS if mode == AVERAGE else CONTROLS
+    for i in range(dim):
+        mine = can[i::dim]
+        others = len(mine) - controls
+        if others < 1 or not mine[others:].any() or mine[:others].sum() < min(FEWEST, others):
+            return False
+    return True
 
 
 @kernel
-def write_bits(can: Bools, target: float, coin: float, keep: Bools) -> float:
-    """Keep the records that spell `target`, flags included, as far as `can` allows; returns the number they spell."""
-    n = len(can)
-    for i in range(n - FLAGS, n):
-        keep[i] = can[i]
-    return write_word(can, n - FLAGS - TURNS, TURNS, 0, target, coin, keep)
+def find_turn(can: Bools) -> tuple[int, int]:
+    """Where nothing but presence bits is written: the turn with the most leading bits free, and how many."""
+    length = len(can) - SPELLED_TURNS - 1
+    best, most = 0, -1
+    for turn in range(1 << SPELLED_TURNS):
+        if most >= min(length, 64):
+            break
+        said = True
+        for i in range(SPELLED_TURNS):
+            said &= can[length + i] or not (turn >> i) & 1
+        if said:
+            bits = count_bits(can, length, turn, SPELLED_TURNS, can[len(can) - 1])
+            if bits > most:
+                best, most = turn, bits
+    return best, most
 
 
 @kernel
-def read_segment(values: Floats, present: Bools) -> float:
-    """The number that a segment holds: presence bits if a flag is there, else an average; nan if it is empty."""
+def can_spell(can: Bools, size: int) -> bool:
+    """Whether each of `size` words can say any number; asked without values. Zero needs a turn record to be seen by."""
+    seen = False
+    for i in range(size):
+        mine = can[i::size]
+        length = len(mine) - SPELLED_TURNS - 1
+        if length < WHOLE or find_turn(mine)[1] < WHOLE:
+            return False
+        for k in range(length, length + SPELLED_TURNS):
+            seen |= mine[k]
+    return seen
+
+
+@kernel
+def has_bits(present: Bools) -> bool:
+    """Whether the controls of a segment say that the others are presence bits."""
+    return len(present) > CONTROLS and _TURN_OF[_code_of(present)] >= 0
+
+
+@kernel
+def read_segment(values: Floats, present: Bools, mode: int) -> float:
+    """The number that a segment holds, by presence bits or as an average; nan if it is empty."""
     n = len(values)
-    if not (present[n - 1] or present[n - 2]):
-        return average_of(values, present)
-    return read_word(present, n - FLAGS - TURNS, TURNS, 0)
+    if mode == AVERAGE:
+        return average_of(values[: n - FLAGS], present[: n - FLAGS])
+    if has_bits(present):
+        return read_word(present, n - CONTROLS, _TURN_OF[_code_of(present)], TURNS, False)
+    return average_of(values[: n - CONTROLS], present[: n - CONTROLS])
+
+
+@kernel
+def is_off(present: Bools, mode: int) -> bool:
+    """Whether a segment says that its number is off."""
+    n = len(present)
+    if mode == AVERAGE:
+        return n > FLAGS and bool(present[n - 1] or present[n - 2])
+    return n > CONTROLS and _COUNTS[_code_of(present)] in (1, 3)
+
+
+@kernel
+def _write_average(
+    values: Floats, can: Bools, target: float, near: float, key: np.uint64, persist: bool, desk: Desk, keep: Bools
+) -> float:
+    """Keep records whose average is near `target`; returns how far it is off."""
+    usable = 0
+    for i in range(len(values)):
+        keep[i] = False
+        if can[i]:
+            desk.values[usable], desk.places[usable] = values[i], i
+            usable += 1
+    if not usable:
+        return np.inf
+    search(desk.values, usable, target, near, key, persist, desk, desk.chosen)
+    for i in range(usable):
+        keep[desk.places[i]] = desk.chosen[i]
+    return abs(average_of(values, keep) - target)
+
+
+@kernel
+def _write_bits(can: Bools, target: float, coin: float, off: bool, keep: Bools) -> None:
+    """Keep records that spell `target` as nearly as any turn allows that can be said."""
+    length, usable = len(can) - CONTROLS, _code_of(can)
+    best, least, everyone = 0, np.inf, can.all()
+    for code in range((1 << CONTROLS) - 1, 0, -1):
+        if _COUNTS[code] == (3 if off else 2) and code & ~usable == 0 and not (everyone and best):
+            missed = 0.0 if everyone else miss(can, length, _TURN_OF[code], TURNS, target, coin)
+            if missed < least:
+                best, least = code, missed
+    write_word(can, length, _TURN_OF[best], TURNS, False, target, coin, keep)
+    for i in range(CONTROLS):
+        keep[length + i] = (best >> i) & 1 == 1
 
 
 @kernel
 def write_segment(
-    values: Floats, can: Bools, target: float, tolerance: float, key: np.uint64, mode: int, desk: Desk, keep: Bools
+    values: Floats,
+    can: Bools,
+    target: float,
+    near: float,
+    far: float,
+    off: bool,
+    key: np.uint64,
+    mode: int,
+    desk: Desk,
+    keep: Bools,
 ) -> None:
     """Mark in `keep` the records of a segment that say `target`, of those that `can` be kept.
 
-    `average` takes the nearest average. `auto` takes it where it is within `tolerance`. Otherwise presence bits are
-    written, unless records that may not be kept spoil them so much that the average is nearer.
+    `average` takes the nearest average. `auto` takes it where it is within `near`. Otherwise presence bits are written,
+    unless records that cannot be kept spoil them so much that the average is nearer. What was written is read back:
+    where it is farther off than `far`, or was `off` before, the segment says so.
     """
     n = len(values)
-    flagged = n >= LEAST and (can[n - 1] or can[n - 2])
-    usable, everyone = 0, flagged
-    for i in range(n):
-        keep[i] = False
-        everyone &= can[i]
-        if i < n - FLAGS and can[i]:
-            desk.values[usable], desk.places[usable] = values[i], i
-            usable += 1
-    residual = np.inf
-    if usable and (mode != BITS or not everyone):
-        search(desk.values, usable, target, tolerance, key, mode == AVERAGE or not everyone, desk, desk.chosen)
-        for i in range(usable):
-            keep[desk.places[i]] = desk.chosen[i]
-        residual = abs(average_of(values, keep) - target)
-    if mode == AVERAGE or (mode == AUTO and residual <= tolerance) or not flagged:
-        return
-    spelled = desk.spelled[:n]
-    if abs(write_bits(can, target, uniform(key, 0), spelled) - target) < residual:
-        for i in range(n):
-            keep[i] = spelled[i]
+    others = n - (FLAGS if mode == AVERAGE else CONTROLS)
+    while True:
+        keep[:] = False
+        bits = 0 if mode == AVERAGE else free_bits(can, off)
+        residual = np.inf
+        if mode != BITS or bits < WHOLE:
+            residual = _write_average(
+                values[:others], can[:others], target, near, key, bits < WHOLE, desk, keep[:others]
+            )
+        if bits and residual > near:
+            spelled = desk.spelled[:n]
+            _write_bits(can, target, uniform(key, 0), off, spelled)
+            missed = abs(read_segment(values, spelled, mode) - target)
+            if missed < residual:
+                residual = missed
+                keep[:] = spelled
+        if off or residual <= far:
+            break
+        off = True
+    for i in range(others, n):
+        if off and not keep[others:].any():
+            keep[i] = can[i]
 
 
 @kernel
-def read_batch(values: Floats, present: Bools, vector: Floats) -> None:
-    """Write into `vector` what a batch holds: coordinate i from every dim-th record, from the i-th on."""
+def read_batch(values: Floats, present: Bools, mode: int, vector: Floats, off: Bools) -> None:
+    """Write into `vector` what a batch holds, coordinate i in every dim-th record; into `off` which are known to be."""
     dim = values.shape[1]
     for i in range(dim):
-        vector[i] = read_segment(values[i::dim, i], present[i::dim])
+        vector[i] = read_segment(values[i::dim, i], present[i::dim], mode)
+        off[i] = is_off(present[i::dim], mode)
 
 
 @kernel
-def read_kept(rounds: Ints, atoms: Floats, first: int, length: int) -> Floats:
-    """What the kept records of a batch of `length` rounds, from `first` on, hold; each goes to its round's slot."""
+def read_kept(rounds: Ints, atoms: Floats, first: int, length: int, mode: int) -> tuple[Floats, Bools]:
+    """What the kept records of a batch of `length` rounds, from `first` on, hold, and which of it is off.
+
+    Each record goes to its round's slot.
+    """
     dim = atoms.shape[1]
-    values, present, vector = np.zeros((length, dim)), np.zeros(length, np.bool_), np.empty(dim)
+    values, present = np.zeros((length, dim)), np.zeros(length, np.bool_)
+    vector, off = np.empty(dim), np.zeros(dim, np.bool_)
     for k in range(len(rounds)):
         slot = rounds[k] - first
         if 0 <= slot < length:
             present[slot] = True
             for i in range(dim):
                 values[slot, i] = atoms[k, i]
-    read_batch(values, present, vector)
-    return vector
+    read_batch(values, present, mode, vector, off)
+    return vector, off
+
+
+@kernel
+def read_word_alone(present: Bools) -> float:
+    """The number of one word that is nothing but presence bits."""
+    length, turn = len(present) - SPELLED_TURNS - 1, 0
+    for i in range(SPELLED_TURNS):
+        if present[length + i]:
+            turn |= 1 << i
+    return read_word(present, length, turn, SPELLED_TURNS, present[len(present) - 1])
 
 
 @kernel
 def spell_batch(can: Bools, target: Floats, key: np.uint64, keep: Bools, spelled: Floats) -> None:
-    """Mark in `keep` the records that spell `target`, coordinate i in every size-th record; what they spell.
+    """Mark in `keep` the records that spell `target`, coordinate i in every size-th record; what is read off them.
 
-    For policies that know nothing but presence bits: in place of flags, a fourth record says the turn, and one that
-    kept means zero. A zero that no bits spell is written with the last turn, so that no batch is ever empty.
+    For policies that know nothing but presence bits. A zero that no bits spell is written with the last turn, so that
+    no batch is ever empty.
     """
     size = len(target)
     for i in range(size):
         mine, kept = can[i::size], keep[i::size]
-        length = len(mine) - SPELLED_TURNS - 1
-        spelled[i] = write_word(mine, length, SPELLED_TURNS, 1, target[i], uniform(key + np.uint64(i), 0), kept)
-        if spelled[i] == 0.0 and not kept[length + SPELLED_TURNS]:
-            for k in range(length, length + SPELLED_TURNS):
+        n, coin = len(mine), uniform(key + np.uint64(i), 0)
+        length, turn = n - SPELLED_TURNS - 1, find_turn(mine)[0]
+        kept[n - 1] = write_word(mine, length, turn, SPELLED_TURNS, mine[n - 1], target[i], coin, kept)
+        for k in range(SPELLED_TURNS):
+            kept[length + k] = (turn >> k) & 1 == 1
+        spelled[i] = read_word_alone(kept)
+        if spelled[i] == 0.0 and not kept[n - 1]:
+            for k in range(length, n - 1):
                 kept[k] = mine[k]
 
 
@@ -281,18 +303,25 @@ def read_spelled(rounds: Ints, first: int, length: int, size: int) -> Floats:
         vector[:] = np.nan
         return vector
     for i in range(size):
-        mine = present[i::size]
-        vector[i] = read_word(mine, len(mine) - SPELLED_TURNS - 1, SPELLED_TURNS, 1)
+        vector[i] = read_word_alone(present[i::size])
     return vector
 
 
 @kernel
 def write_batch(
-    values: Floats, can: Bools, target: Floats, tolerance: Floats, key: np.uint64, mode: int, desk: Desk, keep: Bools
+    values: Floats,
+    can: Bools,
+    target: Floats,
+    near: Floats,
+    far: Floats,
+    off: Bools,
+    key: np.uint64,
+    mode: int,
+    desk: Desk,
+    keep: Bools,
 ) -> None:
     """Mark in `keep` the records of a batch that say `target`."""
     dim = values.shape[1]
     for i in range(dim):
-        write_segment(
-            values[i::dim, i], can[i::dim], target[i], tolerance[i], key + np.uint64(i), mode, desk, keep[i::dim]
-        )
+        mine, mark = values[i::dim, i], keep[i::dim]
+        write_segment(mine, can[i::dim], target[i], near[i], far[i], off[i], key + np.uint64(i), mode, desk, mark)

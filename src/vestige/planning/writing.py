@@ -163,8 +163,9 @@ class _Segment:
         values = self.column[self.rng.integers(len(self.column), size=self.length)]
         spread = float(np.abs(values - values.mean()).mean())
         near = tolerance(self.policy.tolerance, spread, self.batch, 1.0 / k, target)
-        write_segment(values, self.everyone, target, near, key, self.policy.written.mode, self.desk, self.keep)
-        return float(read_segment(values, self.keep))
+        mode = self.policy.written.mode
+        write_segment(values, self.everyone, target, near, np.inf, False, key, mode, self.desk, self.keep)
+        return float(read_segment(values, self.keep, mode))
 
     @cached_property
     def desk(self) -> Desk:

@@ -7,18 +7,20 @@ the estimate the exact running average up to what the channel rounds off; and ch
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
 from vestige.errors import real_number
-from vestige.policy import Answer, Policy, keep_of_arrivals, lost, split
+from vestige.policy import Answer, Policy, keep_of_arrivals, lost
 from vestige.records import Bools, Clock, Floats, Ints, Records
 
-_FEWEST_LEFT = 8
-"""An average of records is taken for all that is known only if it is chosen among so many for each number."""
+_OFF = (
+    "What is kept has missed its target and may be off by more than its standard error: at least once no choice of the "
+    "records that could be kept came near enough."
+)
 _WORD = (1 << 64) - 1
 MOST_COLUMNS = 1_000_000
 """A record has no more values."""
@@ -84,11 +86,12 @@ class Encoded(Policy):
         return 1.0 if self.half_life is None else float(2.0 ** (-1.0 / self.half_life))
 
     def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
-        """Whether each encoded number finds a record that can be kept, and bits as many as they need."""
-        if self.written.name == "bits" and clock.pending < self.minimum:
-            return False
-        can = channels.in_slots(rounds - clock.last - 1, ~leaving, clock.pending)
-        return self.written.writable(can, self.statistic.size)
+        """Whether the records that can be kept say any numbers, or near ones and that they are off."""
+        return self._can_write(channels.in_slots(rounds - clock.last - 1, ~leaving, clock.pending))
+
+    @abstractmethod
+    def _can_write(self, can: Bools) -> bool:
+        """Whether records of a batch of which these can be kept say whatever the statistic comes to."""
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
         """Read the estimate, move it by the arrivals, and keep those of them that say the result."""
@@ -124,16 +127,16 @@ class Encoded(Policy):
 
     def _tracked(self, clock: Clock, retained: Records) -> Floats:
         """What the statistic tracks, over all records that count."""
-        from vestige.statistics.kernels import share_of, weights_of  # noqa: PLC0415
+        from vestige.statistics.kernels import share_left, share_of, weights_of  # noqa: PLC0415
 
         estimate = self._estimate(clock, retained) if clock.encoded else None
         fresh = retained.rounds > clock.last
         if fresh.any():
             by_round = np.argsort(retained.rounds[fresh], kind="stable")
-            ages = clock.t - retained.rounds[fresh][by_round]
-            weights = weights_of(int(ages.max()) + 1, self.decay)[::-1][ages]
-            share = share_of(clock.pending, clock.counted, self.decay)
-            estimate = self.statistic.step(estimate, retained.values[fresh][by_round], weights, share)
+            slots, weights = retained.rounds[fresh][by_round] - clock.last - 1, weights_of(clock.pending, self.decay)
+            left = channels.in_slots(slots, np.ones(len(slots), np.bool_), clock.pending)
+            share = share_left(share_of(clock.pending, clock.counted, self.decay), weights, left)
+            estimate = self.statistic.step(estimate, retained.values[fresh][by_round], weights[slots], share)
         assert estimate is not None  # noqa: S101  # the runtime asks only where records are held
         return estimate
 
@@ -151,21 +154,6 @@ class Encoded(Policy):
             can: which of the records may be kept.
             keys: the coins of each batch.
         """
-
-    def _kept_slots(
-        self, clock: Clock, retained: Records, last: int, coins: int, target: Callable[[], Floats]
-    ) -> Bools | None:
-        """Which records of the rounds `clock.first` to `last` to keep so that they say `target`; None if none can."""
-        slots, length = retained.rounds - clock.first, last - clock.first + 1
-        can = channels.in_slots(slots, ~retained.leaving, length)
-        if not self.written.writable(can, self.statistic.size):
-            return None
-        values = channels.in_slots(slots, retained.values, length)
-        return self._write(target(), values, can, np.uint64(coins & _WORD))[slots]
-
-    @abstractmethod
-    def _write(self, target: Floats, values: Floats, can: Bools, key: np.uint64) -> Bools:
-        """The records of one batch to keep so that they say `target`, as nearly as those that can be kept may."""
 
     @abstractmethod
     def _read(self, clock: Clock, retained: Records) -> Floats:
@@ -193,12 +181,50 @@ class Averaged(Encoded):
     tolerance: float = 0.03
     """How far from its target an average may be, as a share of its standard error."""
 
+    def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
+        """The statistic of all records that count, and whether what is kept is known to be off."""
+        made = super().answer(clock, retained)
+        if not clock.encoded or not self.written.read(*_columns(retained), clock.first, clock.last)[1].any():
+            return made
+        said = made if isinstance(made, Answer) else Answer(made)
+        return replace(said, notes=(*said.notes, _OFF))
+
     def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
-        """Choose anew among all that is left, kept or waiting: the more there are, the nearer is their average."""
-        if (~retained.leaving).sum() < _FEWEST_LEFT * self.statistic.size:
+        """Choose again among all that is left, kept or waiting: the more there are, the nearer is their average.
+
+        Whether that can be done is decided by the rounds and marks of what is left, never by values.
+        """
+        from vestige.channels.kernels import write_batch  # noqa: PLC0415
+        from vestige.statistics.kernels import tolerance  # noqa: PLC0415
+        from vestige.subset.desk import make_desk  # noqa: PLC0415
+
+        slots, length = retained.rounds - clock.first, clock.t - clock.first + 1
+        can = channels.in_slots(slots, ~retained.leaving, length)
+        if not self._can_write(can):
             return None
-        keep = self._kept_slots(clock, retained, clock.t, coins, lambda: self._tracked(clock, retained))
-        return None if keep is None else (clock.t, keep)
+        target, off = self._tracked(clock, retained), np.zeros(self.statistic.size, np.bool_)
+        if clock.encoded:
+            off = self.written.read(*_columns(retained), clock.first, clock.last)[1]
+        spread = np.abs(retained.values - target).mean(axis=0)
+        share = length / clock.counted
+        far = [tolerance(1.0, size, length, share, number) for size, number in zip(spread, target, strict=True)]
+        keep = np.zeros(length, np.bool_)
+        write_batch(
+            channels.in_slots(slots, retained.values, length),
+            can,
+            target,
+            np.zeros(len(target)),
+            np.array(far),
+            off,
+            np.uint64(coins & _WORD),
+            self.written.mode,
+            make_desk(length),
+            keep,
+        )
+        return clock.t, keep[slots]
+
+    def _can_write(self, can: Bools) -> bool:
+        return self.written.can_write(can, self.statistic.size)
 
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
@@ -225,28 +251,25 @@ class Averaged(Encoded):
             raise lost(clock)
         return keep
 
-    def _write(self, target: Floats, values: Floats, can: Bools, key: np.uint64) -> Bools:
-        from vestige.channels.kernels import write_batch  # noqa: PLC0415
-        from vestige.subset.desk import make_desk  # noqa: PLC0415
-
-        keep = np.zeros(len(can), np.bool_)
-        write_batch(values, can, target, np.zeros(len(target)), key, self.written.mode, make_desk(len(can)), keep)
-        return keep
-
     def _read(self, clock: Clock, retained: Records) -> Floats:
-        return self.written.read(retained.rounds, retained.values, clock.first, clock.last)
+        return self.written.read(*_columns(retained), clock.first, clock.last)[0]
+
+
+def _columns(records: Records) -> tuple[Ints, Floats]:
+    return records.rounds, records.values
 
 
 class Spelled(Encoded):
     """Numbers of any kind, always in presence bits: no plain average of records could be told from them."""
 
-    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
-        """Spell the same with fewer records, each where it is: only the bits of those that leave change."""
-        if not clock.encoded:
-            return None
-        batch, _ = split(clock, retained)
-        keep = self._kept_slots(clock, batch, clock.last, coins, lambda: self._estimate(clock, batch))
-        return None if keep is None else (clock.last, np.concatenate((keep, ~retained.leaving[len(batch) :])))
+    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:  # noqa: ARG002
+        """Drop what is leaving, if the others still say the same: where a batch is long, each bit has several records.
+
+        Whether they do is read off rounds, never off values.
+        """
+        left = retained.where(~retained.leaving)
+        same = clock.encoded and np.array_equal(self._read(clock, retained), self._read(clock, left))
+        return (clock.last, ~retained.leaving) if same else None
 
     @property
     def written(self) -> channels.Channel:
@@ -257,7 +280,7 @@ class Spelled(Encoded):
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
     ) -> Bools:
         from vestige.channels.kernels import spell_batch  # noqa: PLC0415
-        from vestige.statistics.kernels import share_of, weights_of  # noqa: PLC0415
+        from vestige.statistics.kernels import share_left, share_of, weights_of  # noqa: PLC0415
 
         length = len(values) // len(keys)
         weights, spelled = weights_of(length, self.decay), np.empty(self.statistic.size)
@@ -266,18 +289,16 @@ class Spelled(Encoded):
         for k, key in enumerate(keys):
             here = slice(k * length, (k + 1) * length)
             there = present[here]
-            share = share_of(length, clock.encoded + (k + 1) * length, self.decay)
+            share = share_left(share_of(length, clock.encoded + (k + 1) * length, self.decay), weights, there)
             target = self.statistic.step(estimate, values[here][there], weights[there], share)
             spell_batch(can[here], target, key, keep, spelled)
             estimate = spelled
         return keep
 
-    def _write(self, target: Floats, values: Floats, can: Bools, key: np.uint64) -> Bools:  # noqa: ARG002
-        from vestige.channels.kernels import spell_batch  # noqa: PLC0415
+    def _can_write(self, can: Bools) -> bool:
+        from vestige.channels.kernels import can_spell  # noqa: PLC0415
 
-        keep = np.empty(len(can), np.bool_)
-        spell_batch(can, target, key, keep, np.empty(len(target)))
-        return keep
+        return bool(can_spell(can, self.statistic.size))
 
     def _read(self, clock: Clock, retained: Records) -> Floats:
         from vestige.channels.kernels import read_spelled  # noqa: PLC0415

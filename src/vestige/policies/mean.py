@@ -112,12 +112,16 @@ class Mean(Averaged, Spelled):
         way = Spelled if self.spread else Averaged
         return way._advance(self, clock, retained, values, present, can, keys)
 
-    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
-        """As the channel allows."""
-        return (Spelled if self.written.name == "bits" else Averaged).rewrite(self, clock, retained, coins)
+    def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
+        """As it is written."""
+        return (Spelled if self.spread else Averaged).answer(self, clock, retained)
 
-    def _write(self, target: Floats, values: Floats, can: Bools, key: np.uint64) -> Bools:
-        return (Spelled if self.spread else Averaged)._write(self, target, values, can, key)
+    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
+        """As it is written."""
+        return (Spelled if self.spread else Averaged).rewrite(self, clock, retained, coins)
+
+    def _can_write(self, can: Bools) -> bool:
+        return (Spelled if self.spread else Averaged)._can_write(self, can)
 
     def _read(self, clock: Clock, retained: Records) -> Floats:
         return (Spelled if self.spread else Averaged)._read(self, clock, retained)

@@ -126,24 +126,34 @@ class Private(Spelled):
         """
         return 1.0 + 4.0 * self.statistic.size * self.scale**2 * self.bound**2 / (batch * variance)
 
-    def noise(self, clock: Clock) -> float:
-        """The deviation of the noise in each average: that of every batch so far, over all records that count."""
+    def noise(self, clock: Clock, waiting: int | None = None) -> float:
+        """The deviation of the noise in each average: that of every update, over all rounds that count.
+
+        Where records of the first batch were erased while they waited, it is larger: the sums of that batch are divided
+        by the number of records that it had left.
+
+        Args:
+            clock: how many updates there were, and how many rounds count.
+            waiting: how many records are held that arrived since the last update; default: all that did.
+        """
         if not clock.encoded:
             return 0.0
-        batches = clock.encoded / (clock.last - clock.first + 1)
-        return float(2.0 * self.scale * self.bound * np.sqrt(batches) / clock.counted)
+        added = self._deviation(self._steps) * (self.bound / self._steps)
+        counts = 1.0 - (clock.pending if waiting is None else waiting) / clock.counted
+        return float(added * np.sqrt(clock.updates) / clock.encoded * counts)
 
     def answer(self, clock: Clock, retained: Records) -> Answer:
         """What the policy concludes from the averages, and how much noise is in them."""
+        noise = self.noise(clock, int((retained.rounds > clock.last).sum()))
         try:
             made = super().answer(clock, retained)
         except NoAnswerError as problem:
             raise NoAnswerError(
-                f"{problem} (each average carries noise of deviation {self.noise(clock):.3g}, the price of forgetting: "
+                f"{problem} (each average carries noise of deviation {noise:.3g}, the price of forgetting: "
                 "more records, larger batches or a larger epsilon tell more)"
             ) from None
         note = (
-            f"Each average carries noise of deviation {self.noise(clock):.3g}, the price of forgetting with "
+            f"Each average carries noise of deviation {noise:.3g}, the price of forgetting with "
             f"epsilon={self.epsilon:g} and delta={self.delta:g}; standard errors do not count it."
         )
         said = made if isinstance(made, Answer) else Answer(made)

@@ -32,6 +32,22 @@ def share_of(n: int, counted: int, decay: float) -> float:
 
 
 @kernel
+def share_left(share: float, weights: Floats, present: Bools) -> float:
+    """What the records that are left of a batch count, if its rounds count `share`: the others count as those before.
+
+    Without records before them, those that are left are all that is known.
+    """
+    if share >= 1.0:
+        return share
+    left, total = 0.0, 0.0
+    for j in range(len(weights)):
+        total += weights[j]
+        if present[j]:
+            left += weights[j]
+    return share * (left / total)
+
+
+@kernel
 def worth_of(counted: int, decay: float) -> float:
     """How many equally weighed records are worth as much: the square of the sum of weights over that of squares."""
     if decay == 1.0:
@@ -68,6 +84,17 @@ def move(
             if present[j]:
                 deviations += weights[j] * abs(atoms[j, i] - center)
         spread[i] = deviations / count
+
+
+@kernel
+def deviation_about(center: float, atoms: Floats, present: Bools, weights: Floats) -> float:
+    """The mean absolute deviation of the atoms that are there from `center`."""
+    total, count = 0.0, 0.0
+    for j in range(len(atoms)):
+        if present[j]:
+            total += weights[j] * abs(atoms[j] - center)
+            count += weights[j]
+    return total / count
 
 
 @kernel

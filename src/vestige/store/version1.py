@@ -2,7 +2,9 @@
 
 Version 1 had no row numbers of sources, and its clock kept the time of the first record of the encoded batch, which may
 be that of an erased record: it becomes a time by which the batch must be gone, rounded down.
-Guarantee: records, limits, positions and receipts come out as they were; held by tests/store/test_version1.py.
+A mean that was written with other control records than those of today starts again, since it would be misread.
+Guarantee: records, limits, positions and receipts come out as they were, and no mean is misread; held by
+tests/store/test_version1.py.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +33,8 @@ _HEADER = struct.Struct("<4xqqqqq")
 _NEVER = -(2**63)
 _DUE_STEPS = 32
 _SEAL = 4
+_CONTROLS = 5
+"""See `vestige.channels.kernels`."""
 
 
 def read_fingerprint(connection: sqlite3.Connection) -> bytes:
@@ -52,6 +57,9 @@ def read_streams(connection: sqlite3.Connection) -> Iterator[tuple[str, Terms, S
         _unsealed(seal, name + b"\0" + text)
         terms = Terms.parsed(text.decode())
         clock, retained = _unpacked(_unsealed(body, b""), terms)
+        if not _reads_as_it_was(terms, clock, retained):
+            retained = retained.where(retained.rounds > clock.last)
+            clock = Clock(clock.t, clock.last + 1, clock.last, clock.last + 1)
         made = tuple(map(unpacked_receipt, receipts.get(number, [])))
         yield name.decode(), terms, State(clock, retained, positions.get(number, {}), made)
 
@@ -77,6 +85,22 @@ def _unpacked(body: bytes, terms: Terms) -> tuple[Clock, Records]:
     times = (np.frombuffer(body, "<i8", capacity, at[3])[held] ^ _NEVER).view("M8[us]")
     subjects = unpacked_subjects(np.frombuffer(body, f"V{SUBJECT}", capacity, at[4])[held])
     return clock, Records(rounds[held], values, leaving, times, subjects)
+
+
+def _reads_as_it_was(terms: Terms, clock: Clock, retained: Records) -> bool:
+    """Whether what a mean has kept is read today as it was in version 1.
+
+    The last two records of each number said then that the others were bits, and three before them by how much these
+    were turned. Without any of the five it is an average as it was; with just the last two, bits that are not turned.
+    """
+    parameters: Any = terms.policy["parameters"]
+    if terms.policy["name"] != "vestige.Mean" or parameters["spread"] or parameters["channel"] == "average":
+        return True
+    dim, length = parameters["dim"], clock.last - clock.first + 1
+    kept = np.zeros(max(length, 0), np.bool_)
+    kept[retained.rounds[retained.rounds <= clock.last] - clock.first] = True
+    controls = [tuple(kept[i::dim][-_CONTROLS:]) for i in range(dim)]
+    return all(not any(mine) or mine == (False, False, False, True, True) for mine in controls)
 
 
 def _due(began: int, max_age: timedelta | None) -> int | None:

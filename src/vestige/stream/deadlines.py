@@ -82,9 +82,10 @@ class Deadlines(Requests):
     def _close_early(self, now: int) -> None:
         """Let it be `now`: close the batch early where it could not be saved later."""
         fresh = self._fresh
-        if self._together and fresh.size and fresh.carriers >= self._enough:
+        if self._together and fresh.size:
             pending = earliest(fresh.times[: fresh.size])
-            if pending is not None and self._limits.presses(now, pending, self._clock.due):
+            pressing = pending is not None and self._limits.presses(now, pending, self._clock.due)
+            if pressing and self._can_close(self._enough):
                 self._update()
 
     def _expired(self, now: int) -> bool:

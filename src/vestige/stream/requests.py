@@ -37,8 +37,9 @@ class Requests(Updating):
         Args:
             rounds: those of the records; the records of other rounds stay.
             subject: whose records are to go, in place of `rounds`.
-            now: erase them at once. What they helped to say is written into the records that are left: into the newest
-                ones if there are enough, else into the kept ones, which then say it less exactly.
+            now: erase them at once. What they helped to say is written into the newest records if there are enough, or
+                into all that are left if that can be done; if not, the statistic starts again from the newest records,
+                and says since when.
             receipt_id: sixteen hexadecimal digits for the receipt; default: random ones. A request whose receipt is
                 there already is not carried out again, so that it can be repeated after a crash.
 
@@ -99,10 +100,10 @@ class Requests(Updating):
         """
         made, problem, clock, t = None, None, self._clock, self._t
         try:
-            early = self._together and self._fresh.carriers >= self._enough
+            early = self._can_close(self._enough)
             made = None if early else self._written_again()
             late = made is not None and made[0] > clock.last
-            if early or (late and self._room(replace(clock, t=t, last=t)) < self._enough):
+            if early or (late and self._room(replace(clock, t=t, last=t)) < self._enough and self._can_close(1)):
                 self._update()
                 return None
         except StoreError:
@@ -115,7 +116,7 @@ class Requests(Updating):
     def _written_again(self) -> tuple[int, Bools] | None:
         """How the policy says the same without the records that are leaving; None if it cannot, or need not."""
         retained, clock = self.retained, self.clock
-        if not self._together or not retained.leaving.any():
+        if not self._together or not self._held.leaving.any():
             return None
         answer = self._policy.rewrite(clock.copy(), retained.shown(), self._coins(clock.t))
         return None if answer is None else check_rewrite(self._policy, answer, clock, retained)
@@ -127,7 +128,7 @@ class Requests(Updating):
             last, keep = made
             self._clock = self._rewritten(last)
             retained = retained.where(keep)
-        elif self._together and retained.leaving.any():
+        elif self._together and self._held.leaving.any():
             if clock.encoded:
                 self._clock = Clock(clock.last, first=clock.last + 1, last=clock.last, since=clock.last + 1)
             retained = retained.where(~retained.leaving & (retained.rounds > clock.last))

@@ -24,7 +24,7 @@ from vestige.store import Place, Position, Receipt, State, Terms
 from vestige.store.state import wall_clock
 from vestige.stream.arriving import Appended, Arrivals
 from vestige.stream.limits import Limits
-from vestige.stream.masks import check_limits, check_newest
+from vestige.stream.masks import check_encodable, check_limits, check_newest
 from vestige.stream.runtime import Runtime, checked_restart
 
 _Before = tuple[Clock, Records, Records | None, int, Mapping[str, Position], tuple[Receipt, ...], str | None]
@@ -177,6 +177,14 @@ class Updating(Runtime):
         if self._timed and clock.encoded:
             clock = replace(clock, due=self._limits.due(fresh.times[: fresh.size]))
         self._adopt(clock, held)
+
+    def _can_close(self, fewest: int) -> bool:
+        """Whether what waits can say all that is known, and `fewest` of its records can be kept."""
+        fresh = self._fresh
+        if not self._together or fresh.carriers < fewest:
+            return False
+        waiting, policy = fresh.records(self._clock.last), self._policy
+        return check_encodable(policy, policy.can_encode(self.clock.copy(), waiting.rounds, waiting.leaving))
 
     def _adopt(self, clock: Clock, held: Records) -> None:
         """Make this the state, in which no records wait; durable first, if it has to be."""
