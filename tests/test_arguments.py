@@ -316,6 +316,8 @@ def raw_exceptions(folder: Path, name: str, bad: dict[str, Callable[[], object]]
     found = []
     for parameter in good:
         for label, make in bad.items():
+            if name in SLOW and parameter in ("data", "rows", "opened") and label in ("a type", "a function"):
+                continue  # what the user's own function raises is the user's
             try:
                 function(**good | {parameter: make()})
             except VestigeError as problem:
