@@ -52,7 +52,7 @@ class NoAnswerError(VestigeError):
 
 
 class RuleError(VestigeError):
-    """A policy broke a rule of the model; the state is as it was before the call."""
+    """A policy broke a rule of the model; the update that it broke it in was not made."""
 
 
 class CheckError(VestigeError, AssertionError):
