@@ -86,7 +86,7 @@ def figure(results: Results, drawn: Figure) -> None:
     left.set(
         xlabel="d / error (= N records)",
         ylabel="batch needed (records);\nbars reach to the next smaller one tried",
-        title="dimension 1, mean 0",
+        title="dimension 1",
     )
     right.set(xlabel="dimension d", title=f"N = {AT:,}, mean 0")
     _lines(left, results, [(1, n) for n in EQUALS], list(EQUALS))
@@ -97,7 +97,7 @@ def figure(results: Results, drawn: Figure) -> None:
         found = np.array([needed(results, (AUTO,), 1, n, mean) for n in FAR_EQUALS])
         there = np.isfinite(found)
         style, x = look("", i), np.array(FAR_EQUALS)[there] * 1.15**i
-        axes_label = f"Mean, auto, {mean:g} deviations from 0"
+        axes_label = f"auto, mean {mean:g}"
         left.plot(x, found[there], color=style.colour, marker=style.mark, ls="none", label=axes_label)
     for axes in (left, right):
         axes.xaxis.minorticks_off()
