@@ -22,7 +22,8 @@ def test_all_is_the_sorted_public_names() -> None:
 
 
 def test_the_error_tree_is_drawn_whole() -> None:
-    defined = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    kinds = {name: value for name, value in vars(errors).items() if isinstance(value, type)}
+    defined = {name for name, kind in kinds.items() if kind.__module__ == errors.__name__}
     assert all(f"{name} " in (errors.__doc__ or "") or f"{name}\n" in (errors.__doc__ or "") for name in defined)
     assert all(issubclass(getattr(errors, name), errors.VestigeError) for name in defined)
 
