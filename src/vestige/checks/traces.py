@@ -1,11 +1,18 @@
-"""What a policy was asked and what it said, so that it can be asked again elsewhere."""
+"""What a policy was asked and what it said, so that it can be asked again elsewhere.
+
+A policy is driven as a stream drives it: through `update`, `update_many`, `can_encode`, `rewrite` and `answer`, over
+thousands of rounds, with requests, requests that are met at once, and batches that a limit in time closes early.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from datetime import timedelta
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vestige.coins import Rehearsal
 from vestige.errors import CheckError, NoAnswerError, NoRecordsError, RuleError
@@ -13,40 +20,38 @@ from vestige.policy import Answer, Policy
 from vestige.records import Bools, Clock, Floats, Ints, Records
 from vestige.stream import Stream
 
-Reply = Bools | float | Floats
+Reply = Bools | float | Floats | bool | tuple[int, Bools] | None
+LATE = 10**7
+"""Some streams begin after this round, so that a policy that waits for fewer records before it cheats is found too."""
+_DAYBREAK = np.datetime64("2020-01-01", "us")
 
 
-def _copied(reply: Reply) -> Reply:
-    return reply.copy() if isinstance(reply, np.ndarray) else reply
-
-
-def _numbers(answer: float | Floats | Answer) -> Reply:
-    """All numbers of an answer."""
-    if not isinstance(answer, Answer):
-        return _copied(answer)
-    parts = [getattr(answer, field.name) for field in fields(answer) if field.name != "notes"]
-    return np.concatenate([np.ravel(part).astype(np.float64) for part in parts if part is not None])
+def _settle(reply: object) -> Reply:
+    """A reply of any method, as something that does not change any more and can be compared."""
+    if isinstance(reply, Answer):
+        parts = [getattr(reply, field.name) for field in fields(reply) if field.name != "notes"]
+        return np.concatenate([np.ravel(part).astype(np.float64) for part in parts if part is not None])
+    if isinstance(reply, tuple):
+        return (reply[0], reply[1].copy())
+    return reply.copy() if isinstance(reply, np.ndarray) else reply  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One call of `update` (with arrivals) or of `answer` (without)."""
+    """One call of a policy's method: the clock, and what else was passed."""
 
+    method: str
     clock: Clock
-    retained: Records
-    arrivals: Records | None
-    coins: int
+    arguments: tuple[object, ...]
 
     @property
     def name(self) -> str:
         """What was called, and when; no values."""
-        return f"{'answer' if self.arrivals is None else 'update'} at t={self.clock.t}"
+        return f"{self.method} at t={self.clock.t}"
 
     def ask(self, policy: Policy) -> Reply:
         """Put it to `policy`."""
-        if self.arrivals is None:
-            return _numbers(policy.answer(self.clock, self.retained))
-        return policy.update(self.clock, self.retained, self.arrivals, self.coins)
+        return _settle(getattr(policy, self.method)(self.clock, *self.arguments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,10 @@ class _Recorder(Policy):
         return self.policy.minimum
 
     @property
+    def enough(self) -> int:
+        return self.policy.enough
+
+    @property
     def maximum(self) -> int | None:
         return self.policy.maximum
 
@@ -96,46 +105,96 @@ class _Recorder(Policy):
         self.policy.check_rows(rows)
 
     def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
-        return self.policy.can_encode(clock, rounds, leaving)
+        return bool(self._ask("can_encode", clock, rounds, leaving))
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
-        keep = self.policy.update(clock, retained, arrivals, coins)
-        self.exchanges.append(Exchange(Question(clock, retained, arrivals, coins), _copied(keep)))
-        return keep
+        return self._ask("update", clock, retained, arrivals, coins)  # type: ignore[return-value]
+
+    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
+        return self._ask("rewrite", clock, retained, coins)  # type: ignore[return-value]
 
     def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
-        answer = self.policy.answer(clock, retained)
-        self.exchanges.append(Exchange(Question(clock, retained, None, 0), _numbers(answer)))
-        return answer
+        return self._ask("answer", clock, retained)  # type: ignore[return-value]
+
+    def _ask(self, method: str, clock: Clock, *arguments: object) -> object:
+        reply = getattr(self.policy, method)(clock, *arguments)
+        self.exchanges.append(Exchange(Question(method, clock, arguments), _settle(reply)))
+        return reply
+
+
+class _RecorderOfMany(_Recorder):
+    """The same for a policy that takes many batches at once."""
+
+    def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:
+        return self._ask("update_many", clock, retained, values.copy(), keys)  # type: ignore[return-value]
 
 
 def trace(policy: Policy, batch: int, rows: Floats, seed: int) -> list[Exchange]:
-    """Run `policy` over `rows`, with requests in between: every question that it was asked, and its replies."""
-    rng = np.random.default_rng(seed)
-    recorder = _Recorder(policy, [])
-    stream = Stream(recorder, retention=2 * batch, seed=Rehearsal(seed))
-    step = max(1, batch // 3)
-    for start in range(0, len(rows), step):
+    """Run `policy` over `rows` in several streams: every question that it was asked, and its replies.
+
+    Args:
+        policy: what is asked.
+        batch: the size of its batches.
+        rows: all of them for a long stream, as many as fill six batches for the others.
+        seed: of coins and requests.
+
+    Raises:
+        CheckError: where it breaks a rule, fails, or leaves something in the stream that calls it.
+    """
+    exchanges: list[Exchange] = []
+    recorder, few = _Recorder(policy, exchanges), rows[: 6 * batch + batch // 3]
+    wide = min(2 * batch, policy.maximum or 2 * batch)
+    _drive(_begin(recorder, batch, seed), rows, seed, steps=max(1, batch // 3))
+    _drive(_begin(recorder, batch, seed, LATE), few, seed, steps=max(1, batch // 3))
+    _drive(_begin(recorder, wide, seed, max_age=timedelta(seconds=3 * wide)), few, seed, steps=max(1, batch // 3))
+    if takes_many(policy):
+        for start in (0, LATE):
+            _drive(_begin(_RecorderOfMany(policy, exchanges), batch, seed, start), few, seed, steps=3 * batch)
+    return exchanges
+
+
+def takes_many(policy: Policy) -> bool:
+    """Whether a stream would ask it for many batches at once."""
+    many, each = (next(cls for cls in type(policy).__mro__ if name in vars(cls)) for name in ("update_many", "update"))
+    return issubclass(many, each)
+
+
+def _begin(policy: Policy, batch: int, seed: int, t: int = 0, max_age: timedelta | None = None) -> Stream:
+    """A stream to which nothing has arrived yet, or of which nothing is left after `t` rounds."""
+    clock = Clock(t, first=t + 1, last=t, since=t + 1)
+    nothing = Records.none(policy.columns)
+    return Stream(policy, retention=2 * batch, max_age=max_age, seed=Rehearsal(seed), retained=nothing, clock=clock)
+
+
+def _drive(stream: Stream, rows: Floats, seed: int, steps: int) -> None:
+    """Let `rows` arrive, with pauses where a limit in time is set; ask for the answer, and for removals."""
+    rng, before = np.random.default_rng(seed), set(vars(stream))
+    policy: Policy = stream.policy.policy  # type: ignore[attr-defined]
+    name = type(policy).__name__
+    moments = _DAYBREAK + np.cumsum(rng.exponential(1e6, len(rows))).astype("timedelta64[us]")
+    cuts = sorted({*range(0, len(rows), steps), *range(0, len(rows), max(steps, stream.batch)), len(rows)})
+    for start, stop in pairwise(cuts):  # some of them right after an update, when nothing waits
+        here = slice(start, stop)
         try:
-            stream.extend(rows[start : start + step])
+            stream.extend(rows[here], times=None if stream.max_age is None else moments[here])
             stream.estimate()
+            if rng.random() < 0.4:
+                newest, at_once = max(1, stream.t - stream.batch), not stream.clock.pending or rng.random() < 0.3
+                stream.forget(rounds=rng.integers(newest, stream.t + 1, size=2), now=bool(at_once))
         except RuleError as broken:
-            said = str(broken).replace(_Recorder.__name__, type(policy).__name__)
-            raise CheckError(f"{type(policy).__name__} breaks a rule: {said}") from broken
+            said = str(broken).replace(type(stream.policy).__name__, name)
+            raise CheckError(f"{name} breaks a rule: {said}") from broken
         except (NoRecordsError, NoAnswerError):
             continue
         except Exception as failed:
-            raise CheckError(
-                f"{type(policy).__name__} failed at t={stream.t} with {type(failed).__name__}: {failed}"
-            ) from failed
-        if rng.random() < 0.3:
-            stream.forget(rounds=rng.integers(1, stream.t + 1, size=2))
-    return recorder.exchanges
+            raise CheckError(f"{name} failed at t={stream.t} with {type(failed).__name__}: {failed}") from failed
+    if set(vars(stream)) != before:
+        raise CheckError(f"{name} keeps something in the stream that calls it; a policy may keep nothing anywhere")
 
 
 def same_at_once(policy: Policy, batch: int, rows: Floats, seed: int) -> bool:
-    """Whether taking all batches at once comes to the same as `update` for each; the recorder knows no other way."""
-    at_once, each = (Stream(one, retention=2 * batch, seed=Rehearsal(seed)) for one in (policy, _Recorder(policy, [])))
+    """Whether taking all batches at once comes to the same as `update` for each."""
+    at_once, each = (_begin(one, batch, seed) for one in (policy, _Recorder(policy, [])))
     at_once.extend(rows)
     each.extend(rows)
     return at_once.clock == each.clock and at_once.retained == each.retained
@@ -153,5 +212,7 @@ def ask_again(policy: Policy, exchanges: Sequence[Exchange], blame: str, when: s
 
 def same(first: Reply, second: Reply) -> bool:
     """Whether two replies are equal to the last bit."""
-    exact = isinstance(first, np.ndarray) and first.dtype == np.bool_
-    return type(first) is type(second) and np.array_equal(first, second, equal_nan=not exact)
+    if isinstance(first, tuple) and isinstance(second, tuple):
+        return first[0] == second[0] and same(first[1], second[1])
+    numbers = np.asarray(first).dtype.kind == "f"
+    return type(first) is type(second) and np.array_equal(first, second, equal_nan=numbers)  # type: ignore[arg-type]
