@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from vestige import Batched, coins, paper
+from vestige import Batched, Stream, coins, paper
 from vestige.errors import ParameterError
 from vestige.records import Floats
 
@@ -102,6 +102,20 @@ def test_an_outlier_outlives_its_erasure() -> None:
     # of the ten numbers kept from, the largest is about 1.5 above the mean; then the excess fades only as 1/t
     assert np.mean(means[1e6]) > np.mean(means[0.0]) + 0.3
     assert means[1e6][-1] > means[0.0][-1]
+
+
+@pytest.mark.parametrize("policy", [paper.SimpleMean(2), paper.CoordinateMean(2)], ids=str)
+def test_requests_for_most_of_a_batch_leave_an_answer_or_a_new_start(policy: paper.SimpleMean) -> None:
+    """Whichever half of a batch, or coordinate, has to go; a stream always goes on."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        stream = Stream(policy, retention=16, seed=seed)
+        for start in range(0, 80, 8):
+            stream.extend(rng.normal(size=(7, 2)))
+            stream.forget(rounds=start + 1 + rng.choice(7, size=rng.integers(5, 8), replace=False))
+            stream.push([0.0, 0.0])
+            if len(stream.retained):
+                assert np.isfinite(stream.estimate().value).all()
 
 
 def test_more_than_can_be_searched_is_refused() -> None:

@@ -31,9 +31,13 @@ def _halves(rounds: Ints, coins: int, part: int) -> tuple[Ints, Ints]:
 def _one_step(
     estimate: Floats, values: Floats, rounds: Ints, leaving: Bools, weight: float, coins: int, part: int = 0
 ) -> Bools:
-    """One round of Algorithm 1: the records of N_t whose average is nearest z_t = s + eta (y - s)."""
+    """One round of Algorithm 1: the records of N_t whose average is nearest z_t = s + eta (y - s).
+
+    Where removal requests leave one half empty, which the listing does not know, the other half serves for both.
+    """
     learn_from, keep_from = _halves(rounds, coins, part)
-    target = estimate + weight * (values[learn_from].mean(axis=0) - estimate)
+    target = estimate + weight * (values[learn_from if len(learn_from) else keep_from].mean(axis=0) - estimate)
+    keep_from = keep_from if not leaving[keep_from].all() else learn_from
     keep_from = np.sort(keep_from[~leaving[keep_from]])
     keep_from = keep_from[np.argsort(rounds[keep_from], kind="stable")]
     keep = np.zeros(len(values), np.bool_)
@@ -130,9 +134,15 @@ class CoordinateMean(_PaperMean):
         """Twice what an exhaustive search takes, per coordinate."""
         return 2 * subset.EXHAUSTIVE_LIMIT * self.dim
 
+    def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
+        """Whether each coordinate finds a record that can be kept."""
+        return len(np.unique((rounds[~leaving] - clock.last - 1) % self.dim)) == self.dim
+
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
         """One round of Algorithm 1 in every segment."""
         encoded, _ = split(clock, retained)
+        if not self.can_encode(clock, arrivals.rounds, arrivals.leaving):
+            return keep_of_arrivals(retained, np.zeros(len(arrivals), np.bool_))
         if not len(encoded):
             return keep_of_arrivals(retained, ~arrivals.leaving)
         estimate = self._averages(clock, encoded)
@@ -154,7 +164,10 @@ class CoordinateMean(_PaperMean):
     def answer(self, clock: Clock, retained: Records) -> float | Floats:
         """Coordinate i of the average of segment i, moved by what arrived since the last update."""
         encoded, fresh = split(clock, retained)
-        return self._scalar_or_vector(_with_fresh(clock, self._averages(clock, encoded), _in_order(fresh)))
+        averages = self._averages(clock, encoded)
+        if clock.encoded and np.isnan(averages).any():  # all records of a segment had to go
+            raise lost(clock)
+        return self._scalar_or_vector(_with_fresh(clock, averages, _in_order(fresh)))
 
     def _averages(self, clock: Clock, encoded: Records) -> Floats:
         segment = (encoded.rounds - clock.first) % self.dim
