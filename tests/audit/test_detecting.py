@@ -187,7 +187,7 @@ def test_several_numbers_are_told_too(policy: Policy, batch: int) -> None:
 def test_patterns_are_read_as_the_channels_read_them() -> None:
     rng = np.random.default_rng(0)
     patterns, words = rng.random((50, 96)) < 0.5, np.empty((50, 2))
-    patterns[:, 94:] = True  # flags, without which a segment is no word but an average
+    patterns[:, 86:] = np.arange(86, 96) >= 92  # of the five controls of each segment the last two: so it is a word
     rounds = [np.flatnonzero(present) + 1 for present in patterns]
     read_patterns(patterns, 2, False, words)
     assert np.array_equal(words, [read_spelled(kept, 1, 96, 2) for kept in rounds], equal_nan=True)
