@@ -134,10 +134,17 @@ def test_each_name_is_where_the_notation_says(name: str, where: str) -> None:
     )
 
 
+def tracked() -> list[str]:
+    return subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+
+
+def test_nothing_that_lies_beside_a_store_is_part_of_the_project() -> None:
+    assert [name for name in tracked() if ".inbox/" in name] == []
+
+
 def test_no_host_is_named() -> None:
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     scheme = "http" + "s?://"
-    for name in tracked:
+    for name in tracked():
         if not name.endswith(".png"):
             assert not re.search(scheme, (ROOT / name).read_text(encoding="utf-8", errors="replace")), name
 
