@@ -32,6 +32,9 @@ class Border(Protocol):
     def is_open(self) -> bool:
         """Whether the bytes so far end inside quotes."""
 
+    def is_ended(self) -> bool:
+        """Whether the bytes so far end a record though `last` still waits for a line feed after a carriage return."""
+
 
 class Lines:
     """A record is a line."""
@@ -42,6 +45,10 @@ class Lines:
 
     def is_open(self) -> bool:
         """Never: there are no quotes to look at."""
+        return False
+
+    def is_ended(self) -> bool:
+        """Never: only a line feed ends a line."""
         return False
 
 
@@ -66,6 +73,10 @@ class Quoted:
         """Whether the bytes so far end inside quotes."""
         return self._state == _IN_QUOTES
 
+    def is_ended(self) -> bool:
+        """Whether the bytes so far end with a carriage return outside quotes."""
+        return self._state == _AT_CR
+
 
 class Records:
     """Whole records, of some `size` bytes together; whenever the time is up, what has come so far, even if nothing.
@@ -74,7 +85,7 @@ class Records:
         chunks: the bytes; an empty chunk says that the time is up.
         border: finds where records end.
         size: how many bytes are waited for.
-        growing: whether a last line without its line break is left out; `unfinished` then says so in the end.
+        growing: whether a last record without its line break is left out; `unfinished` then says so in the end.
     """
 
     def __init__(self, chunks: Iterator[bytes], border: Border, size: int, *, growing: bool) -> None:
@@ -102,12 +113,15 @@ class Records:
 
     def _last(self, rest: bytes) -> list[bytes]:
         """What comes after the last border, if it counts."""
-        if self._growing and rest and b"\n" not in rest and b"\r" not in rest:
-            self.unfinished = True
-            return []
-        if self._border.is_open():
+        waits = self._growing and rest and not self._border.is_ended()
+        if self._border.is_open() and not (waits and _is_line(rest)):  # else a slip may swallow all that follows
             raise SourceError("ends inside a quoted field; close its quotes, or wait until the field is written")
-        return [rest]
+        self.unfinished = bool(waits)
+        return [] if waits else [rest]
+
+
+def _is_line(rest: bytes) -> bool:
+    return b"\n" not in rest and b"\r" not in rest
 
 
 def _too_long(border: Border) -> SourceError:
