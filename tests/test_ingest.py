@@ -197,12 +197,14 @@ def test_a_lost_key_that_was_replaced_keeps_no_source_from_going_on(tmp_path: Pa
     assert "is missing" in vestige(*what).stderr
     with SqliteStore(store, key=key) as opened:
         opened.new_key()
-    refused = vestige(*what)
-    assert refused.exit_code == 1
-    assert "if only the key of the store is a new one, --if-replaced continue" in refused.stderr
-    result = vestige(*what, "--if-replaced", "continue")
+    result = vestige(*what)
     assert result.exit_code == 0, result.output
+    assert "Subjects of the rows up to row 30 cannot be compared" in result.stderr
     assert stored(store) == {"main": 31}
+    result = vestige(*what)
+    assert (result.exit_code, result.stderr) == (0, ""), "it is said once"
+    path.write_text(path.read_text().replace("p1,5", "p2,5"))
+    assert "does not say in row 31" in vestige(*what).stderr, "what the new key has hashed is compared"
 
 
 BAD = {

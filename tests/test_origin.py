@@ -204,6 +204,45 @@ def test_a_copy_back_from_a_backup_goes_on_if_the_user_says_so(shop: Shop) -> No
     shop.goes_on(taken=0)
 
 
+def save_again(path: Path, text: str) -> None:
+    """As an editor does: a new file takes the place of the old one."""
+    other = path.with_suffix(".saved")
+    other.write_text(text)
+    other.replace(path)
+
+
+def test_a_source_that_goes_on_is_settled_also_without_new_rows(shop: Shop) -> None:
+    """In every stream, whether the file has become shorter or not."""
+    text = shop.file.read_text()
+    for saved in (text.replace(",k", ".0,k").replace(".0,key", ",key"), text):
+        save_again(shop.file, saved)
+        shop.refused("is not the file that was read")
+        shop.goes_on("--if-replaced", "continue", taken=0)
+        shop.goes_on(taken=0)
+        assert json.loads(vestige("verify", shop.store, "--json").stdout)["findings"] == []
+    shop.check(FIRST)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_another_subject_in_a_row_is_refused_also_where_the_user_says_that_it_goes_on(
+    tmp_path: Path, saved: bool
+) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    what = ("run", path, "--column", "v", "--retention", 96, "--subject", "who", "--store", store)
+    path.write_text("who,v\nada,1\nbob,2\n")
+    assert vestige(*what).exit_code == 0
+    text = "who,v\neve,1\nbob,2\nbob,3\n"
+    if saved:
+        save_again(path, text)
+    else:
+        path.write_text(text)
+    for options in ((), ("--if-replaced", "continue"))[saved:]:
+        result = vestige(*what, *options)
+        assert result.exit_code == 1
+        assert "does not say in row 1 what it said" in result.stderr
+        assert "nothing was taken" in result.stderr
+
+
 def test_other_spellings_and_links_are_the_same_source(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = shop.file.parent
     (folder / "link.csv").symlink_to(shop.file)

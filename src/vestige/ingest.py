@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from vestige.errors import DataError, NoAnswerError, RuleError, SourceError, StoreBusyError, VestigeError
 from vestige.feed import Feed, Naming, group_rows
-from vestige.origin import Known, Mark, Witnesses, is_generation, name_source
+from vestige.origin import Known, Mark, Witnesses, digest_key, is_generation, name_source
 from vestige.records import Ints
 from vestige.sources import Block
 from vestige.store import Position, Store
@@ -133,29 +133,55 @@ class Ingest:
         self._name = name_source(path, sources)
         known = Known.of(self._positions() if self._name in sources else {})
         generation = 0 if known.mark is None else known.mark.generation
-        mark = Mark.of(path, generation)
+        mark = self._mark_of(path, known)
         change = "" if known.mark is None else known.mark.explain_change(mark)
+        changed = bool(change)
         if self.if_replaced == "continue":
             change = ""
         behind, differing = False, None
         if not change and known.furthest:
-            behind, differing = self._compare(known)
+            behind, differing = self._compare(known, mark)
             change = "" if differing is None else f"does not say in row {differing:,} what it said when it was read"
         if change and self.if_replaced == "restart":
-            mark, known, behind = replace(mark, generation=generation + 1), Known({}, None), False
+            mark, known, behind = replace(mark, generation=generation + 1, other_key=0), Known({}, None), False
         elif change:
             raise SourceError(f"{path}: {change}; {self._remedy(known, differing)}: nothing was taken")
         self._mark = mark.pack()
+        if changed or (known.mark is not None and known.mark.key != mark.key):
+            self._settle(known)
         self._known = {self.naming.key(name): rows for name, rows in known.rows.items()}
         return 0 if behind else known.furthest
+
+    def _mark_of(self, path: str, known: Known) -> Mark:
+        """What the source looks like now, and with which key its subjects are hashed."""
+        assert self.store is not None  # noqa: S101
+        before = known.mark
+        mark = Mark.of(path, 0 if before is None else before.generation)
+        if self.feed.subject is None:
+            return mark
+        key = digest_key(self.store.pseudonym)
+        if before is None or before.key == key:
+            return replace(mark, key=key, other_key=0 if before is None else before.other_key)
+        self.warn(
+            f"Subjects of the rows up to row {known.furthest:,} cannot be compared with {path}: they were hashed with "
+            "another key than the store has now"
+        )
+        return replace(mark, key=key, other_key=known.furthest)
+
+    def _settle(self, known: Known) -> None:
+        """Let all streams know what the source looks like now, also those that have no new rows in it."""
+        assert self._name is not None  # noqa: S101
+        for name in known.rows:
+            stream = self._open(self.naming.key(name))
+            if stream is not None:
+                stream.mark_source(self._name, self._mark)
+        self._flush()
 
     def _remedy(self, known: Known, differing: int | None) -> str:
         """What a user can say of a source that seems to be another one."""
         text = "if another file took its place, --if-replaced restart counts it from its first row"
         if differing is None:
             text += f"; if it holds the same rows and more, --if-replaced continue goes on after row {known.furthest:,}"
-        elif self.feed.subject is not None and self.if_replaced == "refuse":
-            text += "; if only the key of the store is a new one, --if-replaced continue does not compare subjects"
         return text
 
     def _positions(self) -> dict[str, Position]:
@@ -167,7 +193,7 @@ class Ingest:
         stream = self._open("")
         return {} if stream is None else {self.naming.name(""): stream.position(self._name)}
 
-    def _compare(self, known: Known) -> tuple[bool, int | None]:
+    def _compare(self, known: Known, mark: Mark) -> tuple[bool, int | None]:
         """Look for all records that are held in the rows that were read before.
 
         Returns:
@@ -175,7 +201,7 @@ class Ingest:
         """
         behind, names = False, tuple(known.rows)
         for start in range(0, len(names), self.open_streams):
-            witnesses, read, differing = self._witnesses(names[start : start + self.open_streams]), 0, None
+            witnesses, read, differing = self._witnesses(names[start : start + self.open_streams], mark), 0, None
             for block in self.feed.blocks(0):
                 read = block.read
                 behind |= self._is_behind(block, known)
@@ -188,9 +214,9 @@ class Ingest:
                 return behind, differing
         return behind, None
 
-    def _witnesses(self, names: tuple[str, ...]) -> Witnesses:
+    def _witnesses(self, names: tuple[str, ...], mark: Mark) -> Witnesses:
         assert self.store is not None  # noqa: S101
-        witnesses = Witnesses(None if self.if_replaced == "continue" else self.store.pseudonym)
+        witnesses = Witnesses(self.store.pseudonym, mark.other_key)
         for name in names:
             stream = self._open(self.naming.key(name))
             if stream is not None and stream.reading == self._name:

@@ -22,7 +22,8 @@ from vestige.records import Bools, Ints, Records
 from vestige.sources import Block
 from vestige.store import Position, State, Terms
 
-_MARK = struct.Struct("<QQQI16s")
+_MARK = struct.Struct("<QQQI16s12sQ")
+_PROBE = "vestige: which key is this"
 _WORD = 2**64 - 1
 _HEAD = 1 << 16
 _GZIP, _PARQUET, _BYTE_ORDER = b"\x1f\x8b", b"PAR1", b"\xef\xbb\xbf"
@@ -37,6 +38,8 @@ class Mark:
         size: in bytes, when it was looked at.
         generation: how often the user said that another file took its place.
         header: a digest of the names of its columns; never of a record.
+        key: a digest of the key that subjects are hashed with now; zeros if there are none.
+        other_key: up to this row, subjects were hashed with a key that was lost since then.
     """
 
     device: int
@@ -44,6 +47,8 @@ class Mark:
     size: int
     generation: int
     header: bytes
+    key: bytes = bytes(12)
+    other_key: int = 0
 
     @classmethod
     def of(cls, path: str, generation: int = 0) -> Mark:
@@ -59,7 +64,7 @@ class Mark:
 
     def pack(self) -> bytes:
         """As bytes."""
-        return _MARK.pack(self.device, self.inode, self.size, self.generation, self.header)
+        return _MARK.pack(self.device, self.inode, self.size, self.generation, self.header, self.key, self.other_key)
 
     def explain_change(self, now: Mark) -> str:
         """Why the file that is there now is not the one that had this mark; empty if nothing speaks against it."""
@@ -70,6 +75,15 @@ class Mark:
         if now.header != self.header:
             return "has another header than when it was read before"
         return ""
+
+
+def digest_key(pseudonym: Callable[[str], str]) -> bytes:
+    """What the key of a store is recognised by.
+
+    Args:
+        pseudonym: from a subject to what the store keeps of it.
+    """
+    return blake2b(pseudonym(_PROBE).encode(), digest_size=12).digest()
 
 
 def _header(path: str) -> bytes:
@@ -108,11 +122,12 @@ class Witnesses:
     """The rows of a source whose records are still held, to be found in it again.
 
     Args:
-        pseudonym: from a subject to what a store keeps of it; None if subjects are not to be compared.
+        pseudonym: from a subject to what a store keeps of it.
+        other_key: up to this row subjects cannot be compared, since they were hashed with another key.
     """
 
-    def __init__(self, pseudonym: Callable[[str], str] | None) -> None:
-        self._pseudonym = pseudonym
+    def __init__(self, pseudonym: Callable[[str], str], other_key: int = 0) -> None:
+        self._pseudonym, self._other_key = pseudonym, other_key
         self._parts: list[tuple[str, Records]] = []
         self._read = 0
 
@@ -143,10 +158,10 @@ class Witnesses:
         same = np.asarray((block.rows[at] == held.values).all(axis=1), np.bool_)
         if block.times is not None:
             same &= block.times[at] == held.times
-        if block.subjects is not None and self._pseudonym is not None:
-            name = self._pseudonym
+        if block.subjects is not None:
+            told = zip(held.numbers, held.subjects, block.subjects[at], strict=True)
             named = [
-                who is None or name(text) == who for who, text in zip(held.subjects, block.subjects[at], strict=True)
+                who is None or number <= self._other_key or self._pseudonym(text) == who for number, who, text in told
             ]
             same &= np.array(named, np.bool_)
         if block.keys is not None and block.codes is not None:

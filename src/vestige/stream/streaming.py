@@ -77,6 +77,13 @@ class Stream(Deadlines):
             self._reading = None
         self._positions = {name: position for name, position in self._positions.items() if name != source}
 
+    def mark_source(self, source: str, mark: bytes) -> None:
+        """Let `mark` be what `source` is recognised by from now on; see `extend`. One that was not read has none."""
+        with self._lock:
+            if source in self._positions:
+                known = self.position(source)
+                self._positions = {**self._positions, source: Position(known.rows, mark)}
+
     def push(self, row: ArrayLike, *, time: Time | None = None, subject: str | None = None) -> bool:
         """Take one record.
 
