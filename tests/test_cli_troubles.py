@@ -15,12 +15,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from troubled import MAX_AGE, START, KeepsHalf, damage, fill
-from vestige import Gradient, SqliteStore, Stream
+from vestige import Gradient, Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.records import Floats
 from vestige.store.copies import copy_store
 
 NOW = (START + timedelta(hours=100)).isoformat()
+BEFORE = (START - timedelta(hours=1)).isoformat()
 LATER = (START + MAX_AGE + timedelta(hours=90)).isoformat()
 
 
@@ -135,8 +136,33 @@ def test_a_dry_run_tells_what_becomes_of_history_that_was_filled_in(tmp_path: Pa
     shown = vestige("sweep", path, "--dry-run")
     text = " ".join(shown.stdout.split())
     assert shown.exit_code == 0
-    assert f"{total} records would be erased in 2 streams. Nothing was changed." in text
+    assert f"{total} records would be erased from 2 of 2 streams. Nothing was changed." in text
     assert "Statistics that would start again: 2 (a, b)" in text
     assert path.read_bytes() == before
     assert "history that was filled in afterwards may be overdue" in " ".join(vestige("sweep", "--help").stdout.split())
-    assert f"{total} records erased in 2 streams; the file is tidy." in vestige("sweep", path).stdout
+    assert f"{total} records erased from 2 of 2 streams; the file is tidy." in vestige("sweep", path).stdout
+
+
+def test_a_sweep_counts_the_streams_that_lose_something(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with SqliteStore(path) as store:
+        fill(store, "a")
+        for name in ("b", "c"):
+            Stream(Mean(), retention=128, store=store.stream(name)).push(1.0)
+    for options, text in (("--dry-run",), "would be erased from 1 of 3 streams."), ((), "erased from 1 of 3 streams;"):
+        assert text in vestige("sweep", path, *options).stdout
+    assert "0 records erased from 0 of 3 streams;" in vestige("sweep", path).stdout
+
+
+def test_one_record_is_not_many(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with SqliteStore(path) as store:
+        Stream(Mean(), retention=128, max_age=MAX_AGE, store=store.stream("a")).push(1.0, time=START)
+        Stream(KeepsHalf(), retention=128, max_age=MAX_AGE, store=store.stream("b")).push(1.0, time=START)
+    shown = vestige("verify", path, "--now", LATER)
+    assert shown.stdout.count("1 record is overdue") == 2
+    assert "1 record is dated after the time that counts, in round 1," in vestige("sweep", path, "--now", BEFORE).stderr
+    assert (
+        "without it what is due would be erased, 1 record" in vestige("sweep", path, "--now", LATER, "--dry-run").stderr
+    )
+    assert "without it what is due was erased, 1 record" in vestige("sweep", path, "--now", LATER).stderr

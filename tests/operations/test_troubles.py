@@ -44,7 +44,7 @@ def ahead(path: Path) -> None:
 TROUBLES: dict[Callable[[Path], None], str] = {
     nobodys: "policy troubled.KeepsHalf is none of Vestige's own",
     damaged: "is damaged",
-    ahead: "1 records are dated after the time that counts, the first of them in round 3",
+    ahead: "1 record is dated after the time that counts, in round 3",
 }
 
 

@@ -60,12 +60,13 @@ def sweep(store: str, now: datetime | None, *, dry_run: bool, wait: timedelta, m
 
 def _show_swept(done: Swept, *, dry_run: bool) -> None:
     """What went, or would go."""
-    erased, streams = count(done.erased, "record"), count(len(done.streams), "stream")
+    losing = sum(erasure.erased > 0 for erasure in done.streams.values())
+    erased, streams = count(done.erased, "record"), f"{losing:,} of {count(len(done.streams), 'stream')}"
     if not dry_run:
         order = "the file is tidy" if done.tidy else "the file could not be tidied, because a stream is damaged"
-        say(f"{erased} erased in {streams}; {order}.")
+        say(f"{erased} erased from {streams}; {order}.")
     else:
-        say(f"{erased} would be erased in {streams}. Nothing was changed.")
+        say(f"{erased} would be erased from {streams}. Nothing was changed.")
         touched = {name: erasure for name, erasure in done.streams.items() if erasure.erased or erasure.closed}
         rows = [
             (name, f"{erasure.erased:,}", _consequence(restarted=erasure.restarted, closed=erasure.closed))

@@ -151,14 +151,16 @@ def _trouble(entry: Entry, done: Erasure, now: datetime, *, dry_run: bool) -> st
     ahead = _dated_ahead(entry, now)
     if ahead:
         first = int(entry.state.retained.rounds[entry.after(np.datetime64(ticks(now), "us"))][0])
+        many, them = ("record is", "") if ahead == 1 else ("records are", "the first of them ")
         return (
-            f"{ahead} records are dated after the time that counts, the first of them in round {first}, so that its "
-            "limits in time cannot be kept by this clock; set it right, or erase the record: vestige forget "
+            f"{ahead:,} {many} dated after the time that counts, {them}in round {first}, so that its limits in time "
+            "cannot be kept by this clock; set it right, or erase the record: vestige forget "
             f"STORE --stream NAME --round {first} --now"
         )
     if entry.policy is None and (entry.terms.max_age is not None or done.erased):
-        would = "would be" if dry_run else "were"
-        return f"{entry.problem}; without it {done.erased} records {would} erased, because they are due" + (
-            ", and the statistic starts again" if done.restarted else ""
+        would = "would be" if dry_run else "was"
+        return (
+            f"{entry.problem}; without it what is due {would} erased, {done.erased:,} record{'s'[: done.erased != 1]}"
+            + (", and the statistic starts again" if done.restarted else "")
         )
     return ""

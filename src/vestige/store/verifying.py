@@ -130,13 +130,13 @@ def _broken_rules(name: str, terms: Terms, state: State, now: datetime) -> Itera
     clock, retained = state.clock, state.retained
     if terms.retention is not None and len(retained) and clock.t - retained.rounds[0] >= terms.retention:
         count = int((clock.t - retained.rounds >= terms.retention).sum())
-        yield f"stream {name!r}: {count} records are older than retention={terms.retention} rounds"
+        yield f"stream {name!r}: {_counted(count)} older than retention={terms.retention} rounds"
     if terms.max_age is not None:
         deadline = np.datetime64(now.replace(tzinfo=None), "us") - np.timedelta64(terms.max_age)
         count = int((retained.times <= deadline).sum())
         if count:
             yield (
-                f"stream {name!r}: {count} records are overdue, older than max_age={worded(terms.max_age)} at "
+                f"stream {name!r}: {_counted(count)} overdue, older than max_age={worded(terms.max_age)} at "
                 f"{now:%F %T}; run vestige sweep"
             )
     for receipt in state.receipts:
@@ -145,6 +145,10 @@ def _broken_rules(name: str, terms: Terms, state: State, now: datetime) -> Itera
         late = receipt.due is not None and receipt.due < now
         if receipt.erased is None and (receipt.due_round <= clock.t or late):
             yield f"stream {name!r}: request {receipt.id} is overdue; run vestige sweep"
+
+
+def _counted(count: int) -> str:
+    return "1 record is" if count == 1 else f"{count:,} records are"
 
 
 def _structure(connection: sqlite3.Connection) -> Iterator[str]:
