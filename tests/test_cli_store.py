@@ -144,7 +144,7 @@ def test_retained_exports_the_whole_state(store: Path) -> None:
 
 def test_forgetting_from_the_dry_run_to_the_receipt(store: Path) -> None:
     subject = PEOPLE[WHO[-1]]
-    going = said("forget", store, "--subject", subject, "--dry-run")
+    going = said("forget", store, "--subject", subject, "--dry-run")["records"]
     assert sum(map(len, going.values())) >= 1
     assert said("receipts", store) == []
     made = said("forget", store, "--subject", subject)["receipts"]
@@ -161,7 +161,7 @@ def test_forgetting_from_the_dry_run_to_the_receipt(store: Path) -> None:
     } == {name: [record["round"] for record in records] for name, records in going.items()}
     now = said("forget", store, "--subject", "-", "--now", stdin=f"{subject}\n")
     assert all(receipt["erased"] is not None for receipt in now["receipts"])
-    assert said("forget", store, "--subject", subject, "--dry-run") == {}
+    assert said("forget", store, "--subject", subject, "--dry-run")["records"] == {}
     assert "No record of this subject is held" in vestige("forget", store, "--subject", subject).stdout
     assert "open" not in vestige("receipts", store).stdout
     assert verify(store, now=AT[-1]) == ()

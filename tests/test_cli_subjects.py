@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +101,45 @@ def test_the_summary_names_lines_and_nobody(store: Path) -> None:
 
 
 def test_a_dry_run_shows_all_of_them(store: Path) -> None:
-    going = said("forget", store, "--subject", "-", "--dry-run", stdin="ada\nlead\nbob\n")
+    going = said("forget", store, "--subject", "-", "--dry-run", stdin="ada\nlead\nbob\n")["records"]
     assert {name: [record["round"] for record in records] for name, records in going.items()} == {
         "north": [1, 2, 11],
         "south": [1, 2],
     }
     assert said("receipts", store) == []
+
+
+def test_a_dry_run_says_all_that_the_run_says(store: Path) -> None:
+    with SqliteStore(store) as opened:
+        stream = Stream(Mean(), retention=256, max_age=timedelta(days=1), seed=0, store=opened.stream("west"))
+        stream.extend(
+            range(60), times=[datetime(2024, 1, 1, 0, i, tzinfo=UTC) for i in range(60)], subjects=["ada"] * 60
+        )
+        stream.sweep(datetime(2024, 1, 1, 23, tzinfo=UTC))
+        assert stream.clock.last == 60, "its batch was closed, all of it ada's"
+    asked, before = ("forget", store, "--subjects-from", "-", "--now"), store.read_bytes()
+    lines = "ada\nmallory\n\n"
+    text = " ".join(vestige(*asked, "--dry-run", stdin=lines).stdout.split())
+    assert "2 subjects; of 1 no record is held in" in text
+    assert "(line 2 of standard input)" in text
+    assert "Skipped: 1 empty line." in text
+    assert "Statistics that would start again: 1 (west)." in text
+    shown = said(*asked, "--dry-run", stdin=lines)
+    assert store.read_bytes() == before
+    done = said(*asked, stdin=lines)
+    assert shown["restarted"] == ["west"]
+    assert shown.keys() - {"records"} == done.keys() - {"receipts"}
+    assert all(shown[key] == done[key] for key in shown.keys() - {"records"})
+
+
+def test_an_empty_list_holds_all_others_back(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "leavers.txt").write_text("ada\n")
+    before = read_store(store)
+    result = vestige("forget", store, "--subject", "-", "--subjects-from", tmp_path / "leavers.txt", stdin="")
+    assert result.exit_code == 1
+    assert "standard input: holds no subject" in result.stderr
+    assert "what other lists and options name was not carried out either" in result.stderr
+    assert read_store(store) == before
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import click
@@ -27,6 +28,7 @@ from vestige.errors import ParameterError
 from vestige.operations import Forgotten, Removed
 from vestige.operations import forget as forget_in
 from vestige.operations import remove as remove_from
+from vestige.operations.removal import rehearse
 from vestige.records import Records
 from vestige.store.copies import hash_subjects
 from vestige.store.inbox import Request
@@ -89,7 +91,7 @@ def forget(
     check_there(store)
     people = read_subjects(given, files)
     if dry_run:
-        _show_going(store, names, people, rounds, key, machine=machine)
+        _show_going(store, names, people, rounds, key, at_once=at_once, machine=machine)
         return
 
     def request() -> Request:
@@ -110,30 +112,31 @@ def forget(
 
 def _show_forgotten(store: str, done: Forgotten, people: Subjects, *, machine: bool) -> None:
     labels = [None if removal.subject is None else people.labels[removal.subject] for removal in done.removals]
-    unknown = [people.labels[place] for place in done.unknown]
     if machine:
-        as_json(
-            {
-                "receipts": [
-                    {"subject": label} | receipt_facts(removal.stream, removal.receipt)
-                    for label, removal in zip(labels, done.removals, strict=True)
-                ],
-                "subjects": len(people.texts),
-                "unknown": unknown,
-                "empty_lines": people.empty,
-                "restarted": list(done.restarted),
-                "troubles": dict(done.troubles),
-            }
-        )
+        receipts = [
+            {"subject": label} | receipt_facts(removal.stream, removal.receipt)
+            for label, removal in zip(labels, done.removals, strict=True)
+        ]
+        as_json({"receipts": receipts} | _facts(done, people))
         return
     if done.removals:
         show_receipts((removal.stream, removal.receipt) for removal in done.removals)
-    for line in _summary(store, done, people, unknown):
+    for line in _summary(store, done, people):
         say(line)
 
 
-def _summary(store: str, done: Forgotten, people: Subjects, unknown: Sequence[str]) -> Sequence[str]:
-    lines = []
+def _facts(done: Forgotten, people: Subjects) -> dict[str, object]:
+    return {
+        "subjects": len(people.texts),
+        "unknown": [people.labels[place] for place in done.unknown],
+        "empty_lines": people.empty,
+        "restarted": list(done.restarted),
+        "troubles": dict(done.troubles),
+    }
+
+
+def _summary(store: str, done: Forgotten, people: Subjects, starts: str = "start") -> Sequence[str]:
+    lines, unknown = [], [people.labels[place] for place in done.unknown]
     total = len(people.texts)
     if total == 1 and unknown:
         lines.append(f"No record of this subject is held in {store}.")
@@ -142,30 +145,42 @@ def _summary(store: str, done: Forgotten, people: Subjects, unknown: Sequence[st
     if people.empty:
         lines.append(f"Skipped: {count(people.empty, 'empty line')}.")
     if done.restarted:
-        lines.append(f"Statistics that start again: {len(done.restarted):,}{list_some(done.restarted)}.")
+        lines.append(f"Statistics that {starts} again: {len(done.restarted):,}{list_some(done.restarted)}.")
     return lines
 
 
 def _show_going(
-    store: str, names: tuple[str, ...], people: Subjects, rounds: tuple[int, ...], key: str | None, *, machine: bool
+    store: str,
+    names: tuple[str, ...],
+    people: Subjects,
+    rounds: tuple[int, ...],
+    key: str | None,
+    *,
+    at_once: bool,
+    machine: bool,
 ) -> None:
-    """What a request would erase, from a copy."""
+    """What a request would erase, and all else that it would say, from a copy."""
     copy = read_copy(store, names)
-    marks = set(hash_subjects(store, people.texts, known=copy.fingerprint, key=key))
-    going = {name: _select(state.retained, marks, rounds) for name, (_, state) in copy.streams.items()}
+    marks = hash_subjects(store, people.texts, known=copy.fingerprint, key=key)
+    asked = [name for name in names if name in copy.streams] or None
+    done = rehearse(copy.streams, marks, rounds=rounds, streams=asked, now=at_once) if copy.streams else Forgotten()
+    done = replace(done, troubles={**copy.troubles, **done.troubles})
+    going = {name: _select(state.retained, set(marks), rounds) for name, (_, state) in copy.streams.items()}
     plain = {
         name: [{"round": number, "time": when} for number, when in _dated(records)]
         for name, records in going.items()
         if len(records) or names
     }
     if machine:
-        as_json(plain)
+        as_json({"records": plain} | _facts(done, people))
     else:
         say(f"{count(sum(map(len, plain.values())), 'record')} would go. Nothing was changed.")
         rows = [(name, str(r["round"]), str(r["time"] or "-")) for name, found in plain.items() for r in found]
         if rows:
             show_table(("stream", "round", "time"), rows, words=("time",))
-    end_with(copy.troubles)
+        for line in _summary(store, done, people, "would start"):
+            say(line)
+    end_with(done.troubles)
 
 
 def _select(records: Records, marks: set[str], rounds: tuple[int, ...]) -> Records:

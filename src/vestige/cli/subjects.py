@@ -12,6 +12,8 @@ from pathlib import Path
 
 from vestige.errors import ParameterError
 
+_NOTHING = "Nothing was changed: what other lists and options name was not carried out either"
+
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
@@ -79,11 +81,9 @@ def parse_lines(content: bytes, name: str) -> Subjects:
         else:
             empty += 1
     if not texts:
-        raise ParameterError(f"{name}: holds no subject; write one per line. Nothing was changed")
+        raise ParameterError(f"{name}: holds no subject; write one per line. {_NOTHING}")
     return Subjects(tuple(texts), tuple(labels), empty)
 
 
 def _not_understood(name: str, number: int, what: str) -> ParameterError:
-    return ParameterError(
-        f"{name}: line {number} {what}; write one subject per line, as UTF-8 text. Nothing was changed"
-    )
+    return ParameterError(f"{name}: line {number} {what}; write one subject per line, as UTF-8 text. {_NOTHING}")

@@ -18,7 +18,7 @@ from vestige.operations.erasure import erase
 from vestige.operations.outcome import Forgotten, Removal, Removed, kept_apart
 from vestige.operations.retention import TOGETHER
 from vestige.records import Ints, Records
-from vestige.store import Receipt, Store
+from vestige.store import MemoryStore, Receipt, State, Store, Terms
 from vestige.stream import Stream
 from vestige.stream.runtime import checked_rounds
 
@@ -117,11 +117,26 @@ def forget_pseudonyms(
                     removals += [Removal(name, place, receipt) for place, receipt in given.items()]
                     restarted += [name] if since else []
                     if given and entry.policy is None:
-                        troubles[name] = f"{entry.problem}; without it the records were erased at once" + (
+                        troubles[name] = f"{entry.problem}; without it records are erased at once" + (
                             f", and the statistic counts from round {since} on" if since else ""
                         )
     unknown = tuple(place for place in places.values() if place not in known)
     return Forgotten(tuple(removals), unknown, tuple(restarted), troubles)
+
+
+def rehearse(
+    copies: Mapping[str, tuple[Terms, State]],
+    pseudonyms: Sequence[str],
+    *,
+    rounds: Sequence[int] = (),
+    streams: Sequence[str] | None = None,
+    now: bool = False,
+) -> Forgotten:
+    """What `forget_pseudonyms` would do to streams that were copied from a store: it is done to the copies."""
+    store = MemoryStore()
+    for name, (terms, state) in copies.items():
+        store.stream(name, about=terms.about).write(terms, state)
+    return forget_pseudonyms(store, pseudonyms, rounds=rounds, streams=streams, now=now)
 
 
 def _forget(store: Store, entry: Entry, asked: Asked, ids: _Ids, *, now: bool) -> tuple[dict[int | None, Receipt], int]:
