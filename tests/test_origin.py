@@ -138,7 +138,7 @@ def test_other_columns_are_another_file(shop: Shop) -> None:
     shop.refused("has another header")
 
 
-@pytest.mark.parametrize("column", ["spent", "key", "at"])
+@pytest.mark.parametrize("column", ["spent", "key", "who", "at"])
 def test_one_row_that_is_held_and_differs_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
 ) -> None:
@@ -146,7 +146,9 @@ def test_one_row_that_is_held_and_differs_is_noticed(
     for module, name in ((inlet, "CHUNK"), (delimited, "BLOCK_BY")):
         monkeypatch.setattr(module, name, 256)  # so that there are many blocks
     path, store = tmp_path / "a.csv", tmp_path / "a.db"
-    rows = [{"at": 1_700_000_000 + i, "key": f"k{i % 2}", "spent": i % 7, "free": i} for i in range(60)]
+    rows = [
+        {"at": 1_700_000_000 + i, "key": f"k{i % 2}", "who": f"w{i % 3}", "spent": i % 7, "free": i} for i in range(60)
+    ]
 
     def save() -> None:
         with path.open("w", newline="") as file:
@@ -154,14 +156,14 @@ def test_one_row_that_is_held_and_differs_is_noticed(
             table.writeheader()
             table.writerows(rows)
 
-    options = ("--column", "spent", "--by", "key", "--time", "at", "--max-age", "30d", "--subject", "key")
+    options = ("--column", "spent", "--by", "key", "--time", "at", "--max-age", "30d", "--subject", "who")
     what = ("run", path, *options, "--retention", 96, "--store", store)
     save()
     assert vestige(*what).exit_code == 0
     rows[17]["free"] = 99
     save()
     assert vestige(*what).exit_code == 0
-    rows[17][column] = {"spent": 9, "key": "k0", "at": rows[18]["at"]}[column]
+    rows[17][column] = {"spent": 9, "key": "k0", "who": "w0", "at": rows[18]["at"]}[column]
     save()
     result = vestige(*what)
     assert result.exit_code == 1
@@ -259,7 +261,10 @@ def test_other_spellings_and_links_are_the_same_source(shop: Shop, monkeypatch: 
 @pytest.mark.parametrize("by", [False, True])
 def test_packed_files_and_parquet(tmp_path: Path, by: bool) -> None:
     def pack(path: Path, rows: Rows) -> None:
-        if path.suffix == ".gz":
+        if path.name.endswith(".parquet.gz"):
+            pack(path.with_suffix(""), rows)
+            path.write_bytes(gzip.compress(path.with_suffix("").read_bytes()))
+        elif path.suffix == ".gz":
             with gzip.open(path, "wt") as file:
                 file.write("spent,key\n" + "".join(f"{value:.0f},{key}\n" for value, key in rows))
         elif path.suffix == ".parquet":
@@ -267,7 +272,7 @@ def test_packed_files_and_parquet(tmp_path: Path, by: bool) -> None:
         else:
             path.write_text("".join(json.dumps({"spent": v, "key": k}) + "\n" for v, k in rows))
 
-    for name in ("a.csv.gz", "a.parquet", "a.ndjson"):
+    for name in ("a.csv.gz", "a.parquet", "a.parquet.gz", "a.ndjson"):
         (folder := tmp_path / name.replace(".", "")).mkdir()
         shop = Shop(folder, by)
         shop.file = folder / name
@@ -278,6 +283,10 @@ def test_packed_files_and_parquet(tmp_path: Path, by: bool) -> None:
         shop.check(FIRST, OTHER)
         pack(shop.file, [*OTHER, *FIRST, *FIRST])
         shop.refused("does not say in row")
+        if name != "a.ndjson":
+            whole = shop.file.read_bytes()
+            shop.file.write_bytes(whole[:4] + bytes(len(whole)))
+            assert "cut off or damaged" in vestige("verify", shop.store).output
 
 
 def test_a_key_that_comes_late_in_the_new_file(tmp_path: Path) -> None:

@@ -16,17 +16,18 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
-from pyarrow import parquet
 
+from vestige.errors import SourceError
 from vestige.records import Bools, Ints, Records
 from vestige.sources import Block
+from vestige.sources.parquet import SIGNATURE, read_names
 from vestige.store import Position, State, Terms
 
 _MARK = struct.Struct("<QQQI16s12sQ")
 _PROBE = "vestige: which key is this"
 _WORD = 2**64 - 1
 _HEAD = 1 << 16
-_GZIP, _PARQUET, _BYTE_ORDER = b"\x1f\x8b", b"PAR1", b"\xef\xbb\xbf"
+_GZIP, _BYTE_ORDER = b"\x1f\x8b", b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +89,12 @@ def digest_key(pseudonym: Callable[[str], str]) -> bytes:
 
 def _header(path: str) -> bytes:
     """The line with the names of the columns, or those of a Parquet file; nothing where each row brings its own."""
-    with open(path, "rb") as file:
+    with open(path, "rb", buffering=0) as file:
         head = file.read(_HEAD)
-    if head.startswith(_GZIP):
-        head = zlib.decompressobj(31).decompress(head, _HEAD)
-    if head.startswith(_PARQUET):
-        return "\n".join(parquet.read_schema(path).names).encode()
+        if head.startswith(_GZIP):
+            head = zlib.decompressobj(31).decompress(head, _HEAD)
+        if head.startswith(SIGNATURE):
+            return "\n".join(read_names(file)).encode()
     head = head.removeprefix(_BYTE_ORDER).lstrip()
     return b"" if head.startswith(b"{") else head.splitlines()[0] if head else b""
 
@@ -227,6 +228,8 @@ def check(copied: Mapping[str, tuple[Terms, State]]) -> tuple[tuple[str, ...], t
         except (OSError, ValueError):
             gone.append(f"source {source}: is not there any more, so nothing can be said of it")
             continue
+        except (SourceError, zlib.error):
+            change = "is cut off or damaged"
         if change:
             found.append(f"source {source}: {change}; vestige run refuses it: see its option --if-replaced")
     return tuple(found), tuple(gone)
