@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -171,6 +172,50 @@ def test_a_date_in_the_future_is_the_trouble_of_its_stream(tmp_path: Path) -> No
     assert result.exit_code == 1
     assert "Trouble with 'b', 30 rows from row 2 on not taken: the time of row 41 lies more than" in result.stderr
     assert stored(store) == {"a": 30, "c": 30}
+
+
+MENDED: dict[str, Callable[[list[str]], list[str]]] = {
+    "emptied": lambda rows: [*rows[:1], rows[1][:-2], *rows[2:]],
+    "corrected": lambda rows: [*rows[:1], rows[1].replace("2062", "2026"), *rows[2:]],
+}
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["in place", "saved again"])
+@pytest.mark.parametrize("how", MENDED)
+def test_the_remedy_that_is_named_takes_each_row_once(tmp_path: Path, how: str, saved: bool) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    what = by_shop(path, store, "--lateness", "2d")
+    rows = [f"{'2062' if i == 1 else '2026'}-11-11T0{i + 1}:00:00Z,{'abab'[i]},{i}0" for i in range(4)]
+    path.write_text("\n".join(["at,shop,v", *rows, ""]))
+    result = vestige(*what)
+    assert result.exit_code == 1
+    assert stored(store) == {"a": 2}
+    assert "correct it, or allow more with --max-ahead" in result.stderr
+    assert "drop the row" not in result.stderr
+    assert "correct the row where it stands, or empty its value so that it is skipped" in result.stderr
+    assert "--if-replaced restart would count those again that were taken" in result.stderr
+    mended = path.with_suffix(".saved") if saved else path
+    mended.write_text("\n".join(["at,shop,v", *MENDED[how](rows), ""]))
+    mended.replace(path)
+    if saved:
+        refused = vestige(*what).stderr
+        assert "goes on after row 3, and takes earlier rows that a stream has not taken" in refused
+        assert "counts it from its first row, also rows of it that were taken before" in refused
+    result = vestige(*what, "--if-replaced", "continue")
+    assert result.exit_code == 0, result.output
+    assert stored(store) == {"a": 2, "b": 2 if how == "corrected" else 1}
+    assert vestige(*what).exit_code == 0, "it is settled"
+
+
+def test_a_row_that_was_dropped_is_to_be_put_back(tmp_path: Path) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    rows = [f"{START + 60 * i - 3600 * (i == 3)},{'ab'[i % 2]},{i}\n" for i in range(6)]
+    path.write_text("at,shop,v\n" + "".join(rows))
+    assert "correct it, or allow rows to be late with --lateness" in vestige(*by_shop(path, store)).stderr
+    path.write_text("at,shop,v\n" + "".join(rows[:3] + rows[4:]))
+    result = vestige(*by_shop(path, store, "--if-replaced", "continue"))
+    assert result.exit_code == 1
+    assert "if a row was dropped or moved, put it back" in result.stderr
 
 
 def test_trouble_where_nothing_can_be_taken_again(tmp_path: Path) -> None:

@@ -32,6 +32,9 @@ TRIES = 12
 OPEN_STREAMS = 50_000
 """How many streams of a store are held open; beyond it all are flushed and opened again when they are needed."""
 
+KEEP_PLACES = "correct the row where it stands, or empty its value so that it is skipped"
+"""How rows of a file that is read again are mended, since they are known by their numbers."""
+
 Progress = Callable[[int, int], None]
 IfReplaced = Literal["refuse", "restart", "continue"]
 
@@ -44,11 +47,13 @@ class Trouble:
         reason: a sentence.
         row: the first of these rows.
         rows: how many.
+        of_row: whether what is wrong stands in a row, so that the source can be mended.
     """
 
     reason: str
     row: int
     rows: int = 0
+    of_row: bool = False
 
 
 @dataclass(slots=True)
@@ -178,11 +183,18 @@ class Ingest:
         self._flush()
 
     def _remedy(self, known: Known, differing: int | None) -> str:
-        """What a user can say of a source that seems to be another one."""
-        text = "if another file took its place, --if-replaced restart counts it from its first row"
-        if differing is None:
-            text += f"; if it holds the same rows and more, --if-replaced continue goes on after row {known.furthest:,}"
-        return text
+        """What a user can do about a source that seems to be another one."""
+        other = (
+            "if another file took its place, --if-replaced restart counts it from its first row, also rows of it that "
+            "were taken before"
+        )
+        if differing is not None:
+            return f"if a row was dropped or moved, put it back, and {KEEP_PLACES}; {other}"
+        behind = "" if self.naming.by is None else ", and takes earlier rows that a stream has not taken"
+        same = (
+            f"if it holds the same rows and more, --if-replaced continue goes on after row {known.furthest:,}{behind}"
+        )
+        return f"{same}; {other}"
 
     def _positions(self) -> dict[str, Position]:
         """How far each stream of this run has read the source; others may have been made of it otherwise."""
@@ -262,7 +274,7 @@ class Ingest:
             text = _in_file(str(problem), block.numbers[fresh])
             if self.naming.by is None:
                 raise SourceError(f"{self.feed.source.name}: {text}") from None
-            self.troubles[key] = Trouble(text, 0)
+            self.troubles[key] = Trouble(text, 0, of_row=isinstance(problem, DataError))
         known = self.troubles[key]
         self.troubles[key] = replace(known, row=known.row or int(block.numbers[fresh[0]]), rows=known.rows + len(fresh))
 
@@ -333,7 +345,7 @@ class Ingest:
             return ""
         if not self.taken:
             return "; nothing was taken"
-        further = "" if self.feed.source.pipe else "; mend it, and run this again with --if-replaced continue"
+        further = "" if self.feed.source.pipe else f"; {KEEP_PLACES}, and run this again with --if-replaced continue"
         return f"; {self.taken:,} records of the rows before were taken and stay{further}"
 
     def _retried(self, action: Callable[[], None]) -> None:
@@ -348,7 +360,23 @@ class Ingest:
         return None
 
 
+_IN_RUN = (
+    (r" \(counted from 0\)", ""),
+    (": nothing of this call was taken", ""),
+    (r"max_ahead=(\d+ days?), 0:00:00", r"--max-ahead \1"),
+    ("max_ahead=", "--max-ahead "),
+    ("correct it or drop the row, set the clock right, or allow more", "correct it, or allow more with --max-ahead"),
+    (
+        r"sort the records by time, set the clock right, or allow rows to be late with lateness=\.\.\.",
+        "correct it, or allow rows to be late with --lateness",
+    ),
+)
+"""What the library says of a call, and what a run says instead: of rows that stand in a file and cannot be moved."""
+
+
 def _in_file(problem: str, numbers: Ints) -> str:
     """What is wrong with a row of a call, said of that row of the file."""
-    text = problem.replace(" (counted from 0)", "").replace(": nothing of this call was taken", "")
+    text = problem
+    for library, run in _IN_RUN:
+        text = re.sub(library, run, text)
     return re.sub(r"\brow (\d+)(?: of \d+)?", lambda found: f"row {int(numbers[int(found[1])]):,}", text, count=1)

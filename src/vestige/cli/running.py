@@ -22,7 +22,7 @@ from vestige.cli.output import as_json, plain, progress, say
 from vestige.coins import Rehearsal
 from vestige.errors import NoAnswerError, ParameterError, SourceError
 from vestige.feed import Feed, Naming
-from vestige.ingest import IfReplaced, Ingest
+from vestige.ingest import KEEP_PLACES, IfReplaced, Ingest
 from vestige.policies import LogisticRegression
 from vestige.policy import Policy
 from vestige.reporting import STATISTICS
@@ -95,7 +95,8 @@ _NAMED = 20
     default="refuse",
     show_default=True,
     help="What to do if SOURCE is not the file that was read before under its name. restart: count it from its first "
-    "row. continue: it holds the same rows and more; go on after the last one that was read.",
+    "row, also rows of it that were taken before. continue: it holds the same rows and more; go on after the last one "
+    "that was taken.",
 )
 @click.option(
     "--channel",
@@ -314,9 +315,20 @@ def _check_troubles(source: str, ingest: Ingest) -> None:
         click.echo(plain(f"Trouble with {key!r}{where}: {trouble.reason}"), err=True)
     rows = sum(trouble.rows for trouble in ingest.troubles.values())
     again = ingest.store is not None and not ingest.feed.source.pipe
-    later = ". Once that is mended, the same command takes them" if again else ""
+    later = f". {_say_how_to_mend(ingest)}" if again else ""
     raise SourceError(
         f"{source}: {rows:,} rows of {count_streams(len(ingest.troubles))} were not taken; all others were{later}"
+    )
+
+
+def _say_how_to_mend(ingest: Ingest) -> str:
+    """How a later run takes the rows that this one did not."""
+    if not any(trouble.of_row for trouble in ingest.troubles.values()):
+        return "Once that is mended, the same command takes them"
+    return (
+        f"To have them taken, {KEEP_PLACES}, and run this again, with --if-replaced continue if that saved a new file "
+        "or a shorter one. Do not drop or sort rows, which are known by their numbers; --if-replaced restart would count "
+        "those again that were taken"
     )
 
 
