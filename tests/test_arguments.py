@@ -256,7 +256,10 @@ def calls(folder: Path) -> dict[str, Call]:
             operations.forget,
             {"store": filled(), "subjects": ["a"], "rounds": (), "streams": ["s"], "now": False},
         ),
-        "sweep": (operations.sweep, {"store": filled(), "now": datetime(2024, 1, 1, tzinfo=UTC), "dry_run": False}),
+        "sweep": (
+            operations.sweep,
+            {"store": filled(), "now": datetime(2024, 1, 1, tzinfo=UTC), "dry_run": False, "besides": ["t"]},
+        ),
         "remove": (operations.remove, {"store": filled(), "streams": ["s"]}),
         "attend": (operations.attend, {"store": filled()}),
         "preview": (operations.preview, {"streams": {}, "now": None}),

@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from vestige import Mean, SqliteStore, Stream
+from vestige import Mean, MemoryStore, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import StoreError
-from vestige.sources import Block
 from vestige.store import State, read_store
 from vestige.upkeep import Upkeep
 
@@ -129,11 +128,62 @@ def test_whose_clock_counts(age: float, waiting: bool, left: int) -> None:
     stream = Stream(Mean(), retention=96, max_age=timedelta(seconds=0.3))
     stream.extend(np.ones(5), times=[now] * 5)
     upkeep = Upkeep(None, timedelta(seconds=0.3), pytest.fail)
-    times = np.array([now] * 5, "datetime64[us]")
-    upkeep.see(Block(np.ones((5, 1)), np.arange(1, 6), 0, 5, 0, datetime.now(UTC), times))
+    upkeep.see("main", stream, np.array([now] * 5, "datetime64[us]"), datetime.now(UTC), 0)
     time.sleep(0.4)
-    upkeep.look({"main": stream}, waiting=waiting)
+    upkeep.look([("main", stream)], waiting=waiting)
     assert len(stream.retained) == left
+
+
+AGE = timedelta(seconds=6)
+
+
+def give(upkeep: Upkeep, stream: Stream, name: str, times: list[datetime], arrived: datetime) -> None:
+    """Let a stream take rows that came at this moment."""
+    before = stream.t
+    stream.extend(np.ones(len(times)), times=times)
+    upkeep.see(name, stream, np.array([t.replace(tzinfo=None) for t in times], "datetime64[us]"), arrived, before)
+
+
+def test_each_stream_has_its_own_clock() -> None:
+    """An old row is history in its own stream alone: all others keep their deadlines."""
+    store, now = MemoryStore(), datetime.now(UTC)
+    made = {name: Stream(Mean(), retention=96, max_age=AGE, store=store.stream(name)) for name in "abc"}
+    upkeep = Upkeep(store, AGE, pytest.fail)
+    made["c"].extend(np.ones(3), times=[now - 2 * AGE] * 3)
+    give(upkeep, made["a"], "a", [now - 2 * AGE] * 10, now - 2 * AGE)
+    give(upkeep, made["b"], "b", [now - timedelta(hours=1)], now)
+    upkeep.look([(name, made[name]) for name in "ab"], waiting=True)
+    assert {name: len(stream.retained) for name, stream in made.items()} == {"a": 0, "b": 1, "c": 0}
+
+
+def test_records_that_came_in_time_keep_their_deadline_whatever_comes_after_them() -> None:
+    now = datetime.now(UTC)
+    upkeep = Upkeep(None, AGE, pytest.fail)
+    stream = Stream(Mean(), retention=96, max_age=AGE)
+    give(upkeep, stream, "main", [now - 2 * AGE], now - 2 * AGE)
+    give(upkeep, stream, "main", [now - 1.5 * AGE], now)
+    upkeep.look([("main", stream)], waiting=True)
+    assert len(stream.retained) == 0
+    give(upkeep, stream, "main", [now - 1.5 * AGE], now)
+    upkeep._next_look = 0.0
+    upkeep.look([("main", stream)], waiting=True)
+    assert len(stream.retained) == 1, "with nothing before it, it is history"
+
+
+def test_an_old_row_on_a_pipe_stops_no_deadline_but_its_own(tmp_path: Path) -> None:
+    store = tmp_path / "a.db"
+    with SqliteStore(store) as opened:
+        other = Stream(Mean(), retention=96, max_age=timedelta(hours=1), store=opened.stream("other"))
+        other.extend([1.0] * 3, times=[datetime.now(UTC) - timedelta(minutes=59, seconds=57)] * 3)
+    with running(store, "--max-age", "4s", "--time", "at", "--by", "k") as process:
+        say(process, "v,k,at\n1,first,2024-05-31\n")
+        until(lambda: state_of(store, "first").clock.t == 1)
+        now = time.time()
+        say(process, f"1,A,{now:.0f}\n" * 10 + f"1,B,{now - 3_600:.0f}\n")
+        until(lambda: state_of(store, "B").clock.t == 1)
+        until(lambda: state_of(store, "A").clock.t == 10 and not len(state_of(store, "A").retained))
+        until(lambda: not len(state_of(store, "other").retained))
+        assert len(state_of(store, "B").retained) == 1, "history goes by its own times"
 
 
 def rows(*times: float) -> str:

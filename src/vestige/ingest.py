@@ -109,11 +109,11 @@ class Ingest:
         upkeep = Upkeep(self.store, self.max_age, self.warn)
         try:
             for block in self.feed.blocks(after):
-                upkeep.see(block)
                 for key, rows in group_rows(block):
-                    self._take(key, block, rows)
+                    self._take(key, block, rows, upkeep)
                 self._after(block, progress)
-                upkeep.look(self._streams, waiting=self.feed.source.pipe)
+                names = ((self.naming.name(key), stream) for key, stream in self._streams.items())
+                upkeep.look(names, waiting=self.feed.source.pipe)
                 self._drop_removed()
                 if self.stopped():
                     break
@@ -259,7 +259,7 @@ class Ingest:
             return None
         return self._streams[key]
 
-    def _take(self, key: str, block: Block, rows: Ints) -> None:
+    def _take(self, key: str, block: Block, rows: Ints, upkeep: Upkeep) -> None:
         """Let the rows of a key that are new go into its stream."""
         self._keys[key] = None
         fresh = rows[block.numbers[rows] > self._known.get(key, 0)]
@@ -268,7 +268,10 @@ class Ingest:
         stream = None if key in self.troubles else self._open(key)
         try:
             if stream is not None:
+                before = stream.t
                 self._extend(stream, block, fresh)
+                times = None if block.times is None else block.times[fresh]
+                upkeep.see(self.naming.name(key), stream, times, block.arrived, before)
                 return
         except (DataError, RuleError, NoAnswerError) as problem:
             text = _in_file(str(problem), block.numbers[fresh])

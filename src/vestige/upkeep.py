@@ -1,21 +1,22 @@
 """While a run waits for rows, deadlines and requests do not: both are looked after every second.
 
 What is due goes from the streams that are open within about a second, and from all others in the store within a
-hundredth of their limit in time. Requests that other processes left beside the store are carried out.
+hundredth of their limit in time; history that is filled in goes by its own times, each stream for itself. Requests
+that other processes left beside the store are carried out.
 Guarantee: a run that waits on a quiet pipe holds no record that is too old; held by tests/test_upkeep.py.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vestige.errors import StoreBusyError, VestigeError
 from vestige.operations import attend, sweep
-from vestige.sources import Block
 from vestige.store import Store
 from vestige.stream import Stream
 
@@ -39,21 +40,43 @@ class Upkeep:
     def __init__(self, store: Store | None, max_age: timedelta | None, warn: Callable[[str], None]) -> None:
         self._store, self._max_age, self._warn = store, max_age, warn
         self._warned: set[str] = set()
-        self._live = True
+        self._history: dict[str, bool] = {}
+        """Of each stream that was given rows in this run, whether they are history that is filled in."""
         self._next_look = self._next_open = self._next_all = time.monotonic()
 
-    def see(self, block: Block) -> None:
-        """Find out whose clock counts.
+    def see(
+        self, name: str, stream: Stream, times: NDArray[np.datetime64] | None, arrived: datetime, after: int
+    ) -> None:
+        """Find out whose clock counts for a stream that has taken rows.
 
         Rows that are too old when they come are history that is filled in: their own times are the clock, and that of
-        the machine would erase them all.
-        """
-        if self._max_age is not None and block.times is not None and len(block.times):
-            arrived = np.datetime64(block.arrived.replace(tzinfo=None), "us")
-            self._live = bool(block.times.max() + np.timedelta64(self._max_age) > arrived)
+        the machine would erase them all. That is so until a row comes that is not too old. Records that came in time
+        keep their deadline whatever comes after them.
 
-    def look(self, streams: Mapping[str, Stream], *, waiting: bool) -> None:
-        """Carry out requests; and on a pipe, where rows may not come for long, erase what is due."""
+        Args:
+            name: of the stream.
+            stream: as it is after it took the rows.
+            times: of the rows; None where they say none, and then they are as old as their arrival.
+            arrived: when they came.
+            after: how many records the stream had taken before.
+        """
+        if self._max_age is None or times is None or stream.t == after:
+            return
+        deadline = np.datetime64(arrived.replace(tzinfo=None), "us") - np.timedelta64(self._max_age)
+        if times.max() > deadline:
+            self._history[name] = False
+        elif not self._history.get(name, False):
+            held = stream.retained
+            keeps = held.rounds <= after if name in self._history else held.times > deadline
+            self._history[name] = not keeps.any()
+
+    def look(self, streams: Iterable[tuple[str, Stream]], *, waiting: bool) -> None:
+        """Carry out requests; and on a pipe, where rows may not come for long, erase what is due.
+
+        Args:
+            streams: those that the run has open, by name.
+            waiting: whether the run reads from a pipe.
+        """
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -62,14 +85,17 @@ class Upkeep:
             if self._store is not None:
                 for name, trouble in attend(self._store).troubles.items():
                     self._say(name, trouble)
-            if waiting and self._live:
+            if waiting:
                 self._sweep(streams, now)
         except StoreBusyError as problem:  # it is tried again with the next look
             self._warn(f"Overdue: {problem}")
 
-    def _sweep(self, streams: Mapping[str, Stream], now: float) -> None:
+    def _sweep(self, streams: Iterable[tuple[str, Stream]], now: float) -> None:
+        history = {name for name, is_history in self._history.items() if is_history}
         if self._max_age is not None and now >= self._next_open:
-            for name, stream in streams.items():
+            for name, stream in streams:
+                if name in history:
+                    continue
                 try:
                     stream.sweep()
                 except StoreBusyError:
@@ -78,7 +104,7 @@ class Upkeep:
                     self._say(name, str(problem))
             self._next_open = time.monotonic() + _SHARE * (time.monotonic() - now)
         if self._store is not None and now >= self._next_all:
-            for name, trouble in sweep(self._store).troubles.items():
+            for name, trouble in sweep(self._store, besides=list(history)).troubles.items():
                 self._say(name, trouble)
             self._next_all = time.monotonic() + max(self._pause(), _SHARE * (time.monotonic() - now))
 

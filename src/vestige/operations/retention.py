@@ -7,13 +7,13 @@ tests/operations/test_retention.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
 
-from vestige.errors import ParameterError, StoreBusyError, StoreError, check_flag
+from vestige.errors import ParameterError, StoreBusyError, StoreError, check_flag, check_list
 from vestige.operations.entry import Entry, find_names
 from vestige.operations.erasure import erase_overdue, ticks
 from vestige.operations.outcome import Erasure, Swept, kept_apart
@@ -25,7 +25,7 @@ TOGETHER = 256
 """How many streams are written in one transaction: few enough that little is done again after a crash."""
 
 
-def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False) -> Swept:
+def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False, besides: Sequence[str] = ()) -> Swept:
     """Erase what is due in the streams of a store, and tidy it.
 
     What is due goes even where the policy cannot be made from its name: then the statistic starts again. Nothing is
@@ -35,6 +35,7 @@ def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False) -
         store: the store; streams that are open in it are used as they are.
         now: the time by the clock that counts; default: that of the machine.
         dry_run: only say what would go, and change nothing.
+        besides: streams that are left as they are, such as those that history is being filled into.
 
     Returns:
         what went of each stream, and what is wrong.
@@ -50,10 +51,12 @@ def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False) -
     {'delays': Erasure(erased=0, restarted=False, closed=False)}
     """
     check_flag("dry_run", dry_run)
+    check_list("besides", besides, str, "names of streams")
+    spared = set(besides)
     moment = in_utc(wall_clock() if now is None else now)
     done: dict[str, Erasure] = {}
     troubles: dict[str, str] = {}
-    names = find_names(store, troubles)
+    names = [name for name in find_names(store, troubles) if name not in spared]
     for start in range(0, len(names), TOGETHER):
         with store.together():
             for name in names[start : start + TOGETHER]:
