@@ -327,8 +327,8 @@ def _say_how_to_mend(ingest: Ingest) -> str:
         return "Once that is mended, the same command takes them"
     return (
         f"To have them taken, {KEEP_PLACES}, and run this again, with --if-replaced continue if that saved a new file "
-        "or a shorter one. Do not drop or sort rows, which are known by their numbers; --if-replaced restart would count "
-        "those again that were taken"
+        "or a shorter one. Do not drop or sort rows, which are known by their numbers; --if-replaced restart would "
+        "count those again that were taken"
     )
 
 
