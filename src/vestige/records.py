@@ -82,7 +82,10 @@ def _in_years(times: NDArray[np.generic]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """All that a policy knows besides records: a function of arrivals and requests, never of values.
+    """All that a policy knows besides records: a function of arrivals and requests, not of values.
+
+    The exception is a request that is met at once, as by `forget(now=True)`: only what is still held can be written
+    again, so that whether the statistic goes on or starts again depends on which records were kept, and so on values.
 
     Attributes:
         t: number of records that have arrived; never restarts.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from vestige import Clock, Mean, Records, Stream
-from vestige.errors import StoreBusyError
+from vestige.errors import DataError, StoreBusyError
 from vestige.store import MemoryStore, Place, State, Terms
 
 START, DAY, MONTH = datetime(2024, 1, 1, tzinfo=UTC), timedelta(days=1), timedelta(days=30)
@@ -198,3 +200,33 @@ def test_labels_may_come_one_by_one() -> None:
     stream.extend([1.0, 2.0], times=(START + i * DAY for i in range(2)), subjects=(name for name in ("ada", "bob")))
     assert stream.retained.subjects.tolist() == ["ada", "bob"]
     assert stream.retained.times.tolist() == [datetime(2024, 1, 1), datetime(2024, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda stream: stream.push(123.456789, subject=7),
+        lambda stream: stream.push(123.456789, time="today", subject="ada"),
+        lambda stream: stream.push(math.nan, subject="ada"),
+        lambda stream: stream.push("text", time=datetime(2024, 1, 1, tzinfo=UTC), subject="ada"),
+        lambda stream: stream.extend([123.456789], subjects=[7]),
+    ],
+)
+def test_a_record_that_is_refused_leaves_nothing_in_memory(refused: Callable[[Stream], object]) -> None:
+    stream = Stream(Mean(), retention=96, seed=0)
+    stream.push(1.0)
+    before = pickle.dumps(stream)
+    with pytest.raises(DataError):
+        refused(stream)
+    assert pickle.dumps(stream) == before
+
+
+def test_an_interrupt_leaves_nothing_of_a_record_that_was_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    stream = Stream(Mean(), retention=96, seed=0)
+    monkeypatch.setattr(stream._fresh, "label_next", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        stream.push(123.456789, subject="ada")
+    assert not stream._fresh.values.any()

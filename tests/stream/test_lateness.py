@@ -185,3 +185,28 @@ def test_without_lateness_a_late_row_is_refused_and_nothing_was_taken() -> None:
     with pytest.raises(DataError, match=r"row 70 of 100 .* lateness=...: nothing of this call was taken"):
         stream.extend(np.arange(100.0), times=times)
     assert stream.t == 1
+
+
+@pytest.mark.parametrize("lateness", [29 * DAY, None])
+def test_what_is_taken_after_an_update_does_not_depend_on_which_records_were_kept(lateness: timedelta | None) -> None:
+    """A row that is dated before records that some values keep and others do not."""
+    back = -22 * DAY if lateness else 8 * DAY
+    clocks, newest = set(), set()
+    for seed in range(12):
+        stream = late(retention=96, lateness=lateness)
+        stream.extend(np.random.default_rng(seed).normal(size=48), times=[START + i * DAY / 4 for i in range(48)])
+        newest.add(stream.retained.times.max())
+        assert stream.push(1.0, time=START + back)
+        clocks.add(stream.clock)
+    assert len(clocks) == 1
+    assert len(newest) > 1, "else this tests nothing"
+
+
+def test_without_lateness_a_row_before_the_batch_before_is_refused() -> None:
+    stream = late(retention=96, lateness=None)
+    stream.extend(np.arange(48.0), times=[START + i * DAY / 4 for i in range(48)])
+    with pytest.raises(DataError, match="lies before that of a record that came earlier"):
+        stream.push(1.0, time=START - DAY)
+    assert stream.push(1.0, time=START + DAY)
+    with pytest.raises(DataError, match="lies before that of a record that came earlier"):
+        stream.push(1.0, time=START + DAY - HOUR)

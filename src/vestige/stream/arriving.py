@@ -181,6 +181,8 @@ class Appended:
     def append(self, new: Arrivals) -> None:
         """Add records."""
         here = slice(self.size, self.size + len(new))
+        self.size = here.stop  # first of all, so that whoever undoes this wipes what was written of it
+        self.labelled |= not (new.times is None and new.subjects is None and new.numbers is None)
         self.values[here] = new.rows
         if new.times is not None:
             self.times[here] = new.times
@@ -188,8 +190,6 @@ class Appended:
             self.subjects[here] = new.subjects
         if new.numbers is not None:
             self.numbers[here] = new.numbers
-        self.labelled |= not (new.times is None and new.subjects is None and new.numbers is None)
-        self.size = here.stop
 
     def arrivals(self) -> Arrivals:
         """What waits here, as rows; not a copy."""
@@ -200,8 +200,8 @@ class Appended:
 
     def label_next(self, time: np.datetime64, subject: str | None) -> None:
         """Say when the next record arrived, and whom it is about."""
-        self.times[self.size], self.subjects[self.size] = time, subject
         self.labelled = True
+        self.times[self.size], self.subjects[self.size] = time, subject
 
     def records(self, after: int) -> Records:
         """A copy of what waits here, as the records of the rounds after `after`."""
@@ -242,6 +242,10 @@ class Appended:
         """Forget all but the first `size` records, and overwrite them."""
         self._wipe(slice(size, self.size))
         self.size = size
+
+    def wipe_next(self) -> None:
+        """Overwrite what may have been written of a record that was not taken after all."""
+        self._wipe(slice(self.size, self.size + 1))
 
     def clear(self) -> None:
         """Forget everything, and overwrite it."""

@@ -124,14 +124,13 @@ class Deadlines(Requests):
                 "old; correct it or drop the row, set the clock right, or allow more: nothing of this call was taken"
             )
         if self._limits.lateness is None:
-            known = (latest(self._held.times), self._newest)
-            check_order(times, max((time for time in known if time is not None), default=None))
+            check_order(times, self._newest)
 
     @property
     def _newest(self) -> int | None:
-        """The newest time since the last update, which is that of the oldest record before, rounded down.
+        """The newest time since the last update; before one has come, that of the oldest record before, rounded down.
 
-        So it does not depend on which records were kept, and neither does which late rows are taken.
+        So it does not depend on which records were kept, and neither does which rows are taken.
         """
         due = self._clock.due
         known = (latest(self._fresh.times[: self._fresh.size]), None if due is None else due - self._limits.age)
@@ -139,13 +138,12 @@ class Deadlines(Requests):
 
     def _moment(self, arriving: int) -> Moment:
         """What the times of the next rows are compared with, the first of which is `arriving`."""
-        newest, limits, held = self._newest, self._limits, self._held.times
-        oldest, last = earliest(self._fresh.times[: self._fresh.size]), latest(held)
+        newest, limits = self._newest, self._limits
+        oldest = earliest(self._fresh.times[: self._fresh.size])
         return Moment(
             newest=arriving if newest is None else newest,
             lateness=None if limits.lateness is None else limits.lateness // timedelta(microseconds=1),
-            too_old=-FAR if last is None else last - limits.age,
             oldest=FAR if oldest is None else oldest,
             patience=limits.patience,
-            event=limits.next_event(earliest(held), self._clock.due),
+            event=limits.next_event(earliest(self._held.times), self._clock.due),
         )

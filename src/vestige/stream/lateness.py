@@ -25,7 +25,6 @@ class Moment:
     Attributes:
         newest: the newest time since the last update, to which rows may be late.
         lateness: how late a row may be; None if rows are known to come in the order of their times.
-        too_old: what was at this time or before must be gone.
         oldest: the oldest time of a record that waits for an update.
         patience: how long a record may wait before its batch has to be closed.
         event: when something has to be done for the records that were kept.
@@ -33,7 +32,6 @@ class Moment:
 
     newest: int
     lateness: int | None
-    too_old: int
     oldest: int
     patience: int
     event: int
@@ -54,7 +52,7 @@ class Moment:
         return 1 + int(np.argmax(busy)) if busy.any() else len(times)
 
     def _punctual(self, times: Ints, lateness: int) -> Bools:
-        return (times >= self._running(times) - lateness) & (times > self.too_old)
+        return times >= self._running(times) - lateness
 
     def _running(self, times: Ints) -> Ints:
         """The newest time so far, at each row."""

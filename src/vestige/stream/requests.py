@@ -39,7 +39,8 @@ class Requests(Updating):
             subject: whose records are to go, in place of `rounds`.
             now: erase them at once. What they helped to say is written into the newest records if there are enough, or
                 into all that are left if that can be done; if not, the statistic starts again from the newest records,
-                and says since when.
+                and says since when. Which of these happens depends on which records are still held; so from then on
+                the clock depends on values too, through them.
             receipt_id: sixteen hexadecimal digits for the receipt; default: random ones. A request whose receipt is
                 there already is not carried out again, so that it can be repeated after a crash.
 

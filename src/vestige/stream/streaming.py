@@ -104,17 +104,21 @@ class Stream(Deadlines):
             size = fresh.size
             if self._place is not None:
                 self._place.check_open()
+            if self._timed:
+                return self.extend([row], times=None if time is None else [time], subjects=[subject]) == 1
+            label = None if time is None and subject is None else (instant_of(time), self._named(subject))
             if type(row) is float and fresh.single is not None and -(largest := self._largest) <= row <= largest:
                 fresh.single[size] = row  # the common case, fast
-            elif self._timed:
-                return self.extend([row], times=None if time is None else [time], subjects=[subject]) == 1
             else:
                 fresh.values[size] = rows_of([row], self._policy)[0]
-            if time is not None or subject is not None:
-                fresh.label_next(instant_of(time), self._named(subject))
+            if label is not None:
+                fresh.label_next(*label)
             fresh.size = size + 1
             if size >= self._alarm:
                 self._ring()
+        except BaseException:
+            self._fresh.wipe_next()
+            raise
         finally:
             self._lock.release()
         return True
@@ -141,7 +145,13 @@ class Stream(Deadlines):
     ) -> int:
         """Take many records in order: the same as pushing them one by one, but faster, and all or nothing.
 
-        A row that cannot be taken is found before any is taken. With a store or `max_age`, where an update or a commit
+        A row that cannot be taken is found before any is taken. With `max_age` and without `lateness`, the rows of one
+        call must be in the order of their times, and none may lie before those that came since the last update. Of what
+        came before that update, only what the clock says is known: rows must not lie before `clock.due - max_age`,
+        whatever records were kept. So rows that are pushed one by one may go back a little where an update lies between
+        them; those that are taken lead to the same state however they are cut into calls.
+
+        With a store or `max_age`, where an update or a commit
         fails, what is all or nothing is each batch: then `t` and `position` say how far it came.
 
         Args:
