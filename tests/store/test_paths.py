@@ -227,3 +227,15 @@ def test_no_draft_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest.
         store.pseudonym("ada")
     assert (tmp_path / "loot").read_bytes() == b""
     assert mode_of(tmp_path / "a.db.key") == 0o600
+
+
+def test_a_users_file_beside_the_store_is_not_taken_for_a_draft(tmp_path: Path) -> None:
+    names = ["a.db.report.draft", "a.db.draft", "a.db.0123456789abcdef.drafts", "a.db2.0123456789abcdef.draft"]
+    left = ["a.db.0123456789abcdef.draft", "a.db.key.0123456789abcdef.draft"]
+    for name in names + left:
+        (tmp_path / name).touch()
+    SqliteStore(tmp_path / "a.db").close()
+    there = {file.name for file in tmp_path.iterdir()}
+    assert there >= set(names)
+    assert not there & set(left), "what a killed process left is removed"
+    assert verify(tmp_path / "a.db") == ()

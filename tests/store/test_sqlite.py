@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import resource
 import shutil
 import signal
@@ -564,3 +566,14 @@ def test_every_error_is_one_of_ours() -> None:
     assert issubclass(StoreBusyError, StoreError)
     assert issubclass(StoreError, VestigeError)
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 1000, "the limit was set in a child only"
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_store_is_neither_copied_nor_pickled(tmp_path: Path, copied: Callable[[object], object]) -> None:
+    with SqliteStore(tmp_path / "a.db") as store:
+        for each in (store, MemoryStore()):
+            with pytest.raises(StoreError, match=r"this \w+Store cannot be copied or pickled: .* open the store where"):
+                copied(each)
+        Stream(Mean(), retention=96, seed=0, store=store.stream("a")).extend([1.0])
+        store.flush()
+    assert read_store(tmp_path / "a.db")["a"][1].clock.t == 1

@@ -9,6 +9,7 @@ tests/store/test_paths.py.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +22,8 @@ DRAFT = ".draft"
 _ENDINGS = (".key", ".lock", "-journal", "-shm", "-wal")
 _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWNER = 0o600
+_RANDOM = 8
+"""Random bytes in the name of a draft."""
 
 
 def resolve_path(path: str | Path) -> Path:
@@ -74,7 +77,7 @@ def make_private(path: Path) -> None:
 
 def write_private(path: Path, content: bytes) -> None:
     """Put a file there that only its owner may read: all of it or nothing, and durable once this returns."""
-    draft = beside(path, f".{secrets.token_hex(8)}{DRAFT}")
+    draft = beside(path, f".{secrets.token_hex(_RANDOM)}{DRAFT}")
     try:
         with os.fdopen(os.open(draft, _NEW, _OWNER), "wb") as file:
             file.write(content)
@@ -100,9 +103,18 @@ def sync_folder(path: Path) -> None:
             os.close(folder)
 
 
+def is_draft(path: Path, file: Path) -> bool:
+    """Whether `file` is what `write_private` makes on the way to the store, or to what lies beside it.
+
+    A user's file may have a name that begins and ends like that: it is not touched.
+    """
+    names = "|".join(re.escape(path.name + ending) for ending in ("", ".key"))
+    return re.fullmatch(rf"(?:{names})\.[0-9a-f]{{{2 * _RANDOM}}}{re.escape(DRAFT)}", file.name) is not None
+
+
 def clear_drafts(path: Path) -> None:
     """Remove what a process left that was killed while it wrote a file whole; only for who holds the lock."""
     for file in siblings(path):
-        if file.name.endswith(DRAFT):
+        if is_draft(path, file):
             with suppress(OSError):  # the next writer tries again, and `vestige verify` names it
                 file.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Protocol, Self
+from typing import NoReturn, Protocol, Self
 
 from vestige.errors import ParameterError, StoreError, show_value
 from vestige.store.state import Position, State, Terms
@@ -88,6 +88,12 @@ class Store(ABC):
     def __init__(self) -> None:
         self._open: dict[str, tuple[Place, Live]] = {}
         self._process, self._turn = os.getpid(), threading.RLock()
+
+    def __reduce__(self) -> NoReturn:
+        raise StoreError(
+            f"this {type(self).__name__} cannot be copied or pickled: two that hold the same streams would overwrite "
+            "each other; pass this one on, or open the store where it is needed"
+        )
 
     @abstractmethod
     def names(self) -> tuple[str, ...]:

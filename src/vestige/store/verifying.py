@@ -19,7 +19,7 @@ from vestige.errors import ParameterError, StoreBusyError, StoreError, check_lis
 from vestige.store.files import copied, reading, set_pragmas
 from vestige.store.inbox import Inbox
 from vestige.store.pages import findings
-from vestige.store.paths import DRAFT, beside, resolve_path, siblings
+from vestige.store.paths import beside, is_draft, resolve_path, siblings
 from vestige.store.sqlite import PATIENCE
 from vestige.store.state import State, Terms, in_utc, wall_clock, worded
 from vestige.store.tables import Tables
@@ -112,7 +112,7 @@ def _left_behind(path: Path) -> Iterator[str]:
                 "which keeps old records; open the store with Vestige, which switches it back"
             )
     for file in siblings(path):
-        if file.name.endswith(DRAFT):
+        if is_draft(path, file):
             yield f"{file} is there: a process was killed while it wrote it; open the store again, which removes it"
 
 
