@@ -21,7 +21,7 @@ from vestige.records import Floats
 from vestige.store.copies import copy_store
 
 NOW = (START + timedelta(hours=100)).isoformat()
-BEFORE = (START - timedelta(hours=1)).isoformat()
+BEFORE = (START - timedelta(hours=25)).isoformat()
 LATER = (START + MAX_AGE + timedelta(hours=90)).isoformat()
 
 
@@ -161,7 +161,10 @@ def test_one_record_is_not_many(tmp_path: Path) -> None:
         Stream(KeepsHalf(), retention=128, max_age=MAX_AGE, store=store.stream("b")).push(1.0, time=START)
     shown = vestige("verify", path, "--now", LATER)
     assert shown.stdout.count("1 record is overdue") == 2
-    assert "1 record is dated after the time that counts, in round 1," in vestige("sweep", path, "--now", BEFORE).stderr
+    assert (
+        "1 record is dated more than 1 day, 0:00:00 after the time that counts, in round 1,"
+        in vestige("sweep", path, "--now", BEFORE).stderr
+    )
     assert (
         "without it what is due would be erased, 1 record" in vestige("sweep", path, "--now", LATER, "--dry-run").stderr
     )

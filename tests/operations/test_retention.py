@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -77,3 +78,36 @@ def test_a_failure_keeps_what_was_done_before_it(tmp_path: Path, monkeypatch: py
     assert held["a"] == 0
     assert held["b"]
     assert held["c"]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_record_dated_ahead_leaves_on_request(is_open: bool, allowed: bool) -> None:
+    """In time, whether it is dated as far ahead as it may be, or further since the clock was set back."""
+    store, now = MemoryStore(), datetime.now(UTC)
+    stream = Stream(Mean(), retention=96, max_age=timedelta(milliseconds=1), seed=0, store=store.stream("a"))
+    stream.push(5.0, time=now + timedelta(hours=23), subject="ada")
+    stream.forget(subject="ada")
+    if not is_open:
+        stream.flush()
+        store.release()
+    time.sleep(0.002)
+    done = sweep(store, now if allowed else now - timedelta(hours=2))
+    assert done.streams["a"].erased == 1
+    assert list(done.troubles) == ([] if allowed else ["a"])
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("more", [-1, 0])
+def test_a_batch_of_just_enough_is_closed(is_open: bool, more: int) -> None:
+    """Of as many records as the policy says are enough, and not of one fewer; a dry run says so."""
+    store = MemoryStore()
+    stream = Stream(Mean(), retention=128, max_age=MAX_AGE, seed=0, store=store.stream("a"))
+    n = Mean().enough + more
+    assert n < stream.batch
+    stream.extend(np.arange(float(n)), times=[START] * n)
+    if not is_open:
+        stream.flush()
+        store.release()
+    for dry_run in (True, False):
+        assert sweep(store, START + MAX_AGE / 2, dry_run=dry_run).streams["a"].closed == (more == 0)

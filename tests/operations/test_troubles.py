@@ -38,13 +38,13 @@ def damaged(path: Path) -> None:
 def ahead(path: Path) -> None:
     with SqliteStore(path) as store:
         stream = Stream(Mean(), retention=96, max_age=timedelta(days=30_000), store=store.stream("b"))
-        stream.extend(range(3), times=[START, START, LATER + timedelta(hours=1)], subjects=["person-3"] * 3)
+        stream.extend(range(3), times=[START, START, LATER + timedelta(hours=25)], subjects=["person-3"] * 3)
 
 
 TROUBLES: dict[Callable[[Path], None], str] = {
     nobodys: "policy troubled.KeepsHalf is none of Vestige's own",
     damaged: "is damaged",
-    ahead: "1 record is dated after the time that counts, in round 3",
+    ahead: "1 record is dated more than 1 day, 0:00:00 after the time that counts, in round 3",
 }
 
 

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 
 from vestige.errors import ParameterError, StoreError, show_value
 from vestige.naming import described, made_again
+from vestige.operations.erasure import ticks
 from vestige.policy import Policy
 from vestige.records import Bools
 from vestige.store import State, Store, Terms
 from vestige.store.copies import UNNAMED
 from vestige.stream import Stream, reopened
+from vestige.stream.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,18 @@ class Entry:
         """Put `state` in the place of what a stream that is not open here holds."""
         store.stream(self.name, about=self.terms.about).write(self.terms, state)
 
-    def after(self, moment: np.datetime64) -> Bools:
-        """Which of the records that are held are dated after `moment`."""
-        later: Bools = self.state.retained.times > moment
-        return later
+    @property
+    def limits(self) -> Limits:
+        """Its limits; how far ahead a record may be dated is known of a stream that is open, else it is as usual."""
+        limits = Limits(self.terms.retention, self.terms.notice, self.terms.max_age)
+        return limits if self.live is None else replace(limits, max_ahead=self.live.max_ahead)
+
+    def ahead(self, now: datetime) -> Bools:
+        """Which of the records that are held are dated further ahead of `now` than they may be, where that counts."""
+        held = self.state.retained
+        return (
+            np.zeros(len(held), np.bool_) if self.terms.max_age is None else self.limits.ahead(held.times, ticks(now))
+        )
 
 
 def check_open(store: object) -> None:

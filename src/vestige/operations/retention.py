@@ -8,18 +8,17 @@ tests/operations/test_retention.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 
-import numpy as np
-
-from vestige.errors import ParameterError, StoreBusyError, StoreError, check_flag, check_list
+from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError, check_flag, check_list
 from vestige.operations.entry import Entry, find_names
 from vestige.operations.erasure import erase_overdue, ticks
 from vestige.operations.outcome import Erasure, Swept, kept_apart
 from vestige.store import State, Store, Terms
 from vestige.store.state import in_utc, wall_clock
-from vestige.stream.limits import Limits, earliest
+from vestige.stream.limits import earliest
 
 TOGETHER = 256
 """How many streams are written in one transaction: few enough that little is done again after a crash."""
@@ -114,15 +113,15 @@ def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
     """Erase what is due: as the stream does, or without it where it cannot be asked."""
     if entry.terms.max_age is None and not entry.state.receipts:
         return Erasure(0)  # without a limit in time or a request nothing comes due while nothing arrives
-    if entry.live is None and (entry.policy is None or _dated_ahead(entry, now)):
+    ahead = entry.ahead(now).any()
+    if entry.live is None and (entry.policy is None or ahead):
         left = erase_overdue(entry.terms, entry.state, now, together=entry.together)
         if left is not entry.state:
             entry.write(store, left)
         return _change(entry.state, left)
-    if _dated_ahead(entry, now):
-        return Erasure(0)
     with entry.open(store) as stream:
-        stream.sweep(now)
+        with suppress(DataError) if ahead else nullcontext():  # which says no more than what is told of it here
+            stream.sweep(now)
         return _change(entry.state, State(stream.clock, stream.retained))
 
 
@@ -132,33 +131,28 @@ def _change(before: State, after: State) -> Erasure:
     return Erasure(len(before.retained) - len(after.retained), restarted, closed)
 
 
-def _dated_ahead(entry: Entry, now: datetime) -> int:
-    """How many of the records that are held are dated after `now`, where that counts."""
-    return 0 if entry.terms.max_age is None else int(entry.after(np.datetime64(ticks(now), "us")).sum())
-
-
 def _would_close(entry: Entry, state: State, now: datetime) -> bool:
     """Whether a sweep would close the batch that waits in `state`."""
     terms, policy, held = entry.terms, entry.policy, state.retained
     waiting = held.where((held.rounds > state.clock.last) & ~held.leaving)
     pending = earliest(held.times[held.rounds > state.clock.last])
-    if terms.max_age is None or policy is None or not entry.together or pending is None or _dated_ahead(entry, now):
+    if terms.max_age is None or policy is None or not entry.together or pending is None or entry.ahead(now).any():
         return False
-    limits = Limits(terms.retention, terms.notice, terms.max_age)
+    limits = entry.limits
     enough = min(policy.enough, limits.in_rounds(policy)[1] // 2)
     return len(waiting) >= enough and limits.presses(ticks(now), pending, state.clock.due)
 
 
 def _trouble(entry: Entry, done: Erasure, now: datetime, *, dry_run: bool) -> str:
     """What is wrong with a stream that could be read; nothing if all is well."""
-    ahead = _dated_ahead(entry, now)
-    if ahead:
-        first = int(entry.state.retained.rounds[entry.after(np.datetime64(ticks(now), "us"))][0])
-        many, them = ("record is", "") if ahead == 1 else ("records are", "the first of them ")
+    ahead = entry.state.retained.where(entry.ahead(now)).rounds
+    if len(ahead):
+        first = int(ahead[0])
+        many, them = ("record is", "") if len(ahead) == 1 else ("records are", "the first of them ")
         return (
-            f"{ahead:,} {many} dated after the time that counts, {them}in round {first}, so that its limits in time "
-            "cannot be kept by this clock; set it right, or erase the record: vestige forget "
-            f"STORE --stream NAME --round {first} --now"
+            f"{len(ahead):,} {many} dated more than {entry.limits.max_ahead} after the time that counts, {them}in "
+            f"round {first}, so that its limits in time cannot be kept by this clock; set it right, or erase the "
+            f"record: vestige forget STORE --stream NAME --round {first} --now"
         )
     if entry.policy is None and (entry.terms.max_age is not None or done.erased):
         would = "would be" if dry_run else "was"

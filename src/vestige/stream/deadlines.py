@@ -45,12 +45,14 @@ class Deadlines(Requests):
             return self._sweep(instant)
 
     def _sweep(self, instant: int) -> int:
-        if self._timed and self._limits.ahead(self.retained.times, instant) is not None:
+        if self._timed and self._limits.ahead(self.retained.times, instant).any():
+            problem = self._meet_requests()
             raise DataError(
                 f"now lies more than max_ahead={self._limits.max_ahead} before the time of a record that is held: a "
                 "clock cannot run backwards; set it right, pass the time by the clock that the records' times come "
-                "from, or remove the record, if its time is wrong, with forget(rounds=...): nothing was erased"
-            )
+                "from, or remove the record, if its time is wrong, with forget(rounds=...): nothing was erased for "
+                "its age"
+            ) from problem
         before = len(self.retained)
         if self._timed:
             self._expire(instant)
@@ -117,9 +119,9 @@ class Deadlines(Requests):
         """Raise a DataError where rows of these times cannot be taken."""
         check_known(times)
         ahead = self._limits.ahead(times, int(instant_of(wall_clock()).astype(np.int64)))
-        if ahead is not None:
+        if ahead.any():
             raise DataError(
-                f"the time of row {ahead} of {len(times)} (counted from 0) lies more than "
+                f"the time of row {int(np.argmax(ahead))} of {len(times)} (counted from 0) lies more than "
                 f"max_ahead={self._limits.max_ahead} ahead of the machine's clock, and would erase what is held as too "
                 "old; correct it or drop the row, set the clock right, or allow more: nothing of this call was taken"
             )

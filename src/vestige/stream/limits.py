@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vestige.errors import ParameterError, whole_number
 from vestige.policy import Policy
+from vestige.records import Bools
 from vestige.stream.lateness import FAR
 
 _CLOSE_PENDING, _CLOSE_ENCODED = 2, 8
@@ -120,10 +121,10 @@ class Limits:
             moments.append(oldest + self.age)
         return min(moments, default=FAR)
 
-    def ahead(self, times: NDArray[np.datetime64], now: int) -> int | None:
-        """The index of the first of these times that lies too far ahead of `now`; None if none does."""
-        late = times.view(np.int64) > min(now + self.max_ahead // timedelta(microseconds=1), FAR)
-        return int(np.argmax(late)) if late.any() else None
+    def ahead(self, times: NDArray[np.datetime64], now: int) -> Bools:
+        """Which of these times lie too far ahead of `now`."""
+        late: Bools = times.view(np.int64) > min(now + self.max_ahead // timedelta(microseconds=1), FAR)
+        return late
 
 
 def earliest(times: NDArray[np.datetime64]) -> int | None:

@@ -119,6 +119,11 @@ class Updating(Runtime):
         return self._limits.max_age
 
     @property
+    def max_ahead(self) -> timedelta:
+        """With `max_age`, how far ahead of the machine's clock a record may be dated."""
+        return self._limits.max_ahead
+
+    @property
     def receipts(self) -> tuple[Receipt, ...]:
         """The removal requests that are open, and those that were met in the last 30 days."""
         now = wall_clock()
