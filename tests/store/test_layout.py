@@ -38,7 +38,7 @@ def test_round_trip(t: int, columns: int, seed: int) -> None:
         rounds,
         np.where(np.isfinite(values), values, 0.0),
         rng.random(n) < 0.3,
-        rng.integers(-(2**62), 2**62, n).astype("M8[us]"),
+        rng.integers(-(2**55), 2**57, n).astype("M8[us]"),
         [rng.bytes(16).hex() if there else None for there in rng.random(n) < 0.5],
         rng.integers(0, 2**62, n),
     )
