@@ -70,6 +70,18 @@ def test_a_slash_in_a_key_does_not_reach_into_another_stream(tmp_path: Path) -> 
     }
 
 
+def test_the_name_of_a_key_is_not_taken_for_all_rows(tmp_path: Path) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    path.write_text("v,k\n1,b\n")
+    what = ("--column", "v", "--retention", 96, "--store", store)
+    assert vestige("run", path, *what, "--stream", "a", "--by", "k").exit_code == 0
+    before = read_store(store)
+    result = vestige("run", path, *what, "--stream", "a/b")
+    assert result.exit_code == 1
+    assert 'about={"by": "k", "stream": "a"}, now about={"by": null, "stream": null}' in result.stderr
+    assert read_store(store) == before
+
+
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_more_keys_than_streams_may_be_open(tmp_path: Path, kind: str) -> None:
     """Every stream is taken and answered, whether or not it had to be closed on the way."""

@@ -1,6 +1,8 @@
 """What a run reads, and which stream each row goes to.
 
-Guarantee: different keys and prefixes never make the same name of a stream; held by tests/test_ingest.py.
+Guarantee: different keys and prefixes never make the same name of a stream. A name that is given without a column of
+keys is taken as it is; where it is that of a key already, the stream is refused, since its terms say which column made
+it. Held by tests/test_ingest.py.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ class Naming:
         prefix: what comes before the keys, or the name of the one stream.
 
     A slash parts them, so one inside of either is written as %2F, and a percent sign as %25: different prefixes and
-    keys never make the same name.
+    keys never make the same name. The name of the one stream is taken as it is.
 
     >>> Naming("shop", "a").name("b/c"), Naming("shop", "a/b").name("c"), Naming("shop").name("50%")
     ('a/b%2Fc', 'a%2Fb/c', '50%25')

@@ -133,12 +133,19 @@ class Terms:
         if self.text == now.text:
             return
         then, given = json.loads(self.text), json.loads(now.text)
+        then["about"], given["about"] = _differing(then["about"], given["about"])
         differing = [key for key in then if then[key] != given[key] and key not in ("columns", "capacity")]
         shown = "; ".join(f"{_shown(key, then[key])}, now {_shown(key, given[key])}" for key in differing)
         raise StoreError(
             f"stream {name!r} was made with other terms: {shown}; open it with the terms that it was made with, "
             "or give the new stream another name"
         )
+
+
+def _differing(one: dict[str, object], other: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """Of both, what is not alike; null where one of them does not say it."""
+    keys = [key for key in one | other if one.get(key) != other.get(key) or (key in one) != (key in other)]
+    return {key: one.get(key) for key in keys}, {key: other.get(key) for key in keys}
 
 
 def _shown(key: str, value: object) -> str:
