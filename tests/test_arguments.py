@@ -147,7 +147,12 @@ def calls(folder: Path) -> dict[str, Call]:
         "numbers": np.array([1]),
         "mark": b"",
     }
-    limits: dict[str, object] = {"retention": 128, "notice": 128, "max_age": timedelta(1), "max_ahead": timedelta(1)}
+    limits: dict[str, object] = {
+        "retention": 128,
+        "notice": 128,
+        "max_age": timedelta(1),
+        "max_ahead": timedelta(hours=1),
+    }
     small: dict[str, object] = {"trials": 20, "confidence": 0.9, "seed": 0}
     made: dict[str, Call] = {
         "Mean": (opened(Mean), {"dim": 1, "channel": "auto", "half_life": 9.0, "tolerance": 0.1, "spread": False}),

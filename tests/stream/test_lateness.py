@@ -146,13 +146,28 @@ def test_a_record_from_the_future_is_refused_before_anything_is_erased(hours: fl
     with pytest.raises(DataError, match="the time of row 0 of 1"):
         stream.push(1.0, time=times[1])
     assert known(stream) == before
-    assert Stream(Mean(), retention=60, max_age=MONTH, max_ahead=timedelta.max, seed=0).push(1.0, time=times[1])
+    allowed = timedelta(hours=hours + 1)
+    assert Stream(Mean(), retention=60, max_age=2 * allowed, max_ahead=allowed, seed=0).push(1.0, time=times[1])
+
+
+@pytest.mark.parametrize(("hours", "allowed"), [(12, 1.2), (240, 24.0), (2_400, 24.0)])
+def test_one_wrong_date_erases_little_before_its_time(hours: float, allowed: float) -> None:
+    """By default a record may be dated ahead by a day at most, and never by more than a tenth of the limit."""
+    now, max_age = datetime.now(UTC), timedelta(hours=hours)
+    stream = Stream(Mean(), retention=400, max_age=max_age, seed=0)
+    stream.extend(np.arange(100.0), times=[now - 0.5 * max_age] * 100)
+    with pytest.raises(DataError, match="max_ahead="):
+        stream.push(1.0, time=now + timedelta(hours=allowed + 0.1))
+    assert stream.max_ahead == timedelta(hours=allowed)
+    assert stream.push(1.0, time=now + timedelta(hours=allowed - 0.1))
+    assert len(stream.retained) > 1, "what is held is carried on"
+    assert stream.clock.since == 1
 
 
 def test_a_record_that_was_dated_too_far_ahead_is_named_with_its_remedy() -> None:
     now = datetime.now(UTC)
-    stream = Stream(Mean(), retention=60, max_age=MONTH, max_ahead=400 * DAY, seed=0)
-    stream.push(1.0, time=now + 300 * DAY)
+    stream = Stream(Mean(), retention=60, max_age=MONTH, max_ahead=29 * DAY, seed=0)
+    stream.push(1.0, time=now + 28 * DAY)
     again = Stream(Mean(), retention=60, max_age=MONTH, seed=0, retained=stream.retained, clock=stream.clock)
     with pytest.raises(DataError, match=r"now lies more than max_ahead=.* forget\(rounds=...\): nothing was erased"):
         again.sweep()
@@ -168,7 +183,8 @@ def test_a_record_that_was_dated_too_far_ahead_is_named_with_its_remedy() -> Non
         ({"lateness": MONTH, "max_age": MONTH}, "lateness=30 days, 0:00:00 is not below max_age=30 days"),
         ({"lateness": -DAY, "max_age": MONTH}, "lateness=-1 day, 0:00:00 is out of range"),
         ({"lateness": 5, "max_age": MONTH}, "lateness=5 is not a duration"),
-        ({"max_ahead": None, "max_age": MONTH}, "max_ahead=None is not a duration"),
+        ({"max_ahead": 5, "max_age": MONTH}, "max_ahead=5 is not a duration"),
+        ({"max_ahead": MONTH, "max_age": MONTH}, "max_ahead=30 days, 0:00:00 is not below max_age=30 days"),
         ({"max_ahead": -DAY, "max_age": MONTH}, "max_ahead=-1 day, 0:00:00 is out of range"),
     ],
 )

@@ -71,9 +71,8 @@ _NAMED = 20
     "--max-ahead",
     type=duration,
     metavar="DURATION",
-    default="1d",
-    show_default=True,
-    help="With --max-age: a record that is dated further ahead of the machine's clock is refused.",
+    help="With --max-age: a record that is dated further ahead of the machine's clock is refused.  [default: a day or "
+    "a tenth of --max-age, whichever is less]",
 )
 @click.option(
     "--lateness",
@@ -120,7 +119,7 @@ def run(
     max_age: timedelta | None,
     time_column: str | None,
     time_unit: Unit | None,
-    max_ahead: timedelta,
+    max_ahead: timedelta | None,
     lateness: timedelta | None,
     by: str | None,
     path: str | None,
@@ -155,6 +154,7 @@ def run(
     _check(columns + targets, time_column=time_column, max_age=max_age, subject=subject, path=path, name=name)
     _check_use("--key", key, "--subject", subject)
     _check_use("--time-unit", time_unit, "--time", time_column)
+    _check_use("--max-ahead", max_ahead, "--max-age", max_age)
     _check_use("--lateness", lateness, "--max-age", max_age)
     chosen = STATISTICS[statistic]
     policy = chosen.policy(columns, targets, channel, half_life)

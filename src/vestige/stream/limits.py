@@ -26,6 +26,8 @@ _UNKNOWN = -(2**63)
 """A time that is not known, as numpy stores it."""
 MOST_RECORDS = 10**9
 """No limit in rounds is longer."""
+_AHEAD, _AHEAD_SHARE = timedelta(days=1), 10
+"""`max_ahead` is by default this long, or one part in so many of `max_age`, whichever is less."""
 _DUE_STEPS = 32
 """`Clock.due` is a multiple of this share of `max_age`."""
 
@@ -38,14 +40,15 @@ class Limits:
         retention: a record is gone this many rounds after it arrived.
         notice: a record is gone this many rounds after its removal was requested.
         max_age: a record is gone when it is this old.
-        max_ahead: how far a record may be dated ahead of the machine's clock, where there is a `max_age`.
+        max_ahead: how far a record may be dated ahead of the machine's clock, where there is a `max_age`; default: a
+            day or a tenth of `max_age`, whichever is less, so that a wrong date erases little before its time.
         lateness: how late a row may be; None if rows must come in the order of their times.
     """
 
     retention: int | None = None
     notice: int | None = None
     max_age: timedelta | None = None
-    max_ahead: timedelta = timedelta(days=1)
+    max_ahead: timedelta | None = None
     lateness: timedelta | None = None
 
     def __post_init__(self) -> None:
@@ -54,21 +57,30 @@ class Limits:
             object.__setattr__(self, name, None if value is None else whole_number(name, value, 2, MOST_RECORDS))
         for name in ("max_age", "max_ahead", "lateness"):
             value = getattr(self, name)
-            if not isinstance(value, timedelta) and (value is not None or name == "max_ahead"):
+            if not isinstance(value, timedelta) and value is not None:
                 raise ParameterError(f"{name}={value!r} is not a duration; pass a datetime.timedelta")
             if value is not None and value < timedelta(0):
                 raise ParameterError(f"{name}={value} is out of range; use a duration that is not negative")
         if self.max_age is not None and self.max_age < timedelta(milliseconds=1):
             raise ParameterError(f"max_age={self.max_age} is out of range; use a millisecond or more")
-        if self.lateness is not None and self.max_age is None:
-            raise ParameterError(
-                f"lateness={self.lateness} is for a stream with max_age=...: without it rows may come in any order; "
-                "leave it out"
-            )
-        if self.lateness is not None and self.max_age is not None and self.lateness >= self.max_age:
+        if self.max_age is None:
+            if self.lateness is not None:
+                raise ParameterError(
+                    f"lateness={self.lateness} is for a stream with max_age=...: without it rows may come in any "
+                    "order; leave it out"
+                )
+            return
+        if self.lateness is not None and self.lateness >= self.max_age:
             raise ParameterError(
                 f"lateness={self.lateness} is not below max_age={self.max_age}, so that a row could be too old when it "
                 "comes; use a shorter one"
+            )
+        if self.max_ahead is None:
+            object.__setattr__(self, "max_ahead", min(_AHEAD, self.max_age / _AHEAD_SHARE))
+        elif self.max_ahead >= self.max_age:
+            raise ParameterError(
+                f"max_ahead={self.max_ahead} is not below max_age={self.max_age}, so that one wrong date could erase "
+                "all that is held as too old; use a shorter one"
             )
 
     def in_rounds(self, policy: Policy) -> tuple[str, int]:
@@ -123,6 +135,7 @@ class Limits:
 
     def ahead(self, times: NDArray[np.datetime64], now: int) -> Bools:
         """Which of these times lie too far ahead of `now`."""
+        assert self.max_ahead is not None  # noqa: S101  # there is a max_age
         late: Bools = times.view(np.int64) > min(now + self.max_ahead // timedelta(microseconds=1), FAR)
         return late
 

@@ -34,7 +34,8 @@ class Stream(Deadlines):
         notice: a record is gone this many rounds after its removal was requested.
         max_age: a record is gone when it is this old, whatever comes first. Its time counts, or when it arrived if it
             has none; times may not decrease. Without arrivals, `sweep` has to be called to keep this.
-        max_ahead: with `max_age`, a record that is dated further ahead of the machine's clock is refused.
+        max_ahead: with `max_age`, a record that is dated further ahead of the machine's clock is refused; default: a
+            day or a tenth of `max_age`, whichever is less.
         lateness: with `max_age`, a row may be dated this much before the newest record since the last update. It is
             taken at once, with its own date; a row that comes later still is not taken. Default: rows must come in the
             order of their times.

@@ -40,7 +40,7 @@ class Updating(Runtime):
         retention: int | None = None,
         notice: int | None = None,
         max_age: timedelta | None = None,
-        max_ahead: timedelta = timedelta(days=1),
+        max_ahead: timedelta | None = None,
         lateness: timedelta | None = None,
         seed: int | Rehearsal | None = None,
         retained: Records | None = None,
@@ -119,7 +119,7 @@ class Updating(Runtime):
         return self._limits.max_age
 
     @property
-    def max_ahead(self) -> timedelta:
+    def max_ahead(self) -> timedelta | None:
         """With `max_age`, how far ahead of the machine's clock a record may be dated."""
         return self._limits.max_ahead
 
