@@ -255,10 +255,8 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path) -> None:
     parquet.write_table(table, tmp_path / "flights.parquet")
     with gzip.open(tmp_path / "log.csv.gz", "wb") as packed:
         csv.write_csv(table, packed)
-    needed = (
-        "visits.db" if "forget" in line or "remove" in line else "--store delays.db" if "audit store" in line else None
-    )
-    if needed is not None:
+    needed = "--store delays.db" if "audit store" in line else "visits.db" if "visits.db" in line else None
+    if needed is not None and "vestige run" not in line:
         make = next(example for example in examples() if needed in example and "vestige run" in example)
         subprocess.run(["bash", "-c", make], cwd=tmp_path, env=os.environ | PATH, check=True, capture_output=True)
     if "audit" in line and "appendix" not in line and "store" not in line:
@@ -271,6 +269,8 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path) -> None:
         said = ("1 stream removed from visits.db, name included (main).",)
     if "plan" in line:
         said = ("needs a retention of",)
+    if re.match("vestige (list|receipts|retained)", line):
+        said = ("arrived", "receipt", "stream,round,time")
     assert any(text in " ".join(done.stdout.decode().split()) for text in said)
 
 

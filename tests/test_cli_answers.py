@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from troubled import KeepsHalf, fill
+from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.store import read_store
 
@@ -60,7 +62,7 @@ def test_a_statistic_that_started_over_is_never_called_all_time(shops: Path, mad
         assert f"9 streams, {counted:,} records" in text
         assert "│ since │" in text.replace("┃", "│")
         assert "8 of 9 streams started over" in text
-        assert f"{sum(clock.t for clock in states.values()):,} records have arrived" in text
+        assert f"{sum(clock.t for clock in states.values()):,} records arrived." in text
         assert "Note on 8 streams: Counts from round" in text
         assert f"{states['s00'].t - states['s00'].since + 1} │ {states['s00'].since}" in text
 
@@ -108,3 +110,41 @@ def test_streams_without_an_answer_are_counted(made: Path, tmp_path: Path) -> No
     strict = vestige("estimate", store, "--json", "--strict")
     assert strict.exit_code == 1
     assert "9 started over and 9 have no answer" in strict.stderr
+
+
+def test_streams_that_started_over_come_first(tmp_path: Path) -> None:
+    """Behind the twenty that are shown they would look as if all were whole."""
+    path, store = tmp_path / "many.csv", tmp_path / "many.db"
+    with path.open("w") as file:
+        file.write("at,shop,spent\n0,old,1\n")
+        for at in (3 * DAY, 3 * DAY + 1):
+            file.writelines(f"{at},k{key:02d},1\n" for key in range(30))
+        file.write(f"{4 * DAY},old,1\n")
+    assert vestige(*arguments(path, store), "--time-unit", "s").exit_code == 0
+    shown = vestige("estimate", store).stdout
+    rows = [line for line in shown.splitlines() if line.startswith("│")]
+    assert [cell.strip() for cell in rows[0].split("│")[1:4]] == ["old", "1", "2"]
+    assert "... and 11 more" in shown
+    listed = next(line for line in vestige("list", store).stdout.splitlines() if "old" in line)
+    assert [cell.strip() for cell in listed.split("│")[3:6]] == ["2", "2", "1"]
+
+
+def test_what_cannot_be_asked_counts_no_record(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    with SqliteStore(store) as opened:
+        fill(opened, "a")
+        fill(opened, "mine", KeepsHalf())
+    shown = vestige("estimate", store)
+    assert shown.exit_code == 1
+    assert "2 streams, 100 records" in shown.stdout
+    (row,) = (line for line in shown.stdout.splitlines() if "mine" in line and "│" in line)
+    assert [cell.strip() for cell in row.split("│")[1:4]] == ["mine", "-", "no answer"]
+
+
+def test_one_is_not_many(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    with SqliteStore(store) as opened:
+        Stream(Mean(), retention=128, store=opened.stream("a")).push(1.0)
+    text = vestige("estimate", store).stdout
+    assert "All-time answer of 1 record\n" in text
+    assert "Held: 1 record; the oldest arrived 0 records ago" in text

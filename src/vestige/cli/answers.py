@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from vestige.cli.output import say, show_table
+from vestige.cli.output import count, say, show_table
 from vestige.errors import NoAnswerError, NoRecordsError
 from vestige.reporting import Report, entitle
 from vestige.stream import Estimate, Stream
@@ -27,7 +27,7 @@ class Asked:
     """A stream's answer, ready to be printed; or why there is none.
 
     Attributes:
-        t: how many records have arrived.
+        t: how many records have arrived; 0 where nobody can say.
         since: the first record that the statistic counts.
         estimate: the answer, and `report` its table; None where there is none.
         problem: why there is none.
@@ -79,18 +79,19 @@ class Asked:
         if estimate is None or report is None:
             raise NoAnswerError(self.problem)
         start = f", counted from record {self.since:,} on" if self.restarted else ""
-        say(f"{entitle(report.name, restarted=self.restarted)} of {self.counted:,} records{start}")
+        say(f"{entitle(report.name, restarted=self.restarted)} of {count(self.counted, 'record')}{start}")
         show_table(report.header, report.rows, words=("term",))
         for remark in report.remarks:
             say(remark)
-        say(f"Held: {estimate.held} records; the oldest arrived {estimate.oldest_age} records ago ({limit}).")
+        age = count(estimate.oldest_age, "record")
+        say(f"Held: {count(estimate.held, 'record')}; the oldest arrived {age} ago ({limit}).")
         for note in estimate.notes:
             say(f"Note: {note}")
 
 
 def show_many(by: str, made: Mapping[str, Asked]) -> None:
-    """The answers of many streams, those that count the most records first."""
-    ranked = sorted(made.items(), key=lambda item: -item[1].counted)
+    """The answers of many streams: those that started over first, then those that count the most records."""
+    ranked = sorted(made.items(), key=lambda item: (not item[1].restarted, -item[1].counted))
     shown = dict(ranked[:_SHOWN])
     restarted = sum(asked.restarted for asked in made.values())
     reports = [asked.report for asked in shown.values() if asked.report is not None]
@@ -98,12 +99,14 @@ def show_many(by: str, made: Mapping[str, Asked]) -> None:
     title = entitle(reports[0].name, restarted=restarted > 0) if reports else "No answer"
     rows: list[tuple[str, ...]] = []
     for key, asked in shown.items():
-        counts = (f"{asked.counted:,}", *((f"{asked.since:,}",) if restarted else ()))
+        counted = "-" if asked.report is None else f"{asked.counted:,}"
+        counts = (counted, *((f"{asked.since:,}" if asked.t else "-",) if restarted else ()))
         lines = asked.report.rows if asked.report is not None else (("no answer",),)
         for i, line in enumerate(lines):
             label = (key, *counts) if i == 0 else ("",) * (1 + len(counts))
             rows.append((*label, *line, *("",) * (len(header) - len(line))))
-    say(f"{title} by {by}: {len(made):,} streams, {sum(asked.counted for asked in made.values()):,} records")
+    total = sum(asked.counted for asked in made.values() if asked.report is not None)
+    say(f"{title} by {by}: {count_streams(len(made))}, {count(total, 'record')}")
     show_table((by, "records", *(("since",) if restarted else ()), *header), rows, words=(header[0], "term"))
     if len(ranked) > _SHOWN:
         say(f"... and {len(ranked) - _SHOWN:,} more; --json prints them all.")
@@ -116,19 +119,19 @@ def _show_footer(made: Mapping[str, Asked]) -> None:
     if restarted:
         arrived = sum(asked.t for asked in made.values())
         say(
-            f"{restarted:,} of {len(made):,} streams started over: each counts only from the record under since on. "
-            f"{arrived:,} records have arrived."
+            f"{restarted:,} of {count_streams(len(made))} started over: each counts only from the record under since "
+            f"on. {count(arrived, 'record')} arrived."
         )
-    for text, count in group_notes(asked.problem for asked in made.values() if asked.problem):
-        say(f"No answer in {count_streams(count)}: {text}")
+    for text, many in group_notes(asked.problem for asked in made.values() if asked.problem):
+        say(f"No answer in {count_streams(many)}: {text}")
     notes = (note for asked in made.values() if asked.estimate is not None for note in asked.estimate.notes)
-    for text, count in group_notes(notes):
-        say(f"Note on {count_streams(count)}: {text}")
+    for text, many in group_notes(notes):
+        say(f"Note on {count_streams(many)}: {text}")
 
 
-def count_streams(count: int) -> str:
+def count_streams(number: int) -> str:
     """So many streams, in words."""
-    return f"{count:,} stream{'s' if count > 1 else ''}"
+    return count(number, "stream")
 
 
 def group_notes(notes: Iterable[str]) -> list[tuple[str, int]]:

@@ -19,8 +19,12 @@ _HEADER = ("receipt", "stream", "requested", "due", "erased")
 def receipts(store: str, *, machine: bool) -> None:
     """Show the removal requests in STORE.
 
-    Those that are open, and those that were met in the last 30 days.
-    """
+    These are the requests that are open, and those that were met in the last 30 days.
+
+    \b
+    Example:
+      vestige receipts visits.db
+    """  # noqa: D301  # the sign says to leave the lines as they are
     now, copy = wall_clock(), read_copy(store)
     given = [
         (name, receipt)

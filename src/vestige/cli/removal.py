@@ -38,7 +38,10 @@ from vestige.store.inbox import Request
 @store_argument
 @streams_option
 @click.option(
-    "--subject", "given", multiple=True, help="Whose records are to go; may be given again. - reads a list as below."
+    "--subject",
+    "given",
+    multiple=True,
+    help="Whose records are to go; may be given again. - reads a list from standard input.",
 )
 @click.option(
     "--subjects-from",
@@ -68,9 +71,9 @@ def forget(
 ) -> None:
     """Request that records leave STORE.
 
-    Prints the receipts. Without --stream, the request goes to every stream that holds records of the subjects, all in
-    one pass. A list is carried out whole or, where a line cannot be understood, not at all. Subjects of whom nothing is
-    held are counted, and named by their line.
+    This prints the receipts. Without --stream, the request goes to every stream that holds records of the subjects, all
+    in one pass. A list is carried out whole or, where a line cannot be understood, not at all. Subjects of whom nothing
+    is held are counted, and named by their line.
 
     A stream whose policy is not one of Vestige's own cannot wait for an update: its records are erased immediately, and
     its statistic may start again. If another process holds STORE, it is asked to carry this out.

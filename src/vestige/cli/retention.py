@@ -23,8 +23,8 @@ from vestige.store.inbox import Request
 def sweep(store: str, now: datetime | None, *, dry_run: bool, wait: timedelta, machine: bool) -> None:
     """Erase what is due in STORE.
 
-    Without an arrival; receipts expire, and the file is tidied. For a scheduler: run it every eighth of --max-age,
-    or more often. If another process holds STORE, it is asked to carry this out.
+    No record has to arrive for this. Receipts expire, and the file is tidied. Let a scheduler run it every eighth of
+    --max-age, or more often. If another process holds STORE, it is asked to carry this out.
 
     The dates of the records count: history that was filled in afterwards may be overdue as a whole, and then all of it
     is erased. --dry-run shows what would go, and which statistics would start again.

@@ -22,7 +22,7 @@ from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeErr
 from vestige.records import Records
 from vestige.reporting import STATISTICS, plain_report
 from vestige.store import State, Terms, verify
-from vestige.store.copies import copy_store
+from vestige.store.copies import Copy, copy_store
 from vestige.store.state import worded
 from vestige.stream import revived
 
@@ -33,18 +33,27 @@ _UNREADABLE = "cannot be read"
 @store_argument
 @json_option
 def list_streams(store: str, *, machine: bool) -> None:
-    """Show the streams in STORE and their limits."""
+    """Show the streams in STORE and their limits.
+
+    arrived: all records that ever came; since: the first of them that the statistic counts, 1 unless it started over;
+    held: how many STORE holds now.
+
+    \b
+    Example:
+      vestige list visits.db
+    """  # noqa: D301  # the sign says to leave the lines as they are
     copy = read_copy(store)
     facts = {name: _overview(terms, state) for name, (terms, state) in copy.streams.items()}
     if machine:
         as_json(facts | {name: {"problem": text} for name, text in copy.troubles.items()})
     else:
-        header = ("stream", "policy", "records", "held", "retention", "max age", "open requests")
+        header = ("stream", "policy", "arrived", "since", "held", "retention", "max age", "open requests")
         rows: list[tuple[str, ...]] = [
             (
                 name,
                 str(fact["policy"]).removeprefix("vestige."),
                 f"{fact['t']:,}",
+                f"{fact['since']:,}",
                 f"{fact['held']:,}",
                 _or_dash(fact["retention"]),
                 _or_dash(None if (age := copy.streams[name][0].max_age) is None else worded(age)),
@@ -83,7 +92,16 @@ def _or_dash(value: object) -> str:
 @click.option("--strict", is_flag=True, help="Exit with status 1 where a statistic started over or has no answer.")
 @json_option
 def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool) -> None:
-    """Print the all-time answers in STORE."""
+    """Print the answers in STORE.
+
+    They are all-time answers. Where a statistic started over, because its records were due before it could be carried
+    on, the answer says since which record it counts.
+
+    \b
+    Examples:
+      vestige estimate visits.db
+      vestige estimate visits.db --stream main --strict
+    """  # noqa: D301  # the sign says to leave the lines as they are
     copy = read_copy(store, names)
     troubles, made = dict(copy.troubles), {}
     for name, (terms, state) in copy.streams.items():
@@ -99,12 +117,20 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
         terms, _ = copy.streams[name]
         asked.show("no limit in records" if terms.retention is None else f"limit {terms.retention}")
     elif made:
-        show_many("stream", made | {name: Asked(0, 1, problem=text) for name, text in troubles.items()})
+        show_many("stream", made | {name: _unasked(copy, name, text) for name, text in troubles.items()})
     elif not troubles:
         raise NoAnswerError(f"{store}: there is no stream yet; vestige run --store {store} makes one")
     end_with(troubles)
     if strict:
         check_strict(made)
+
+
+def _unasked(copy: Copy, name: str, problem: str) -> Asked:
+    """A stream that cannot be asked, with what is known of it."""
+    if name not in copy.streams:
+        return Asked(0, 1, problem=problem)
+    clock = copy.streams[name][1].clock
+    return Asked(clock.t, clock.since, problem=problem)
 
 
 def _asked(terms: Terms, state: State) -> Asked:
@@ -125,9 +151,13 @@ def _texts(value: object) -> Iterator[str]:
 def retained(store: str, names: tuple[str, ...], *, machine: bool) -> None:
     """Export the records that STORE holds.
 
-    That is the whole state, as CSV, or one JSON object a line. This prints what the records hold. Subjects are
-    printed as the pseudonyms that the store has of them.
-    """
+    The records, their values included, are printed as CSV, or as one JSON object per line; STORE holds nothing else of
+    what arrived. Subjects are printed as the pseudonyms that STORE has of them.
+
+    \b
+    Example:
+      vestige retained visits.db --stream main
+    """  # noqa: D301  # the sign says to leave the lines as they are
     copy = read_copy(store, names)
     width = max((terms.columns for terms, _ in copy.streams.values()), default=0)
     labels = {tuple(_labels(terms)) for terms, _ in copy.streams.values()}
@@ -161,16 +191,18 @@ def _records(records: Records) -> Iterator[tuple[int, str | None, str | None, bo
 @store_argument
 @now_option
 @click.option("--canary", "texts", multiple=True, help="A text that must not be in any file of the store.")
-@click.option("--canary-hex", "codes", multiple=True, help="The same, as bytes in hexadecimal.")
+@click.option(
+    "--canary-hex", "codes", multiple=True, help="Bytes in hexadecimal that must not be in any file of the store."
+)
 @json_option
 def verify_store(
     store: str, now: datetime | None, texts: tuple[str, ...], codes: tuple[str, ...], *, machine: bool
 ) -> None:
     """Check that nothing is left in STORE.
 
-    The rules of retention, the file, every unused byte, canaries, and whether the sources that were read are still
-    the same files; the store may be in use. Exits with status 1 if anything is found. This looks at files, not at the
-    device, snapshots or backups.
+    This checks the rules of retention, the file, every unused byte, canaries, and whether the sources that were read
+    are still the same files; STORE may be in use. It exits with status 1 if anything is found. It looks at files, not
+    at the device, snapshots or backups.
     """
     try:
         canaries = [text.encode() for text in texts] + [bytes.fromhex(code) for code in codes]
