@@ -73,6 +73,11 @@ class Policy(ABC):
         return None
 
     @property
+    def words(self) -> int:
+        """How many numbers it spells in nothing but presence bits; by them the stream tells `clock.rounding`."""
+        return 0
+
+    @property
     def largest(self) -> float:
         """The largest magnitude of a value that it can take."""
         return 1e300

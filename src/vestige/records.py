@@ -95,6 +95,8 @@ class Clock:
         due: by when the encoded batch must be gone, in microseconds since 1970; None without a limit in time. It is
             rounded down to a whole 32nd of that limit, so that it does not keep the time of an erased record.
         updates: how many updates were written since `since`.
+        rounding: about how far a number in presence bits may be off by all the rounding since `since`, relative to it;
+            0 for a policy that does not write in bits alone.
 
     >>> clock = Clock(t=100, first=49, last=96)
     >>> clock.pending, clock.weight
@@ -107,11 +109,13 @@ class Clock:
     since: int = 1
     due: int | None = None
     updates: int = 0
+    rounding: float = 0.0
 
     def __post_init__(self) -> None:
         try:
             fits = 0 <= self.last <= self.t < _LARGEST and 1 <= self.since <= self.first <= self.last + 1
-            fits = bool(fits and self.updates >= 0 and (self.due is None or -_LARGEST < self.due < _LARGEST))
+            fits = fits and self.updates >= 0 and 0.0 <= self.rounding < np.inf
+            fits = bool(fits and (self.due is None or -_LARGEST < self.due < _LARGEST))
         except (TypeError, ValueError):  # what is not a number at all
             fits = False
         if not fits:

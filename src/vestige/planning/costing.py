@@ -65,5 +65,5 @@ def _aged(stream: Stream, rounds: int) -> Stream:
     """The same stream, as if so many more records had come before."""
     held, clock = stream.retained, stream.clock
     later = Records(held.rounds + rounds, held.values)
-    aged = Clock(clock.t + rounds, first=clock.first + rounds, last=clock.last + rounds)
+    aged = Clock(clock.t + rounds, first=clock.first + rounds, last=clock.last + rounds, rounding=clock.rounding)
     return Stream(stream.policy, retention=2 * stream.batch, seed=Rehearsal(1), retained=later, clock=aged)

@@ -167,12 +167,7 @@ class Encoded(Policy):
 
     def _rounding(self, clock: Clock) -> float:
         """About how far a number may be off, relative to it, by all the rounding to presence bits so far."""
-        if not clock.encoded:
-            return float(np.finfo(np.float64).eps)
-        length = clock.last - clock.first + 1
-        bits = channels.mantissa_bits(length // self.statistic.size)
-        batches = max(1.0, clock.encoded / length)
-        return float(2.0 ** -(bits + 1) * np.sqrt(1.0 + batches / 3.0))
+        return max(float(np.finfo(np.float64).eps), clock.rounding * clock.encoded / clock.counted)
 
 
 class Averaged(Encoded):
@@ -270,6 +265,11 @@ class Spelled(Encoded):
         left = retained.where(~retained.leaving)
         same = clock.encoded and np.array_equal(self._read(clock, retained), self._read(clock, left))
         return (clock.last, ~retained.leaving) if same else None
+
+    @property
+    def words(self) -> int:
+        """One for each number."""
+        return self.statistic.size
 
     @property
     def written(self) -> channels.Channel:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from vestige import channels, statistics
 from vestige.errors import ParameterError, check_flag, real_number, whole_number
 from vestige.policies.encoded import MOST_COLUMNS, Averaged, Spelled, checked_half_life, largest_for
+from vestige.policies.rounding import note_rounding, product_errors
 from vestige.policy import Answer
 from vestige.records import Bools, Clock, Floats, Records
 
@@ -86,6 +87,11 @@ class Mean(Averaged, Spelled):
         return statistics.Mean(self.dim)
 
     @property
+    def words(self) -> int:
+        """Means and variances; none where an average can be written too."""
+        return self.statistic.size if self.spread else 0
+
+    @property
     def written(self) -> channels.Channel:
         """The channel by its name."""
         return channels.named("bits" if self.spread else self.channel)
@@ -95,13 +101,16 @@ class Mean(Averaged, Spelled):
         """So that no power overflows."""
         return largest_for(2 if self.spread else 1)
 
-    def conclude(self, estimate: Floats, worth: float, rounding: float) -> float | Floats | Answer:  # noqa: ARG002
+    def conclude(self, estimate: Floats, worth: float, rounding: float) -> float | Floats | Answer:
         """Floats in one dimension, else arrays."""
         mean = self._shaped(estimate[: self.dim])
         if not self.spread:
             return mean
         variance = np.maximum(estimate[self.dim :], 0.0)
-        return MeanAnswer(mean, self._shaped(variance), self._shaped(np.sqrt(variance / worth)))
+        error = np.sqrt(variance / worth)
+        errors = np.concatenate((error, product_errors(variance, variance, variance, worth)))
+        notes = note_rounding(estimate, errors, rounding)
+        return MeanAnswer(mean, self._shaped(variance), self._shaped(error), notes=notes)
 
     def _shaped(self, numbers: Floats) -> float | Floats:
         return float(numbers[0]) if self.dim == 1 else np.array(numbers)

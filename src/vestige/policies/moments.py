@@ -15,6 +15,7 @@ import numpy as np
 from vestige import statistics
 from vestige.errors import ParameterError, whole_number
 from vestige.policies.encoded import MOST_PRODUCTS, Spelled, checked_half_life, largest_for
+from vestige.policies.rounding import note_rounding, product_errors
 from vestige.policy import Answer
 from vestige.records import Floats
 
@@ -81,7 +82,7 @@ class Moments(Spelled):
         """So that no power overflows."""
         return largest_for(self.order)
 
-    def conclude(self, estimate: Floats, worth: float, rounding: float) -> MomentsAnswer:  # noqa: ARG002
+    def conclude(self, estimate: Floats, worth: float, rounding: float) -> MomentsAnswer:
         """From central moments to what statisticians call by name."""
         mean, variance = float(estimate[0]), max(float(estimate[1]), 0.0)
         scale = np.sqrt(variance) if variance > 0.0 else np.nan
@@ -93,9 +94,10 @@ class Moments(Spelled):
         known = [number for number in (mean, variance, skewness, kurtosis) if number is not None]
         value = np.array(known if variance > 0.0 else known[:2])
         notes = () if variance > 0.0 else ("All records are alike: skewness and kurtosis have no value.",)
-        return MomentsAnswer(
-            value, mean, variance, skewness, kurtosis, float(np.sqrt(variance / worth)), error, notes=notes
-        )
+        of_mean = float(np.sqrt(variance / worth))
+        errors = np.array([of_mean, variance * np.sqrt(2.0 / worth) if error is None else error])
+        notes += note_rounding(estimate[:2], errors, rounding)
+        return MomentsAnswer(value, mean, variance, skewness, kurtosis, of_mean, error, notes=notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +156,7 @@ class Covariance(Spelled):
         """So that no power overflows."""
         return largest_for(2)
 
-    def conclude(self, estimate: Floats, worth: float, rounding: float) -> CovarianceAnswer:  # noqa: ARG002
+    def conclude(self, estimate: Floats, worth: float, rounding: float) -> CovarianceAnswer:
         """The matrix, from its upper half."""
         matrix = np.empty((self.dim, self.dim))
         for (i, j), product in zip(self.statistic.pairs, estimate[self.dim :], strict=True):
@@ -162,4 +164,7 @@ class Covariance(Spelled):
         spread = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             correlation = matrix / np.outer(spread, spread)
-        return CovarianceAnswer(matrix, np.array(estimate[: self.dim]), correlation, spread / np.sqrt(worth))
+        error, (first, second) = spread / np.sqrt(worth), np.array(self.statistic.pairs, np.intp).T
+        errors = product_errors(estimate[self.dim :], spread[first] ** 2, spread[second] ** 2, worth)
+        notes = note_rounding(estimate, np.concatenate((error, errors)), rounding)
+        return CovarianceAnswer(matrix, np.array(estimate[: self.dim]), correlation, error, notes=notes)

@@ -33,6 +33,8 @@ _HEADER = struct.Struct("<4xqqqqq")
 _NEVER = -(2**63)
 _DUE_STEPS = 32
 _SEAL = 4
+_COARSEST = 2.0**-12
+"""How far the shortest word may be off, relative to its number."""
 _CONTROLS = 5
 """See `vestige.channels.kernels`."""
 
@@ -76,7 +78,8 @@ def _unpacked(body: bytes, terms: Terms) -> tuple[Clock, Records]:
     t, first, last, since, began = _HEADER.unpack_from(body)
     encoded, length = last - since + 1, last - first + 1
     updates = -(-encoded // length) if length else 0  # as many as there were if all were as long as the last
-    clock = Clock(t, first, last, since, _due(began, terms.max_age), updates)
+    rounding = _COARSEST * float(np.sqrt(1.0 + updates / 3.0))  # as much as there was if all words were as short as any
+    clock = Clock(t, first, last, since, _due(began, terms.max_age), updates, rounding if updates else 0.0)
     at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
     held = np.flatnonzero(rounds)

@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import coins
+from vestige.channels import in_slots
+from vestige.channels.rounding import add_rounding, said_bits
 from vestige.coins import Rehearsal
 from vestige.errors import NoRecordsError, ParameterError, RuleError, show_value, whole_number
 from vestige.policy import Answer, Policy
-from vestige.records import Clock, Floats, Records
+from vestige.records import Bools, Clock, Floats, Records
 from vestige.stream.masks import check_encodable, check_mask
 
 _MOST_NUMBERS = 2 * 10**8
@@ -119,6 +121,7 @@ class Runtime(ABC):
         self._policy = policy
         self._batch = _batch_of(policy, *limit, per_batch)
         self._seed = _checked_seed(policy, seed)
+        self._words = whole_number("words", policy.words, 0)
         self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, object]:
@@ -225,8 +228,18 @@ class Runtime(ABC):
         mask = policy.update(clock.copy(), held.shown(), arrivals.shown(), self._coins(clock.t))
         kept = everything.where(check_mask(policy, mask, everything))
         if encodable:
-            return replace(clock, first=clock.last + 1, last=clock.t, due=None, updates=clock.updates + 1), kept
+            rounding = self._rounded(clock, asked.rounds, asked.leaving) if self._words else 0.0
+            updates = clock.updates + 1
+            return replace(
+                clock, first=clock.last + 1, last=clock.t, due=None, updates=updates, rounding=rounding
+            ), kept
         return Clock(clock.t, first=clock.t + 1, last=clock.t, since=clock.t + 1), kept
+
+    def _rounded(self, clock: Clock, rounds: NDArray[np.int64], leaving: Bools) -> float:
+        """The clock's rounding after an update with arrivals of these rounds, of which some cannot be kept."""
+        can = in_slots(rounds - clock.last - 1, ~leaving, clock.pending)
+        carried = 1.0 - len(rounds) / clock.counted if clock.encoded else 0.0
+        return add_rounding(clock.rounding, carried, said_bits(can, self._words))
 
 
 def checked_rounds(rounds: int | Sequence[int] | NDArray[np.int64], t: int) -> NDArray[np.int64]:

@@ -1,0 +1,48 @@
+"""What an answer says where rounding counts: presence bits keep leading digits, and far from zero these are not enough.
+
+A number is kept relative to itself, its standard error is relative to its spread: a mean of 1000 deviations needs three
+digits more than one of a single deviation. `clock.rounding` says how far numbers may be off, relative to them.
+Guarantee: no answer is silently off by more than a standard error through rounding; held by
+tests/policies/test_rounding.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vestige.records import Floats
+
+_SHARE = 0.5
+"""Rounding counts from this share of a standard error on."""
+_EXACT = 1e-12
+"""So far off, relative to itself, a number is taken for exact, even one that has no standard error at all."""
+REMEDY = "use a larger retention, or subtract a constant near the mean from the values first."
+
+
+def note_rounding(numbers: Floats, errors: Floats, rounding: float) -> tuple[str, ...]:
+    """A note where any of these may be off by more than half of its standard error through rounding.
+
+    Args:
+        numbers: as they are kept.
+        errors: the standard error of each.
+        rounding: how far each may be off, relative to it.
+    """
+    off = rounding * np.abs(numbers)
+    counts = off > _SHARE * errors
+    if rounding <= _EXACT or not counts.any():
+        return ()
+    with np.errstate(divide="ignore"):
+        times = float((off[counts] / errors[counts]).max())
+    size = (
+        f"{max(1.0, float(f'{times:.1g}')):,.0f} of their standard errors" if times < 1e6 else "far more than those are"
+    )
+    return (
+        f"Rounding may have put numbers off by up to {size}, which do not count it: they are kept to a share of "
+        f"{rounding:.1g} of themselves; {REMEDY}",
+    )
+
+
+def product_errors(products: Floats, first: Floats, second: Floats, worth: float) -> Floats:
+    """The standard errors of averages of products about the means, as for normal columns of these two variances."""
+    made: Floats = np.sqrt((first * second + products**2) / worth)
+    return made

@@ -1,0 +1,120 @@
+"""No answer is silently off by more than a standard error because presence bits keep leading digits only."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from vestige import Covariance, Mean, Moments, Records, Stream
+from vestige.channels.kernels import can_spell, spell_batch
+from vestige.channels.rounding import add_rounding, said_bits
+from vestige.policy import Policy
+from vestige.records import Clock
+
+START = np.datetime64("2024-01-01T00:00:00", "us")
+
+
+def noted(notes: tuple[str, ...]) -> bool:
+    return any(note.startswith("Rounding may have put") for note in notes)
+
+
+def far(mean: float, seed: int = 0, columns: int = 1) -> np.ndarray:
+    return mean + np.random.default_rng(seed).normal(size=(100_000, columns))
+
+
+@pytest.mark.parametrize(
+    ("policy", "retention", "seed", "rows"),
+    [
+        (Mean(spread=True), 112, 0, far(17.0)),
+        (Mean(spread=True), 112, 0, far(1000.0)),
+        (Mean(spread=True), 128, 0, far(1000.0)),
+        (Mean(spread=True), 112, 0, np.full((100_000, 1), 7.3)),
+        (Moments(2), 128, 2, far(1000.0, 2)),
+        (Covariance(4), 896, 2, far(1000.0, 2, 4)),
+    ],
+)
+def test_what_is_off_through_rounding_says_so(policy: Policy, retention: int, seed: int, rows: np.ndarray) -> None:
+    stream = Stream(policy, retention=retention, seed=seed)
+    stream.extend(rows)
+    made = stream.estimate()
+    means = np.atleast_1d(getattr(made, "mean", made.value))[: rows.shape[1]]
+    off = np.abs(means - rows.mean(axis=0))
+    assert (off > np.atleast_1d(made.standard_error)).any(), "else there is nothing to say"
+    assert noted(made.notes)
+    assert (off < 4.0 * stream.clock.rounding * np.abs(means)).all()
+
+
+@pytest.mark.parametrize("mean", [0.0, 1.0, -3.0, 100.0, 1000.0])
+@pytest.mark.parametrize("policy", [Mean(spread=True), Moments(2), Moments(4), Covariance(2)])
+def test_at_the_usual_retention_there_is_nothing_to_say(policy: Policy, mean: float) -> None:
+    stream = Stream(policy, retention=policy.usual_retention, seed=0)  # type: ignore[attr-defined]
+    stream.extend(far(mean, columns=policy.columns)[:20_000])
+    assert stream.estimate().notes == ()
+
+
+def test_a_coarse_word_is_remembered_as_long_as_it_counts() -> None:
+    """One batch is closed early with few digits; the batches after it carry its error on."""
+    rows = 1e6 + np.random.default_rng(0).normal(size=20_000)
+    times = START + np.arange(20_000) * np.timedelta64(1, "s")
+    times[2_624:] += np.timedelta64(31, "h")
+    stream = Stream(Moments(2), retention=256, max_age=timedelta(hours=32), seed=0)
+    stream.extend(rows[:2_624], times=times[:2_624])
+    stream.sweep(times[2_623] + np.timedelta64(30, "h"))
+    coarse = stream.clock.rounding
+    stream.extend(rows[2_624:], times=times[2_624:])
+    made = stream.estimate()
+    assert made.since == 1
+    assert abs(made.mean - rows.mean()) > 10.0 * made.standard_error
+    assert noted(made.notes)
+    assert stream.clock.rounding > 2_000 / 20_000 * coarse
+
+
+def test_a_batch_of_which_many_leave_is_coarse_too() -> None:
+    stream = Stream(Mean(spread=True), retention=256, seed=0)
+    rows = far(1e6)
+    stream.extend(rows[:1_000])
+    fine = stream.clock.rounding
+    stream.forget(rounds=np.arange(1_001 - stream.clock.pending, 1_001)[::2])
+    stream.extend(rows[1_000:1_100])
+    if stream.clock.since == 1:
+        assert stream.clock.rounding > 100.0 * fine
+        assert noted(stream.estimate().notes)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+def test_words_are_as_fine_as_the_bits_that_are_said(share: float) -> None:
+    """The root mean square of what words are off is within half a step of the bits that they are said to keep."""
+    rng, tried = np.random.default_rng(int(100 * share)), 0
+    while tried < 20:
+        can = rng.random(64) >= share
+        if can.all() or not can_spell(can, 1):
+            continue
+        tried += 1
+        bits, off = said_bits(can, 1), []
+        for target in np.exp(rng.normal(size=200)):
+            spelled, keep = np.empty(1), np.empty(64, np.bool_)
+            spell_batch(can, np.array([target]), np.uint64(rng.integers(2**63)), keep, spelled)
+            off.append(spelled[0] / target - 1.0)
+        assert np.sqrt(np.mean(np.square(off))) <= add_rounding(0.0, 0.0, bits) * 1.2
+
+
+def test_rounding_is_the_same_however_records_come_and_never_depends_on_values() -> None:
+    whole, single = (Stream(Moments(2), retention=128, seed=0) for _ in range(2))
+    rows = far(3.0)[:1_000]
+    whole.extend(rows)
+    for row in far(-8.0)[:1_000]:
+        single.push(row)
+    assert whole.clock == single.clock
+    again = Stream(Moments(2), retention=128, seed=0, retained=whole.retained, clock=whole.clock)
+    assert again.estimate().notes == whole.estimate().notes
+
+
+def test_a_new_start_begins_without_rounding() -> None:
+    stream = Stream(Mean(spread=True), retention=112, seed=0)
+    stream.extend(far(3.0)[:560])
+    assert stream.clock.rounding > 0.0
+    stream.forget(rounds=np.arange(1, 561), now=True)
+    assert stream.clock == Clock(560, 561, 560, 561)
+    assert isinstance(stream.retained, Records)
