@@ -7,9 +7,10 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from vestige import Covariance, Mean, Moments, Records, Stream
+from vestige import Covariance, LinearRegression, LogisticRegression, Mean, Moments, Private, Stream
 from vestige.channels.kernels import can_spell, spell_batch
 from vestige.channels.rounding import add_rounding, said_bits
+from vestige.coins import Rehearsal
 from vestige.policy import Policy
 from vestige.records import Clock
 
@@ -117,4 +118,38 @@ def test_a_new_start_begins_without_rounding() -> None:
     assert stream.clock.rounding > 0.0
     stream.forget(rounds=np.arange(1, 561), now=True)
     assert stream.clock == Clock(560, 561, 560, 561)
-    assert isinstance(stream.retained, Records)
+
+
+def test_noise_and_rounding_are_both_named() -> None:
+    """The noise falls with the number of records, rounding to a few digits does not."""
+    policy = Private(bound=3.0, epsilon=1.0, delta=1e-6)
+    rows = 2.0 + 0.1 * np.random.default_rng(0).normal(size=200_000)
+    said = []
+    for retention in (56, 256):
+        stream = Stream(policy, retention=retention, seed=Rehearsal(0))
+        stream.extend(rows)
+        said.append([note for note in stream.estimate().notes if note.startswith("Rounding may")])
+    assert (len(said[0]), said[1]) == (1, [])
+
+
+@pytest.mark.parametrize(("mean", "flat"), [(0.0, False), (30.0, False), (200.0, True), (1000.0, True)])
+def test_a_classifier_with_predictors_far_from_zero_is_not_trusted(mean: float, flat: bool) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=20_000)
+    y = rng.random(20_000) < 1.0 / (1.0 + np.exp(-2.0 * x))
+    stream = Stream(LogisticRegression(1), retention=256, seed=0)
+    stream.extend(np.column_stack([x + mean, y]))
+    made = stream.estimate()
+    assert any(note.startswith("The fit cannot be trusted") for note in made.notes) == flat
+    assert flat or abs(float(np.ravel(made.value)[0]) - 2.0) < 0.15
+
+
+@pytest.mark.parametrize(("mean", "retention", "said"), [(1000.0, 280, True), (1000.0, 320, True), (0.0, 320, False)])
+def test_a_regression_names_rounding_not_collinearity(mean: float, retention: int, said: bool) -> None:
+    rng = np.random.default_rng(1)
+    x = mean + rng.normal(size=100_000)
+    stream = Stream(LinearRegression(1), retention=retention, seed=1)
+    stream.extend(np.column_stack([x, 2.0 * x + rng.normal(size=100_000)]))
+    notes = stream.estimate().notes
+    assert noted(notes) == said
+    assert not any("collinear" in note for note in notes)

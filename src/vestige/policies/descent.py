@@ -7,8 +7,9 @@ tests/policies/test_descent.py.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +18,13 @@ from vestige import statistics
 from vestige.errors import DataError, ParameterError, real_number, whole_number
 from vestige.policies.encoded import MOST_COLUMNS, MOST_PRODUCTS, Spelled, checked_half_life
 from vestige.policy import Answer
-from vestige.records import Floats
+from vestige.records import Clock, Floats, Records
+
+_FLAT = (
+    "The fit cannot be trusted: in the records held, the loss is so flat in one direction that steps there are cut "
+    "short, as where the mean of a predictor lies more than about 100 deviations from zero; centre and scale the "
+    "columns first."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +121,25 @@ class _Logistic(statistics.Model):
         return made
 
 
+class _Descended(Spelled):
+    """Parameters by Newton steps, and whether these lead to where they should."""
+
+    @property
+    @abstractmethod
+    def statistic(self) -> statistics.Descent:
+        """The parameters."""
+
+    def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
+        """The parameters, and whether the loss of the records held is too flat to trust them."""
+        made = super().answer(clock, retained)
+        if not clock.encoded or not self.statistic.is_flat(self._tracked(clock, retained), retained.values):
+            return made
+        said = made if isinstance(made, Answer) else Answer(made)
+        return replace(said, notes=(*said.notes, _FLAT))
+
+
 @dataclass(frozen=True)
-class LogisticRegression(Spelled):
+class LogisticRegression(_Descended):
     """Logistic regression on everything that ever arrived.
 
     Args:
@@ -225,7 +249,7 @@ class _Given(statistics.Model):
 
 
 @dataclass(frozen=True)
-class Gradient(Spelled):
+class Gradient(_Descended):
     """The parameters that minimise the average of a loss of your own over everything that ever arrived.
 
     Args:

@@ -16,12 +16,15 @@ from numpy.typing import ArrayLike
 from vestige import statistics
 from vestige.errors import NoAnswerError, ParameterError, check_flag, whole_number
 from vestige.policies.encoded import MOST_PRODUCTS, Spelled, checked_half_life, largest_for
+from vestige.policies.rounding import note_rounding
 from vestige.policy import Answer
 from vestige.records import Clock, Floats, Records
 
 _USELESS = 0.01
 """Where the coefficients may be off by more than this share of themselves through rounding, there is no answer."""
 _NOTEWORTHY = 1e-4
+_COLLINEAR = 10.0
+"""Up to this condition number, digits are lost by rounding alone: then errors tell how many count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +121,7 @@ class LinearRegression(Spelled):
             raise NoAnswerError(f"predictor {column} (counted from 0) is constant so far; drop it, or wait for more")
         sizes, axes = np.linalg.eigh(fit.predictors / np.outer(lengths, lengths))
         condition = float(sizes[-1] / sizes[0]) if sizes[0] > 0.0 else np.inf
-        if condition * rounding > _USELESS:
+        if condition * rounding > _USELESS and condition > _COLLINEAR:
             raise NoAnswerError(
                 f"the predictors are collinear so far (condition number {condition:.1g}, and their products are kept "
                 f"to a share of {rounding:.1g}); drop a predictor that follows from the others, wait for more records, "
@@ -131,15 +134,27 @@ class LinearRegression(Spelled):
         if self.intercept:
             at = fit.means[: self.dim]
             offset, leverage = fit.means[self.dim :] - at @ fit.slopes, 1.0 + float(at @ inverse @ at)
+        errors = np.sqrt(np.outer(noise, inverse.diagonal()) / worth)
+        notes = _notes(condition, rounding, enough=worth > known)
+        if worth > known:
+            notes += self._note_rounding(fit, errors, worth, rounding)
         return LinearAnswer(
             self._shaped(np.ascontiguousarray(fit.slopes.T)),
             self._scalar(offset),
-            self._shaped(np.sqrt(np.outer(noise, inverse.diagonal()) / worth)),
+            self._shaped(errors),
             self._scalar(np.sqrt(noise * leverage / worth)),
             self._scalar(noise),
             condition,
-            notes=_notes(condition, rounding, enough=worth > known),
+            notes=notes,
         )
+
+    def _note_rounding(self, fit: statistics.Fit, errors: Floats, worth: float, rounding: float) -> tuple[str, ...]:
+        """Whether rounding counts: in a coefficient, or in a mean, about which all products are taken."""
+        spread = np.concatenate(
+            (fit.predictors.diagonal(), fit.noise + ((fit.predictors @ fit.slopes) * fit.slopes).sum(0))
+        )
+        numbers = np.concatenate((fit.slopes.T.ravel(), fit.means))
+        return note_rounding(numbers, np.concatenate((errors.ravel(), np.sqrt(spread / worth))), rounding)
 
     def _shaped(self, table: Floats) -> Floats:
         return table[0] if self.outputs == 1 else table
@@ -150,7 +165,7 @@ class LinearRegression(Spelled):
 
 def _notes(condition: float, rounding: float, *, enough: bool) -> tuple[str, ...]:
     notes = []
-    if condition * rounding > _NOTEWORTHY:
+    if condition * rounding > _NOTEWORTHY and condition > _COLLINEAR:
         notes.append(
             f"The predictors are nearly collinear (condition number {condition:.1g}), and their products are kept to a "
             f"share of {rounding:.1g}: a larger retention would keep more digits."

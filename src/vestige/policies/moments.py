@@ -93,7 +93,9 @@ class Moments(Spelled):
             error = float(np.sqrt(max(float(estimate[3]) - variance**2, 0.0) / worth))
         known = [number for number in (mean, variance, skewness, kurtosis) if number is not None]
         value = np.array(known if variance > 0.0 else known[:2])
-        notes = () if variance > 0.0 else ("All records are alike: skewness and kurtosis have no value.",)
+        notes: tuple[str, ...] = (
+            () if variance > 0.0 else ("All records are alike: skewness and kurtosis have no value.",)
+        )
         of_mean = float(np.sqrt(variance / worth))
         errors = np.array([of_mean, variance * np.sqrt(2.0 / worth) if error is None else error])
         notes += note_rounding(estimate[:2], errors, rounding)

@@ -25,6 +25,7 @@ from vestige.errors import NoAnswerError, ParameterError, real_number
 from vestige.noise import noise_scale
 from vestige.policies.encoded import Encoded, Spelled
 from vestige.policies.mean import Mean
+from vestige.policies.rounding import REMEDY
 from vestige.policy import Answer
 from vestige.records import Bools, Clock, Floats, Records
 
@@ -156,8 +157,10 @@ class Private(Spelled):
             f"Each average carries noise of deviation {noise:.3g}, the price of forgetting with "
             f"epsilon={self.epsilon:g} and delta={self.delta:g}; standard errors do not count it."
         )
+        off = self._rounding(clock) * float(np.abs(self._tracked(clock, retained)).max())
+        rounded = f"Rounding may have put an average off by {off:.1g} besides that noise; {REMEDY}"
         said = made if isinstance(made, Answer) else Answer(made)
-        return replace(said, notes=(*said.notes, note))
+        return replace(said, notes=(*said.notes, note, *([rounded] if clock.encoded and off > noise / 2.0 else [])))
 
     def conclude(self, estimate: Floats, worth: float, rounding: float) -> float | Floats | Answer:
         """What the policy concludes from the averages."""

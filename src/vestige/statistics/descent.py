@@ -23,6 +23,8 @@ _ITERATIONS = 100
 _SHORTENINGS = 30
 _LEAST_CURVATURE = 1e-8
 _FOLDS = 8
+_FEWEST = 4
+"""Records per parameter by which to tell whether the loss is flat."""
 _ENOUGH = 16
 """Records per parameter that a step needs; a batch has at least 28."""
 
@@ -71,6 +73,14 @@ class Descent(Statistic):
         if not np.isfinite(moved).all():
             raise DataError("the loss is not finite on these records; scale the columns, or start nearer")
         return moved
+
+    def is_flat(self, at: Floats, values: Floats) -> bool:
+        """Whether the loss of these records is so flat in a direction that steps there are cut short."""
+        if len(values) < _FEWEST * self.size:
+            return False
+        bend = self.model.curvature(at, values, np.full(len(values), 1.0 / len(values)))
+        sizes = np.abs(np.linalg.eigvalsh(bend))
+        return bool(sizes.min() < _LEAST_CURVATURE * sizes.max())
 
     def _direction(self, at: Floats, values: Floats, weights: Floats) -> Floats:
         """Newton's direction, with the gradient of each part of the records through the curvature of the others."""
