@@ -302,6 +302,10 @@ class Records:
         """The same records with other leave marks."""
         return Records._trusted(self.rounds, self.values, leaving.copy(), self.times, self.subjects, self.numbers)
 
+    def with_subjects(self, subjects: Sequence[str | None]) -> Records:
+        """The same records about others."""
+        return Records(self.rounds, self.values, self.leaving, self.times, subjects, self.numbers)
+
     def without_numbers(self) -> Records:
         """The same records as those of no source."""
         numbers = np.zeros(len(self), np.int64)

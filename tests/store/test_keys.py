@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
@@ -126,3 +126,48 @@ def test_the_command_begins_with_a_new_key(path: Path, tmp_path: Path) -> None:
     again = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
     assert again.exit_code == 1
     assert "would overwrite it" in again.output
+
+
+def vestige(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], prog_name="vestige")
+
+
+def test_a_request_says_that_records_of_an_earlier_key_may_be_of_the_subject(path: Path) -> None:
+    held = len(read_store(path)["a"][1].retained)
+    assert vestige("rekey", path).exit_code == 0
+    for options in (("--dry-run",), ()):
+        asked = vestige("forget", path, "--subject", "ada", *options)
+        assert asked.exit_code == 1
+        assert "No record of this subject was found" in asked.stdout
+        assert f"{held} of its records have a subject that was named with an earlier key" in asked.stderr
+    with SqliteStore(path) as store:
+        stream_in(store).extend(ROWS[:200], subjects=["bob"] * 200, source="x")
+    asked = vestige("forget", path, "--subject", "ada")
+    assert (asked.exit_code, asked.stderr) == (0, ""), "the limits have erased them"
+    assert "No record of this subject is held" in asked.stdout
+
+
+def test_a_run_goes_on_after_a_lost_key(tmp_path: Path) -> None:
+    store, rows = tmp_path / "a.db", tmp_path / "x.csv"
+    rows.write_text("x,who\n" + "".join(f"{i},p{i % 5}\n" for i in range(40)))
+    run = ["run", rows, "--column", "x", "--retention", 96, "--store", store]
+    assert vestige(*run, "--subject", "who").exit_code == 0
+    store.with_name("a.db.key").unlink()
+    with rows.open("a") as file:
+        file.write("40,p0\n41,p1\n")
+    for options in ((), ("--subject", "who")):
+        refused = vestige(*run, *options)
+        assert refused.exit_code == 1
+    assert "vestige rekey" in refused.stderr
+    assert vestige("rekey", store).exit_code == 0
+    done = vestige(*run, "--subject", "who", "--if-replaced", "continue")
+    assert done.exit_code == 0, done.output
+    assert read_store(store)["main"][1].clock.t == 42
+    gone = vestige("forget", store, "--subject", "p1", "--now")
+    assert gone.exit_code == 1, "there are older records too"
+
+
+def test_remove_says_that_a_source_brings_the_rows_back(path: Path) -> None:
+    removed = vestige("remove", path, "--stream", "a")
+    assert removed.exit_code == 0
+    assert "A run on a source that still has their rows takes these again" in removed.stdout.replace("\n", " ")

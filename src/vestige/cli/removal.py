@@ -142,7 +142,8 @@ def _summary(store: str, done: Forgotten, people: Subjects, starts: str = "start
     lines, unknown = [], [people.labels[place] for place in done.unknown]
     total = len(people.texts)
     if total == 1 and unknown:
-        lines.append(f"No record of this subject is held in {store}.")
+        found = "was found" if done.troubles else "is held"
+        lines.append(f"No record of this subject {found} in {store}.")
     elif total > 1:
         lines.append(f"{total:,} subjects; of {len(unknown):,} no record is held in {store}{list_some(unknown)}.")
     if people.empty:
@@ -206,7 +207,10 @@ def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool
     """Erase whole streams of STORE, their names included.
 
     All that STORE knows of them goes: records, positions, receipts and the name. Nothing is asked again. If another
-    process holds STORE, it is asked to carry this out; a run makes the stream again if rows of its key come later.
+    process holds STORE, it is asked to carry this out.
+
+    A source that was read into the streams still has its rows: the same vestige run on it takes them all again. Drop
+    them from the source first.
 
     \b
     Example:
@@ -226,4 +230,5 @@ def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool
         as_json({"removed": gone, "troubles": dict(done.troubles)})
     else:
         say(f"{count(len(gone), 'stream')} removed from {store}, name included{list_some(gone)}.")
+        say("A run on a source that still has their rows takes these again, all of them; drop them there first.")
     end_with(done.troubles, attended)

@@ -19,6 +19,7 @@ from vestige.operations.outcome import Forgotten, Removal, Removed, kept_apart
 from vestige.operations.retention import TOGETHER
 from vestige.records import Ints, Records
 from vestige.store import MemoryStore, Receipt, State, Store, Terms
+from vestige.store.keys import EARLIER
 from vestige.stream import Stream
 from vestige.stream.runtime import checked_rounds
 
@@ -120,6 +121,9 @@ def forget_pseudonyms(
                         troubles[name] = f"{entry.problem}; without it records are erased at once" + (
                             f", and the statistic counts from round {since} on" if since else ""
                         )
+                    if places and EARLIER in entry.state.retained.subjects:
+                        told = [troubles[name]] if name in troubles else []
+                        troubles[name] = "; ".join([*told, _name_earlier(entry.state.retained)])
     unknown = tuple(place for place in places.values() if place not in known)
     return Forgotten(tuple(removals), unknown, tuple(restarted), troubles)
 
@@ -137,6 +141,15 @@ def rehearse(
     for name, (terms, state) in copies.items():
         store.stream(name, about=terms.about).write(terms, state)
     return forget_pseudonyms(store, pseudonyms, rounds=rounds, streams=streams, now=now)
+
+
+def _name_earlier(records: Records) -> str:
+    """What is to be said of records whose subjects nobody knows any more."""
+    return (
+        f"{int((records.subjects == EARLIER).sum()):,} of its records have a subject that was named with an earlier "
+        "key (vestige rekey), so nobody can tell whose they are: they may be of the subjects asked for; they go when their "
+        "limits say so, or erase them by --round"
+    )
 
 
 def _forget(store: Store, entry: Entry, asked: Asked, ids: _Ids, *, now: bool) -> tuple[dict[int | None, Receipt], int]:

@@ -17,6 +17,8 @@ from vestige.store.paths import write_private
 
 NO_KEY = bytes(SUBJECT)
 """The fingerprint of a store in which no subject was named yet."""
+EARLIER = "f" * (2 * SUBJECT)
+"""What stands for every subject that was named with a key which is lost: nobody can tell them apart any more."""
 SIZE = 32
 
 

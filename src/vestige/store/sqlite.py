@@ -31,7 +31,7 @@ from vestige.store.files import (
     reading,
     writer_lock,
 )
-from vestige.store.keys import NO_KEY, fingerprint, hash_subject, make_key, read_key
+from vestige.store.keys import EARLIER, NO_KEY, fingerprint, hash_subject, make_key, read_key
 from vestige.store.paths import beside, clear_drafts, resolve_path
 from vestige.store.state import State, Terms
 from vestige.store.store import Place, Store, check_name
@@ -140,8 +140,9 @@ class SqliteStore(Store):
     def new_key(self) -> None:
         """Begin with a new key where the old one is lost for good.
 
-        The statistics go on, and subjects can be named again. The records that are held now keep the pseudonyms of the
-        old key: nobody can find them by subject any more, and they go when their limits say so.
+        The statistics go on, and subjects can be named again. The records that are held now cannot be found by subject
+        any more: one mark takes the place of their pseudonyms, so that a request can say that they are there, and they
+        go when their limits say so. Streams that are open here have to be opened again.
 
         Raises:
             StoreError: there is a file where the key is to lie.
@@ -152,7 +153,14 @@ class SqliteStore(Store):
                     f"{self._key_path}: is there, and a new key would overwrite it; move it away first, or pass "
                     "key=... with another path"
                 )
-            self._remember(NO_KEY)  # from here on any key will do: a crash leaves a store that makes one
+            self.release()
+            with self.together():  # from here on any key will do: a crash leaves a store that makes one
+                for name, terms, state in tuple(self._tables.states(self.names())):
+                    held = state.retained
+                    marked = [None if who is None else EARLIER for who in held.subjects]
+                    if any(marked):
+                        self._tables.put(name, terms, replace(state, retained=held.with_subjects(marked)))
+                self._remember(NO_KEY)
             self._key = make_key(self._key_path)
             self._remember(fingerprint(self._key))
 
