@@ -98,6 +98,10 @@ class _Recorder(Policy):
         return self.policy.secret
 
     @property
+    def words(self) -> int:
+        return self.policy.words
+
+    @property
     def largest(self) -> float:
         return self.policy.largest
 
