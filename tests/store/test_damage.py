@@ -189,6 +189,18 @@ def test_rows_that_vanish_or_change_places_are_noticed(folder: Path, truth: tupl
             assert unreadable
 
 
+@pytest.mark.parametrize("table", ["streams", "states", "sources", "receipts"])
+def test_a_row_that_nobody_wrote_is_noticed(folder: Path, truth: tuple[bytes, Content], table: str) -> None:
+    """Else the next that is written would find its place taken."""
+    path, rest = folder / "more.db", "name || x'00', terms, body" if table == "streams" else "body"
+    path.write_bytes(truth[0])
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"INSERT INTO {table} SELECT 1 + max(id), {rest} FROM {table}")  # noqa: S608
+    with pytest.raises(StoreError, match="the last rows of a table are not those that were written"):
+        read_store(path)
+    assert verify(path) != ()
+
+
 def test_a_damaged_row_keeps_no_other_stream_from_being_read(folder: Path, truth: tuple[bytes, Content]) -> None:
     """Also not one that is on the way to others in the tree of names; and its name is not given away."""
     image, content = truth

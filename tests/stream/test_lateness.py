@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from vestige import Mean, Policy, Records, Stream, Window
 from vestige.errors import DataError, ParameterError
 from vestige.store import MemoryStore, Position
+from vestige.stream.lateness import FAR, Moment
 
 START, HOUR, DAY = datetime(2024, 1, 1, tzinfo=UTC), timedelta(hours=1), timedelta(days=1)
 MONTH = timedelta(days=30)
@@ -46,6 +48,17 @@ def rows_at(plan: list[tuple[float, float]]) -> list[datetime]:
         newest += timedelta(days=ahead)
         times.append(newest - timedelta(days=behind))
     return times
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.integers(1, 9), st.none() | st.integers(0, 9))
+def test_rows_in_order_are_as_many_whether_or_not_they_may_be_late(
+    times: list[int], patience: int, due: int | None
+) -> None:
+    """Before something has to be done, which is at the very moment, not after it."""
+    ordered = np.sort(np.array(times, np.int64))
+    punctual = Moment(0, None, oldest=FAR, patience=patience, event=FAR if due is None else due)
+    late = replace(punctual, lateness=5)
+    assert late.quiet(ordered) == punctual.quiet(ordered)
 
 
 @settings(max_examples=40)

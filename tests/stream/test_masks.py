@@ -36,6 +36,7 @@ class Many(Mean):
     ("makes", "text"),
     [
         (lambda _c, r, v: np.ones(len(r) + len(v), np.bool_), "update_many keeps the record of round .* is leaving"),
+        (lambda _c, _r, v: np.ones(2 + len(v), np.bool_), "update_many keeps the record of round .* is leaving"),
         (lambda _c, _r, _v: np.zeros(20, np.int64), r"update_many returned int64 of shape \(20,\)"),
         (lambda _c, r, v: np.ones(len(r) + len(v) + 1, np.bool_), r"returned bool of shape .* n <= "),
         (lambda _c, _r, v: np.ones((len(v), 1), np.bool_), "update_many returned bool of shape"),

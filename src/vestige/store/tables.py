@@ -103,7 +103,7 @@ class Tables:
         ends = [self._run(f"SELECT max(id) FROM {t}").fetchone()[0] or 0 for t in tables]  # noqa: S608
         streams, states, sources, receipts = ends
         if not (streams == states == about.streams and sources <= about.sources and receipts <= about.receipts):
-            raise DamagedError("a row at the end of a table has vanished")
+            raise DamagedError("the last rows of a table are not those that were written")
 
     def save(self) -> None:
         """Write what the store says of itself, if that has changed."""
