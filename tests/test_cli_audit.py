@@ -157,6 +157,10 @@ def test_a_store_is_judged_by_its_own_word_first(tmp_path: Path) -> None:
     assert text.index("whatever a test finds") < text.index("The test, which looks at the records alone: mean: 1 batch")
     assert "window declares Window, which keeps every record that it may and chooses none" in text
     assert "mine declares troubled.KeepsHalf, which is not one of Vestige's policies" in text
+    assert text.strip().endswith(
+        "Conclusion: by its own terms the store chooses which records stay by what they hold, in 3 of 5 streams (mean, "
+        "paper, private); the test does not clear that."
+    )
 
 
 def test_the_audit_of_a_file_says_first_what_it_does_not_say(source: Path) -> None:

@@ -43,3 +43,14 @@ def test_what_may_be_given_again_still_may() -> None:
         prog_name="vestige",
     )
     assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("path", [path for path, _ in leaves(command)], ids=" ".join)
+def test_the_help_of_an_option_stands_alone(path: tuple[str, ...]) -> None:
+    """It is read without the one above: it refers to nothing that only stands there."""
+    entry = dict(leaves(command))[path]
+    for option in entry.params:
+        if isinstance(option, click.Option):
+            text = option.help or ""
+            assert len(text.split()) > 2, option.opts
+            assert not text.startswith(("With it", "Of ", "The same", "Instead", "In each", "Whether he")), option.opts

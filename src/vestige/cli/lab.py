@@ -55,8 +55,8 @@ def list_(folder: Path) -> None:
 @lab.command()
 @click.argument("names", nargs=-1, metavar="[NAME ...]")
 @_OUT
-@click.option("--trials", type=int, help="At each point of a grid; each experiment says how many unless said.")
-@click.option("--jobs", type=int, default=-1, help="Processes; one per core unless said.")
+@click.option("--trials", type=int, help="Trials at each point of a grid; default: as many as each experiment says.")
+@click.option("--jobs", type=int, default=-1, help="How many processes to use; default: one per core.")
 @click.option("--quick", is_flag=True, help="A part of each grid and few trials: under a minute for all.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Makes the run reproducible.")
 @click.option("--fresh", is_flag=True, help="Begin anew; else a run goes on where it was stopped.")

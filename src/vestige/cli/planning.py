@@ -37,9 +37,21 @@ _HEADER = ("policy", "retention", "records", "error", "memory", "time per record
     help="Without SOURCE: how far from zero the mean lies, in standard deviations of a record. [1]",
 )
 @click.option("--error", type=float, help="The error that is wanted, in standard deviations of a record.")
-@click.option("--records", type=int, help="Instead: how many records will come.")
-@click.option("--epsilon", type=float, default=1.0, show_default=True, help="What Private is to promise.")
-@click.option("--delta", type=float, default=1e-6, show_default=True, help="With it.")
+@click.option("--records", type=int, help="How many records will come; give this or --error.")
+@click.option(
+    "--epsilon",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="The privacy that Private is to promise; less is more private.",
+)
+@click.option(
+    "--delta",
+    type=float,
+    default=1e-6,
+    show_default=True,
+    help="The chance with which the promise of --epsilon may fail.",
+)
 @click.option(
     "--bound", type=float, help="For Private: the longest that a record may be, else shortened. Never from the data."
 )

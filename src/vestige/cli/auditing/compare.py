@@ -11,8 +11,8 @@ from vestige.cli.output import as_json, meter, say, show_table
 
 
 @audit.command("compare")
-@click.option("--retention", type=int, default=64, show_default=True, help="Of all streams.")
-@click.option("--batches", type=int, default=100, show_default=True, help="Look so many batches past erasure.")
+@click.option("--retention", type=int, default=64, show_default=True, help="The retention of all streams, in records.")
+@click.option("--batches", type=int, default=100, show_default=True, help="How many batches past the erasure to look.")
 @trials_option
 @seed_option
 @figure_option
@@ -20,10 +20,10 @@ from vestige.cli.output import as_json, meter, say, show_table
 def audit_compare(retention: int, batches: int, trials: int, seed: int, figure: str | None, machine: bool) -> None:
     """Compare the usual policies.
 
-    How exact they are, how revealing, and which definitions of deletion they meet.
+    The table says how exact they are, how revealing, and which definitions of deletion they meet.
 
-    Normal records; the one that is replaced is 3 deviations below or above the mean, the bound of the private policy.
-    In Python, vestige.audit.compare takes policies and data of your own.
+    Records are normal; the one that is replaced is 3 deviations below or above the mean, the bound of the private
+    policy. In Python, vestige.audit.compare takes policies and data of your own.
     """
     with meter("Playing") as report:
         found = compare(

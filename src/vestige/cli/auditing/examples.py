@@ -36,7 +36,7 @@ def audit_appendix(trials: int, seed: int, machine: bool) -> None:
 
 
 @audit.command("outlier")
-@click.option("--runs", type=int, default=20, show_default=True, help="Averaged over so many.")
+@click.option("--runs", type=int, default=20, show_default=True, help="How many runs to average over.")
 @seed_option
 @figure_option
 @json_option

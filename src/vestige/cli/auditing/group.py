@@ -11,7 +11,11 @@ figure_option = click.option(
     "--figure", type=picture, metavar="FILE", help="Draw it too; the ending says how, such as .png or .svg."
 )
 trials_option = click.option(
-    "--trials", type=int, default=1_000, show_default=True, help="In each world; more can show a larger epsilon."
+    "--trials",
+    type=int,
+    default=1_000,
+    show_default=True,
+    help="Trials in each world; more of them can show a larger epsilon.",
 )
 seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Makes the audit reproducible.")
 

@@ -46,18 +46,26 @@ _LOOKS = (
 @click.option("--half-life", type=float, help="After so many records, a record counts half as much.")
 @click.option("--window", is_flag=True, help="Audit a plain window that keeps all it may, for comparison.")
 @click.option("--epsilon", type=float, help="Audit the policy that forgets, with this promise; needs --bound.")
-@click.option("--delta", type=float, default=1e-6, show_default=True, help="With --epsilon; and where it is bounded.")
+@click.option(
+    "--delta",
+    type=float,
+    default=1e-6,
+    show_default=True,
+    help="With --epsilon: the chance with which the promise may fail.",
+)
 @click.option("--bound", type=float, help="With --epsilon: the longest that a record's values may be, else shortened.")
 @click.option(
     "--adversary",
     type=click.Choice(ADVERSARIES),
     default=ADVERSARIES[0],
     show_default=True,
-    help="Whether he knows all other records or only their distribution.",
+    help="Whether the auditor knows all other records or only their distribution.",
 )
-@click.option("--batches", type=int, default=30, show_default=True, help="Look until so many batches past erasure.")
+@click.option("--batches", type=int, default=30, show_default=True, help="How many batches past the erasure to look.")
 @trials_option
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of each bound.")
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="How surely each bound holds, from 0 to 1."
+)
 @seed_option
 @figure_option
 @json_option
@@ -88,6 +96,9 @@ def audit_source(
 
     Records are drawn from the rows of a CSV, NDJSON or Parquet file; one of them is replaced and long erased. The two
     worlds hold the smallest and the largest of 1,000 draws in its place.
+
+    In the table, "guessed to" is the error of guessing the erased value, as a share of that without looking (1 is
+    nothing learned); "same state" is how often both worlds hold the same rounds.
     """
     kept = STATISTICS[statistic].policy(columns, targets, channel, half_life)
     policy = _audited(kept, window, epsilon, delta, bound)

@@ -10,7 +10,7 @@ from vestige.audit import Detection, Snapshot, detect
 from vestige.cli.access import end_with
 from vestige.cli.auditing.declaration import Declaration
 from vestige.cli.auditing.group import audit, json_option, seed_option
-from vestige.cli.output import SHOWN, announced, as_json, list_some, say
+from vestige.cli.output import SHOWN, announced, as_json, count, list_some, say
 from vestige.errors import StoreError
 from vestige.store.copies import Copy, copy_store
 
@@ -49,6 +49,7 @@ def audit_store(stores: tuple[str, ...], names: tuple[str, ...], level: float, s
     else:
         _show_declared(declared)
         _show_found(found, level)
+        _show_conclusion(declared)
     end_with(troubles)
 
 
@@ -76,6 +77,16 @@ def _show_found(found: dict[str, Detection], level: float) -> None:
         say(f"{name}: {batches}, {kept:,} of {rounds:,} records kept. {one.verdict(level)}")
     if len(found) > SHOWN:
         say(f"... and {len(found) - SHOWN:,} more; --json prints them all.")
+
+
+def _show_conclusion(declared: dict[str, Declaration]) -> None:
+    """The last line, since that is what gets quoted: no test clears a stream that chooses by its own word."""
+    chosen = [name for name, declaration in declared.items() if declaration.chosen]
+    if chosen:
+        say(
+            "Conclusion: by its own terms the store chooses which records stay by what they hold, in "
+            f"{len(chosen):,} of {count(len(declared), 'stream')}{list_some(chosen)}; the test does not clear that."
+        )
 
 
 def _read(store: str) -> Copy:
