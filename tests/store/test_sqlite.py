@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -479,6 +480,34 @@ def test_a_read_only_store_can_be_read_and_says_why_it_cannot_be_written(filled:
         assert "cannot be written; make the file and its folder writable" in done.stdout
     finally:
         folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+UNREADABLE = """
+import os, sys
+from vestige import SqliteStore
+from vestige.errors import StoreError
+from vestige.store import read_store
+if os.getuid() == 0:  # root may read anything
+    os.setgid(65534); os.setuid(65534)
+for opened in (SqliteStore, read_store):
+    try:
+        opened(sys.argv[1])
+    except StoreError as problem:
+        print(problem)
+"""
+
+
+def test_a_store_that_one_may_not_read_says_so(filled: Path) -> None:
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # pytest's own folders are closed to others
+    try:
+        shutil.copy(filled, folder / "a.db")
+        (folder / "a.db").chmod(0o000)
+        folder.chmod(0o777)
+        line = [sys.executable, "-c", UNREADABLE, folder / "a.db"]
+        done = subprocess.run(line, check=True, capture_output=True, text=True)
+        assert done.stdout.count("a.db: its permissions do not let you read it") == 2
+    finally:
         shutil.rmtree(folder)
 
 

@@ -47,7 +47,7 @@ _REMEDIES = {
     "SQLITE_FULL": "the disk is full; make room and try again: nothing was changed",
     "SQLITE_READONLY": "cannot be written; make the file and its folder writable, or copy it elsewhere",
     "SQLITE_CANTOPEN": "cannot be opened; its folder must be there and writable, and the path must not be a folder",
-    "SQLITE_PERM": "may not be opened; ask for the right to read and write it",
+    "SQLITE_PERM": "its permissions do not let you read it; have its owner allow that (chmod, chown)",
     "SQLITE_NOTADB": "is not a store, or its first page is damaged; give another path, or restore a copy",
     "SQLITE_CORRUPT": f"is damaged (cut off, or bits changed); {DAMAGED}",
     "SQLITE_CONSTRAINT": f"is damaged (a row is where there should be none); {DAMAGED}",
@@ -68,6 +68,8 @@ def explained(path: Path) -> Iterator[None]:
                 f"{path}: another process reads or writes the file and does not let go, so what is due cannot be "
                 "erased; end that process (fuser or lsof names it) and try again: nothing was changed"
             ) from None
+        if name.startswith("SQLITE_CANTOPEN") and path.exists() and not os.access(path, os.R_OK):
+            name = "SQLITE_PERM"
         for start, remedy in _REMEDIES.items():
             if name.startswith(start):
                 raise StoreError(f"{path}: {remedy}") from None
