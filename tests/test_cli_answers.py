@@ -88,7 +88,7 @@ def test_strict_fails_where_a_statistic_started_over(shops: Path, made: Path, tm
     for extra in ((), ("--json",)):
         result = vestige(*arguments(shops, made), "--strict", *extra)
         assert result.exit_code == 1
-        assert "--strict: of 9 streams, 8 started over and 0 have no answer" in result.stderr
+        assert "--strict: of 9 streams, 8 started over, 0 missed the target and 0 have no answer" in result.stderr
         assert result.stdout, "the answers are printed all the same"
     assert vestige("estimate", made, "--strict").exit_code == 1
     assert vestige("estimate", made, "--stream", "busy", "--strict").exit_code == 0
@@ -109,7 +109,7 @@ def test_streams_without_an_answer_are_counted(made: Path, tmp_path: Path) -> No
     assert "No answer in 9 streams: no record is held after round 30 to 480" in " ".join(result.stdout.split())
     strict = vestige("estimate", store, "--json", "--strict")
     assert strict.exit_code == 1
-    assert "9 started over and 9 have no answer" in strict.stderr
+    assert "9 started over, 0 missed the target and 9 have no answer" in strict.stderr
 
 
 def test_streams_that_started_over_come_first(tmp_path: Path) -> None:
@@ -148,3 +148,30 @@ def test_one_is_not_many(tmp_path: Path) -> None:
     text = vestige("estimate", store).stdout
     assert "All-time answer of 1 record\n" in text
     assert "Held: 1 record; the oldest arrived 0 records ago" in text
+
+
+def test_an_answer_that_missed_its_target_is_not_called_all_time(tmp_path: Path) -> None:
+    """Values that only grow leave the mean of the past without records around it."""
+    path = tmp_path / "a.csv"
+    path.write_text("minute,key\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(1, 2001)))
+    what = ("run", path, "--column", "minute", "--retention", 96, "--seed", 1)
+    for options in ((), ("--by", "key")):
+        shown = vestige(*what, *options, "--channel", "average")
+        assert shown.exit_code == 0, shown.output
+        assert "All-time" not in shown.stdout
+        assert "has missed its target" in " ".join(shown.stdout.split())
+        strict = vestige(*what, *options, "--channel", "average", "--strict")
+        assert strict.exit_code == 1
+        assert "0 started over, " + ("2" if options else "1") + " missed the target" in strict.stderr
+        assert vestige(*what, *options, "--channel", "bits", "--strict").exit_code == 0
+    assert json.loads(vestige(*what, "--channel", "average", "--json").stdout)["missed"]
+
+
+def test_one_is_not_counted_as_many(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("key,spent\na,1\na,\n")
+    shown = vestige("run", path, "--column", "spent", "--retention", 96).stdout
+    assert "All-time mean of 1 record\n" in shown
+    assert "Held: 1 record; the oldest arrived 0 records ago" in shown
+    assert "Skipped: 1 row with" in shown
+    assert "1 stream, 1 record\n" in vestige("run", path, "--column", "spent", "--retention", 96, "--by", "key").stdout

@@ -82,7 +82,7 @@ def test_a_quiet_pipe_keeps_its_limits_and_those_of_the_streams_beside_it(tmp_pa
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + signal.SIGTERM
-    assert b"Stopped by SIGTERM: 52 records were taken and are in the store." in errors
+    assert b"Stopped by SIGTERM: 52 records were taken and kept in the store." in errors
     assert b"Traceback" not in errors
 
 
@@ -119,6 +119,27 @@ def test_requests_reach_a_run_that_waits_and_an_interrupt_flushes(tmp_path: Path
         _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + signal.SIGINT
     assert b"11 records were taken" in errors
+
+
+@pytest.mark.parametrize("by", [True, False])
+def test_a_stream_that_is_removed_under_a_run_is_neither_trouble_nor_listed(tmp_path: Path, by: bool) -> None:
+    store = tmp_path / "a.db"
+    with running(store, "--max-age", "30d", *(("--by", "k") if by else ())) as process:
+        say(process, "k,v\n" + "a,1\nb,2\n" * 3)
+        name = "b" if by else "main"
+        until(lambda: state_of(store, name).clock.t > 0)
+        removed = vestige("remove", store, "--stream", name)
+        assert removed.exit_code == 0, removed.output
+        time.sleep(2.5)  # two looks after it
+        shown, errors = process.communicate(timeout=PATIENCE)
+    assert b"Trouble" not in errors
+    assert process.returncode == (0 if by else 1)
+    if by:
+        assert "All-time mean by k: 1 stream, 3 records" in shown.decode()
+        assert "Removed: another process had 1 stream removed meanwhile." in shown.decode()
+    else:
+        assert b"what was taken of it was removed meanwhile" in errors
+    assert set(read_store(store)) == ({"a"} if by else set())
 
 
 @pytest.mark.parametrize(("age", "waiting", "left"), [(0.0, True, 0), (0.0, False, 5), (1e8, True, 5)])

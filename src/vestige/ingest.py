@@ -73,6 +73,7 @@ class Ingest:
         stopped: whether to end, once what has come is taken and flushed.
         taken: how many records have been taken in this run, and `skipped` how many rows had a missing value.
         late: how many rows came later than `lateness` allows, and were not taken.
+        removed: how many streams of this run another process had removed meanwhile.
         troubles: of the streams, by key, whose rows were not all taken.
         unfinished: whether a last line without its line break was left for the next time.
     """
@@ -91,6 +92,7 @@ class Ingest:
     taken: int = 0
     skipped: int = 0
     late: int = 0
+    removed: int = 0
     unfinished: bool = False
     troubles: dict[str, Trouble] = field(default_factory=dict)
     _streams: dict[str, Stream] = field(default_factory=dict)
@@ -330,6 +332,8 @@ class Ingest:
             ]
             for key in gone:
                 del self._streams[key]
+                self._keys.pop(key, None)
+            self.removed += len(gone)
 
     def _after(self, block: Block, progress: Progress) -> None:
         self.skipped += block.skipped

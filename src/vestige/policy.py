@@ -25,10 +25,12 @@ class Answer:
     Attributes:
         value: the statistic.
         notes: what to know about it, in sentences.
+        missed: whether what is kept is known to have missed its target, so that it may be far off.
     """
 
     value: float | Floats
     notes: tuple[str, ...] = field(default=(), kw_only=True)
+    missed: bool = field(default=False, kw_only=True)
 
 
 class Policy(ABC):

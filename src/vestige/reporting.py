@@ -33,13 +33,13 @@ class Report:
     remarks: tuple[str, ...] = ()
 
 
-def entitle(name: str, *, restarted: bool) -> str:
-    """A title that says "all-time" only of a statistic that counts from the first record on.
+def entitle(name: str, *, all_time: bool) -> str:
+    """A title that says "all-time" only of a statistic that is one.
 
-    >>> entitle("mean", restarted=False), entitle("mean", restarted=True)
+    >>> entitle("mean", all_time=True), entitle("mean", all_time=False)
     ('All-time mean', 'Mean')
     """
-    return name[:1].upper() + name[1:] if restarted else f"All-time {name}"
+    return f"All-time {name}" if all_time else name[:1].upper() + name[1:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,8 @@ class Upkeep:
         history = {name for name, is_history in self._history.items() if is_history}
         if self._max_age is not None and now >= self._next_open:
             for name, stream in streams:
-                if name in history:
+                removed = self._store is not None and self._store.live(name) is not stream
+                if removed or name in history:
                     continue
                 try:
                     stream.sweep()

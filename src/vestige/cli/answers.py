@@ -1,6 +1,6 @@
 """Answers as people and machines see them: each says since when it counts, and how many records that is.
 
-"All-time" stands only over statistics that count from their first record on.
+"All-time" stands only over statistics that count from their first record on and have not missed their target.
 Guarantee: no table and no JSON hides that a statistic started over; held by tests/test_cli_answers.py.
 """
 
@@ -47,12 +47,17 @@ class Asked:
             estimate = stream.estimate()
             return cls(t, since, estimate, report(estimate, columns, targets))
         except (NoRecordsError, NoAnswerError) as problem:
-            return cls(t, since, problem=str(problem))
+            return cls(t, since, problem=str(problem).removesuffix("; push one first"))
 
     @property
     def restarted(self) -> bool:
         """Whether the statistic does not count from the first record on."""
         return self.since > 1
+
+    @property
+    def missed(self) -> bool:
+        """Whether what is kept is known to have missed its target."""
+        return self.estimate is not None and self.estimate.details is not None and self.estimate.details.missed
 
     @property
     def counted(self) -> int:
@@ -70,6 +75,7 @@ class Asked:
             **counts,
             "held": self.estimate.held,
             "oldest_age": self.estimate.oldest_age,
+            "missed": self.missed,
             "notes": list(self.estimate.notes),
         }
 
@@ -79,12 +85,14 @@ class Asked:
         if estimate is None or report is None:
             raise NoAnswerError(self.problem)
         start = f", counted from record {self.since:,} on" if self.restarted else ""
-        say(f"{entitle(report.name, restarted=self.restarted)} of {count(self.counted, 'record')}{start}")
+        off = ", which has missed its target and may be far off" if self.missed else ""
+        title = entitle(report.name, all_time=not (self.restarted or self.missed))
+        say(f"{title} of {count(self.counted, 'record')}{start}{off}")
         show_table(report.header, report.rows, words=("term",))
         for remark in report.remarks:
             say(remark)
-        age = count(estimate.oldest_age, "record")
-        say(f"Held: {count(estimate.held, 'record')}; the oldest arrived {age} ago ({limit}).")
+        ago = count(estimate.oldest_age, "record")
+        say(f"Held: {count(estimate.held, 'record')}; the oldest arrived {ago} ago ({limit}).")
         for note in estimate.notes:
             say(f"Note: {note}")
 
@@ -96,7 +104,8 @@ def show_many(by: str, made: Mapping[str, Asked]) -> None:
     restarted = sum(asked.restarted for asked in made.values())
     reports = [asked.report for asked in shown.values() if asked.report is not None]
     header = max((report.header for report in reports), key=len, default=("answer",))
-    title = entitle(reports[0].name, restarted=restarted > 0) if reports else "No answer"
+    all_time = not any(asked.restarted or asked.missed for asked in made.values())
+    title = entitle(reports[0].name, all_time=all_time) if reports else "No answer"
     rows: list[tuple[str, ...]] = []
     for key, asked in shown.items():
         counted = "-" if asked.report is None else f"{asked.counted:,}"
@@ -106,7 +115,7 @@ def show_many(by: str, made: Mapping[str, Asked]) -> None:
             label = (key, *counts) if i == 0 else ("",) * (1 + len(counts))
             rows.append((*label, *line, *("",) * (len(header) - len(line))))
     total = sum(asked.counted for asked in made.values() if asked.report is not None)
-    say(f"{title} by {by}: {count_streams(len(made))}, {count(total, 'record')}")
+    say(f"{title} by {by}: {count(len(made), 'stream')}, {count(total, 'record')}")
     show_table((by, "records", *(("since",) if restarted else ()), *header), rows, words=(header[0], "term"))
     if len(ranked) > _SHOWN:
         say(f"... and {len(ranked) - _SHOWN:,} more; --json prints them all.")
@@ -119,19 +128,14 @@ def _show_footer(made: Mapping[str, Asked]) -> None:
     if restarted:
         arrived = sum(asked.t for asked in made.values())
         say(
-            f"{restarted:,} of {count_streams(len(made))} started over: each counts only from the record under since "
+            f"{restarted:,} of {count(len(made), 'stream')} started over: each counts only from the record under since "
             f"on. {count(arrived, 'record')} arrived."
         )
-    for text, many in group_notes(asked.problem for asked in made.values() if asked.problem):
-        say(f"No answer in {count_streams(many)}: {text}")
+    for text, number in group_notes(asked.problem for asked in made.values() if asked.problem):
+        say(f"No answer in {count(number, 'stream')}: {text}")
     notes = (note for asked in made.values() if asked.estimate is not None for note in asked.estimate.notes)
-    for text, many in group_notes(notes):
-        say(f"Note on {count_streams(many)}: {text}")
-
-
-def count_streams(number: int) -> str:
-    """So many streams, in words."""
-    return count(number, "stream")
+    for text, number in group_notes(notes):
+        say(f"Note on {count(number, 'stream')}: {text}")
 
 
 def group_notes(notes: Iterable[str]) -> list[tuple[str, int]]:
@@ -165,15 +169,17 @@ def _value(number: str) -> float:
 
 
 def check_strict(made: Mapping[str, Asked]) -> None:
-    """An error where a statistic started over or has no answer.
+    """An error where a statistic started over, missed its target or has no answer.
 
     Raises:
         NoAnswerError: says how many of them.
     """
     restarted = sum(asked.restarted for asked in made.values())
     silent = sum(asked.estimate is None for asked in made.values())
-    if restarted or silent:
+    missed = sum(asked.missed for asked in made.values())
+    if restarted or silent or missed:
         raise NoAnswerError(
-            f"--strict: of {count_streams(len(made))}, {restarted:,} started over and {silent:,} have no answer; their "
-            "notes say why: a longer --max-age or fewer keys leave more records to each update"
+            f"--strict: of {count(len(made), 'stream')}, {restarted:,} started over, {missed:,} missed the target and "
+            f"{silent:,} have no answer; the notes say why: a longer --max-age or fewer keys leave more records to "
+            "each update, and --channel bits can hold any value"
         )

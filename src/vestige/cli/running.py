@@ -16,9 +16,9 @@ import click
 import numpy as np
 
 from vestige.channels import CHANNELS
-from vestige.cli.answers import Asked, check_strict, count_streams, show_many
+from vestige.cli.answers import Asked, check_strict, show_many
 from vestige.cli.group import command, duration
-from vestige.cli.output import as_json, plain, progress, say
+from vestige.cli.output import as_json, count, plain, progress, say
 from vestige.coins import Rehearsal
 from vestige.errors import NoAnswerError, ParameterError, SourceError
 from vestige.feed import Feed, Naming
@@ -106,7 +106,11 @@ _NAMED = 20
     "it. auto: an average where that is near enough, bits where not.",
 )
 @click.option("--seed", type=int, help="Makes the run reproducible.")
-@click.option("--strict", is_flag=True, help="Exit with status 1 where a statistic started over or has no answer.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with status 1 where a statistic started over, missed its target or has no answer.",
+)
 @click.option("--json", "machine", is_flag=True, help="Print one JSON object, for machines.")
 def run(
     source: str,
@@ -209,9 +213,13 @@ def run(
         made = {key: Asked.of(stream, chosen.report, columns, targets) for key, stream in ingest.streams()}
         seconds = round(time.perf_counter() - started, 3)
     if not ingest.troubles and not any(asked.t for asked in made.values()):
+        if ingest.removed:
+            raise NoAnswerError(
+                f"{source}: what was taken of it was removed meanwhile; there is nothing to answer from"
+            )
         raise SourceError(
-            f"{source}: no row has a number in each of {', '.join(columns + targets)} ({ingest.skipped:,} rows); "
-            "nothing to answer from"
+            f"{source}: no row has a number in each of {', '.join(columns + targets)} "
+            f"({count(ingest.skipped, 'row')}); nothing to answer from"
         )
     if machine:
         facts = {"retention": retention, "half_life": policy.half_life, "channel": policy.written.name}
@@ -282,8 +290,11 @@ def _signals() -> Iterator[list[int]]:
 
 def _end(number: int, ingest: Ingest) -> NoReturn:
     """End as a signal asked for, with the status that shells know."""
-    kept = "are in the store" if ingest.store is not None else "are lost, since there is no --store"
-    click.echo(f"Stopped by {signal.Signals(number).name}: {ingest.taken:,} records were taken and {kept}.", err=True)
+    were = "was" if ingest.taken == 1 else "were"
+    kept = "kept in the store" if ingest.store is not None else "lost, since there is no --store"
+    click.echo(
+        f"Stopped by {signal.Signals(number).name}: {count(ingest.taken, 'record')} {were} taken and {kept}.", err=True
+    )
     sys.exit(128 + number)
 
 
@@ -292,16 +303,25 @@ def _run_facts(ingest: Ingest) -> dict[str, object]:
         key: {"rows": trouble.rows, "row": trouble.row, "reason": trouble.reason}
         for key, trouble in ingest.troubles.items()
     }
-    counts = {"skipped": ingest.skipped, "taken": ingest.taken, "late": ingest.late, "unfinished": ingest.unfinished}
+    counts = {
+        "skipped": ingest.skipped,
+        "taken": ingest.taken,
+        "late": ingest.late,
+        "removed": ingest.removed,
+        "unfinished": ingest.unfinished,
+    }
     return counts | ({"troubles": troubles} if troubles else {})
 
 
 def _remark(source: str, ingest: Ingest, lateness: timedelta | None) -> None:
     """What is to be known of the rows that were read, for people."""
     if ingest.skipped:
-        say(f"Skipped: {ingest.skipped:,} rows with a missing value.")
+        say(f"Skipped: {count(ingest.skipped, 'row')} with a missing value.")
     if ingest.late and lateness is not None:
-        say(f"Late: {ingest.late:,} rows came more than {worded(lateness)} late and were not taken.")
+        were = "was" if ingest.late == 1 else "were"
+        say(f"Late: {count(ingest.late, 'row')} came more than {worded(lateness)} late and {were} not taken.")
+    if ingest.removed:
+        say(f"Removed: another process had {count(ingest.removed, 'stream')} removed meanwhile.")
     if ingest.unfinished:
         say(f"The last line of {source} has no line break yet; it waits for the next run.")
 
@@ -311,13 +331,15 @@ def _check_troubles(source: str, ingest: Ingest) -> None:
     if not ingest.troubles:
         return
     for key, trouble in list(ingest.troubles.items())[:_NAMED]:
-        where = f", {trouble.rows:,} rows from row {trouble.row:,} on not taken" if trouble.rows else ""
+        where = f", {count(trouble.rows, 'row')} from row {trouble.row:,} on not taken" if trouble.rows else ""
         click.echo(plain(f"Trouble with {key!r}{where}: {trouble.reason}"), err=True)
     rows = sum(trouble.rows for trouble in ingest.troubles.values())
+    were = "was" if rows == 1 else "were"
     again = ingest.store is not None and not ingest.feed.source.pipe
     later = f". {_say_how_to_mend(ingest)}" if again else ""
     raise SourceError(
-        f"{source}: {rows:,} rows of {count_streams(len(ingest.troubles))} were not taken; all others were{later}"
+        f"{source}: {count(rows, 'row')} of {count(len(ingest.troubles), 'stream')} {were} not taken; all others were"
+        f"{later}"
     )
 
 

@@ -89,7 +89,11 @@ def _or_dash(value: object) -> str:
 @command.command()
 @store_argument
 @streams_option
-@click.option("--strict", is_flag=True, help="Exit with status 1 where a statistic started over or has no answer.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with status 1 where a statistic started over, missed its target or has no answer.",
+)
 @json_option
 def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool) -> None:
     """Print the answers in STORE.

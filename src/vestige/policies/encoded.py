@@ -182,7 +182,7 @@ class Averaged(Encoded):
         if not clock.encoded or not self.written.read(*_columns(retained), clock.first, clock.last)[1].any():
             return made
         said = made if isinstance(made, Answer) else Answer(made)
-        return replace(said, notes=(*said.notes, _OFF))
+        return replace(said, notes=(*said.notes, _OFF), missed=True)
 
     def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
         """Choose again among all that is left, kept or waiting: the more there are, the nearer is their average.
