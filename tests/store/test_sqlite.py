@@ -504,7 +504,7 @@ def test_a_store_that_one_may_not_read_says_so(filled: Path) -> None:
         shutil.copy(filled, folder / "a.db")
         (folder / "a.db").chmod(0o000)
         folder.chmod(0o777)
-        line = [sys.executable, "-c", UNREADABLE, folder / "a.db"]
+        line = [sys.executable, "-c", UNREADABLE, str(folder / "a.db")]
         done = subprocess.run(line, check=True, capture_output=True, text=True)
         assert done.stdout.count("a.db: its permissions do not let you read it") == 2
     finally:
