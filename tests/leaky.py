@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import leaky_helper
-from vestige import Clock, Policy, Records
-from vestige.records import Bools, Floats
+from vestige import Clock, Mean, Policy, Records
+from vestige.records import Bools, Floats, Ints
 
 MODULE_MEMORY: list[float] = []
 _FOLDER = Path(__file__).parent.parent / ".cache"
@@ -321,6 +321,68 @@ class OtherWhenMany(Window):
     def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:  # noqa: ARG002
         keep: Bools = np.arange(len(values)) % 2 == 0
         return keep
+
+
+class SetsTheClock(Window):
+    """Sets back the clock that it is shown."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        object.__setattr__(clock, "t", 0)
+        return super().update(clock, retained, arrivals, coins)
+
+
+class Talks(Window):
+    """Fails with a value in its error."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:  # noqa: ARG002
+        raise ValueError(f"cannot take {arrivals.values[0, 0]}")
+
+
+class AlwaysEncodes(Mean):
+    """Says that it can go on, whatever it is left with."""
+
+    def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:  # noqa: ARG002
+        return True
+
+
+class RewritesBySign(Window):
+    """Starts again or not, as the values tell it."""
+
+    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:  # noqa: ARG002
+        return (clock.last, ~retained.leaving) if retained.values.sum() > 0.0 else None
+
+
+@dataclass(frozen=True)
+class Many(Window):
+    """An honest one that takes many batches at once; the next ones spoil it."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        keep = super().update(clock, retained, arrivals, coins)
+        keep[: len(retained)] = False
+        return keep
+
+    def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:
+        return self._newest(clock, retained, values, len(values) // len(keys))
+
+    def _newest(self, clock: Clock, retained: Records, values: Floats, batch: int) -> Bools:  # noqa: ARG002
+        return np.ones(batch, np.bool_)
+
+
+class ManyForAWhile(Many):
+    """Hoards what it is shown of many batches, after a thousand records and for a while."""
+
+    def _newest(self, clock: Clock, retained: Records, values: Floats, batch: int) -> Bools:
+        if 1_000 < clock.t < 9_000_000:
+            MODULE_MEMORY.append(float(values.sum()))
+        return super()._newest(clock, retained, values, batch)
+
+
+class ManyOnceLate(Many):
+    """Keeps all that it can of many batches, once a thousand records have come."""
+
+    def _newest(self, clock: Clock, retained: Records, values: Floats, batch: int) -> Bools:
+        late = clock.last >= 1_024
+        return np.ones(len(values), np.bool_) if late else super()._newest(clock, retained, values, batch)
 
 
 def forget_everything() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from vestige import (
     Window,
     paper,
 )
-from vestige.checks import check_policy
+from vestige.checks import check_policy, elsewhere
 from vestige.errors import CheckError, ParameterError
 from vestige.records import Floats
 
@@ -84,7 +85,12 @@ def test_an_honest_classifier_passes() -> None:
         (leaky.Environment, "keeps something: .* os.environ changed"),
         (leaky.Cache, "keeps something: what can be reached from .* changed"),
         (leaky.NoAnswer, "breaks a rule: NoAnswer.answer returned a NoneType"),
-        (leaky.WritesIntoRecords, "failed at t=.* with ValueError: .*read-only"),
+        (leaky.WritesIntoRecords, "WritesIntoRecords.update failed at t=.* with ValueError; what that says"),
+        (leaky.SetsTheClock, "SetsTheClock.update changed the clock that it was shown"),
+        (leaky.AlwaysEncodes, "AlwaysEncodes.can_encode says at t=.* where all records are leaving"),
+        (leaky.RewritesBySign, "RewritesBySign.rewrite at t=.* depending on values"),
+        (leaky.ManyForAWhile, "keeps something: what can be reached from .* changed"),
+        (leaky.ManyOnceLate, "update_many keeps other records than update for each batch"),
         (leaky.StorageOrder, "depends on the order in which records are stored: answer"),
         (leaky.StorageOrderOfKept, "depends on the order in which records are stored: update"),
         (leaky.LostInPickle, "depends on more than its parameters"),
@@ -100,6 +106,25 @@ def test_every_cheat_is_caught(policy: type[Policy], text: str) -> None:
             check_policy(policy())
     finally:
         leaky.forget_everything()
+
+
+def test_a_value_in_an_error_is_not_shown() -> None:
+    with pytest.raises(CheckError, match=r"Talks.update failed at t=\d+ with ValueError") as caught:
+        check_policy(leaky.Talks(), rows=lambda _, n: np.full((n, 1), 1 / 7))
+    assert "0.1428" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_value_in_an_error_of_a_fresh_process_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "import sys; sys.exit('x\\nValueError: cannot take 123.456789')"
+    run = subprocess.run
+    monkeypatch.setattr(
+        elsewhere.subprocess,  # type: ignore[attr-defined]
+        "run",
+        lambda _, **options: run([sys.executable, "-c", script], **options),
+    )
+    with pytest.raises(CheckError, match=r"could not ask the policy \(ValueError\)") as caught:
+        elsewhere.ask_elsewhere(b"", [], 1, np.zeros((1, 1)), 0)
+    assert "123.456" not in str(caught.value)
 
 
 def test_a_parameter_that_equals_a_record_is_no_memory() -> None:

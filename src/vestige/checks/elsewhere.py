@@ -68,7 +68,10 @@ def ask_elsewhere(policy: bytes, exchanges: Sequence[Exchange], batch: int, rows
         check=False,
     )
     if done.returncode:
-        raise CheckError(f"a fresh process could not ask the policy: {done.stderr.decode().strip().splitlines()[-1]}")
+        kind = done.stderr.decode().strip().splitlines()[-1].partition(":")[0]  # what follows may hold a record's value
+        raise CheckError(
+            f"a fresh process could not ask the policy ({kind}); import its module in a new interpreter to see why"
+        )
     if done.stdout:
         raise CheckError(done.stdout.decode())
 

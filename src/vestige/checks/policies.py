@@ -4,8 +4,8 @@ The rules are those of Section 2 of Immorlica et al. (2024): no state besides th
 found by asking it the same questions again: out of order, after another stream, as a pickled copy, in a fresh process
 that is watched, with the records stored in another order; and by comparing all that it can reach before and after.
 Guarantee: finds memory in instance, class and module variables, closures, default arguments, generators, caches and
-files, in each method, and in the process around it, also of a policy that waits for a thousand records; held by
-tests/test_checks.py and tests/test_patient.py, which have a policy for each.
+files, in each method, and in the process around it, also of a policy that waits for a thousand records and goes on from
+then; held by tests/test_checks.py and tests/test_patient.py, which have a policy for each.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ _PATIENCE = 1_500
 def check_policy(policy: Policy, *, batch: int | None = None, rows: Rows | None = None, seed: int = 0) -> None:
     """Raise a CheckError at the first sign that `policy` breaks the model.
 
-    It is driven through all of its methods, with requests and batches that are closed early, in streams of thousands of
-    records and in some that begin at round 10,000,000, here and in a fresh process that is watched.
+    It is driven through all of its methods, with requests and batches that are closed early, in streams of 1,500
+    records and in some that begin at round 10,000,000, here and, with half as many, in a fresh process that is watched.
+    It is also asked whether `can_encode` says yes where all records leave, and whether `rewrite` goes on or not
+    depending on values.
 
-    No check of this kind can see a policy that waits for what does not come here: an hour, a certain value, a process
-    without the check. Nor what is kept where nobody looks: deep inside another library's objects or in its compiled
-    code, in freed memory, in the time at which a file was last read. For those, read its code.
+    No check of this kind can see a policy that waits for what does not come here: an hour, a certain value, certain
+    rounds between those, a process without the check. Nor a `can_encode` that says yes where some records can be kept
+    but too few, nor every way in which `rewrite` could depend on values. Nor what is kept where nobody looks: deep
+    inside another library's objects or in its compiled code, in freed memory, in the time at which a file was last
+    read. For those, read its code.
 
     Args:
         policy: an instance; its class must be importable, since a fresh process is asked too.
@@ -77,6 +81,7 @@ def check_policy(policy: Policy, *, batch: int | None = None, rows: Rows | None 
     if _pickled(policy, name) != before:
         raise CheckError(f"{name} changed while it ran; a policy is an immutable value: keep nothing in its attributes")
     _ask_out_of_order(policy, shuffled, name, seed)
+    _ask_whether_it_goes_on(policy, shuffled, data[2], name, seed)
     copy = pickle.loads(before)  # noqa: S301
     ask_again(copy, shuffled, f"{name} depends on more than its parameters", "of a pickled copy")
     ask_elsewhere(before, shuffled, size, data[3], seed + 3)
@@ -118,6 +123,35 @@ def _ask_out_of_order(policy: Policy, exchanges: Sequence[Exchange], name: str, 
                 f"{name} depends on the order in which records are stored: {question.name} gave another result when "
                 "they were shuffled; go by their rounds"
             )
+
+
+def _ask_whether_it_goes_on(policy: Policy, exchanges: Sequence[Exchange], rows: Floats, name: str, seed: int) -> None:
+    """What the clock comes from: `can_encode` where all records leave, and `rewrite` with other values."""
+    rng = np.random.default_rng(seed)
+    for exchange in exchanges:
+        question = exchange.question
+        if question.method == "can_encode" and policy.together:
+            rounds = np.asarray(question.arguments[0])
+            if replace(question, arguments=(rounds, np.ones(len(rounds), np.bool_))).ask(policy):
+                raise CheckError(
+                    f"{name}.can_encode says at t={question.clock.t} that what is known can be carried on where all "
+                    "records are leaving; say False where too few can be kept"
+                )
+        elif question.method == "rewrite":
+            retained, coins = question.arguments
+            assert isinstance(retained, Records)  # noqa: S101
+            values = rows[rng.integers(len(rows), size=len(retained))]
+            other = replace(question, arguments=(Records(retained.rounds, values, retained.leaving), coins)).ask(policy)
+            if _batch_end(other) != _batch_end(exchange.reply):
+                raise CheckError(
+                    f"{name}.{question.name} said whether the answer goes on, and in which batch, depending on values; "
+                    "go by the rounds and by which records are leaving"
+                )
+
+
+def _batch_end(reply: object) -> object:
+    """What `rewrite` says of the clock: the last round of the batch that is encoded then; None if it starts again."""
+    return reply[0] if isinstance(reply, tuple) else None
 
 
 def _move(question: Question, rng: np.random.Generator) -> tuple[Question, Ints]:
