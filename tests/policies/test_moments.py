@@ -74,6 +74,16 @@ def test_a_constant_has_no_shape() -> None:
     assert "All records are alike" in estimate.notes[0]
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e-100])
+def test_records_whose_powers_underflow_have_no_shape(unit: float) -> None:
+    stream = Stream(Moments(), retention=512, seed=0)
+    stream.extend(unit * np.arange(1_000.0))
+    estimate = stream.estimate()
+    assert estimate.mean == pytest.approx(499.5 * unit)
+    assert np.isnan(estimate.kurtosis)
+    assert "or they differ by so little" in estimate.notes[0]
+
+
 def test_the_standard_error_of_the_variance_is_that_of_repeated_streams() -> None:
     found = []
     for seed in range(300):

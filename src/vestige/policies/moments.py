@@ -20,6 +20,11 @@ from vestige.policy import Answer
 from vestige.records import Floats
 
 _HIGHEST = 4
+_SMALLEST = float(np.finfo(np.float64).tiny)
+_ALIKE = (
+    "All records are alike, or they differ by so little that powers of it are smaller than any number of full "
+    "precision: skewness and kurtosis have no value; use a smaller unit."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,17 +90,16 @@ class Moments(Spelled):
     def conclude(self, estimate: Floats, worth: float, rounding: float) -> MomentsAnswer:
         """From central moments to what statisticians call by name."""
         mean, variance = float(estimate[0]), max(float(estimate[1]), 0.0)
-        scale = np.sqrt(variance) if variance > 0.0 else np.nan
+        told = variance ** (self.order / 2) >= _SMALLEST
+        scale = np.sqrt(variance) if told else np.nan
         skewness = float(estimate[2] / scale**3) if self.order > 2 else None
         kurtosis = float(estimate[3] / scale**4) if self.order > 3 else None
         error = None
         if self.order > 3:
             error = float(np.sqrt(max(float(estimate[3]) - variance**2, 0.0) / worth))
         known = [number for number in (mean, variance, skewness, kurtosis) if number is not None]
-        value = np.array(known if variance > 0.0 else known[:2])
-        notes: tuple[str, ...] = (
-            () if variance > 0.0 else ("All records are alike: skewness and kurtosis have no value.",)
-        )
+        value = np.array(known if told else known[:2])
+        notes: tuple[str, ...] = () if told else (_ALIKE,)
         of_mean = float(np.sqrt(variance / worth))
         errors = np.array([of_mean, variance * np.sqrt(2.0 / worth) if error is None else error])
         notes += note_rounding(estimate[:2], errors, rounding)
