@@ -266,7 +266,7 @@ def test_times_that_run_backwards_are_refused_and_nothing_is_lost(tmp_path: Path
     assert "a.csv: the time of row 4 lies before" in output
     assert "; nothing was taken" in output
     assert read_store(store) == {}
-    assert "sort the records by time" in output
+    assert "allow rows to be late with --lateness" in output
 
 
 def test_somebody_who_holds_the_file_is_reported_and_waited_for(tmp_path: Path) -> None:
