@@ -127,7 +127,7 @@ def test_a_replaced_file_is_refused_or_counted_from_its_first_row(
     assert any("a.csv" in found for found in findings) == (replace in (rotated, shorter))
     shop.goes_on("--if-replaced", "restart", taken=len(now))
     shop.check(FIRST, now)
-    shop.goes_on("--if-replaced", "restart", taken=0)
+    shop.goes_on(taken=0)
     write(shop.file, [*now, *FIRST[:5]])
     shop.goes_on(taken=5)
     shop.check(FIRST, now, FIRST[:5])
@@ -177,6 +177,68 @@ def test_a_source_that_is_gone_is_worth_a_note_and_no_finding(shop: Shop) -> Non
     said = json.loads(result.stdout)
     assert said["findings"] == []
     assert said["notes"] == [f"source {shop.file}: is not there any more, so nothing can be said of it"]
+
+
+def make_gzip(path: Path) -> None:
+    with gzip.open(path, "wt") as file:
+        file.write("spent,key\n" + "".join(f"{value:.0f},{key}\n" for value, key in FIRST))
+
+
+def make_parquet(path: Path) -> None:
+    parquet.write_table(pa.table({"spent": [v for v, _ in FIRST], "key": [k for _, k in FIRST]}), path)
+
+
+def put_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def put_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def put_loop(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+def overwrite(start: int, whence: int) -> Callable[[Path], None]:
+    def act(path: Path) -> None:
+        with path.open("r+b") as file:
+            file.seek(start, whence)
+            file.write(b"\xff" * 20)
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "harm", "text"),
+    [
+        ("a.csv.gz", make_gzip, overwrite(30, os.SEEK_SET), "cannot be read; it is cut off or damaged"),
+        ("a.parquet", make_parquet, overwrite(-20, os.SEEK_END), "cannot be read; it is cut off or damaged"),
+        ("a.csv", lambda path: write(path, FIRST), put_folder, "is not a file any more"),
+        ("a.csv", lambda path: write(path, FIRST), put_pipe, "is not a file any more"),
+        ("a.csv", lambda path: write(path, FIRST), put_loop, "cannot be looked at: Too many levels of symbolic links"),
+    ],
+)
+def test_a_source_that_cannot_be_read_is_a_finding(
+    tmp_path: Path, name: str, make: Callable[[Path], object], harm: Callable[[Path], None], text: str
+) -> None:
+    """It is there, so it is not gone; and a pipe in its place keeps nobody waiting."""
+    shop = Shop(tmp_path, False)
+    shop.file = tmp_path / name
+    make(shop.file)
+    shop.goes_on(taken=400)
+    harm(shop.file)
+    result = vestige("verify", shop.store, "--json")
+    assert result.exit_code == 1, result.output
+    said = json.loads(result.stdout)
+    assert [found.startswith(f"source {shop.file}: {text}") for found in said["findings"]] == [True]
+    assert "notes" not in said
+    if not shop.file.is_fifo():
+        result = shop.run()
+        assert (result.exit_code, type(result.exception)) in ((1, SystemExit), (2, SystemExit)), result.output
 
 
 def test_appending_goes_on(shop: Shop) -> None:
@@ -329,6 +391,100 @@ def test_a_restart_that_is_killed_counts_nothing_twice(shop: Shop) -> None:
     assert subprocess.run([str(a) for a in line], check=False, capture_output=True).returncode == -9
     assert shop.run().exit_code == 0
     shop.check(FIRST, OTHER)
+
+
+def test_a_restart_is_done_whether_or_not_anything_looks_replaced(shop: Shop) -> None:
+    result = shop.run("--if-replaced", "restart")
+    assert json.loads(result.stdout)["taken"] == 400
+    assert "seems to be the file that was read before; --if-replaced restart counts it again" in result.stderr
+    shop.check(FIRST, FIRST)
+    shop.goes_on(taken=0)
+
+
+class Sources(Shop):
+    """Three files that go into the same streams in turn; no two rows that were ever in one of them are the same."""
+
+    def __init__(self, folder: Path, by: bool, seed: int) -> None:
+        super().__init__(folder, by)
+        self.rng, self.values = np.random.default_rng(seed), iter(range(1_000, 10_000))
+        self.rows: dict[str, Rows] = {name: [] for name in ("a.csv", "b.csv", "c.csv")}
+        self.taken: Rows = []
+
+    def fresh(self, least: int, most: int) -> Rows:
+        n = int(self.rng.integers(least, most))
+        return [(float(next(self.values)), f"k{self.rng.integers(2)}") for _ in range(n)]
+
+    def append(self, name: str) -> None:
+        new = self.fresh(1, 60)
+        self.rows[name] += new
+        self.read(name, new)
+
+    def read(self, name: str, new: Rows, *options: str) -> None:
+        write(self.store.with_name(name), self.rows[name])
+        self.goes_on(*options, path=self.store.with_name(name), taken=len(new))
+        self.taken += new
+        self.check(self.taken)
+
+    def rewrite(self, name: str) -> bool:
+        """Rewrite a file in place; it is refused at the first row that is held, if any is, and begins again or not."""
+        old, now = self.rows[name], self.fresh(len(self.rows[name]), len(self.rows[name]) + 20)
+        held = {v for _, state in read_store(self.store).values() for v in state.retained.values[:, 0].tolist()}
+        there = [row for row, (value, _) in enumerate(old, 1) if value in held]
+        if there:
+            path = write(self.store.with_name(name), now)
+            self.refused(f"does not say in row {there[0]:,} what it said", path=path)
+        if self.rng.random() < 0.5:
+            self.rows[name] = now
+            self.read(name, now, "--if-replaced", "restart")
+        else:
+            self.read(name, [])  # the old rows are put back
+        return bool(there)
+
+
+@pytest.mark.parametrize("by", [False, True], ids=["one", "by"])
+def test_sources_that_take_turns_are_each_known_by_their_records(tmp_path: Path, by: bool) -> None:
+    noticed = 0
+    for seed in range(2):
+        (folder := tmp_path / str(seed)).mkdir()
+        sources = Sources(folder, by, seed)
+        for name in sources.rows:
+            sources.append(name)
+        for _ in range(12):
+            name = str(sources.rng.choice(list(sources.rows)))
+            if sources.rng.random() < 0.5:
+                sources.append(name)
+            else:
+                noticed += sources.rewrite(name)
+    assert noticed > 2, "else nothing was tried"
+
+
+def test_a_source_is_known_beside_one_whose_run_was_killed(shop: Shop) -> None:
+    """Between the two, and after the other was read to its end."""
+    other = write(shop.file.with_name("b.csv"), OTHER)
+    options = ["--column", "spent", "--retention", "96", "--seed", "1", *shop.by, "--store", shop.store]
+    line = [sys.executable, "-c", KILLED, 2 if shop.by else 1, "run", other, *options]
+    assert subprocess.run([str(a) for a in line], check=False, capture_output=True).returncode == -9
+    write(other, [(999.0, key) for _, key in OTHER])
+    shop.refused("does not say in row", path=other)
+    write(other, OTHER)
+    assert shop.run(path=other).exit_code == 0
+    shop.goes_on(taken=0)
+    shop.check(FIRST, OTHER)
+
+
+def test_a_file_that_is_held_as_a_whole_is_known_after_another_was_read(tmp_path: Path) -> None:
+    shop, rows = Shop(tmp_path, False), [[(100.0 + i + 100 * part, "k") for i in range(20)] for part in range(3)]
+    other = write(tmp_path / "b.csv", rows[1])
+    write(shop.file, rows[0])
+    shop.goes_on(taken=20)
+    shop.goes_on(path=other, taken=20)
+    write(shop.file, rows[2])
+    shop.refused("does not say in row 1 what it said")
+    write(other, rows[2])
+    shop.refused("does not say in row 1 what it said", path=other)
+    shop.goes_on("--if-replaced", "restart", taken=20)
+    shop.check(*rows)
+    shop.refused("does not say in row", path=other)
 
 
 def test_a_mark_says_nothing_of_records(tmp_path: Path) -> None:

@@ -149,7 +149,9 @@ class Ingest:
         if not change and known.furthest:
             behind, differing = self._compare(known, mark)
             change = "" if differing is None else f"does not say in row {differing:,} what it said when it was read"
-        if change and self.if_replaced == "restart":
+        if self.if_replaced == "restart" and (change or known.furthest):
+            if not change:
+                self.warn(f"{path}: seems to be the file that was read before; --if-replaced restart counts it again")
             mark, known, behind = replace(mark, generation=generation + 1, other_key=0), Known({}, None), False
         elif change:
             raise SourceError(f"{path}: {change}; {self._remedy(known, differing)}: nothing was taken")
@@ -230,11 +232,12 @@ class Ingest:
 
     def _witnesses(self, names: tuple[str, ...], mark: Mark) -> Witnesses:
         assert self.store is not None  # noqa: S101
+        assert self._name is not None  # noqa: S101
         witnesses = Witnesses(self.store.pseudonym, mark.other_key)
         for name in names:
             stream = self._open(self.naming.key(name))
-            if stream is not None and stream.reading == self._name:
-                witnesses.add(self.naming.key(name), stream.retained)
+            if stream is not None:
+                witnesses.add(self.naming.key(name), stream.retained.of_source(stream.position(self._name).slot))
         return witnesses
 
     def _is_behind(self, block: Block, known: Known) -> bool:

@@ -3,12 +3,14 @@
 No digest of any record is stored, since one would confirm guesses about records that were erased. The held records
 themselves are the witnesses: each knows the row that it came from, and has to be found there again.
 Guarantee: a file that was rotated, cut or rewritten is noticed, unless it was rewritten in place with the same header,
-is not shorter, and says the same in each row that is still held; held by tests/test_origin.py.
+is not shorter, and says the same in each row that is still held, whatever other sources the streams were read from;
+held by tests/test_origin.py.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -53,8 +55,15 @@ class Mark:
 
     @classmethod
     def of(cls, path: str, generation: int = 0) -> Mark:
-        """The mark of a file as it is now."""
+        """The mark of a file as it is now.
+
+        Raises:
+            SourceError: what is there is not a file that can be read.
+            OSError: nothing can be found there.
+        """
         found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise SourceError(f"{path}: is not a file any more")
         names = blake2b(_header(path), digest_size=16).digest()
         return cls(found.st_dev & _WORD, found.st_ino & _WORD, found.st_size, generation, names)
 
@@ -89,12 +98,15 @@ def digest_key(pseudonym: Callable[[str], str]) -> bytes:
 
 def _header(path: str) -> bytes:
     """The line with the names of the columns, or those of a Parquet file; nothing where each row brings its own."""
-    with open(path, "rb", buffering=0) as file:
-        head = file.read(_HEAD)
-        if head.startswith(_GZIP):
-            head = zlib.decompressobj(31).decompress(head, _HEAD)
-        if head.startswith(SIGNATURE):
-            return "\n".join(read_names(file)).encode()
+    try:
+        with open(path, "rb", buffering=0) as file:
+            head = file.read(_HEAD)
+            if head.startswith(_GZIP):
+                head = zlib.decompressobj(31).decompress(head, _HEAD)
+            if head.startswith(SIGNATURE):
+                return "\n".join(read_names(file)).encode()
+    except (SourceError, zlib.error, OSError):
+        raise SourceError(f"{path}: cannot be read; it is cut off or damaged, or permission is denied") from None
     head = head.removeprefix(_BYTE_ORDER).lstrip()
     return b"" if head.startswith(b"{") else head.splitlines()[0] if head else b""
 
@@ -132,9 +144,8 @@ class Witnesses:
         self._parts: list[tuple[str, Records]] = []
         self._read = 0
 
-    def add(self, key: str, retained: Records) -> None:
-        """Let the records of a stream that have a number be witnesses."""
-        held = retained.where(retained.numbers > 0)
+    def add(self, key: str, held: Records) -> None:
+        """Let records of a stream be witnesses, whose numbers are their rows in the source."""
         if len(held):
             self._parts.append((key, held))
 
@@ -214,7 +225,7 @@ def check(copied: Mapping[str, tuple[Terms, State]]) -> tuple[tuple[str, ...], t
         copied: the streams, as `vestige.store.read_store` gives them.
 
     Returns:
-        what was found, and what is only worth knowing: a source that is gone.
+        what was found (a source that changed, or cannot be read), and what is only worth knowing: one that is gone.
     """
     read: dict[str, dict[str, Position]] = {}
     for name, (_, state) in copied.items():
@@ -225,11 +236,12 @@ def check(copied: Mapping[str, tuple[Terms, State]]) -> tuple[tuple[str, ...], t
         mark = Known.of(positions).mark
         try:
             change = "" if mark is None else mark.explain_change(Mark.of(source, mark.generation))
-        except (OSError, ValueError):
+            if change:
+                found.append(f"source {source}: {change}; vestige run refuses it: see its option --if-replaced")
+        except SourceError as problem:
+            found.append(f"source {problem}")
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             gone.append(f"source {source}: is not there any more, so nothing can be said of it")
-            continue
-        except (SourceError, zlib.error):
-            change = "is cut off or damaged"
-        if change:
-            found.append(f"source {source}: {change}; vestige run refuses it: see its option --if-replaced")
+        except OSError as problem:
+            found.append(f"source {source}: cannot be looked at: {problem.strerror}")
     return tuple(found), tuple(gone)

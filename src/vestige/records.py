@@ -24,6 +24,9 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
+LARGEST_ROW, LARGEST_SLOT = 2**48 - 1, 2**15 - 1
+"""A record's number holds the slot of its source in 15 bits and its row in 48."""
+_ROW_BITS = 48
 NO_TIME = np.datetime64("NaT", "us")
 _TIME = np.dtype("datetime64[us]")
 _freeze = methodcaller("setflags", False)  # by name it takes seven times as long
@@ -37,6 +40,26 @@ _EXPECTED = {
     "subjects": "a text",
     "numbers": "a whole number from 0 up",
 }
+
+
+def number_rows(rows: Ints, slot: int) -> Ints:
+    """The numbers of records that are these rows of the source in `slot`; 0 each where that is 0.
+
+    >>> numbers = number_rows(np.array([7, 8]), 2)
+    >>> find_rows(numbers, 2), find_rows(numbers, 1)
+    (array([7, 8]), array([0, 0]))
+    """
+    return rows | (slot << _ROW_BITS) if slot else np.zeros_like(rows)
+
+
+def find_rows(numbers: Ints, slot: int) -> Ints:
+    """Of records with these numbers their rows in the source in `slot`; 0 for those of another source."""
+    return np.where((numbers >> _ROW_BITS == slot) & (slot > 0), numbers & LARGEST_ROW, 0)
+
+
+def drop_rows(numbers: Ints, slot: int) -> Ints:
+    """The same numbers, 0 for those of rows of the source in `slot`."""
+    return np.where(numbers >> _ROW_BITS == slot, 0, numbers)
 
 
 def no_times(n: int) -> NDArray[np.datetime64]:
@@ -166,7 +189,7 @@ class Records:
         leaving: whether each may still be learned from but not be kept by the next update; shape (n,).
         times: when each arrived or says it did, in UTC, not-a-time where unknown; shape (n,).
         subjects: whom each is about, or None; shape (n,).
-        numbers: the row of each in the source that is being read, counted from 1, or 0; shape (n,).
+        numbers: which source each came from, and which of its rows it is (`number_rows`), or 0; shape (n,).
 
     Policies are shown rounds, values and `leaving` only.
 
@@ -306,9 +329,15 @@ class Records:
         """The same records about others."""
         return Records(self.rounds, self.values, self.leaving, self.times, subjects, self.numbers)
 
-    def without_numbers(self) -> Records:
-        """The same records as those of no source."""
-        numbers = np.zeros(len(self), np.int64)
+    def of_source(self, slot: int) -> Records:
+        """Those that are rows of the source in `slot`, with their rows as numbers."""
+        rows = find_rows(self.numbers, slot)
+        held = self.where(rows > 0)
+        return Records._trusted(held.rounds, held.values, held.leaving, held.times, held.subjects, rows[rows > 0])
+
+    def without_numbers(self, slot: int | None = None) -> Records:
+        """The same records as those of no source; only those of the source in `slot`, if it is given."""
+        numbers = np.zeros(len(self), np.int64) if slot is None else drop_rows(self.numbers, slot)
         return Records._trusted(self.rounds, self.values, self.leaving, self.times, self.subjects, numbers)
 
     def shown(self) -> Records:

@@ -85,8 +85,8 @@ class _BrokenPlace(Place):
             state = replace(state, positions={})
         if fault == "no numbers":
             state = replace(state, retained=held.without_numbers())
-        if fault == "no source":
-            state = replace(state, reading=None)
+        if fault == "no slots":
+            state = replace(state, positions={name: replace(p, slot=0) for name, p in state.positions.items()})
         if fault == "no receipts":
             state = replace(state, receipts=())
         if fault == "keeps the old" and self.name in self.store._kept:
@@ -108,7 +108,7 @@ class _BrokenPlace(Place):
         ("no sign of zero", "changes bits of values"),
         ("no positions", "gives other positions than were written"),
         ("no numbers", "gives other retained than were written"),
-        ("no source", "gives other reading than were written"),
+        ("no slots", "gives other positions than were written"),
         ("no receipts", "gives other receipts than were written"),
         ("keeps what was removed", "does not have the streams that were written, after a stream was removed"),
         ("keeps the old", "gives other clock than were written, after one stream was written anew"),

@@ -85,7 +85,7 @@ def check_end(path: Path, whole: Run) -> None:
     ((name, (_, state)),) = read_store(path).items()
     assert name == victim.NAME
     assert (state.clock, state.retained) == whole.states[RECORDS]
-    assert state.positions == {whole.source.name: Position(RECORDS)}
+    assert state.positions == {whole.source.name: Position(RECORDS, slot=1)}
     assert verify(path) == ()
     assert contents(path.parent) == [path.name, f"{path.name}.lock"]
 

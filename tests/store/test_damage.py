@@ -32,7 +32,7 @@ def state_of(rng: np.random.Generator, terms: Terms, t: int) -> State:
     values = rng.normal(size=(10, terms.columns))
     records = Records(rounds, values, None, None, subjects, np.arange(10))
     receipts = tuple(Receipt.made(t, t + 5, timedelta(days=1)) for _ in range(2))
-    return State(Clock(t, t - 9, t), records, {"x.csv": Position(t, b"mark"), "y": Position(7)}, receipts, "x.csv")
+    return State(Clock(t, t - 9, t), records, {"x.csv": Position(t, b"mark", 1), "y": Position(7)}, receipts)
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ def rounds_of(receipts: tuple[Receipt, ...]) -> list[tuple[int, int, int | None]
 
 
 def as_stored(state: State) -> tuple[object, ...]:
-    return state.clock, plain(state.retained), dict(state.positions), state.reading, rounds_of(state.receipts)
+    return state.clock, plain(state.retained), dict(state.positions), rounds_of(state.receipts)
 
 
 def answer(stream: Stream) -> object:

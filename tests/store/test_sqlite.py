@@ -107,7 +107,7 @@ def test_positions_are_written_with_the_records(path: Path) -> None:
         stream = stream_in(store)
         stream.extend(ROWS[:100], source="x.csv")
         stream.extend(ROWS[:5], source="y.csv", numbers=np.array([2, 4, 6, 8, 11]))
-        assert read_store(path)["a"][1].positions == {"x.csv": Position(96)}, "as far as the last update"
+        assert read_store(path)["a"][1].positions == {"x.csv": Position(96, slot=1)}, "as far as the last update"
     with SqliteStore(path) as store:
         stream = stream_in(store)
         assert [stream.position(f"{name}.csv").rows for name in "xyz"] == [100, 11, 0]

@@ -90,7 +90,7 @@ def test_a_stream_goes_on_from_there(path: Path) -> None:
         assert stream.estimate().held == len(FACTS["plain"]["rounds"])
         assert stream.position("/data/a.csv") == Position(150)
         stream.extend(np.zeros(100), source="/data/b.csv")
-    assert read_store(path)["plain"][1].positions["/data/b.csv"] == Position(107)
+    assert read_store(path)["plain"][1].positions["/data/b.csv"] == Position(107, slot=1)
 
 
 @pytest.mark.parametrize(

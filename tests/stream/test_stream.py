@@ -12,6 +12,7 @@ import pytest
 
 from vestige import Clock, Mean, Records, Stream, Window, paper
 from vestige.errors import DataError, NoRecordsError, ParameterError
+from vestige.records import find_rows, number_rows
 from vestige.store import Position
 
 
@@ -210,25 +211,39 @@ def test_a_printed_stream_shows_no_value() -> None:
     )
 
 
-def test_records_say_their_row_in_the_source_that_is_read() -> None:
+def test_records_say_their_source_and_their_row_in_it() -> None:
     stream, rows = Stream(Mean(), retention=96, seed=0), np.random.default_rng(0).normal(size=400)
     stream.extend(rows[:100], source="a.csv", numbers=np.arange(1, 300, 3), mark=b"one")
     held = stream.retained
-    assert held.numbers.tolist() == [3 * r - 2 for r in held.rounds]
-    assert stream.position("a.csv") == Position(298, b"one")
+    assert find_rows(held.numbers, 1).tolist() == [3 * r - 2 for r in held.rounds]
+    assert stream.position("a.csv") == Position(298, b"one", 1)
     stream.push(0.0)
     stream.extend([0.0])
     assert stream.retained.numbers[-2:].tolist() == [0, 0], "they are rows of no source"
     stream.extend(rows[100:110], source="a.csv", mark=b"two")
-    assert stream.retained.numbers[-10:].tolist() == list(range(299, 309)), "those that follow the position"
-    assert stream.position("a.csv") == Position(308, b"two")
+    assert find_rows(stream.retained.numbers[-10:], 1).tolist() == list(range(299, 309)), "that follow the position"
+    assert stream.position("a.csv") == Position(308, b"two", 1)
+    before = stream.retained.of_source(1)
     stream.extend(rows[110:120], source="b.csv")
-    assert stream.retained.numbers[:-10].tolist() == [0] * (len(stream.retained) - 10), "rows of another source"
-    assert stream.retained.numbers[-10:].tolist() == list(range(1, 11))
+    assert stream.retained.of_source(1) == before, "those of the other source are still known"
+    assert find_rows(stream.retained.numbers[-10:], 2).tolist() == list(range(1, 11))
     stream.extend(rows[120:125], source="b.csv", numbers=np.arange(1, 6))
-    numbers = stream.retained.numbers
-    assert numbers[numbers > 0].tolist() == [1, 2, 3, 4, 5], "the source is read from its start again"
-    assert stream.position("c.csv") == Position()
+    assert stream.retained.of_source(2).numbers.tolist() == [1, 2, 3, 4, 5], "it is read from its start again"
+    assert stream.retained.of_source(1) == before
+    stream.restart_source("a.csv")
+    assert (len(stream.retained.of_source(1)), stream.position("a.csv")) == (0, Position())
+    stream.extend(rows[125:127], source="c.csv")
+    assert stream.position("c.csv") == Position(2, slot=1), "the smallest that is free"
+    assert len(stream.retained.of_source(0)) == 0, "rows of no source"
+
+
+def test_more_sources_than_slots_are_read_without_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vestige.stream.streaming.LARGEST_SLOT", 1)
+    stream = Stream(Mean(), retention=96, seed=0)
+    for source in "ab":
+        stream.extend([1.0, 2.0], source=source)
+    assert (stream.position("a"), stream.position("b")) == (Position(2, slot=1), Position(2))
+    assert stream.retained.numbers.tolist() == [*number_rows(np.array([1, 2]), 1), 0, 0]
 
 
 def test_numbers_are_those_of_the_records_however_they_are_cut() -> None:
@@ -238,7 +253,7 @@ def test_numbers_are_those_of_the_records_however_they_are_cut() -> None:
     for part in np.split(rows, np.cumsum(parts)[:-1]):
         cut.extend(part, source="a")
     assert cut.retained == whole.retained
-    assert (whole.retained.numbers == whole.retained.rounds).all()
+    assert (find_rows(whole.retained.numbers, 1) == whole.retained.rounds).all()
 
 
 @pytest.mark.parametrize("numbers", [[2, 1], [0, 1], [1, 1], [1.0, 2.0]])
@@ -246,6 +261,8 @@ def test_numbers_that_are_none_are_refused(numbers: list[Any]) -> None:
     stream = Stream(Mean(), retention=96)
     with pytest.raises(ParameterError, match="numbers are not whole numbers from 1 up that increase"):
         stream.extend([1.0, 2.0], source="a", numbers=np.array(numbers))
+    with pytest.raises(ParameterError, match="numbers end beyond row 281,474,976,710,655"):
+        stream.extend([1.0], source="a", numbers=np.array([2**48]))
     with pytest.raises(ParameterError, match="mark is not of up to 64 bytes"):
         stream.extend([1.0, 2.0], source="a", mark=bytes(65))
     assert stream.t == 0

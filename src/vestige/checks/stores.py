@@ -91,9 +91,9 @@ def _state(rng: np.random.Generator, t: int) -> State:
     clock = Clock(
         t, first=max(1, t - 40), last=max(0, t - 9), since=1, due=int(rng.integers(2**50)), updates=t, rounding=0.1
     )
-    positions = {"x.csv": Position(t, b"\0x\0"), "y": Position(2**40)}
-    records = Records(rounds, values, rng.random(n) < 0.2, times, subjects, rng.integers(0, t + 1, n))
-    return State(clock, records, positions, done, reading="x.csv")
+    positions = {"x.csv": Position(t, b"\0x\0", 2), "y": Position(2**40, slot=1)}
+    records = Records(rounds, values, rng.random(n) < 0.2, times, subjects, rng.integers(0, 2**50, n))
+    return State(clock, records, positions, done)
 
 
 def _compare(opened: Opened, states: dict[str, State], when: str) -> None:
@@ -101,7 +101,7 @@ def _compare(opened: Opened, states: dict[str, State], when: str) -> None:
         _expect(store.names() == tuple(sorted(states)), f"does not have the streams that were written, {when}")
         for name, state in states.items():
             found = _read(store, name)
-            for part in ("clock", "retained", "positions", "receipts", "reading"):
+            for part in ("clock", "retained", "positions", "receipts"):
                 _expect(getattr(found, part) == getattr(state, part), f"gives other {part} than were written, {when}")
             same = np.array_equal(found.retained.values.view(np.int64), state.retained.values.view(np.int64))
             _expect(same, f"changes bits of values, {when}")

@@ -31,7 +31,7 @@ FANOUT = 16
 _SEAL = struct.Struct("<I4x")
 _HEADER = struct.Struct("<qqqqqqdQQ")
 _RECEIPT = struct.Struct("<8sqqqqqqq")
-_POSITION = struct.Struct(f"<q?B6x{MARK}s")
+_POSITION = struct.Struct(f"<qB3xI{MARK}s")
 _LINKS = struct.Struct(f"<{FANOUT}I")
 _FOLLOWING = struct.Struct("<Q")
 _ABOUT = struct.Struct(f"<QQQ?7x{SUBJECT}s")
@@ -202,16 +202,16 @@ def _moment(ticks: int) -> datetime | None:
     return None if ticks == _NEVER else _EPOCH + ticks * _TICK
 
 
-def packed_position(source: str, position: Position, reading: bool) -> bytes:
-    """How far a source was read, and whether the numbers of records count its rows, always as many bytes."""
-    fixed = _POSITION.pack(position.rows, reading, len(position.mark), position.mark)
+def packed_position(source: str, position: Position) -> bytes:
+    """How far a source was read, always as many bytes but for its name."""
+    fixed = _POSITION.pack(position.rows, len(position.mark), position.slot, position.mark)
     return fixed + encode_text(source)
 
 
-def unpacked_position(body: bytes) -> tuple[str, Position, bool]:
-    """The source that was packed, its position, and whether the numbers of records count its rows."""
-    rows, reading, length, mark = _POSITION.unpack_from(body)
-    return decode_text(body[_POSITION.size :]), Position(rows, mark[:length]), reading
+def unpacked_position(body: bytes) -> tuple[str, Position]:
+    """The source that was packed, and its position."""
+    rows, length, slot, mark = _POSITION.unpack_from(body)
+    return decode_text(body[_POSITION.size :]), Position(rows, mark[:length], slot)
 
 
 def packed_receipt(receipt: Receipt) -> bytes:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from vestige.errors import ParameterError, StoreError, show_value, whole_number
-from vestige.records import Clock, Records
+from vestige.records import LARGEST_SLOT, Clock, Records
 
 RECEIPTS_KEPT = timedelta(days=30)
 """How long a receipt is kept after the erasure."""
@@ -168,13 +168,17 @@ class Position:
     Attributes:
         rows: how many of its rows were read, complete or not.
         mark: what the source is recognised by: up to 64 bytes that say nothing of its records.
+        slot: the number by which the records of the stream know this source, different for each, from 1 on; 0 if they
+            do not.
     """
 
     rows: int = 0
     mark: bytes = b""
+    slot: int = 0
 
     def __post_init__(self) -> None:
         whole_number("rows", self.rows, 0)
+        whole_number("slot", self.slot, 0, LARGEST_SLOT)
         if not isinstance(self.mark, bytes) or len(self.mark) > MARK:
             raise ParameterError(f"mark is not of up to {MARK} bytes; pass fewer, such as a digest")
 
@@ -188,14 +192,12 @@ class State:
         retained: the records that are held.
         positions: for each source how far it was read.
         receipts: of the removal requests, in the order in which they were made.
-        reading: the source that the numbers of the records count rows of.
     """
 
     clock: Clock
     retained: Records
     positions: Mapping[str, Position] = field(default_factory=dict)
     receipts: tuple[Receipt, ...] = ()
-    reading: str | None = None
 
     @classmethod
     def empty(cls, columns: int) -> State:

@@ -158,7 +158,7 @@ class Tables:
                 self._run("RELEASE stream")
 
     def _put(self, entry: _Entry, terms: Terms, state: State, *, new: bool) -> None:
-        positions = {s: packed_position(s, position, s == state.reading) for s, position in state.positions.items()}
+        positions = {s: packed_position(s, position) for s, position in state.positions.items()}
         receipts = {receipt.id: packed_receipt(receipt) for receipt in state.receipts}
         heads = Heads(
             self._put_chain("sources", entry, entry.sources, positions),
@@ -274,15 +274,15 @@ class Tables:
         """The state of a stream, with all that belongs to it."""
         body = unsealed(self._body("states", entry.number), "states", entry.number, entry.name)
         clock, retained, heads = unpacked(body, entry.terms.columns, entry.terms.capacity)
-        positions, reading, receipts = {}, None, []
+        positions, receipts = {}, []
         entry.sources, entry.receipts = {}, {}
         for link in self._chain("sources", heads.sources, entry.name):
-            source, positions[source], here = unpacked_position(link.plain)
-            entry.sources[source], reading = link, source if here else reading
+            source, positions[source] = unpacked_position(link.plain)
+            entry.sources[source] = link
         for link in self._chain("receipts", heads.receipts, entry.name):
             receipts.append(unpacked_receipt(link.plain))
             entry.receipts[receipts[-1].id] = link
-        return State(clock, retained, positions, tuple(receipts), reading)
+        return State(clock, retained, positions, tuple(receipts))
 
     def _chain(self, table: str, row: int, name: bytes) -> list[_Link]:
         """The entries of a chain, from the oldest on; its head is the newest."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige.errors import DataError, ParameterError, show_value
-from vestige.records import Ints
+from vestige.records import LARGEST_ROW, LARGEST_SLOT, Ints, drop_rows, number_rows
 from vestige.store import Position
 from vestige.stream.arriving import Arrivals, Time, instant_of, instants_of, now_for, rows_of
 from vestige.stream.deadlines import Deadlines
@@ -65,25 +65,18 @@ class Stream(Deadlines):
             raise ParameterError(f"source={show_value(source)} is not a name; pass the text that it was read under")
         return self._positions.get(source, Position())
 
-    @property
-    def reading(self) -> str | None:
-        """The source that the numbers of the records held count rows of."""
-        return self._reading
-
     def restart_source(self, source: str) -> None:
         """Let `source` count as not read, since another file took its place; records keep no numbers of its rows."""
-        if source == self._reading:
-            self._hold(self._held.without_numbers())
-            self._fresh.numbers[: self._fresh.size] = 0
-            self._reading = None
-        self._positions = {name: position for name, position in self._positions.items() if name != source}
+        with self._lock:
+            self._drop_numbers(self.position(source).slot)
+            self._positions = {name: position for name, position in self._positions.items() if name != source}
 
     def mark_source(self, source: str, mark: bytes) -> None:
         """Let `mark` be what `source` is recognised by from now on; see `extend`. One that was not read has none."""
         with self._lock:
             if source in self._positions:
                 known = self.position(source)
-                self._positions = {**self._positions, source: Position(known.rows, mark)}
+                self._positions = {**self._positions, source: replace(known, mark=mark)}
 
     def push(self, row: ArrayLike, *, time: Time | None = None, subject: str | None = None) -> bool:
         """Take one record.
@@ -161,7 +154,7 @@ class Stream(Deadlines):
             subjects: one per row, or none at all.
             source: where the rows come from; how many of its rows were read is remembered with them.
             numbers: the number of each row in its source, counted from 1 and increasing; default: those that follow
-                its position. They stay with the records until another source is read, or this one from its start.
+                its position. They stay with the records until the source is read from its start again.
             mark: what the source can be recognised by, up to 64 bytes; remembered beside the position.
 
         Returns:
@@ -183,8 +176,12 @@ class Stream(Deadlines):
         bit_by_bit = self._timed or self._place is not None
         before, start, t = None if bit_by_bit else self._kept(whole=True), 0, self._t
         try:
-            if source is not None and new.numbers is not None and len(new):
-                self._read_from(source, int(new.numbers[0]))
+            slot, rows = 0, new.numbers
+            if source is not None and rows is not None and len(rows):
+                slot = self._slot(source)
+                if rows[0] <= self.position(source).rows:
+                    self._drop_numbers(slot)  # it is read from its start again
+                new = replace(new, numbers=number_rows(rows, slot))
             while start < len(new):
                 if self._timed and new.times is not None:
                     before, now = None, self._now(new.times[start])
@@ -193,8 +190,8 @@ class Stream(Deadlines):
                 if bit_by_bit:
                     before = self._kept(whole=False)
                 stop = self._take(new, start)
-                if source is not None and new.numbers is not None:
-                    self._positions = {**self._positions, source: Position(int(new.numbers[stop - 1]), mark)}
+                if source is not None and rows is not None:
+                    self._positions = {**self._positions, source: Position(int(rows[stop - 1]), mark, slot)}
                 if self._fresh.size == self._full:
                     self._update()
                 start = stop
@@ -232,11 +229,11 @@ class Stream(Deadlines):
         return time if newest is None else max(time, newest)
 
     def _numbered(self, source: str, numbers: Ints | None, mark: bytes, n: int) -> Ints:
-        """The numbers of n rows of `source`, checked."""
+        """The rows of `source` that n records are, checked."""
         known = self.position(source).rows
         Position(known, mark)  # says what is wrong with the mark
         if numbers is None:
-            return np.arange(known + 1, known + n + 1)
+            numbers = np.arange(known + 1, known + n + 1)
         try:
             given = np.asarray(numbers)
         except ValueError:  # lists of different lengths
@@ -245,14 +242,24 @@ class Stream(Deadlines):
             raise DataError(f"numbers has shape {given.shape} for {n} rows; pass one per row, or none at all")
         if n and (given.dtype.kind not in "iu" or given[0] < 1 or (np.diff(given) < 1).any()):
             raise ParameterError("numbers are not whole numbers from 1 up that increase; pass those of the rows")
+        if n and given[-1] > LARGEST_ROW:
+            raise ParameterError(
+                f"numbers end beyond row {LARGEST_ROW:,}; read the rest under the name of another source"
+            )
         return given.astype(np.int64)
 
-    def _read_from(self, source: str, number: int) -> None:
-        """Let numbers count the rows of `source` from now on, if it is another, or one that is read from its start."""
-        if source != self._reading or number <= self.position(source).rows:
-            self._hold(self._held.without_numbers())
-            self._fresh.numbers[: self._fresh.size] = 0
-            self._reading = source
+    def _slot(self, source: str) -> int:
+        """The slot of a source, the smallest that is free if it has none; 0 if all are taken."""
+        if slot := self.position(source).slot:
+            return slot
+        taken = {position.slot for position in self._positions.values()}
+        return next((slot for slot in range(1, LARGEST_SLOT + 1) if slot not in taken), 0)
+
+    def _drop_numbers(self, slot: int) -> None:
+        """Let no record be a row of the source in `slot` any more."""
+        self._hold(self._held.without_numbers(slot))
+        waiting = self._fresh.numbers[: self._fresh.size]
+        waiting[:] = drop_rows(waiting, slot)
 
     def _take(self, new: Arrivals, start: int) -> int:
         """Take rows from `start` on until something is due, or many whole batches at once; where to go on."""

@@ -29,7 +29,7 @@ from vestige.stream.limits import Limits
 from vestige.stream.masks import check_encodable, check_limits, check_newest
 from vestige.stream.runtime import Runtime, checked_restart
 
-_Before = tuple[Clock, Records, Records | None, int, Mapping[str, Position], tuple[Receipt, ...], str | None]
+_Before = tuple[Clock, Records, Records | None, int, Mapping[str, Position], tuple[Receipt, ...]]
 
 
 class Updating(Runtime):
@@ -61,14 +61,13 @@ class Updating(Runtime):
             self._lock = store.store._turn  # one for both, so that neither waits for the other
         self._terms = self._made_terms()
         self._positions: Mapping[str, Position] = {}
-        self._reading: str | None = None
         self._receipts: tuple[Receipt, ...] = ()
         if store is not None:
             if retained is not None or clock is not None:
                 raise ParameterError("a stream goes on from its store; leave out retained=... and clock=...")
             state = store.open(self._terms)
             retained, clock = state.retained, state.clock
-            self._positions, self._receipts, self._reading = state.positions, state.receipts, state.reading
+            self._positions, self._receipts = state.positions, state.receipts
         held, clock = checked_restart(policy, retained, clock)
         self._update_every = 1 if policy.every_round else self._batch
         self._check_start(held, clock)
@@ -163,10 +162,10 @@ class Updating(Runtime):
         """What to return to if something goes wrong; not `whole` if records can only have been added until then."""
         fresh, clock = self._fresh, self._clock
         waiting = fresh.records(clock.last) if whole else None
-        return clock, self._held, waiting, fresh.size, self._positions, self._receipts, self._reading
+        return clock, self._held, waiting, fresh.size, self._positions, self._receipts
 
     def _return_to(self, before: _Before) -> None:
-        self._clock, held, fresh, size, self._positions, self._receipts, self._reading = before
+        self._clock, held, fresh, size, self._positions, self._receipts = before
         self._hold(held)
         if fresh is None:
             self._fresh.cut(size)
@@ -200,7 +199,7 @@ class Updating(Runtime):
             held = held.where(held.rounds > bygone)
         check_limits(self._policy, held, clock.t, self._retention)
         if self._place is not None:
-            self._place.commit(self._terms, State(clock, held, self._positions, receipts, self._reading))
+            self._place.commit(self._terms, State(clock, held, self._positions, receipts))
         self._receipts, self._clock = receipts, clock
         self._fresh.clear()
         self._hold(held)
@@ -285,7 +284,7 @@ class Updating(Runtime):
 
     def _save(self) -> None:
         if self._place is not None:
-            state = State(self.clock, self.retained, self._positions, self._receipts, self._reading)
+            state = State(self.clock, self.retained, self._positions, self._receipts)
             self._place.commit(self._terms, state)
         self._note_saved()
 
