@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from troubled import MAX_AGE, START, KeepsHalf, damage, fill
-from vestige import Gradient, Mean, SqliteStore, Stream
+from vestige import Gradient, Mean, SqliteStore, Stream, Window
 from vestige.cli import command
 from vestige.records import Floats
+from vestige.store import verify
 from vestige.store.copies import copy_store
 
 NOW = (START + timedelta(hours=100)).isoformat()
@@ -116,6 +119,87 @@ def test_a_damaged_stream_can_be_removed(store: Path) -> None:
     assert "2 streams removed" in result.stdout
     assert json.loads(vestige("list", store, "--json").stdout).keys() == {"a", "d"}
     assert vestige("sweep", store, "--now", NOW).exit_code == 0
+
+
+@pytest.mark.parametrize("where", ["states", "streams", "sources", "receipts"])
+@pytest.mark.parametrize("gone", ["a", "z"])
+def test_a_sound_stream_is_removed_beside_a_damaged_one(tmp_path: Path, where: str, gone: str) -> None:
+    """Its bytes and its name go, and the damaged row stays just as it is, and is named as before."""
+    path, value = tmp_path / "s.db", 123.456789
+    names = {"a": f"gone-{gone}", "b": "bad", "c": "left", "d": "worse", "z": "z"} | {gone: "planted"}
+    with SqliteStore(path) as store:
+        for name in names.values():
+            stream = Stream(Window(), retention=96, store=store.stream(name))
+            stream.extend([value if name == "planted" else 1.0] * 9, source=f"/from/{name}.csv")
+            stream.forget(rounds=[3])
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        (number,) = connection.execute("SELECT id FROM streams WHERE name = ?", (b"bad",)).fetchone()
+        body = "substr(body, 1, length(body) / 2) || x'5a' || substr(body, length(body) / 2 + 2)"
+        connection.execute(f"UPDATE {where} SET body = CAST({body} AS BLOB) WHERE id = ?", (number,))  # noqa: S608
+        (row,) = connection.execute(f"SELECT * FROM {where} WHERE id = ?", (number,)).fetchall()  # noqa: S608
+    copied, found = copy_store(path), verify(path)
+    assert found
+    result = vestige("remove", path, "--stream", "planted")
+    assert result.exit_code == 0, result.output
+    assert "1 stream removed" in result.stdout
+    after = copy_store(path)
+    assert after.troubles == copied.troubles
+    assert after.streams == {name: kept for name, kept in copied.streams.items() if name != "planted"}
+    canaries = [b"planted", np.float64(value).tobytes()]
+    kinds = {text for text in found if "rows, but only" not in text}
+    now = verify(path, canaries=canaries)
+    assert {text for text in now if "rows, but only" not in text} == kinds
+    assert len(now) == len(found)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute(f"SELECT * FROM {where} WHERE id = ?", (number,)).fetchall() == [row]  # noqa: S608
+    with SqliteStore(path) as store:
+        assert "planted" not in store.survey()[0]
+        again = Stream(Window(), retention=96, store=store.stream("planted"))
+        again.extend([value] * 9)
+    assert len(copy_store(path).streams["planted"][1].retained) == 9
+    if where != "streams":
+        assert vestige("remove", path, "--stream", "bad").exit_code == 0
+        assert verify(path) == ()
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT count(*) FROM streams WHERE name = x''").fetchone() == (0,)
+
+
+def test_each_of_two_damaged_streams_is_removed_by_itself(store: Path) -> None:
+    damage(store, "d")
+    assert vestige("remove", store, "--stream", "c").exit_code == 0
+    assert set(copy_store(store).troubles) == {"d"}
+    assert any("stream 'd'" in text for text in verify(store))
+    assert vestige("remove", store, "--stream", "d").exit_code == 0
+    assert copy_store(store).names == ("a", "b")
+    assert verify(store, now=START) == ()
+
+
+def test_a_new_key_is_made_beside_a_damaged_stream(store: Path) -> None:
+    store.with_name("s.db.key").unlink()
+    asked = vestige("forget", store, "--subject", "person-9")
+    assert asked.exit_code == 1
+    assert "is missing, so the subjects" in asked.stderr
+    result = vestige("rekey", store)
+    assert result.exit_code == 1
+    assert "has a new key" in result.stdout
+    assert "stream 'c':" in result.stderr
+    done = facts(vestige("forget", store, "--subject", "person-9", "--json"))
+    assert set(done["troubles"]) == set("abcd")
+    assert "an earlier key" in done["troubles"]["a"]
+
+
+def test_a_run_goes_on_beside_a_damaged_stream(tmp_path: Path) -> None:
+    path, file = tmp_path / "s.db", tmp_path / "x.csv"
+    what = ("run", file, "--column", "x", "--by", "k", "--retention", 96, "--store", path, "--json")
+    file.write_text("x,k\n" + "1,a\n2,b\n" * 30)
+    assert vestige(*what).exit_code == 0
+    damage(path, "b")
+    with file.open("a") as more:
+        more.write("3,a\n4,b\n" * 5)
+    said = facts(vestige(*what))
+    assert said["taken"] == 5
+    assert set(said["troubles"]) == {"b"}
+    assert said["streams"]["a"]["t"] == 35
 
 
 def test_what_is_to_be_removed_must_be_there(store: Path) -> None:

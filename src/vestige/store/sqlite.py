@@ -142,7 +142,8 @@ class SqliteStore(Store):
 
         The statistics go on, and subjects can be named again. The records that are held now cannot be found by subject
         any more: one mark takes the place of their pseudonyms, so that a request can say that they are there, and they
-        go when their limits say so. Streams that are open here have to be opened again.
+        go when their limits say so. Streams that are open here have to be opened again. A damaged stream stays as it
+        is.
 
         Raises:
             StoreError: there is a file where the key is to lie.
@@ -155,7 +156,7 @@ class SqliteStore(Store):
                 )
             self.release()
             with self.together():  # from here on any key will do: a crash leaves a store that makes one
-                for name, terms, state in tuple(self._tables.states(self.names())):
+                for name, terms, state in tuple(self._states()):
                     held = state.retained
                     marked = [None if who is None else EARLIER for who in held.subjects]
                     if any(marked):
@@ -183,10 +184,11 @@ class SqliteStore(Store):
         return key
 
     def _subjects_held(self) -> bool:
-        with self._using() as tables:
-            return any(
-                who is not None for _, _, state in tables.states(tables.names()) for who in state.retained.subjects
-            )
+        """Whether a record has a subject, as a damaged stream may have one."""
+        names, wrong = self.survey()
+        states = tuple(self._states())
+        unread = bool(wrong) or len(states) < len(names)
+        return unread or any(who is not None for _, _, state in states for who in state.retained.subjects)
 
     def _remember(self, mark: bytes) -> None:
         """Note of which key the pseudonyms are."""
@@ -278,8 +280,16 @@ class SqliteStore(Store):
 
     def _erase(self, name: str) -> None:
         with self._using() as tables:
-            others = tuple(other for other in self.names() if other != name)
-            self._rewrite(tables.states(others), tables.about.fingerprint)
+            try:
+                others = [other for other in self.names() if other != name]
+                self._rewrite(tables.states(others), tables.about.fingerprint)
+            except StoreBusyError:
+                raise
+            except StoreError:  # another stream is damaged, and stays as it is
+                self._check_apart()
+                with self.together():
+                    tables.blank(name)
+                self._vacuum()  # if that failed in the commit, it is said here
 
     def _modernise(self) -> None:
         """Write a store of version 1 in the present one: all of it or nothing."""
@@ -290,8 +300,7 @@ class SqliteStore(Store):
 
     def _rewrite(self, streams: Iterable[tuple[str, Terms, State]], mark: bytes) -> None:
         """Let the file hold these streams and nothing else, in this order, in one transaction."""
-        if self._depth:
-            raise StoreError(f"{self.path}: cannot be written as a whole within together(); leave that block first")
+        self._check_apart()
         with closing(empty_store()) as made:
             tables = Tables(made, self.path)
             made.execute("BEGIN")
@@ -310,6 +319,10 @@ class SqliteStore(Store):
                 finally:
                     self._roll_back()
                 made.backup(self._connection, progress=_stop_if_busy)
+
+    def _check_apart(self) -> None:
+        if self._depth:
+            raise StoreError(f"{self.path}: cannot be written as a whole within together(); leave that block first")
 
     def release(self) -> None:
         """Write what the streams hold back, and let go of them; they can be opened again."""

@@ -3,7 +3,8 @@
 A stream is found by its name in a digital search tree (Coffman and Eve 1970; Knuth, volume 3, section 6.3): each row
 has a link for every hexadecimal digit of the hash of a name, so that a few rows are read however many there are, and a
 name that is not there is proven not to be. Its sources and receipts are chains that begin in its state. So no row is
-ever put between others, no index is needed, and a row that vanished leaves a link to nothing.
+ever put between others, no index is needed, and a row that vanished leaves a link to nothing. A stream that is removed
+beside a damaged one leaves its row without a name or terms, so that the links of the others stay as they are.
 Guarantee: a row whose bits were changed outside Vestige is refused, and so is a store from which one has vanished; held
 by tests/store/test_damage.py.
 """
@@ -167,6 +168,45 @@ class Tables:
         body = packed(state.clock, state.retained, terms.capacity, heads)
         self._write("states", entry.number, sealed(body, "states", entry.number, entry.name), new=new)
 
+    def blank(self, name: str) -> None:
+        """Erase a stream and its name where it stands, also a damaged one; the rows of others stay as they are."""
+        with self.intact(name):
+            row, _ = self._found(encode_text(name))
+            if row is None:
+                raise DamagedError(f"no link leads to the stream {name!r}")
+            for table, numbers in self._chained(row).items():
+                for number in numbers:
+                    self._run(f"DELETE FROM {table} WHERE id = ?", (number,))  # noqa: S608
+            body = sealed(packed_links(row.links), "streams", row.number, b"", b"")
+            self._run("UPDATE streams SET name = x'', terms = x'', body = ? WHERE id = ?", (body, row.number))
+            self._write("states", row.number, sealed(b"", "states", row.number, b""), new=False)
+            self.about = replace(self.about, untidy=True)
+        self._sound = None
+        self._entries.pop(name, None)
+
+    def _chained(self, row: _Row) -> dict[str, list[int]]:
+        """The rows of a stream's sources and receipts; if it is damaged, all that are sealed with its name."""
+        try:
+            self._state(entry := _entered(row))
+        except (DamagedError, ValueError):
+            found: dict[str, list[int]] = {"sources": [], "receipts": []}
+            for table, numbers in found.items():
+                for number, body in self._run(f"SELECT id, body FROM {table}"):  # noqa: S608
+                    with suppress(DamagedError):
+                        unsealed(body, table, number, row.name)
+                        numbers.append(number)
+            return found
+        chains = {"sources": entry.sources, "receipts": entry.receipts}
+        return {table: [link.row for link in chain.values()] for table, chain in chains.items()}
+
+    def count_blank(self) -> int:
+        """How many rows a removed stream has left, of which nothing is left but their place."""
+        blank = 0
+        for (number,) in self._run("SELECT id FROM streams WHERE name = x''").fetchall():
+            with suppress(DamagedError):
+                blank += unsealed(self._body("states", number), "states", number, b"") == b""
+        return blank
+
     def _run(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
         return self.connection.execute(statement, values)
 
@@ -191,7 +231,8 @@ class Tables:
                 for found in self._run("SELECT id, name, terms, body FROM streams ORDER BY id"):
                     try:
                         row = _checked(*found)
-                        sound[decode_text(row.name)] = row.number
+                        if row.name:
+                            sound[decode_text(row.name)] = row.number
                     except DamagedError:
                         wrong.append(f"row {found[0]} of the table streams is damaged")
                     wrong += [f"row {gone} of the table streams has vanished" for gone in range(last + 1, found[0])]
@@ -232,7 +273,7 @@ class Tables:
                 if not number:
                     return None, above
                 row = self._row(number)
-                if row.name == name:
+                if name and row.name == name:
                     return row, None
                 above, number = (row, int(digit, 16)), row.links[int(digit, 16)]
         except DamagedError:  # a row on the way to it: who is not behind all of them may still be there

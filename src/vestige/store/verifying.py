@@ -79,7 +79,7 @@ def _looked_through(tables: Tables, now: datetime) -> Iterator[str]:
     """What is wrong with the streams; if one cannot be read, the others still can."""
     names, wrong = tables.survey()
     yield from (f"{tables.path}: {text} (bits changed outside Vestige)" for text in wrong)
-    known = {"states": 0, "sources": 0, "receipts": 0}
+    known = {"states": tables.count_blank(), "sources": 0, "receipts": 0}
     for name in sorted(names):
         try:
             ((_, terms, state),) = tables.states([name])
