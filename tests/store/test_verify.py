@@ -17,7 +17,8 @@ import pytest
 
 from vestige import Mean, SqliteStore, Stream
 from vestige.errors import ParameterError, StoreError
-from vestige.store import RECEIPTS_KEPT, State, read_store, verify
+from vestige.store import RECEIPTS_KEPT, State, read_store, verify, verifying
+from vestige.store.files import copied
 from vestige.store.layout import packed
 from vestige.store.sqlite import _Place
 
@@ -216,3 +217,27 @@ def test_findings_hold_no_values(path: Path) -> None:
     found = verify(path, now=NOW, canaries=[np.float64(secret).tobytes(), b"ada", os.urandom(8)])
     assert len(found) >= 1
     assert not any("1234" in text or "ada" in text for text in found)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_writer_that_makes_the_file_shorter_or_longer_meanwhile_is_not_a_finding(
+    path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """It is longer than it says only if it is so before the copy and after it."""
+    with SqliteStore(path) as store:
+        Stream(Mean(), retention=9_600, seed=0, store=store.stream("large")).push(1.0)
+
+    def copy_beside_a_writer(place: Path, patience: float) -> bytes:
+        image = copied(place, patience) if when == "after" else b""
+        size = place.stat().st_size
+        with SqliteStore(place) as store:
+            if when == "before":
+                store.remove("large")
+            else:
+                Stream(Mean(), retention=9_600, seed=0, store=store.stream("more")).push(1.0)
+        assert (place.stat().st_size < size) == (when == "before")
+        assert (place.stat().st_size > size) == (when == "after")
+        return image or copied(place, patience)
+
+    monkeypatch.setattr(verifying, "copied", copy_beside_a_writer)
+    assert verify(path, now=TIMES[-1]) == ()
