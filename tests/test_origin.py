@@ -128,6 +128,8 @@ def test_a_replaced_file_is_refused_or_counted_from_its_first_row(
     shop.goes_on("--if-replaced", "restart", taken=len(now))
     shop.check(FIRST, now)
     shop.goes_on(taken=0)
+    shop.goes_on("--if-replaced", "restart", taken=0)
+    shop.check(FIRST, now)
     write(shop.file, [*now, *FIRST[:5]])
     shop.goes_on(taken=5)
     shop.check(FIRST, now, FIRST[:5])
@@ -382,23 +384,33 @@ main()
 """
 
 
-def test_a_restart_that_is_killed_counts_nothing_twice(shop: Shop) -> None:
+@pytest.mark.parametrize("again", [(), ("--if-replaced", "restart")])
+def test_a_restart_that_is_killed_counts_nothing_twice(shop: Shop, again: tuple[str, ...]) -> None:
     """Some streams have begun the new file, others have not: each goes on where it stands."""
     commits = 3 if shop.by else 1
     longer(shop)
     options = ["--column", "spent", "--retention", "96", "--seed", "1", *shop.by, "--store", shop.store]
     line = [sys.executable, "-c", KILLED, commits, "run", shop.file, *options, "--if-replaced", "restart"]
     assert subprocess.run([str(a) for a in line], check=False, capture_output=True).returncode == -9
-    assert shop.run().exit_code == 0
+    assert shop.run(*again).exit_code == 0
     shop.check(FIRST, OTHER)
 
 
-def test_a_restart_is_done_whether_or_not_anything_looks_replaced(shop: Shop) -> None:
-    result = shop.run("--if-replaced", "restart")
-    assert json.loads(result.stdout)["taken"] == 400
-    assert "seems to be the file that was read before; --if-replaced restart counts it again" in result.stderr
-    shop.check(FIRST, FIRST)
-    shop.goes_on(taken=0)
+def test_a_restart_counts_nothing_twice_of_a_file_that_was_not_replaced(shop: Shop) -> None:
+    """As a scheduler repeats it; a copy that takes its place is counted, once."""
+    for _ in range(2):
+        result = shop.run("--if-replaced", "restart")
+        assert json.loads(result.stdout)["taken"] == 0
+        assert "seems to be the file that was read before, so --if-replaced restart goes on after row 400" in (
+            result.stderr
+        )
+    with shop.file.open("a") as file:
+        file.writelines(f"{value:.0f},{key}\n" for value, key in OTHER[:50])
+    shop.goes_on("--if-replaced", "restart", taken=50)
+    save_again(shop.file, shop.file.read_text())
+    for taken in (450, 0):
+        shop.goes_on("--if-replaced", "restart", taken=taken)
+    shop.check(FIRST, OTHER[:50], FIRST, OTHER[:50])
 
 
 class Sources(Shop):

@@ -149,9 +149,12 @@ class Ingest:
         if not change and known.furthest:
             behind, differing = self._compare(known, mark)
             change = "" if differing is None else f"does not say in row {differing:,} what it said when it was read"
-        if self.if_replaced == "restart" and (change or known.furthest):
-            if not change:
-                self.warn(f"{path}: seems to be the file that was read before; --if-replaced restart counts it again")
+        if self.if_replaced == "restart" and not change and known.furthest:
+            self.warn(
+                f"{path}: seems to be the file that was read before, so --if-replaced restart goes on after row "
+                f"{known.furthest:,}; if another file took its place all the same, copy it and move the copy here"
+            )
+        if self.if_replaced == "restart" and change:
             mark, known, behind = replace(mark, generation=generation + 1, other_key=0), Known({}, None), False
         elif change:
             raise SourceError(f"{path}: {change}; {self._remedy(known, differing)}: nothing was taken")

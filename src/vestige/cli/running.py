@@ -94,8 +94,8 @@ _NAMED = 20
     default="refuse",
     show_default=True,
     help="What to do if SOURCE is not the file that was read before under its name. restart: count it from its first "
-    "row each time that this is given, also rows of it that were taken before. continue: it holds the same rows and "
-    "more; go on after the last one that was taken.",
+    "row, also rows of it that were taken before; once that is done, go on after the last one. continue: it holds the "
+    "same rows and more; go on after the last one that was taken.",
 )
 @click.option(
     "--channel",
