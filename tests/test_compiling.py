@@ -104,3 +104,8 @@ ones(np.uint64(3)), draw(np.uint64(3), 1)
         assert (done.stdout, done.stderr) == (said, "")
     for descriptor in (ours, theirs):
         os.close(descriptor)
+
+
+def test_all_tests_share_one_folder_of_kernels(pytestconfig: pytest.Config) -> None:
+    """The examples in the source too, which compile most of them: what is in tests/ would not be read for these."""
+    assert pytestconfig.pluginmanager.has_plugin(str(pytestconfig.rootpath / "conftest.py"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import settings
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent
 
 # Numba looks only at the file of the kernel itself, not at those of the kernels that it calls.
 _digest = hashlib.sha256()
