@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 from pyarrow import parquet
 
-from vestige import Mean, Stream
+from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.origin import Mark, name_source
 from vestige.sources import delimited, inlet
@@ -39,6 +40,10 @@ def write(path: Path, rows: Rows, header: str = "spent,key") -> Path:
     with path.open("w") as file:
         file.write(header + "\n" + "".join(f"{value:.0f},{key}\n" for value, key in rows))
     return path
+
+
+def verify_sources(store: Path) -> Any:
+    return json.loads(vestige("verify", store, "--json").stdout)
 
 
 class Shop:
@@ -124,7 +129,7 @@ def test_a_replaced_file_is_refused_or_counted_from_its_first_row(
     if replace in (as_long, longer):
         shop.refused("does not say in row", "--if-replaced", "continue")
     findings = json.loads(vestige("verify", shop.store, "--json").stdout)["findings"]
-    assert any("a.csv" in found for found in findings) == (replace in (rotated, shorter))
+    assert any("a.csv" in found and text in found for found in findings)
     shop.goes_on("--if-replaced", "restart", taken=len(now))
     shop.check(FIRST, now)
     shop.goes_on(taken=0)
@@ -170,6 +175,13 @@ def test_one_row_that_is_held_and_differs_is_noticed(
     result = vestige(*what)
     assert result.exit_code == 1
     assert "does not say in row 18 what it said" in result.stderr
+    found = [text for text in verify_sources(store)["findings"] if text.startswith("source")]
+    assert bool(found) == (column != "at"), "the unit of times is not stored"
+    assert not found or "does not say in row 18 what it said" in found[0]
+    store.with_name("a.db.key").unlink()
+    said = verify_sources(store)
+    assert any(text.startswith("source") for text in said["findings"]) == (column in ("spent", "key"))
+    assert any("its subjects were not compared, since the key is not there" in text for text in said["notes"])
 
 
 def test_a_source_that_is_gone_is_worth_a_note_and_no_finding(shop: Shop) -> None:
@@ -509,3 +521,34 @@ def test_a_mark_says_nothing_of_records(tmp_path: Path) -> None:
     mark = Mark.of(str(one), 3)
     assert Mark.unpack(mark.pack()) == mark
     assert len(mark.pack()) <= 64
+
+
+def test_streams_that_one_file_went_into_in_other_ways_are_each_compared(tmp_path: Path) -> None:
+    """Some with keys, two without, and one from Python, which has no columns to look at."""
+    path, store = write(tmp_path / "a.csv", FIRST), tmp_path / "a.db"
+    what = ("run", path, "--retention", 96, "--store", store)
+    for options in (
+        ("--column", "spent", "--by", "key"),
+        ("--column", "spent"),
+        ("--column", "spent", "--stream", "x"),
+    ):
+        assert vestige(*what, *options).exit_code == 0
+    with SqliteStore(store) as opened:
+        mark = Mark.of(str(path)).pack()
+        mine = Stream(Mean(), retention=96, store=opened.stream("mine"))
+        mine.extend(range(9), source=str(path), numbers=np.arange(1, 10), mark=mark)
+    assert verify_sources(store) == {"findings": []}
+    with path.open("a") as file:
+        file.write("5,k9\n")
+    assert verify_sources(store) == {"findings": []}
+    write(path, [(1.0, key) for _, key in FIRST[:-1]] + FIRST[-1:] + OTHER)
+    found = verify_sources(store)["findings"]
+    assert found
+    assert all("does not say in row" in text for text in found)
+    with path.open("r+") as file:
+        file.truncate(path.stat().st_size - 1)
+        file.seek(30)
+        file.write("x" * 20)
+    found = verify_sources(store)["findings"]
+    assert found
+    assert all(text.startswith(f"source {path}: ") and "xx" not in text for text in found)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from vestige.errors import DataError, NoAnswerError, RuleError, SourceError, StoreBusyError, VestigeError
 from vestige.feed import Feed, Naming, group_rows
-from vestige.origin import Known, Mark, Witnesses, digest_key, is_generation, name_source
+from vestige.origin import Known, Mark, Witnesses, digest_key, explain_difference, is_generation, name_source
 from vestige.records import Ints
 from vestige.sources import Block
 from vestige.store import Position, Store
@@ -148,7 +148,7 @@ class Ingest:
         behind, differing = False, None
         if not change and known.furthest:
             behind, differing = self._compare(known, mark)
-            change = "" if differing is None else f"does not say in row {differing:,} what it said when it was read"
+            change = "" if differing is None else explain_difference(differing)
         if self.if_replaced == "restart" and not change and known.furthest:
             self.warn(
                 f"{path}: seems to be the file that was read before, so --if-replaced restart goes on after row "
@@ -219,16 +219,16 @@ class Ingest:
             whether a stream has not taken all of these rows, and the first row that is not as it was.
         """
         behind, names = False, tuple(known.rows)
-        for start in range(0, len(names), self.open_streams):
-            witnesses, read, differing = self._witnesses(names[start : start + self.open_streams], mark), 0, None
+
+        def blocks() -> Iterator[Block]:
+            nonlocal behind
             for block in self.feed.blocks(0):
-                read = block.read
                 behind |= self._is_behind(block, known)
-                differing = witnesses.find_difference(block)
-                if differing is not None or read >= known.furthest:
-                    break
-            if differing is None and read < known.furthest:
-                differing = read + 1  # it ends too early
+                yield block
+
+        for start in range(0, len(names), self.open_streams):
+            witnesses = self._witnesses(names[start : start + self.open_streams], mark)
+            differing = witnesses.search(blocks(), known.furthest)
             if differing is not None:
                 return behind, differing
         return behind, None

@@ -14,14 +14,15 @@ import stat
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import numpy as np
 
 from vestige.errors import SourceError
+from vestige.feed import Feed, Naming
 from vestige.records import Bools, Ints, Records
-from vestige.sources import Block
+from vestige.sources import Block, Source
 from vestige.sources.parquet import SIGNATURE, read_names
 from vestige.store import Position, State, Terms
 
@@ -149,6 +150,19 @@ class Witnesses:
         if len(held):
             self._parts.append((key, held))
 
+    def search(self, blocks: Iterable[Block], furthest: int) -> int | None:
+        """The first row of a source, up to the row `furthest`, that is not as it was; None if all are.
+
+        Args:
+            blocks: the source from its first row on.
+            furthest: how many rows were read before; a source that ends earlier differs after its last row.
+        """
+        for block in blocks:
+            differing = self.find_difference(block)
+            if differing is not None or block.read >= furthest:
+                return differing
+        return self._read + 1 if self._read < furthest else None
+
     def find_difference(self, block: Block) -> int | None:
         """The first row up to the end of this block, after the last one, that is not as it was; None if all are."""
         wrong = [number for key, held in self._parts for number in self._differing(block, key, held)]
@@ -218,30 +232,83 @@ def _age(mark: Mark) -> tuple[int, int]:
     return mark.generation, mark.size
 
 
-def check(copied: Mapping[str, tuple[Terms, State]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+_Group = dict[str, tuple[Terms, State]]
+"""Streams that one run reads a source into."""
+
+
+def check(
+    copied: Mapping[str, tuple[Terms, State]], pseudonym: Callable[[str], str] | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Which sources of a store are not as they were when they were read; sentences.
 
     Args:
         copied: the streams, as `vestige.store.read_store` gives them.
+        pseudonym: from a subject to what the store keeps of it; None if the key is not there.
 
     Returns:
-        what was found (a source that changed, or cannot be read), and what is only worth knowing: one that is gone.
+        what was found (a source that changed, or cannot be read), and what is only worth knowing: one that is gone, or
+        whose subjects cannot be compared.
     """
-    read: dict[str, dict[str, Position]] = {}
-    for name, (_, state) in copied.items():
-        for source, position in state.positions.items():
-            read.setdefault(source, {})[name] = position
-    found, gone = [], []
-    for source, positions in sorted(read.items()):
-        mark = Known.of(positions).mark
+    found, notes = [], []
+    for source, group in _grouped(copied):
+        known = Known.of({name: state.positions[source] for name, (_, state) in group.items()})
         try:
-            change = "" if mark is None else mark.explain_change(Mark.of(source, mark.generation))
-            if change:
-                found.append(f"source {source}: {change}; vestige run refuses it: see its option --if-replaced")
+            change = "" if known.mark is None else known.mark.explain_change(Mark.of(source, known.mark.generation))
         except SourceError as problem:
             found.append(f"source {problem}")
         except (FileNotFoundError, NotADirectoryError, ValueError):
-            gone.append(f"source {source}: is not there any more, so nothing can be said of it")
+            notes.append(f"source {source}: is not there any more, so nothing can be said of it")
         except OSError as problem:
             found.append(f"source {source}: cannot be looked at: {problem.strerror}")
-    return tuple(found), tuple(gone)
+        else:
+            feed = _feed_of(source, group)
+            if not change and known.mark is not None and feed is not None:
+                if feed.subject is not None and pseudonym is None:
+                    feed = replace(feed, subject=None)
+                    notes.append(f"source {source}: its subjects were not compared, since the key is not there")
+                try:
+                    change = _compare_rows(feed, group, known, pseudonym)
+                except SourceError as problem:
+                    found.append(f"source {problem}")
+            if change:
+                found.append(f"source {source}: {change}; vestige run refuses it: see its option --if-replaced")
+    return tuple(dict.fromkeys(found)), tuple(dict.fromkeys(notes))
+
+
+def _grouped(copied: Mapping[str, tuple[Terms, State]]) -> list[tuple[str, _Group]]:
+    """Each source with the streams that one run reads it into: one stream, or those that a column of keys makes."""
+    groups: dict[tuple[str, str], _Group] = {}
+    for name, (terms, state) in copied.items():
+        run = f"stream {name}" if terms.about.get("by") is None else f"run {terms.about}"
+        for source in state.positions:
+            groups.setdefault((source, run), {})[name] = terms, state
+    return [(source, group) for (source, _), group in sorted(groups.items(), key=lambda item: item[0])]
+
+
+def _feed_of(source: str, group: _Group) -> Feed | None:
+    """How a run read a source, but for the times, whose unit is not stored; None if it was not vestige run."""
+    about = next(iter(group.values()))[0].about
+    columns, targets, subject, by = (about.get(key) for key in ("columns", "targets", "subject", "by"))
+    if not isinstance(columns, list) or not isinstance(targets, list):
+        return None
+    who, key = (None if value is None else str(value) for value in (subject, by))
+    return Feed(Source(source), tuple(map(str, columns + targets)), subject=who, by=key, growing=True)
+
+
+def _compare_rows(feed: Feed, group: _Group, known: Known, pseudonym: Callable[[str], str] | None) -> str:
+    """Why the rows of a source are not those that were read; empty if nothing speaks against it."""
+    mark = known.mark
+    assert mark is not None  # noqa: S101
+    same_key = pseudonym is not None and digest_key(pseudonym) == mark.key
+    witnesses = Witnesses(pseudonym or str, mark.other_key if same_key else known.furthest)
+    naming = Naming(feed.by)
+    for name in known.rows:
+        state = group[name][1]
+        witnesses.add(naming.key(name), state.retained.of_source(state.positions[feed.source.name].slot))
+    differing = witnesses.search(feed.blocks(0), known.furthest)
+    return "" if differing is None else explain_difference(differing)
+
+
+def explain_difference(row: int) -> str:
+    """What is said of a source of which this row is the first that is not as it was."""
+    return f"does not say in row {row:,} what it said when it was read"

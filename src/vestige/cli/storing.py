@@ -22,7 +22,7 @@ from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeErr
 from vestige.records import Records
 from vestige.reporting import STATISTICS, plain_report
 from vestige.store import State, Terms, verify
-from vestige.store.copies import Copy, copy_store
+from vestige.store.copies import Copy, copy_store, open_key
 from vestige.store.state import worded
 from vestige.stream import revived
 
@@ -205,8 +205,8 @@ def verify_store(
     """Check that nothing is left in STORE.
 
     This checks the rules of retention, the file, every unused byte, canaries, and whether the sources that were read
-    are still the same files; STORE may be in use. It exits with status 1 if anything is found. It looks at files, not
-    at the device, snapshots or backups.
+    are still the same files and say in the rows that are held what they said; STORE may be in use. It exits with
+    status 1 if anything is found. It looks at files, not at the device, snapshots or backups.
     """
     try:
         canaries = [text.encode() for text in texts] + [bytes.fromhex(code) for code in codes]
@@ -230,6 +230,11 @@ def verify_store(
 def _check_sources(store: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sources that changed, and those that are gone; neither where the store cannot be read, as `verify` says."""
     try:
-        return origin.check(copy_store(store).streams)
+        copy = copy_store(store)
     except StoreError:
         return (), ()
+    try:
+        pseudonym = open_key(store, known=copy.fingerprint)
+    except StoreError:
+        pseudonym = None
+    return origin.check(copy.streams, pseudonym)

@@ -6,7 +6,7 @@ Guarantee: one bad row never hides the streams around it; held by tests/test_cli
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,8 +73,14 @@ def hash_subjects(
     Raises:
         StoreError: the key is missing or is not that of the store.
     """
+    pseudonym = open_key(path, known=known, key=key)
+    return tuple(pseudonym(subject) for subject in subjects)
+
+
+def open_key(path: str | Path, *, known: bytes, key: str | Path | None = None) -> Callable[[str], str]:
+    """From a subject to what stands for it in a store, without opening that for writing; see `hash_subjects`."""
     if known == NO_KEY:  # no subject was ever named there, so nobody is found
-        return tuple(secrets.token_hex(SUBJECT) for _ in subjects)
+        return lambda _: secrets.token_hex(SUBJECT)
     place = beside(resolve_path(path), ".key") if key is None else Path(key)
     found = read_key(place)
     if found is None or fingerprint(found) != known:
@@ -82,4 +88,4 @@ def hash_subjects(
             f"{place}: {'is missing' if found is None else 'is not the key of this store'}, so the subjects of the "
             f"records in {path} cannot be recognised; put the right key there or pass key=... (--key)"
         )
-    return tuple(hash_subject(subject, found) for subject in subjects)
+    return lambda subject: hash_subject(subject, found)
