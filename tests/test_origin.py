@@ -459,6 +459,8 @@ class Sources(Shop):
             self.refused(f"does not say in row {there[0]:,} what it said", path=path)
         if self.rng.random() < 0.5:
             self.rows[name] = now
+            if not there:  # else nothing shows that it was replaced
+                save_again(self.store.with_name(name), "")
             self.read(name, now, "--if-replaced", "restart")
         else:
             self.read(name, [])  # the old rows are put back
