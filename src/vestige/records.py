@@ -117,7 +117,8 @@ class Clock:
         since: the round since which the statistic counts; 1 unless everything once had to be erased.
         due: by when the encoded batch must be gone, in microseconds since 1970; None without a limit in time. It is
             rounded down to a whole 32nd of that limit, so that it does not keep the time of an erased record.
-        updates: how many updates were written since `since`.
+        updates: how many updates were written since `since`. The first one counts as (rounds / records)^2 updates,
+            rounded up, where records of its batch had gone before: by so much its average varies more.
         rounding: about how far a number in presence bits may be off by all the rounding since `since`, relative to it;
             0 for a policy that does not write in bits alone.
 

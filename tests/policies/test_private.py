@@ -168,6 +168,24 @@ def test_records_that_go_while_they_wait_do_not_add_to_the_noise() -> None:
     assert low < np.sqrt(np.mean(np.square(found))) / Private(**PROMISE).noise(stream.clock) < high
 
 
+def test_gaps_in_the_first_batch_are_in_the_noise_that_it_says() -> None:
+    """Nothing was known before it, so that its sums are divided by the records that are left."""
+    policy = Private(**PROMISE)
+    runs, found = 300, []
+    for seed in range(runs):
+        stream = Stream(policy, retention=96, seed=Rehearsal(seed))
+        stream.extend(np.zeros(27))
+        stream.forget(rounds=np.arange(8, 25), now=True)
+        stream.extend(np.zeros(21))
+        assert (stream.clock.since, stream.clock.last, len(found)) == (1, 48, seed)
+        found.append(float(stream.estimate().value))
+    assert stream.clock.updates == math.ceil((48 / 31) ** 2)
+    low, high = np.sqrt(stats.chi2.ppf([5e-7, 1 - 5e-7], runs) / runs)
+    said, added = policy.noise(stream.clock), float(np.sqrt(np.mean(np.square(found))))
+    assert low < added / (2 * policy.scale * 3.0 / 31) < high
+    assert low * math.sqrt(1 - 1 / stream.clock.updates) < added / said < high
+
+
 def test_one_by_one_is_the_same_as_at_once() -> None:
     rows = np.random.default_rng(0).normal(size=(700, 2))
     policy = Private(Mean(2), **PROMISE)

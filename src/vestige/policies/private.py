@@ -130,8 +130,9 @@ class Private(Spelled):
     def noise(self, clock: Clock, waiting: int | None = None) -> float:
         """The deviation of the noise in each average: that of every update, over all rounds that count.
 
-        Where records of the first batch were erased while they waited, it is larger: the sums of that batch are divided
-        by the number of records that it had left.
+        Where records of the first batch were erased while they waited, its sums are divided by the number of records
+        that it had left, and it counts as more than one of the `updates`, rounded up. So what was added is never more
+        than this, and never less than sqrt(1 - 1 / updates) of it.
 
         Args:
             clock: how many updates there were, and how many rounds count.

@@ -229,7 +229,7 @@ class Runtime(ABC):
         kept = everything.where(check_mask(policy, mask, everything))
         if encodable:
             rounding = self._rounded(clock, asked.rounds, asked.leaving) if self._words else 0.0
-            updates = clock.updates + 1
+            updates = clock.updates + (1 if clock.encoded else _counts_for(clock.pending, len(arrivals)))
             return replace(
                 clock, first=clock.last + 1, last=clock.t, due=None, updates=updates, rounding=rounding
             ), kept
@@ -240,6 +240,15 @@ class Runtime(ABC):
         can = in_slots(rounds - clock.last - 1, ~leaving, clock.pending)
         carried = 1.0 - len(rounds) / clock.counted if clock.encoded else 0.0
         return add_rounding(clock.rounding, carried, said_bits(can, self._words))
+
+
+def _counts_for(rounds: int, records: int) -> int:
+    """How many updates the first one counts for; see `Clock.updates`.
+
+    >>> _counts_for(128, 128), _counts_for(128, 100)
+    (1, 2)
+    """
+    return -(-(rounds**2) // max(records, 1) ** 2)
 
 
 def checked_rounds(rounds: int | Sequence[int] | NDArray[np.int64], t: int) -> NDArray[np.int64]:
