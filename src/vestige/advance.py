@@ -11,11 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.channels.kernels import read_batch, read_kept, spell_batch, write_batch
+from vestige.channels.kernels import TELLING, read_batch, read_kept, spell_batch, write_batch
 from vestige.compiling import kernel
 from vestige.noise.kernels import Words, discrete_gaussian
 from vestige.records import Bools, Floats, Ints
 from vestige.statistics.kernels import (
+    bearable,
     deviation_about,
     move,
     share_left,
@@ -25,6 +26,7 @@ from vestige.statistics.kernels import (
     weights_of,
 )
 from vestige.subset.desk import make_desk
+from vestige.subset.words import uniform
 
 
 @kernel
@@ -45,9 +47,9 @@ def advance(
 ) -> bool:
     """Write into `keep` which records of the last batch to keep; False if what was known before is lost.
 
-    What an update misses its target by is harmless while it is within `tolerance(1, ...)`: many such misses of either
-    sign come to one standard error in the end. Beyond that the records kept say that it may be off, from then on. The
-    deviation is taken about the target, because records that come in order are alike within a batch.
+    What an update misses its target by is harmless while it is within `bearable`. Beyond that the records kept say that
+    it may be off, from then on. The deviation is taken about the target, because records that come in order are alike
+    within a batch.
 
     Args:
         atoms: the batches, one after the other, each as long; shape (batches * length, size).
@@ -81,7 +83,8 @@ def advance(
         for i in range(size):
             near[i] = tolerance(allowed, spread[i], length, share, target[i])
             about = deviation_about(target[i], atoms[here, i], present[here], weights)
-            far[i] = tolerance(max(allowed, 1.0), about, length, share, target[i])
+            coin = uniform(keys[k] + np.uint64(i), TELLING)
+            far[i] = max(bearable(about, length, share, target[i], coin), near[i])
         write_batch(atoms[here], can[here], target, near, far, off, keys[k], mode, desk, keep)
         if k + 1 < len(keys):
             read_batch(atoms[here], keep, mode, estimate, off)

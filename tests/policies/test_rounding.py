@@ -13,6 +13,7 @@ from vestige.channels.rounding import add_rounding, said_bits
 from vestige.coins import Rehearsal
 from vestige.policy import Policy
 from vestige.records import Clock
+from vestige.statistics.kernels import bearable
 
 START = np.datetime64("2024-01-01T00:00:00", "us")
 
@@ -77,11 +78,55 @@ def test_a_batch_of_which_many_leave_is_coarse_too() -> None:
     rows = far(1e6)
     stream.extend(rows[:1_000])
     fine = stream.clock.rounding
-    stream.forget(rounds=np.arange(1_001 - stream.clock.pending, 1_001)[::2])
+    stream.forget(rounds=np.arange(961, 1_001))
     stream.extend(rows[1_000:1_100])
-    if stream.clock.since == 1:
-        assert stream.clock.rounding > 100.0 * fine
-        assert noted(stream.estimate().notes)
+    assert stream.clock.since == 1, "a stretch of each word can be missed, as long as the others say sign and exponent"
+    assert stream.clock.rounding > 100.0 * fine
+    assert noted(stream.estimate().notes)
+
+
+def missed(channel: str, retention: int, rows: np.ndarray, seed: int) -> tuple[bool, float]:
+    """Whether a mean says that it missed its target, and how far it is off, in standard errors."""
+    stream = Stream(Mean(channel=channel), retention=retention, seed=seed)
+    stream.extend(rows)
+    made = stream.estimate()
+    assert made.details is None or made.details.missed == any("missed its target" in note for note in made.notes)
+    off = abs(float(made.value) - rows.mean()) / max(rows.std() / np.sqrt(len(rows)), 1e-12 * abs(rows.mean()))
+    return made.details is not None and made.details.missed, off
+
+
+@pytest.mark.parametrize("kind", ["exponential", "lognormal"])
+def test_a_miss_is_said_where_misses_come_to_half_a_standard_error_not_before(kind: str) -> None:
+    """Rounding to 11 bits in each batch: it comes to a fifth of a standard error at first, and to several later."""
+    draws = [getattr(np.random.default_rng(seed), kind)(size=200_000) for seed in range(12)]
+    early = [missed("bits", 56, rows[:24_000], seed) for seed, rows in enumerate(draws)]
+    assert sum(said for said, _ in early) < 6
+    assert all(off < 1.0 for _, off in early), "there is nothing to say"
+    late = [missed("bits", 56, rows, seed) for seed, rows in enumerate(draws)]
+    assert max(off for _, off in late) > 2.0
+    assert all(said for said, _ in late)
+
+
+@pytest.mark.parametrize("channel", ["auto", "bits", "average"])
+@pytest.mark.parametrize(("value", "unit"), [(7.3, 0.0), (1.0, 1e-200), (1.0, 1e200), (1_000.0, 1.0)])
+def test_with_enough_digits_no_miss_is_said(channel: str, value: float, unit: float) -> None:
+    rows = value + np.random.default_rng(0).normal(size=9_600) if unit else np.full(9_600, value)
+    stream = Stream(Mean(channel=channel), retention=128, seed=0)
+    stream.extend(rows * (unit or 1.0))
+    assert stream.estimate().notes == ()
+    error = rows.std() / np.sqrt(len(rows)) + 1e-12 * value
+    assert abs(float(stream.estimate().value) / (unit or 1.0) - rows.mean()) < 0.1 * error
+
+
+def test_a_miss_is_told_by_the_square_of_its_share_in_half_a_standard_error() -> None:
+    coins, batches, size = np.random.default_rng(0).random(100_000), 100, 64
+    half = 0.5 * 2.0 / np.sqrt(size * batches)
+    borders = np.array([bearable(2.0, size, 1.0 / batches, 3.0, coin) for coin in coins])
+    assert borders.max() <= half, "one as large is told for certain"
+    assert borders.min() == pytest.approx(half / np.sqrt(batches)), "one that could come with every batch never is"
+    for part in (0.25, 0.5, 0.75):
+        told = np.mean(borders < part * half)
+        assert told == pytest.approx(part**2, abs=5.0 * np.sqrt(part**2 * (1.0 - part**2) / len(coins)))
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.3])

@@ -46,6 +46,9 @@ WHOLE = 23
 FEWEST = 8
 """An average is chosen among so many records at least, or among all of a segment that has fewer."""
 
+TELLING = 1 << 20
+"""The draw of a key that decides whether a miss is told; no search draws as many."""
+
 
 def _turns_by_code() -> Ints:
     """The turn that each code of the controls says, the i-th of which counts 2^i; -1 where it says an average.

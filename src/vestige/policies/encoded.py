@@ -189,9 +189,10 @@ class Averaged(Encoded):
 
         Whether that can be done is decided by the rounds and marks of what is left, never by values.
         """
-        from vestige.channels.kernels import write_batch  # noqa: PLC0415
-        from vestige.statistics.kernels import tolerance  # noqa: PLC0415
+        from vestige.channels.kernels import TELLING, write_batch  # noqa: PLC0415
+        from vestige.statistics.kernels import bearable, deviation_about  # noqa: PLC0415
         from vestige.subset.desk import make_desk  # noqa: PLC0415
+        from vestige.subset.words import uniform  # noqa: PLC0415
 
         slots, length = retained.rounds - clock.first, clock.t - clock.first + 1
         can = channels.in_slots(slots, ~retained.leaving, length)
@@ -200,18 +201,20 @@ class Averaged(Encoded):
         target, off = self._tracked(clock, retained), np.zeros(self.statistic.size, np.bool_)
         if clock.encoded:
             off = self.written.read(*_columns(retained), clock.first, clock.last)[1]
-        spread = np.abs(retained.values - target).mean(axis=0)
-        share = length / clock.counted
-        far = [tolerance(1.0, size, length, share, number) for size, number in zip(spread, target, strict=True)]
+        key, share, everyone = np.uint64(coins & _WORD), length / clock.counted, np.ones(len(slots))
+        far = np.empty(len(target))
+        for i, number in enumerate(target):
+            about = deviation_about(number, retained.values[:, i], everyone > 0.0, everyone)
+            far[i] = bearable(about, length, share, number, uniform(key + np.uint64(i), TELLING))
         keep = np.zeros(length, np.bool_)
         write_batch(
             channels.in_slots(slots, retained.values, length),
             can,
             target,
             np.zeros(len(target)),
-            np.array(far),
+            far,
             off,
-            np.uint64(coins & _WORD),
+            key,
             self.written.mode,
             make_desk(length),
             keep,

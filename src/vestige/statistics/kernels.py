@@ -10,6 +10,10 @@ from vestige.compiling import kernel
 from vestige.records import Bools, Floats
 
 _EPSILON = float(np.finfo(np.float64).eps)
+_EXACT = 1e-12
+"""Of values that are alike up to this share of themselves, an average so near is taken for exact."""
+_HALF = 0.5
+"""What is off by more of a standard error than this is worth a word."""
 
 
 @kernel
@@ -88,13 +92,18 @@ def move(
 
 @kernel
 def deviation_about(center: float, atoms: Floats, present: Bools, weights: Floats) -> float:
-    """The mean absolute deviation of the atoms that are there from `center`."""
-    total, count = 0.0, 0.0
+    """The root mean square of what the atoms that are there differ from `center` by; no square overflows on the way."""
+    largest, total, count = 0.0, 0.0, 0.0
     for j in range(len(atoms)):
         if present[j]:
-            total += weights[j] * abs(atoms[j] - center)
+            largest = max(largest, abs(atoms[j] - center))
+    if largest == 0.0:
+        return 0.0
+    for j in range(len(atoms)):
+        if present[j]:
+            total += weights[j] * ((atoms[j] - center) / largest) ** 2
             count += weights[j]
-    return total / count
+    return largest * math.sqrt(total / count)
 
 
 @kernel
@@ -105,6 +114,26 @@ def tolerance(allowed: float, spread: float, n: int, share: float, target: float
     deviation / (sqrt(batch) * k), independent and of either sign, the end moves by that share of a standard error.
     """
     return max(allowed * spread / math.sqrt(n) * share, 2.0 * _EPSILON * abs(target))
+
+
+@kernel
+def bearable(spread: float, n: int, share: float, target: float, coin: float) -> float:
+    """How far from `target` an encoded average may be before the records kept have to say so, from then on.
+
+    What is kept has room for one word, so that misses cannot be summed. With h half of the standard error by now,
+    deviation / sqrt(batch * k) at batch k, a miss r is told with the chance (r / h)^2: for certain if it is as large as
+    h on its own, and most likely once the squares of many come to h^2. Misses of up to h / sqrt(k) are never told:
+    were all of them as large, independent and of either sign, they would come to half of a standard error in the end.
+
+    Args:
+        spread: the deviation of the batch about the target.
+        n: how many rounds it has.
+        share: what they count among all so far; 1 / k at batch k if nothing decays.
+        target: what should be written.
+        coin: uniform in [0, 1), and independent of how far the average is off.
+    """
+    least = _EXACT if spread <= _EXACT * abs(target) else 2.0 * _EPSILON
+    return max(_HALF * spread / math.sqrt(n) * math.sqrt(share * max(share, coin)), least * abs(target))
 
 
 @kernel
