@@ -177,7 +177,7 @@ def test_gaps_in_the_first_batch_are_in_the_noise_that_it_says() -> None:
         stream.extend(np.zeros(27))
         stream.forget(rounds=np.arange(8, 25), now=True)
         stream.extend(np.zeros(21))
-        assert (stream.clock.since, stream.clock.last, len(found)) == (1, 48, seed)
+        assert (stream.clock.since, stream.clock.last) == (1, 48)
         found.append(float(stream.estimate().value))
     assert stream.clock.updates == math.ceil((48 / 31) ** 2)
     low, high = np.sqrt(stats.chi2.ppf([5e-7, 1 - 5e-7], runs) / runs)
