@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from stopped import KILLED
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import StoreError
@@ -285,25 +286,6 @@ def test_somebody_who_holds_the_file_is_reported_and_waited_for(tmp_path: Path) 
     assert "Overdue:" in result.stderr
     assert "does not let go, so what is due cannot be erased" in result.stderr
     assert json.loads(result.stdout)["t"] == 600
-
-
-KILLED = """
-import os, signal, sys
-from vestige.__main__ import main
-from vestige.store import Place
-
-left, commit = int(sys.argv.pop(1)), Place.commit
-
-def killed_after(*arguments):
-    global left
-    commit(*arguments)
-    left -= 1
-    if not left:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-Place.commit = killed_after
-main()
-"""
 
 
 def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:

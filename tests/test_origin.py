@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 from pyarrow import parquet
 
+from stopped import KILLED
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.origin import Mark, name_source
@@ -375,25 +376,6 @@ def test_a_key_that_comes_late_in_the_new_file(tmp_path: Path) -> None:
     shop.goes_on("--if-replaced", "restart", taken=600)
     shop.check(FIRST, now)
     shop.goes_on(taken=0)
-
-
-KILLED = """
-import os, signal, sys
-from vestige.__main__ import main
-from vestige.store import Place
-
-left, commit = int(sys.argv.pop(1)), Place.commit
-
-def killed_after(*arguments):
-    global left
-    commit(*arguments)
-    left -= 1
-    if not left:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-Place.commit = killed_after
-main()
-"""
 
 
 @pytest.mark.parametrize("again", [(), ("--if-replaced", "restart")])

@@ -13,6 +13,7 @@ import os
 import stat
 import struct
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -23,6 +24,7 @@ from vestige.errors import SourceError
 from vestige.feed import Feed, Naming
 from vestige.records import Bools, Ints, Records
 from vestige.sources import Block, Source
+from vestige.sources.inlet import GZIP
 from vestige.sources.parquet import SIGNATURE, read_names
 from vestige.store import Position, State, Terms
 
@@ -30,7 +32,6 @@ _MARK = struct.Struct("<QQQI16s12sQ")
 _PROBE = "vestige: which key is this"
 _WORD = 2**64 - 1
 _HEAD = 1 << 16
-_GZIP, _BYTE_ORDER = b"\x1f\x8b", b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +103,13 @@ def _header(path: str) -> bytes:
     try:
         with open(path, "rb", buffering=0) as file:
             head = file.read(_HEAD)
-            if head.startswith(_GZIP):
+            if head.startswith(GZIP):
                 head = zlib.decompressobj(31).decompress(head, _HEAD)
             if head.startswith(SIGNATURE):
                 return "\n".join(read_names(file)).encode()
     except (SourceError, zlib.error, OSError):
         raise SourceError(f"{path}: cannot be read; it is cut off or damaged, or permission is denied") from None
-    head = head.removeprefix(_BYTE_ORDER).lstrip()
+    head = head.removeprefix(BOM_UTF8).lstrip()
     return b"" if head.startswith(b"{") else head.splitlines()[0] if head else b""
 
 

@@ -6,6 +6,7 @@ A subject is never shown: what is said of one says its line, or its place among 
 from __future__ import annotations
 
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,7 @@ def parse_lines(content: bytes, name: str) -> Subjects:
     ('ada', ' lead', 'bob')
     """
     texts, labels, empty = [], [], 0
-    lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = content.removeprefix(BOM_UTF8).split(b"\n")
     if not lines[-1]:
         lines.pop()
     for number, line in enumerate(lines, 1):

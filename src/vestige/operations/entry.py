@@ -14,11 +14,11 @@ import numpy as np
 
 from vestige.errors import ParameterError, StoreError, show_value
 from vestige.naming import described, made_again
-from vestige.operations.erasure import ticks
 from vestige.policy import Policy
 from vestige.records import Bools
 from vestige.store import State, Store, Terms
 from vestige.store.copies import UNNAMED
+from vestige.store.state import ticks
 from vestige.stream import Stream, reopened
 from vestige.stream.limits import Limits
 

@@ -9,15 +9,14 @@ tests/operations/test_erasure.py.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 
 from vestige.records import Bools, Clock
 from vestige.store import State, Terms
-from vestige.store.state import in_utc, wall_clock
+from vestige.store.state import TICK, ticks, wall_clock
 
-_EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _FIRST = -(2**63) + 1
 """The earliest time that a record can have."""
 
@@ -29,7 +28,7 @@ def overdue(terms: Terms, state: State, now: datetime) -> Bools:
     if terms.retention is not None:
         late |= held.rounds <= clock.t - terms.retention
     if terms.max_age is not None:
-        deadline = max(ticks(now) - terms.max_age // _TICK, _FIRST)
+        deadline = max(ticks(now) - terms.max_age // TICK, _FIRST)
         late |= held.times <= np.datetime64(deadline, "us")
     if any(_is_overdue(receipt.erased, receipt.due, receipt.due_round, clock.t) for receipt in state.receipts):
         late |= held.leaving
@@ -79,8 +78,3 @@ def _without(state: State, going: Bools, *, lost: bool) -> State:
     if not left.leaving.any():
         receipts = tuple(receipt.settled(clock.t) for receipt in receipts)
     return replace(state, clock=clock, retained=left, receipts=receipts)
-
-
-def ticks(moment: datetime) -> int:
-    """In microseconds since 1970."""
-    return (in_utc(moment) - _EPOCH) // _TICK

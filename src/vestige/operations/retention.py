@@ -14,10 +14,10 @@ from datetime import datetime
 
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError, check_flag, check_list
 from vestige.operations.entry import Entry, find_names
-from vestige.operations.erasure import erase_overdue, ticks
+from vestige.operations.erasure import erase_overdue
 from vestige.operations.outcome import Erasure, Swept, kept_apart
 from vestige.store import State, Store, Terms
-from vestige.store.state import in_utc, wall_clock
+from vestige.store.state import in_utc, ticks, wall_clock
 from vestige.stream.limits import earliest
 
 TOGETHER = 256

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vestige.errors import StoreError
-from vestige.store.files import copied, reading
+from vestige.store.files import DAMAGED, copied, reading
 from vestige.store.keys import NO_KEY, fingerprint, hash_subject, read_key
 from vestige.store.layout import SUBJECT
 from vestige.store.paths import beside, resolve_path
@@ -57,6 +57,18 @@ def copy_store(path: str | Path, *, patience: float = PATIENCE) -> Copy:
             except StoreError as problem:
                 troubles[name] = str(problem)
         return Copy(streams, troubles, tables.about.fingerprint)
+
+
+def read_store(path: str | Path, *, patience: float = PATIENCE) -> dict[str, tuple[Terms, State]]:
+    """The same of a store in which every stream can be read.
+
+    Raises:
+        StoreError: a stream is damaged.
+    """
+    copy = copy_store(path, patience=patience)
+    for name, text in copy.troubles.items():
+        raise StoreError(f"{path}: {name}; {DAMAGED}" if text == UNNAMED else text)
+    return dict(copy.streams)
 
 
 def hash_subjects(

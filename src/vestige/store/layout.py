@@ -14,7 +14,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from vestige.errors import StoreError
 from vestige.records import Clock, Records
-from vestige.store.state import MARK, Position, Receipt
+from vestige.store.state import EPOCH, MARK, TICK, Position, Receipt, ticks
 
 SUBJECT = 16
 """Bytes of a subject's pseudonym."""
@@ -38,8 +38,6 @@ _ABOUT = struct.Struct(f"<QQQ?7x{SUBJECT}s")
 SOURCE_AT = _SEAL.size + _FOLLOWING.size + _POSITION.size
 """How many bytes stand before the name of a source in its row."""
 _NEVER = -(2**63)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TICK = timedelta(microseconds=1)
 
 
 class DamagedError(StoreError):
@@ -195,11 +193,11 @@ def unpacked_chain(body: bytes) -> tuple[bytes, int]:
 
 
 def _ticks(moment: datetime | None) -> int:
-    return _NEVER if moment is None else (moment - _EPOCH) // _TICK
+    return _NEVER if moment is None else ticks(moment)
 
 
-def _moment(ticks: int) -> datetime | None:
-    return None if ticks == _NEVER else _EPOCH + ticks * _TICK
+def _moment(count: int) -> datetime | None:
+    return None if count == _NEVER else EPOCH + count * TICK
 
 
 def packed_position(source: str, position: Position) -> bytes:

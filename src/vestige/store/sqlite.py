@@ -23,12 +23,10 @@ from vestige.store.files import (
     check_kind,
     check_patience,
     connected,
-    copied,
     empty_store,
     explained,
     explained_opening,
     make_store,
-    reading,
     writer_lock,
 )
 from vestige.store.keys import EARLIER, NO_KEY, fingerprint, hash_subject, make_key, read_key
@@ -371,11 +369,3 @@ class _Place(Place):
 
     def write(self, terms: Terms, state: State) -> None:
         self.store.write(self.name, terms, state)
-
-
-def read_store(path: str | Path, *, patience: float = PATIENCE) -> dict[str, tuple[Terms, State]]:
-    """A copy of all streams in a store, taken at one moment; the file is free again when this returns."""
-    path = resolve_path(path)
-    with reading(copied(path, patience), path) as connection:
-        tables = Tables(connection, path)
-        return {name: (terms, state) for name, terms, state in tables.states(tables.names())}

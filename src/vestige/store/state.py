@@ -16,6 +16,8 @@ from datetime import UTC, datetime, timedelta
 from vestige.errors import ParameterError, StoreError, show_value, whole_number
 from vestige.records import LARGEST_SLOT, Clock, Records
 
+EPOCH, TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+"""What times are counted from, and in."""
 RECEIPTS_KEPT = timedelta(days=30)
 """How long a receipt is kept after the erasure."""
 
@@ -37,6 +39,11 @@ def in_utc(moment: datetime) -> datetime:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except OverflowError:
         raise ParameterError(f"now={moment} is beyond the years 1 to 9999 in UTC; pass a time within them") from None
+
+
+def ticks(moment: datetime) -> int:
+    """In microseconds since 1970."""
+    return (in_utc(moment) - EPOCH) // TICK
 
 
 def worded(duration: timedelta) -> str:
@@ -117,7 +124,7 @@ class Terms:
     @property
     def text(self) -> str:
         """As JSON, the same for the same terms."""
-        age = None if self.max_age is None else self.max_age // timedelta(microseconds=1)
+        age = None if self.max_age is None else self.max_age // TICK
         facts = {name: getattr(self, name) for name in self.__slots__} | {"max_age": age}
         return json.dumps({k: dict(v) if isinstance(v, Mapping) else v for k, v in facts.items()}, sort_keys=True)
 
