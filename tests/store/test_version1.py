@@ -130,3 +130,52 @@ def test_a_damaged_one_is_refused_and_left_as_it_is(path: Path) -> None:
     with pytest.raises(StoreError, match=r"version1.db: a stored row is damaged"):
         SqliteStore(path)
     assert path.read_bytes() == image
+
+
+HEADERS = [page + at for page in range(0, 32768, 4096) for at in range(40 if page else 140)]
+
+
+def check_flips(path: Path, flips: list[tuple[int, int]]) -> None:
+    image, outcomes = path.read_bytes(), set()
+    with SqliteStore(path):
+        pass
+    rows = path.read_bytes()[100:]  # before them are numbers by which SQLite counts its changes
+    for at, bit in flips:
+        flipped = bytearray(image)
+        flipped[at] ^= 1 << bit
+        path.write_bytes(flipped)
+        try:
+            with SqliteStore(path):
+                pass
+        except StoreError:
+            assert path.read_bytes() == flipped, (at, bit)
+            outcomes.add("refused")
+        else:
+            assert path.read_bytes()[100:] == rows, (at, bit)
+            outcomes.add("the same")
+    assert outcomes == {"refused", "the same"}
+
+
+def test_a_changed_bit_is_refused_or_changes_nothing(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    counts = [(8196, 0), (8196, 1), (16388, 0), (16388, 1)]  # of the rows of two tables
+    places = [*rng.choice(HEADERS, 200).tolist(), *rng.integers(32768, size=200).tolist()]
+    check_flips(path, [*counts, (24, 0), *zip(places, rng.integers(8, size=400).tolist(), strict=True)])
+
+
+@pytest.mark.slow
+def test_no_bit_of_a_header_is_believed(path: Path) -> None:
+    check_flips(path, [(at, bit) for at in HEADERS for bit in range(8)])
+
+
+@pytest.mark.parametrize("table", ["states", "sources", "receipts"])
+def test_a_row_of_no_stream_is_refused(path: Path, table: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA secure_delete=ON")
+        column = "id" if table == "states" else "stream"
+        connection.execute(f"UPDATE {table} SET {column} = 7 WHERE id = 1")  # noqa: S608
+        connection.execute("VACUUM")
+    image = path.read_bytes()
+    with pytest.raises(StoreError, match=f"the table {table} has 1 row that belongs to no stream"):
+        SqliteStore(path)
+    assert path.read_bytes() == image

@@ -291,8 +291,9 @@ class SqliteStore(Store):
 
     def _modernise(self) -> None:
         """Write a store of version 1 in the present one: all of it or nothing."""
-        mark = version1.read_fingerprint(self._connection)
         with self._tables.intact():
+            version1.check_sound(self._connection)
+            mark = version1.read_fingerprint(self._connection)
             self._rewrite(version1.read_streams(self._connection), mark)
         check_kind(self._connection, self.path)
 

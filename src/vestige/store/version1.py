@@ -3,8 +3,8 @@
 Version 1 had no row numbers of sources, and its clock kept the time of the first record of the encoded batch, which may
 be that of an erased record: it becomes a time by which the batch must be gone, rounded down.
 A mean that was written with other control records than those of today starts again, since it would be misread.
-Guarantee: records, limits, positions and receipts come out as they were, and no mean is misread; held by
-tests/store/test_version1.py.
+Guarantee: records, limits, positions and receipts come out as they were, and no mean is misread; a file with a changed
+bit is refused and left as it is, unless that changes nothing; held by tests/store/test_version1.py.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from vestige.records import Clock, Records
 from vestige.store.layout import SUBJECT, DamagedError, unpacked_receipt, unpacked_subjects
+from vestige.store.pages import findings
 from vestige.store.state import Position, State, Terms
 
 SCHEMA = (
@@ -37,6 +38,29 @@ _COARSEST = 2.0**-12
 """How far the shortest word may be off, relative to its number."""
 _CONTROLS = 5
 """See `vestige.channels.kernels`."""
+
+
+def check_sound(connection: sqlite3.Connection) -> None:
+    """An error unless every row that was written is there and belongs to a stream: after a migration nobody could tell.
+
+    SQLite believes what a page says of how many rows it has, and no checksum covers that.
+
+    Raises:
+        DamagedError: says where, and never what was there.
+    """
+    for found in findings(connection.serialize()):
+        raise DamagedError(f"its {found}")
+    for (text,) in connection.execute("PRAGMA integrity_check"):
+        if text != b"ok":
+            raise DamagedError("the integrity check of SQLite fails")
+    if [row for (row,) in connection.execute("SELECT id FROM about")] not in ([], [1]):
+        raise DamagedError("the table about has a row that is not one of a store")
+    for table, column in {"states": "id", "sources": "stream", "receipts": "stream"}.items():
+        query = f"SELECT count(*) FROM {table} WHERE {column} NOT IN (SELECT id FROM streams)"  # noqa: S608
+        (stray,) = connection.execute(query).fetchone()
+        if stray:
+            rows = "1 row that belongs" if stray == 1 else f"{stray} rows that belong"
+            raise DamagedError(f"the table {table} has {rows} to no stream")
 
 
 def read_fingerprint(connection: sqlite3.Connection) -> bytes:
