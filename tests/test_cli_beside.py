@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -17,8 +18,9 @@ from click.testing import CliRunner, Result
 from troubled import MAX_AGE, START, fill
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
-from vestige.operations import attend
+from vestige.operations import Attended, Forgotten, ask, attend
 from vestige.store import read_store
+from vestige.store.inbox import Inbox, Request
 
 NOW = (START + timedelta(hours=100)).isoformat()
 
@@ -118,6 +120,32 @@ def test_what_nobody_answers_is_left_and_carried_out_by_the_next(path: Path) -> 
     assert holders(path, "person-9") == set()
     given = json.loads(vestige("receipts", path, "--json").stdout)
     assert [receipt["stream"] for receipt in given] == ["a", "b", "mine"]
+
+
+@pytest.mark.parametrize("streams", [["a", "b"], ["b"]])
+def test_what_cannot_be_done_of_a_left_request_is_named(path: Path, streams: list[str]) -> None:
+    """Its reply may be read by nobody; so whoever attends to it says it, and does all that can be done."""
+    names = [text for name in streams for text in ("--stream", name)]
+    with held(path, attending=False):
+        for asked in (["remove", path, "--stream", "b"], ["forget", path, *names, "--subject", "person-9", "--now"]):
+            assert "is left for it" in vestige(*asked, "--wait", "0.2s").stderr
+            time.sleep(0.02)  # requests are carried out in the order of the times of their files
+    done = vestige("sweep", path, "--now", NOW)
+    assert done.exit_code == 1, done.output
+    assert re.search(r"request [0-9a-f]{16} \(forget\)[^\n]*: there is no (such )?stream", done.stderr), done.stderr
+    assert "'b'" in done.stderr
+    assert holders(path, "person-9") == {"a", "mine"} - set(streams)
+    assert vestige("sweep", path, "--now", NOW).exit_code == 0
+
+
+def test_what_is_wrong_with_requests_of_others_is_said_by_who_asks_last(path: Path) -> None:
+    other = Request("forget", ("00" * 16,), streams=("z",))
+    told: list[Attended] = []
+    Inbox(path).leave(other)
+    done = ask(path, Request("forget", ("00" * 16,), streams=("a", "y")), patience=30.0, tell=told.append)
+    assert isinstance(done, Forgotten)
+    assert set(done.troubles) == {"y"}
+    assert [set(attended.troubles) for attended in told] == [{f"request {other.id} (forget)"}]
 
 
 def test_a_wrong_key_is_said_before_anything_is_left(path: Path, tmp_path: Path) -> None:

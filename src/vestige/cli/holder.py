@@ -42,20 +42,22 @@ def perform(
     try:
         opened = SqliteStore(store, key=key)
     except StoreBusyError:
-        return _ask_holder(store, kind, request(), wait, key), Attended()
+        return _ask_holder(store, kind, request(), wait, key)
     with announced(f"Looking through {store} ..."), opened:
         attended = attend(opened)
         return act(opened), attended
 
 
-def _ask_holder(store: str, kind: type[Done], request: Request, wait: timedelta, key: str | None) -> Done:
-    seconds = wait.total_seconds()
+def _ask_holder(
+    store: str, kind: type[Done], request: Request, wait: timedelta, key: str | None
+) -> tuple[Done, Attended]:
+    seconds, others = wait.total_seconds(), dict[str, str]()
     warn(f"{store}: another process holds it and is asked to do this; waiting {seconds:g} s for its reply ...")
-    done = ask(store, request, key=key, patience=seconds)
+    done = ask(store, request, key=key, patience=seconds, tell=lambda attended: others.update(attended.troubles))
     if done is None:
         raise StoreBusyError(
             f"{store}: the process that holds it has not answered in {seconds:g} s. Request {request.id} is left for "
             f"it, or for the next command that changes the store; vestige receipts {store} shows what was carried out"
         )
     assert isinstance(done, kind)  # noqa: S101  # a reply is of the kind that was asked for
-    return done
+    return done, Attended(troubles=others)

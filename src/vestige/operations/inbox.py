@@ -7,7 +7,9 @@ tests/operations/test_inbox.py.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -36,7 +38,8 @@ def attend(store: Store) -> Attended:
         store: the store; streams that are open in it are used as they are.
 
     Returns:
-        which requests were carried out, and what is wrong; a request that cannot be read is named and left.
+        which requests were attended to, and what of them could not be carried out; a request that cannot be read is
+            named and left.
 
     Raises:
         StoreError: the file cannot be written; the requests stay.
@@ -52,7 +55,7 @@ def attend(store: Store) -> Attended:
         return Attended(troubles={str(inbox.folder): str(problem)})
     for request in requests:
         facts = _carry_out(store, request)
-        troubles |= facts.get("troubles", {})
+        troubles |= _name_troubles(request, facts)
         store.flush()  # nothing is said to be done that a failed write has left to do
         inbox.reply(request.id, facts)
     inbox.clean()
@@ -65,6 +68,13 @@ def _carry_out(store: Store, request: Request) -> dict[str, Any]:
         return _act(store, request).facts
     except ParameterError as problem:
         return {"problem": str(problem)}
+
+
+def _name_troubles(request: Request, facts: Mapping[str, Any]) -> dict[str, str]:
+    """What could not be carried out of a request, since whoever left it may not come back for its reply."""
+    if "problem" in facts:
+        return {f"request {request.id} ({request.kind})": f"{facts['problem']}; nothing of it was carried out"}
+    return {f"request {request.id} ({request.kind}), stream {name!r}": text for name, text in facts["troubles"].items()}
 
 
 def _act(store: Store, request: Request) -> Outcome:
@@ -82,7 +92,14 @@ def _act(store: Store, request: Request) -> Outcome:
     )
 
 
-def ask(path: str | Path, request: Request, *, key: str | Path | None = None, patience: float) -> Outcome | None:
+def ask(
+    path: str | Path,
+    request: Request,
+    *,
+    key: str | Path | None = None,
+    patience: float,
+    tell: Callable[[Attended], object] = lambda _: None,
+) -> Outcome | None:
     """Leave a request for the process that holds a store, and wait for its reply.
 
     If that process ends meanwhile, the request is carried out here.
@@ -92,6 +109,7 @@ def ask(path: str | Path, request: Request, *, key: str | Path | None = None, pa
         request: what to do.
         key: where the key of the subjects lies.
         patience: seconds to wait.
+        tell: called with what became of requests of others that were attended to here on the way.
 
     Returns:
         what was done; None if nobody has answered yet: the request stays for whoever holds the store next.
@@ -111,7 +129,8 @@ def ask(path: str | Path, request: Request, *, key: str | Path | None = None, pa
         if time.monotonic() > until:
             return None
         with suppress(StoreBusyError), SqliteStore(path, key=key) as store:
-            attend(store)
+            others = attend(store)
+            tell(replace(others, troubles={k: v for k, v in others.troubles.items() if request.id not in k}))
         time.sleep(_LOOK)
     if "problem" in facts:
         raise ParameterError(facts["problem"])

@@ -149,8 +149,9 @@ class Attended:
     """What was carried out of what other processes had asked for.
 
     Attributes:
-        requests: the ids of those that were carried out.
-        troubles: what is wrong with a stream, or with a request that cannot be read, a sentence each.
+        requests: the ids of those that were attended to.
+        troubles: what of them could not be carried out, and which cannot be read, a sentence each; by the id of the
+            request and the name of the stream, or by the path of the file.
     """
 
     requests: tuple[str, ...] = ()

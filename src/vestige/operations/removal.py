@@ -90,19 +90,24 @@ def forget_pseudonyms(
     now: bool = False,
     request: str | None = None,
 ) -> Forgotten:
-    """The same as `forget`, for subjects as the store knows them; a `request` of the same id is carried out once."""
+    """The same as `forget`, for subjects as the store knows them; a `request` of the same id is carried out once.
+
+    A request may have waited while one of its streams was removed: the others are done, and that one is named.
+    """
     troubles: dict[str, str] = {}
     there = find_names(store, troubles)
     missing = [name for name in streams or () if name not in there]
-    if missing:
+    left = tuple(name for name in dict.fromkeys(streams or ()) if name in there)
+    if missing and not (request and left):
         raise ParameterError(f"there is no stream {missing[0]!r}; there is {', '.join(there[:5]) or 'none yet'}")
+    troubles |= dict.fromkeys(missing, "there is no such stream, so nothing of it was erased; all others were done")
     places: dict[str, int] = {}
     for place, pseudonym in enumerate(pseudonyms):
         places.setdefault(pseudonym, place)  # a subject that is named twice is asked for once
     removals: list[Removal] = []
     restarted: list[str] = []
     known: set[int | None] = set()
-    names = there if streams is None else tuple(dict.fromkeys(streams))
+    names = there if streams is None else left
     for start in range(0, len(names), TOGETHER):
         with store.together():
             for name in names[start : start + TOGETHER]:
