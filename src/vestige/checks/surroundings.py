@@ -8,6 +8,7 @@ Guarantee: finds what is kept in any of them; held by tests/test_patient.py, whi
 from __future__ import annotations
 
 import atexit
+import builtins
 import contextvars
 import decimal
 import fcntl
@@ -67,6 +68,8 @@ def _look_at(value: object, deep: bool = True) -> object:
     """A variable of a module: what it is, and what is in it."""
     if isinstance(value, _PLAIN):
         return repr(value)
+    if value is vars(builtins):  # each module has it, and it is looked at as a module
+        return id(value)
     if deep and isinstance(value, list | set | frozenset | tuple):
         return id(value), tuple(_look_at(item, deep=False) for item in list(value))
     if deep and isinstance(value, dict):
