@@ -203,9 +203,7 @@ def concerned(experiment: Experiment, point: Any, broken: dict[str, Callable[...
     return not named or point["policy"] in named
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "dimension" else name for name in EXPERIMENTS]
-)  # it measures time, which a busy machine may stretch
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_verdict_holds_and_changes_with_a_broken_part(name: str) -> None:
     experiment = EXPERIMENTS[name]
     rows = quick_rows(experiment)
