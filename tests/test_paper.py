@@ -171,7 +171,7 @@ def test_algorithm_2_word_for_word(dim: int, group: int, batch: int) -> None:
     assert stream.estimate().value == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize(("dim", "batch"), [(2, 640), (3, 900)])
+@pytest.mark.parametrize(("dim", "batch"), [(2, 640), pytest.param(3, 900, marks=pytest.mark.slow)])
 def test_the_error_of_algorithm_2_falls_with_the_stream(dim: int, batch: int) -> None:
     """Theorem 4.1: proportional to 1/T, so that four times the stream leaves a quarter; half would be too much."""
     truth, errors = np.arange(1.0, dim + 1.0), []
