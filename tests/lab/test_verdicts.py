@@ -144,6 +144,19 @@ def private(clipped: float, noise: float) -> Callable[[], Private]:
     return lambda: Private(bound=clipped * leakage.BOUND, epsilon=epsilon, delta=leakage.DELTA)
 
 
+class Slackening(Private):
+    """Right in its first batch, and then as another one."""
+
+    then: Private
+
+    def __init__(self, clipped: float, noise: float) -> None:
+        super().__init__(bound=leakage.BOUND, epsilon=1.0, delta=leakage.DELTA)
+        object.__setattr__(self, "then", private(clipped, noise)())
+
+    def _advance(self, clock: Clock, *rest: Any) -> Bools:
+        return self.then._advance(clock, *rest) if clock.encoded else super()._advance(clock, *rest)
+
+
 BROKEN: dict[str, list[dict[str, Callable[..., Any]]]] = {
     "retention": [
         {"coordinate-wise": WINDOW},
@@ -190,6 +203,8 @@ BROKEN: dict[str, list[dict[str, Callable[..., Any]]]] = {
         {"Private, epsilon 1": BITS},
         {"Private, epsilon 1": private(clipped=10.0, noise=1.0)},
         {"Private, epsilon 1": private(clipped=1.0, noise=0.85)},
+        {"Private, epsilon 1": lambda: Slackening(clipped=1.0, noise=0.85)},
+        {"Private, epsilon 1": lambda: Slackening(clipped=10.0, noise=1.0)},
     ],
     "typical": [{"halves": one_half, "nearest": spelled}, {"nearest": smallest}],
     "timing": [{"algorithm 1": WINDOW}, {"Mean, auto": MEANS["algorithm 1"]}],
