@@ -536,3 +536,51 @@ def test_streams_that_one_file_went_into_in_other_ways_are_each_compared(tmp_pat
     found = verify_sources(store)["findings"]
     assert found
     assert all(text.startswith(f"source {path}: ") and "xx" not in text for text in found)
+
+
+def test_a_run_says_how_many_rows_it_took_and_which_were_read_before(shop: Shop) -> None:
+    write(shop.file, FIRST + OTHER[:100])
+    options = ("--column", "spent", "--retention", 96, "--seed", 1, *shop.by, "--store", shop.store)
+    said = vestige("run", shop.file, *options).stdout
+    assert "Taken: 100 rows; rows 1 to 400 were read before.\n" in said
+    facts = json.loads(shop.run().stdout)
+    assert (facts["before"], facts["taken"]) == (500, 0)
+    assert facts["compared"] > 0
+    assert "notes" not in verify_sources(shop.store)
+
+
+def test_where_no_row_is_held_a_run_and_verify_say_that_nothing_could_be_compared(shop: Shop) -> None:
+    shop.goes_on(path=write(shop.file.with_name("b.csv"), OTHER * 2), taken=1200)
+    write(shop.file, OTHER[:500])
+    unchecked = "none of them is held, so whether the file was replaced could not be checked"
+    (note,) = verify_sources(shop.store)["notes"]
+    assert note == f"source {shop.file}: rows 1 to 400 were read before, and {unchecked}"
+    options = ("--column", "spent", "--retention", 96, "--seed", 1, *shop.by, "--store", shop.store)
+    said = " ".join(vestige("run", shop.file, *options).stdout.split())
+    assert f"; rows 1 to 400 were read before, and {unchecked}." in said
+
+
+def test_a_run_that_ends_without_an_answer_says_it_too(tmp_path: Path) -> None:
+    file, store = write(tmp_path / "a.csv", FIRST), tmp_path / "a.db"
+    options = ("--column", "spent", "--retention", 600, "--max-age", "1d", "--store", store)
+    assert "Taken: 400 rows.\n" in vestige("run", file, *options).stdout
+    assert vestige("sweep", store, "--now", "2999-01-01T00:00:00Z").exit_code == 0
+    unchecked = "rows 1 to 400 were read before, and none of them is held, so whether the file was replaced could not"
+    for result, text in (
+        (vestige("run", file, *options), "stdout"),
+        (vestige("run", file, *options, "--json"), "stderr"),
+    ):
+        assert result.exit_code == 1
+        assert "no record is held" in result.stderr
+        assert unchecked in " ".join(getattr(result, text).split())
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_where_a_row_that_cannot_be_read_lets_nothing_be_taken_the_message_says_so(shop: Shop, before: int) -> None:
+    """With --by, rows that were read before are looked at once more; without a first run, the first block is."""
+    if not before:
+        shop.store.unlink()
+    write(shop.file, [*FIRST[:200], (0.0, "k0\n?,k0"), *FIRST[200:]])
+    result = shop.run()
+    assert result.exit_code == 1
+    assert result.stderr.rstrip().endswith("nothing was taken"), result.stderr

@@ -71,6 +71,7 @@ class Ingest:
         open_streams: how many streams may be open at a time, where there is a store.
         warn: is told what the user should know at once.
         stopped: whether to end, once what has come is taken and flushed.
+        before: how many rows of the source were read before this run, and `compared` how many of them are still held.
         taken: how many records have been taken in this run, and `skipped` how many rows had a missing value.
         late: how many rows came later than `lateness` allows, and were not taken.
         removed: how many streams of this run another process had removed meanwhile.
@@ -89,6 +90,8 @@ class Ingest:
     open_streams: int = OPEN_STREAMS
     warn: Callable[[str], None] = lambda _: None
     stopped: Callable[[], bool] = lambda: False
+    before: int = 0
+    compared: int = 0
     taken: int = 0
     skipped: int = 0
     late: int = 0
@@ -147,7 +150,10 @@ class Ingest:
             change = ""
         behind, differing = False, None
         if not change and known.furthest:
-            behind, differing = self._compare(known, mark)
+            try:
+                behind, differing = self._compare(known, mark)
+            except SourceError as problem:
+                raise SourceError(f"{problem}{self._so_far()}") from None
             change = "" if differing is None else explain_difference(differing)
         if self.if_replaced == "restart" and not change and known.furthest:
             self.warn(
@@ -158,7 +164,7 @@ class Ingest:
             mark, known, behind = replace(mark, generation=generation + 1, other_key=0), Known({}, None), False
         elif change:
             raise SourceError(f"{path}: {change}; {self._remedy(known, differing)}: nothing was taken")
-        self._mark = mark.pack()
+        self.before, self._mark = known.furthest, mark.pack()
         if changed or (known.mark is not None and known.mark.key != mark.key):
             self._settle(known)
         self._known = {self.naming.key(name): rows for name, rows in known.rows.items()}
@@ -228,6 +234,7 @@ class Ingest:
 
         for start in range(0, len(names), self.open_streams):
             witnesses = self._witnesses(names[start : start + self.open_streams], mark)
+            self.compared += len(witnesses)
             differing = witnesses.search(blocks(), known.furthest)
             if differing is not None:
                 return behind, differing

@@ -151,6 +151,9 @@ class Witnesses:
         if len(held):
             self._parts.append((key, held))
 
+    def __len__(self) -> int:
+        return sum(len(held) for _, held in self._parts)
+
     def search(self, blocks: Iterable[Block], furthest: int) -> int | None:
         """The first row of a source, up to the row `furthest`, that is not as it was; None if all are.
 
@@ -268,7 +271,9 @@ def check(
                     feed = replace(feed, subject=None)
                     notes.append(f"source {source}: its subjects were not compared, since the key is not there")
                 try:
-                    change = _compare_rows(feed, group, known, pseudonym)
+                    change, compared = _compare_rows(feed, group, known, pseudonym)
+                    if not change and not compared:
+                        notes.append(f"source {source}: {explain_no_witness(known.furthest)}")
                 except SourceError as problem:
                     found.append(f"source {problem}")
             if change:
@@ -296,8 +301,8 @@ def _feed_of(source: str, group: _Group) -> Feed | None:
     return Feed(Source(source), tuple(map(str, columns + targets)), subject=who, by=key, growing=True)
 
 
-def _compare_rows(feed: Feed, group: _Group, known: Known, pseudonym: Callable[[str], str] | None) -> str:
-    """Why the rows of a source are not those that were read; empty if nothing speaks against it."""
+def _compare_rows(feed: Feed, group: _Group, known: Known, pseudonym: Callable[[str], str] | None) -> tuple[str, int]:
+    """Why the rows of a source are not those that were read, empty if they are; how many could be compared."""
     mark = known.mark
     assert mark is not None  # noqa: S101
     same_key = pseudonym is not None and digest_key(pseudonym) == mark.key
@@ -307,7 +312,21 @@ def _compare_rows(feed: Feed, group: _Group, known: Known, pseudonym: Callable[[
         state = group[name][1]
         witnesses.add(naming.key(name), state.retained.of_source(state.positions[feed.source.name].slot))
     differing = witnesses.search(feed.blocks(0), known.furthest)
-    return "" if differing is None else explain_difference(differing)
+    return "" if differing is None else explain_difference(differing), len(witnesses)
+
+
+def explain_no_witness(rows: int) -> str:
+    """What is said of a source of which so many rows were read, and no record is held.
+
+    >>> explain_no_witness(500)
+    'rows 1 to 500 were read before, and none of them is held, so whether the file was replaced could not be checked'
+    """
+    were = (
+        "row 1 was read before, and it is not held"
+        if rows == 1
+        else (f"rows 1 to {rows:,} were read before, and none of them is held")
+    )
+    return f"{were}, so whether the file was replaced could not be checked"
 
 
 def explain_difference(row: int) -> str:

@@ -23,6 +23,7 @@ from vestige.coins import Rehearsal
 from vestige.errors import NoAnswerError, ParameterError, SourceError
 from vestige.feed import Feed, Naming
 from vestige.ingest import KEEP_PLACES, IfReplaced, Ingest
+from vestige.origin import explain_no_witness
 from vestige.policies import LogisticRegression
 from vestige.policy import Policy
 from vestige.reporting import STATISTICS
@@ -185,7 +186,10 @@ def run(
     )
     stream()  # what is wrong with the limits is said before all else, and what is wrong with a file
     if not feed.source.pipe:
-        next(feed.blocks(0), None)
+        try:
+            next(feed.blocks(0), None)
+        except SourceError as problem:
+            raise SourceError(f"{problem}{'' if path is None else '; nothing was taken'}") from None
     _rehearse(policy)
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else SqliteStore(path, key=key)
     with opening as store, _signals() as caught:
@@ -223,13 +227,12 @@ def run(
         )
     if machine:
         facts = {"retention": retention, "half_life": policy.half_life, "channel": policy.written.name}
-        _print_json(statistic, by, made, facts | _run_facts(ingest) | {"seconds": seconds})
-    elif by is None:
-        made[""].show(f"limit {retention}")
+        _print_json(statistic, by, made, facts | _run_facts(ingest) | {"seconds": seconds}, _say_before(ingest))
     else:
-        show_many(by, made)
-    if not machine:
-        _remark(source, ingest, lateness)
+        try:
+            _show(by, made, retention)
+        finally:
+            _remark(source, ingest, lateness)
     _check_troubles(source, ingest)
     if strict:
         check_strict(made)
@@ -254,11 +257,20 @@ def _check_use(option: str, value: object, needed: str, other: object) -> None:
         raise ParameterError(f"{option} {value} has no use without {needed}; give both, or leave it out")
 
 
-def _print_json(statistic: str, by: str | None, made: Mapping[str, Asked], run_facts: dict[str, Any]) -> None:
+def _show(by: str | None, made: Mapping[str, Asked], retention: int) -> None:
+    if by is None:
+        made[""].show(f"limit {retention}")
+    else:
+        show_many(by, made)
+
+
+def _print_json(
+    statistic: str, by: str | None, made: Mapping[str, Asked], run_facts: dict[str, Any], passed: str
+) -> None:
     if by is None:
         asked = made[""]
         if asked.estimate is None:
-            raise NoAnswerError(asked.problem)
+            raise NoAnswerError(f"{asked.problem}{passed}")
         as_json({"statistic": statistic, **asked.facts, **run_facts})
     else:
         streams = {key: asked.facts for key, asked in made.items()}
@@ -305,6 +317,8 @@ def _run_facts(ingest: Ingest) -> dict[str, object]:
     }
     counts = {
         "skipped": ingest.skipped,
+        "before": ingest.before,
+        "compared": ingest.compared,
         "taken": ingest.taken,
         "late": ingest.late,
         "removed": ingest.removed,
@@ -315,6 +329,8 @@ def _run_facts(ingest: Ingest) -> dict[str, object]:
 
 def _remark(source: str, ingest: Ingest, lateness: timedelta | None) -> None:
     """What is to be known of the rows that were read, for people."""
+    if ingest.store is not None:
+        say(f"Taken: {count(ingest.taken, 'row')}{_say_before(ingest)}.")
     if ingest.skipped:
         say(f"Skipped: {count(ingest.skipped, 'row')} with a missing value.")
     if ingest.late and lateness is not None:
@@ -324,6 +340,15 @@ def _remark(source: str, ingest: Ingest, lateness: timedelta | None) -> None:
         say(f"Removed: another process had {count(ingest.removed, 'stream')} removed meanwhile.")
     if ingest.unfinished:
         say(f"The last line of {source} has no line break yet; it waits for the next run.")
+
+
+def _say_before(ingest: Ingest) -> str:
+    """What is to be said of the rows that were read before, and passed over."""
+    if not ingest.before:
+        return ""
+    if not ingest.compared:
+        return f"; {explain_no_witness(ingest.before)}"
+    return "; row 1 was read before" if ingest.before == 1 else f"; rows 1 to {ingest.before:,} were read before"
 
 
 def _check_troubles(source: str, ingest: Ingest) -> None:
