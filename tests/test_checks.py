@@ -30,12 +30,10 @@ from vestige.records import Floats
 @pytest.mark.parametrize(
     "policy",
     [
-        Mean(),
-        Mean(dim=3),
+        Mean(dim=3),  # one column alone is the example of check_policy
         Mean(channel="average"),
         Mean(dim=2, channel="bits"),
         Window(),
-        Window(Mean(dim=2)),
         Mean(half_life=50.0),
         Mean(spread=True),
         Moments(),

@@ -51,15 +51,16 @@ def test_as_good_as_the_mean_of_all_data(name: str) -> None:
 
 
 def test_as_good_as_the_mean_of_all_data_in_four_dimensions() -> None:
+    """How far the answer is from that mean, and how far the mean is off, are independent for normals."""
     mixing = np.array([[1.0, 0.0, 0.0, 0.0], [0.9, 0.4, 0.0, 0.0], [0.5, -0.5, 1.0, 0.0], [0.2, 0.2, 0.2, 3.0]])
     ours, optimum = 0.0, 0.0
-    for seed in range(STREAMS):
+    for seed in range(STREAMS // 4):
         rows = np.random.default_rng(seed).normal(size=(RECORDS, 4)) @ mixing.T
         stream = Stream(Mean(dim=4), retention=400, seed=seed)
         stream.extend(rows)
-        ours += np.sum(np.square(stream.estimate().value))
+        ours += np.sum(np.square(stream.estimate().value - rows.mean(axis=0)))
         optimum += np.sum(np.square(rows.mean(axis=0)))
-    assert ours <= 1.05 * optimum
+    assert ours <= 0.05 * optimum
 
 
 @pytest.mark.parametrize("column", ["dep_delay", "air_time", "distance"])
