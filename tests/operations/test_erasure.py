@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -10,27 +10,53 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from troubled import MAX_AGE, START, KeepsHalf, fill
-from vestige import Mean, MemoryStore, Stream
+from vestige import Mean, MemoryStore, Policy, Stream, Window
 from vestige.operations.erasure import erase, erase_overdue
 from vestige.store import Receipt, State
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from([0, 0, 1, 5, 20, 100]),  # hours since the newest row so far
+        st.sampled_from([0, 0, 0, 2, 100, 210]),  # by how many hours this one is late
+    ),
+    min_size=1,
+    max_size=50,
+)
+
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(1, 160), st.integers(0, 20 * 24), st.integers(1, 5))
-def test_as_a_stream_does_that_cannot_close_its_batch(n: int, hours: int, step: int) -> None:
+@given(
+    st.sampled_from([Mean(channel="bits"), Window()]),
+    steps,
+    st.lists(st.integers(0, 15 * 24), min_size=1, max_size=4),
+    st.sampled_from([0, 1]),
+)
+def test_as_a_stream_does_that_cannot_close_its_batch(
+    policy: Policy, plan: list[tuple[int, int]], pauses: list[int], less: int
+) -> None:
     """28 records are needed to close a batch, a full one: none is ever closed early."""
-    policy, store = Mean(channel="bits"), MemoryStore()
-    stream = Stream(policy, retention=56, max_age=MAX_AGE, seed=0, store=store.stream("a"))
-    assert policy.enough == stream.batch
-    stream.extend(np.arange(float(n)), times=[START + step * timedelta(hours=i) for i in range(n)])
+    store = MemoryStore()
+    limits = {"max_age": MAX_AGE, "lateness": MAX_AGE - timedelta(hours=24)}
+    stream = Stream(policy, retention=56, seed=0, store=store.stream("a"), **limits)  # type: ignore[arg-type]
+    newest = START
+    for hours, late in plan * 3:
+        newest += timedelta(hours=hours)
+        stream.push(1.0, time=newest - timedelta(hours=late))
     stream.flush()
     terms = store.terms("a")
-    state = store.stream("a").read(terms)
-    now = START + step * timedelta(hours=n - 1) + timedelta(hours=hours)
-    stream.sweep(now)
-    left = erase_overdue(terms, state, now)
-    assert left.retained == stream.retained
-    assert left.clock == stream.clock
+    state, now = store.stream("a").read(terms), newest
+    for pause in pauses:
+        now += timedelta(hours=pause)
+        if pause % 2 and state.clock.due is not None:  # the very moment, or the one before it
+            now = max(now, EPOCH + timedelta(microseconds=state.clock.due - less))
+        stream.sweep(now)
+        state = erase_overdue(terms, state, now, together=policy.together)
+        assert state.retained == stream.retained
+        assert state.clock == stream.clock
+        waits = state.retained.rounds > state.clock.last
+        assert waits.all() or state.clock.encoded, "a kept record is one of the encoded batch"
 
 
 def filled() -> tuple[MemoryStore, State]:
@@ -77,6 +103,17 @@ def test_overdue_requests_are_met_and_expired_receipts_go() -> None:
     assert 99 not in left.retained.rounds
     assert [receipt.id for receipt in left.receipts] == [due.id]
     assert left.receipts[0].erased is not None
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_request_is_overdue_in_the_very_round(more: int) -> None:
+    """And is met then, also where no record of the subject is held."""
+    store, state = filled()
+    long_ago = START - timedelta(days=3_000)
+    receipt = Receipt("1" * 16, long_ago, 1, state.clock.t + more)
+    left = erase_overdue(store.terms("mine"), State(state.clock, state.retained, {}, (receipt,)), START)
+    assert left.retained == state.retained
+    assert (left.receipts[0].erased is None) == (more == 1)
 
 
 @pytest.mark.parametrize("now", ["0001-01-01", "9999-12-31"])

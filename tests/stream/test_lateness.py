@@ -16,6 +16,7 @@ from vestige.errors import DataError, ParameterError
 from vestige.records import find_rows
 from vestige.store import MemoryStore, Position
 from vestige.stream.lateness import FAR, Moment
+from vestige.stream.limits import Limits
 
 START, HOUR, DAY = datetime(2024, 1, 1, tzinfo=UTC), timedelta(hours=1), timedelta(days=1)
 MONTH = timedelta(days=30)
@@ -142,6 +143,38 @@ def test_a_late_record_goes_when_it_is_too_old_not_when_its_neighbours_are() -> 
     stream.extend([1.0, 2.0, 3.0], times=[START, START - 2 * DAY, START + DAY])
     stream.sweep(START + 28 * DAY)
     assert stream.retained.values[:, 0].tolist() == [1.0, 3.0]
+
+
+def test_a_late_record_that_is_erased_while_it_waits_takes_nothing_along() -> None:
+    """It leaves a gap: what is known was written before, and is held by other records."""
+    rows = np.random.default_rng(0).normal(5.0, 1.0, 180)
+    stream = late(lateness=28 * DAY)
+    stream.extend(rows, times=[START + i * HOUR for i in range(180)])
+    newest = START + 180 * HOUR
+    stream.extend([99.0, 5.0, 5.0], times=[newest - 28 * DAY, newest, newest])
+    clock, retained = known(stream)
+    assert stream.sweep(newest + 2.5 * DAY) == 1
+    assert stream.clock == clock
+    assert stream.retained == retained.where(retained.rounds != 181)
+    estimate = stream.estimate()
+    assert (estimate.since, estimate.notes) == (1, ())
+    assert estimate.value == pytest.approx(rows.mean(), abs=0.03)
+
+
+def test_a_window_keeps_its_clock_when_a_late_record_goes() -> None:
+    stream = late(Window(), lateness=28 * DAY)
+    stream.extend(np.ones(30), times=[START] * 30)
+    stream.extend([1.0, 2.0], times=[START - 28 * DAY, START + HOUR])
+    clock = stream.clock
+    assert clock.due is not None
+    assert stream.sweep(START + 3 * DAY) == 1
+    assert stream.clock == clock
+
+
+def test_just_as_far_ahead_as_is_allowed_is_not_too_far() -> None:
+    now = 10**15
+    times = np.array([now + 86_400 * 10**6, now + 86_400 * 10**6 + 1], "datetime64[us]")
+    assert Limits(retention=60, max_age=MONTH).ahead(times, now).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(("hours", "fine"), [(23.0, True), (25.0, False), (24 * 365 * 50.0, False)])

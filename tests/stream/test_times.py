@@ -89,20 +89,49 @@ def test_a_restart_in_the_middle_changes_nothing(days: list[float], policy: Poli
         assert (again.clock, again.retained) == (whole.clock, whole.retained)
 
 
-@settings(max_examples=40)
-@given(gaps, st.sampled_from(POLICIES))
-def test_the_clock_keeps_no_time_of_a_record(days: list[float], policy: Policy) -> None:
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_the_clock_keeps_no_time_of_a_record(policy: Policy) -> None:
+    """Of the oldest record of a batch only in which 32nd of the limit it lies; and never later than it is due."""
     stream, step = timed(policy), MONTH / 32
-    for time in moments(days * 3):
+    times = moments(np.random.default_rng(0).exponential(0.3, 200))
+    dues = set()
+    for time in times:
         stream.push(1.5, time=time)
-        due = stream.clock.due
-        assert due is None or (due % (step // timedelta(microseconds=1)) == 0)
-        if stream.clock.last == stream.t and stream.clock.encoded and due is not None:
-            first = stream.clock.first
-            at = moments(days * 3)[first - 1]
-            assert at + MONTH - step < datetime.fromtimestamp(due / 1e6, UTC) <= at + MONTH
+        if stream.clock.due is not None:
+            due = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=stream.clock.due)
+            assert (due - datetime.fromtimestamp(0, UTC)) % step == timedelta(0)
+            oldest = times[stream.clock.first - 1] + MONTH
+            assert oldest - step < due <= oldest
+            dues.add(due)
+    assert len(dues) > 1, "else this tests nothing"
     stream.sweep(time + 2 * MONTH)
     assert stream.clock.due is None
+
+
+@pytest.mark.parametrize("before", [timedelta(0), timedelta(microseconds=1)])
+def test_what_is_due_goes_at_the_very_moment(before: timedelta) -> None:
+    stream = timed(Mean(channel="bits"), retention=56)
+    stream.extend(np.arange(28.0), times=[START + i * DAY / 4 for i in range(28)])
+    assert stream.clock.due is not None
+    held = len(stream.retained)
+    due = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=stream.clock.due)
+    assert stream.sweep(due - before) == (0 if before else held)
+    window = timed(Window())
+    window.extend(np.arange(40.0), times=[START + i * DAY / 4 for i in range(40)])
+    for number in (3, 4, 37, 38):  # once the batch is due, record by record; the last of these wait
+        window.sweep(START + number * DAY / 4 + MONTH - before)
+        assert window.retained.values[0, 0] == number + (0 if before else 1)
+        assert (window.estimate().notes, window.clock.since, window.clock.first) == ((), 1, 1)
+
+
+def test_a_kept_record_that_is_too_old_takes_the_others_along_whatever_the_clock_says() -> None:
+    """A stream that had no limit in time does not know when its batch is due."""
+    plain = Stream(Mean(channel="bits"), retention=56, seed=0)
+    plain.extend(np.arange(30.0), times=[START + i * DAY for i in range(30)])
+    stream = timed(plain.policy, retention=56, retained=plain.retained, clock=plain.clock)
+    oldest = stream.retained.times[0].astype(datetime).replace(tzinfo=UTC)
+    assert stream.sweep(oldest + MONTH) == len(plain.retained) - 2
+    assert stream.clock == Clock(t=30, first=29, last=28, since=29)
 
 
 def test_a_slow_stream_is_closed_early_and_stays_exact() -> None:

@@ -2,8 +2,8 @@
 
 For a stream whose policy cannot be made from its name: its limits hold all the same. Without the policy nobody can say
 what the kept records meant once one of them is gone, so all of the encoded batch goes with it, and the clock says so.
-Guarantee: erases just what a stream with its policy erases where it cannot carry the statistic on; held by
-tests/operations/test_erasure.py.
+Guarantee: erases just what a stream with its policy erases where it cannot carry the statistic on (both by
+`vestige.stream.limits.expire`); held by tests/operations/test_erasure.py.
 """
 
 from __future__ import annotations
@@ -13,30 +13,13 @@ from datetime import datetime
 
 import numpy as np
 
-from vestige.records import Bools, Clock
-from vestige.store import State, Terms
+from vestige.records import Bools
+from vestige.store import Receipt, State, Terms
 from vestige.store.state import TICK, ticks, wall_clock
+from vestige.stream.limits import expire, start_again
 
 _FIRST = -(2**63) + 1
 """The earliest time that a record can have."""
-
-
-def overdue(terms: Terms, state: State, now: datetime) -> Bools:
-    """Which of the records that are held should be gone at `now`."""
-    held, clock = state.retained, state.clock
-    late = np.zeros(len(held), np.bool_)
-    if terms.retention is not None:
-        late |= held.rounds <= clock.t - terms.retention
-    if terms.max_age is not None:
-        deadline = max(ticks(now) - terms.max_age // TICK, _FIRST)
-        late |= held.times <= np.datetime64(deadline, "us")
-    if any(_is_overdue(receipt.erased, receipt.due, receipt.due_round, clock.t) for receipt in state.receipts):
-        late |= held.leaving
-    return late
-
-
-def _is_overdue(erased: datetime | None, due: datetime | None, due_round: int, t: int) -> bool:
-    return erased is None and (due_round <= t or (due is not None and due <= wall_clock()))
 
 
 def erase_overdue(terms: Terms, state: State, now: datetime, *, together: bool = True) -> State:
@@ -51,30 +34,38 @@ def erase_overdue(terms: Terms, state: State, now: datetime, *, together: bool =
     Returns:
         the same state if nothing is due.
     """
-    late, due = overdue(terms, state, now), state.clock.due
-    lapsed = due is not None and due <= ticks(now)
-    if late.any() or (lapsed and together and state.clock.encoded):
-        state = _without(state, late, lost=together)
+    held, clock = state.retained, state.clock
+    late = np.zeros(len(held), np.bool_)
+    if terms.retention is not None:
+        late |= held.rounds <= clock.t - terms.retention
+    if terms.max_age is not None:
+        late |= held.times <= np.datetime64(max(ticks(now) - terms.max_age // TICK, _FIRST), "us")
+    clock, left = expire(clock, held, late, ticks(now), together=together)
+    if clock != state.clock or len(left) < len(held):
+        state = replace(state, clock=clock, retained=left)
+        state = state if len(left) else _settled(state)
+    if any(_is_overdue(receipt, clock.t) for receipt in state.receipts):
+        state = erase(state, np.zeros(len(left), np.bool_), together=together)
     kept = tuple(receipt for receipt in state.receipts if not receipt.expired(wall_clock()))
     return state if len(kept) == len(state.receipts) else replace(state, receipts=kept)
 
 
-def erase(state: State, going: Bools) -> State:
+def _is_overdue(receipt: Receipt, t: int) -> bool:
+    due = receipt.due
+    return receipt.erased is None and (receipt.due_round <= t or (due is not None and due <= wall_clock()))
+
+
+def erase(state: State, going: Bools, *, together: bool = True) -> State:
     """The state without these records and without those that were asked to leave before; every request is met."""
-    going = going | state.retained.leaving
-    encoded = state.retained.rounds <= state.clock.last
-    made = _without(state, going, lost=bool((going & encoded).any()))
-    return replace(made, receipts=tuple(receipt.settled(state.clock.t) for receipt in made.receipts))
-
-
-def _without(state: State, going: Bools, *, lost: bool) -> State:
-    """The state without these records; where the statistic is lost, without the batch that it was written in."""
     held, clock = state.retained, state.clock
-    left = held.where(~going & (held.rounds > clock.last) if lost else ~going)
-    if lost:
-        start = int(left.rounds[0]) if len(left) else clock.t + 1
-        clock = Clock(clock.t, first=start, last=start - 1, since=start)
-    receipts = state.receipts
-    if not left.leaving.any():
-        receipts = tuple(receipt.settled(clock.t) for receipt in receipts)
-    return replace(state, clock=clock, retained=left, receipts=receipts)
+    going, waits = going | held.leaving, held.rounds > clock.last
+    left = held.where(~going)
+    if together and (going & ~waits).any():
+        left = held.where(~going & waits)
+        clock = start_again(clock, left)
+    return _settled(replace(state, clock=clock, retained=left))
+
+
+def _settled(state: State) -> State:
+    """The same state; every request is met."""
+    return replace(state, receipts=tuple(receipt.settled(state.clock.t) for receipt in state.receipts))

@@ -6,18 +6,16 @@ Guarantee: no record is held when it is too old; held by tests/stream/test_times
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import DataError
-from vestige.records import Clock, Records
 from vestige.store.state import wall_clock
 from vestige.stream.arriving import Time, check_known, check_order, instant_of
 from vestige.stream.lateness import FAR, Moment
-from vestige.stream.limits import earliest, latest
+from vestige.stream.limits import earliest, expire, latest
 from vestige.stream.requests import Requests
 
 
@@ -91,28 +89,17 @@ class Deadlines(Requests):
                 self._update()
 
     def _expired(self, now: int) -> bool:
-        """Erase what is too old; where that speaks only together, all of it. Whether anything was erased."""
+        """Erase what is too old, see `expire`; whether anything was."""
         deadline = np.datetime64(now - self._limits.age, "us")
-        held, clock = self._held, self._clock
-        late = bool((held.times <= deadline).any())
-        passed = clock.due is not None and clock.due <= now
-        if not (late or passed or (self._fresh.times[: self._fresh.size] <= deadline).any()):
+        due, waiting = self._clock.due, self._fresh.times[: self._fresh.size]
+        passed = due is not None and due <= now
+        if not (passed or (self._held.times <= deadline).any() or (waiting <= deadline).any()):
             return False
-        fresh = self._fresh.records(clock.last)
-        waiting = fresh.where(fresh.times > deadline)
-        lost = self._together and (late or passed)
-        t = self._t
-        if passed:
-            self._clock = replace(clock, due=None)
-        if len(waiting) < len(fresh) or lost:
-            start = int(waiting.rounds[0]) if len(waiting) else t + 1
-            since, updates = (start, 0) if self._together else (clock.since, clock.updates)
-            self._clock = Clock(start - 1, first=start, last=start - 1, since=since, updates=updates)
-            self._fresh.replace(waiting, start - 1, t + 1 - start)
-        held = Records.none(held.columns) if lost else held.where(held.times > deadline)
-        if not len(waiting) and not len(held):
-            self._receipts = tuple(receipt.settled(t) for receipt in self._receipts)
-        self._hold(held)
+        retained = self.retained
+        clock, left = expire(self.clock, retained, retained.times <= deadline, now, together=self._together)
+        if not len(left):
+            self._receipts = tuple(receipt.settled(clock.t) for receipt in self._receipts)
+        self._take_over(clock, left)
         return True
 
     def _check_times(self, times: NDArray[np.datetime64]) -> None:

@@ -5,7 +5,7 @@ The m-recency property and footnote 2 of Section 2 of Immorlica et al. (2024); t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vestige.errors import ParameterError, whole_number
 from vestige.policy import Policy
-from vestige.records import Bools
+from vestige.records import Bools, Clock, Records
 from vestige.stream.lateness import FAR
 
 _CLOSE_PENDING, _CLOSE_ENCODED = 2, 8
@@ -138,6 +138,35 @@ class Limits:
         assert self.max_ahead is not None  # noqa: S101  # there is a max_age
         late: Bools = times.view(np.int64) > min(now + self.max_ahead // timedelta(microseconds=1), FAR)
         return late
+
+
+def expire(clock: Clock, held: Records, late: Bools, now: int, *, together: bool) -> tuple[Clock, Records]:
+    """The clock and the records once those that are late are gone.
+
+    A record that waits goes alone and leaves a gap, as after a request: what is known goes on. Where the kept records
+    speak only together, all of them go with the first, or when their batch is due; then, and where nothing was encoded
+    yet, the statistic counts from the first record that is left.
+
+    Args:
+        clock: as before.
+        held: all that is held.
+        late: which of these records are too old; shape (held,).
+        now: the time, in microseconds since 1970.
+        together: whether the kept records speak only together.
+    """
+    waits = held.rounds > clock.last
+    passed = clock.due is not None and clock.due <= now
+    lost = together and bool(passed or late[~waits].any())
+    if lost or (together and not clock.encoded and late.any()):
+        left = held.where(~late & waits)
+        return start_again(clock, left), left
+    return replace(clock, due=None) if passed else clock, held.where(~late)
+
+
+def start_again(clock: Clock, waiting: Records) -> Clock:
+    """The clock of a statistic that counts from the first of these records on, or from the next that comes."""
+    start = int(waiting.rounds[0]) if len(waiting) else clock.t + 1
+    return Clock(clock.t, first=start, last=start - 1, since=start)
 
 
 def earliest(times: NDArray[np.datetime64]) -> int | None:

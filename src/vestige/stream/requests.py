@@ -124,7 +124,7 @@ class Requests(Updating):
 
     def _drop_leaving(self, made: tuple[int, Bools] | None) -> None:
         """Erase what is leaving; hold what was written again, or start over where what is known goes with it."""
-        fresh, clock, t, retained = self._fresh, self._clock, self._t, self.retained
+        clock, t, retained = self._clock, self._t, self.retained
         if made is not None:
             last, keep = made
             self._clock = self._rewritten(last)
@@ -135,10 +135,8 @@ class Requests(Updating):
             retained = retained.where(~retained.leaving & (retained.rounds > clock.last))
         else:
             retained = retained.where(~retained.leaving)
-        waits = retained.rounds > self._clock.last
-        fresh.replace(retained.where(waits), self._clock.last, t - self._clock.last)
         self._receipts = tuple(receipt.settled(t) for receipt in self._receipts)
-        self._hold(retained.where(~waits))
+        self._take_over(replace(self._clock, t=t), retained)
         self._unsaved = True
         self._save()
 

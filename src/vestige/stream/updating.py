@@ -76,11 +76,8 @@ class Updating(Runtime):
         self._minimum, self._enough = policy.minimum, min(policy.enough, self._batch)
         self._largest = policy.largest
         self._timed = max_age is not None
-        fresh = held.rounds > clock.last
-        self._clock = replace(clock, t=clock.last)
         self._fresh = Appended(self._update_every, policy.columns, quick=not self._timed)
-        self._fresh.replace(held.where(fresh), clock.last, clock.pending)
-        self._hold(held.where(~fresh))
+        self._take_over(clock, held)
         self._note_saved()
         self._erase_due()
         if store is not None:
@@ -250,6 +247,13 @@ class Updating(Runtime):
         from vestige.subset.words import keys_of  # noqa: PLC0415
 
         return keys_of(np.uint64(coins.root(self._seed)), first, step, count)
+
+    def _take_over(self, clock: Clock, retained: Records) -> None:
+        """Make this the state: what has arrived since the last update waits for the next one."""
+        waits = retained.rounds > clock.last
+        self._clock = replace(clock, t=clock.last)
+        self._fresh.replace(retained.where(waits), clock.last, clock.pending)
+        self._hold(retained.where(~waits))
 
     def _hold(self, records: Records) -> None:
         """Hold these records from now on, and note after how many more something is to be done."""
