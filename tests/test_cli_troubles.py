@@ -174,6 +174,65 @@ def test_each_of_two_damaged_streams_is_removed_by_itself(store: Path) -> None:
     assert verify(store, now=START) == ()
 
 
+def lose_name(path: Path, name: str, how: str) -> str:
+    """Damage the row that has a stream's name; what is said of it then."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        (number,) = connection.execute("SELECT id FROM streams WHERE name = ?", (name.encode(),)).fetchone()
+        connection.execute(f"{how} WHERE id = ?", (number,))
+    return f"row {number} of the table streams {'has vanished' if 'DELETE' in how else 'is damaged'}"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "UPDATE streams SET terms = CAST('x' || terms AS BLOB)",
+        "UPDATE streams SET name = CAST('x' || name AS BLOB)",
+        "UPDATE streams SET name = x''",
+        "UPDATE streams SET body = x''",
+        "DELETE FROM streams",
+    ],
+)
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_stream_whose_name_cannot_be_read_is_removed_by_what_list_says(
+    tmp_path: Path, how: str, *, alone: bool
+) -> None:
+    path, value = tmp_path / "s.db", 123.456789
+    with SqliteStore(path) as store:
+        for name in ("k0", "k1", "k2", "k3"):
+            stream = Stream(Window(), retention=96, store=store.stream(name))
+            stream.extend([value if name == "k0" else 1.0] * 9, source=f"/from/{name}.csv")
+            stream.forget(rounds=[3])
+    lost = lose_name(path, "k0", how)
+    other = "" if alone else lose_name(path, "k2", "UPDATE streams SET terms = x''")
+    assert lost in facts(vestige("list", path, "--json"))
+    refused = vestige("remove", path, "--stream", "k0")
+    assert refused.exit_code == 1
+    assert f"'{lost}'" in refused.stderr
+    done = vestige("remove", path, "--stream", lost, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == {"removed": [lost], "troubles": {}}
+    copy = copy_store(path)
+    assert set(copy.streams) == ({"k1", "k2", "k3"} if alone else {"k1", "k3"})
+    assert set(copy.troubles) == {other} - {""}
+    assert np.float64(value).tobytes() not in path.read_bytes()
+    if not alone:
+        assert not [text for text in verify(path) if "row 1 " in text]
+        assert vestige("remove", path, "--stream", "k1").exit_code == 0
+        assert vestige("remove", path, "--stream", other).exit_code == 0
+        assert set(copy_store(path).streams) == {"k3"}
+    assert verify(path, canaries=[b"/from/k0.csv"]) == ()
+    with SqliteStore(path) as store:
+        Stream(Window(), retention=96, store=store.stream("k0")).extend([1.0])
+
+
+def test_streams_that_are_damaged_in_all_ways_are_removed_together(store: Path) -> None:
+    damage(store, "a")
+    lost = lose_name(store, "b", "UPDATE streams SET terms = x''")
+    assert vestige("remove", store, "--stream", "a", "--stream", lost, "--stream", "c").exit_code == 0
+    assert copy_store(store).names == ("d",)
+    assert verify(store, now=START) == ()
+
+
 def test_a_new_key_is_made_beside_a_damaged_stream(store: Path) -> None:
     store.with_name("s.db.key").unlink()
     asked = vestige("forget", store, "--subject", "person-9")

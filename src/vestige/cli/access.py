@@ -15,7 +15,7 @@ from vestige.cli.group import moment
 from vestige.cli.output import announced, warn
 from vestige.errors import StoreError
 from vestige.operations import Attended
-from vestige.store.copies import Copy, copy_store
+from vestige.store.copies import UNNAMED, Copy, copy_store
 
 store_argument = click.argument("store")
 streams_option = click.option("--stream", "names", multiple=True, help="Only this stream; may be given again.")
@@ -36,20 +36,23 @@ def check_there(store: str) -> None:
         raise StoreError(f"{store}: there is no such store; vestige run --store {store} makes one")
 
 
-def choose(there: Sequence[str], names: Sequence[str], store: str) -> tuple[str, ...]:
+def choose(copy: Copy, names: Sequence[str], store: str) -> tuple[str, ...]:
     """The streams that were asked for; all if none was."""
+    unnamed = [name for name, text in copy.troubles.items() if text == UNNAMED]
     for name in names:
-        if name not in there:
-            known = ", ".join(list(there)[:5]) + (", ..." if len(there) > 5 else "")
-            raise StoreError(f"{store}: there is no stream {name!r}; there is {known or 'none yet'}")
-    return tuple(dict.fromkeys(names)) or tuple(there)
+        if name not in copy.names:
+            there = [name for name in copy.names if name not in unnamed]
+            known = ", ".join(there[:5]) + (", ..." if len(there) > 5 else "")
+            lost = f"; and {', '.join(map(repr, unnamed))}, which may be this one" if unnamed else ""
+            raise StoreError(f"{store}: there is no stream {name!r}; there is {known or 'none yet'}{lost}")
+    return tuple(dict.fromkeys(names)) or copy.names
 
 
 def read_copy(store: str, names: Sequence[str] = ()) -> Copy:
     """A copy of the streams that were asked for."""
     with announced(f"Reading {store} ..."):
         found = copy_store(store)
-    wanted = choose(found.names, names, store)
+    wanted = choose(found, names, store)
     return Copy(
         {name: found.streams[name] for name in wanted if name in found.streams},
         {name: text for name, text in found.troubles.items() if name in wanted},

@@ -217,7 +217,7 @@ def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool
       vestige remove visits.db --stream main
     """  # noqa: D301  # the sign says to leave the lines as they are
     check_there(store)
-    wanted = choose(read_copy(store).names, names, store)
+    wanted = choose(read_copy(store), names, store)
     done, attended = perform(
         store,
         Removed,

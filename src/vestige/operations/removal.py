@@ -227,7 +227,8 @@ def remove(store: Store, streams: Sequence[str]) -> Removed:
 
     Args:
         store: the store.
-        streams: the names; one that is not there is as good as removed.
+        streams: the names; one that is not there is as good as removed. A row of the store whose name cannot be read
+            goes by what `Store.survey` says of it.
 
     Returns:
         the places in the list of those that are gone, and what is wrong with the others.
@@ -238,7 +239,8 @@ def remove(store: Store, streams: Sequence[str]) -> Removed:
     troubles: dict[str, str] = {}
     for place, name in sorted(enumerate(streams), key=lambda entry: _is_sound(store, entry[1])):
         with kept_apart(name, troubles):  # damaged ones first: the others are written again without them
-            if name in find_names(store, {}):
+            unnamed: dict[str, str] = {}
+            if name in (*find_names(store, unnamed), *unnamed):
                 store.remove(name)
             gone.append(place)
     return Removed(tuple(sorted(gone)), troubles)

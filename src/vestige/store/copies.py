@@ -19,7 +19,10 @@ from vestige.store.sqlite import PATIENCE
 from vestige.store.state import State, Terms
 from vestige.store.tables import Tables
 
-UNNAMED = "its name cannot be read, so nothing of it can be shown or erased; restore a copy younger than the limits"
+UNNAMED = (
+    "its name cannot be read, so nothing of it can be shown; vestige remove erases it, with the words in quotes as "
+    "--stream; or restore a copy younger than the limits"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ class SqliteStore(Store):
         """The streams whose names can be read, sorted; and what is wrong with the others, a sentence each."""
         with self._using() as tables:
             sound, wrong = tables.survey()
-            return tuple(sorted(sound)), wrong
+            return tuple(sorted(sound)), tuple(wrong)
 
     def sources(self) -> tuple[str, ...]:
         """The sources that were read into any stream, sorted."""
@@ -279,8 +279,7 @@ class SqliteStore(Store):
     def _erase(self, name: str) -> None:
         with self._using() as tables:
             try:
-                others = [other for other in self.names() if other != name]
-                self._rewrite(tables.states(others), tables.about.fingerprint)
+                self._rewrite(tables.states(tables.names(besides=name)), tables.about.fingerprint)
             except StoreBusyError:
                 raise
             except StoreError:  # another stream is damaged, and stays as it is

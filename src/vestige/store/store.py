@@ -194,13 +194,14 @@ class Store(ABC):
     def remove(self, name: str) -> None:
         """Erase a stream: its records, its positions, its receipts, and its name.
 
-        What it holds back is not written, and the stream that is open here cannot write any more.
+        One whose name cannot be read goes by what `survey` says of it. What it holds back is not written, and the
+        stream that is open here cannot write any more.
 
         Raises:
             StoreError: there is no such stream.
         """
-        there = check_name("name", name) in self.survey()[0]  # a stream that is damaged can be removed too
-        if there:
+        names, wrong = self.survey()
+        if check_name("name", name) in (*names, *wrong):  # a stream that is damaged can be removed too
             self._erase(name)
         elif name not in self._open:
             self.terms(name)  # which says that there is none

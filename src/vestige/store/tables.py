@@ -4,7 +4,8 @@ A stream is found by its name in a digital search tree (Coffman and Eve 1970; Kn
 has a link for every hexadecimal digit of the hash of a name, so that a few rows are read however many there are, and a
 name that is not there is proven not to be. Its sources and receipts are chains that begin in its state. So no row is
 ever put between others, no index is needed, and a row that vanished leaves a link to nothing. A stream that is removed
-beside a damaged one leaves its row without a name or terms, so that the links of the others stay as they are.
+beside a damaged one leaves its row without a name or terms, so that the links of the others stay as they are; if its
+own row was damaged, there are no links to keep either, and the streams behind it are found by looking at all rows.
 Guarantee: a row whose bits were changed outside Vestige is refused, and so is a store from which one has vanished; held
 by tests/store/test_damage.py.
 """
@@ -83,7 +84,7 @@ class Tables:
         self._about: About | None = None
         self._stored: About | None = None
         self._entries: dict[str, _Entry] = {}
-        self._sound: tuple[dict[str, int], tuple[str, ...]] | None = None
+        self._sound: tuple[dict[str, int], dict[str, int]] | None = None
 
     @property
     def about(self) -> About:
@@ -127,10 +128,7 @@ class Tables:
         """These streams, one after the other."""
         for name in names:
             with self.intact(name):
-                row, _ = self._found(encode_text(name))
-                if row is None:
-                    raise DamagedError(f"no link leads to the stream {name!r}")
-                entry = _entered(row)
+                entry = _entered(self._named(name))
                 state = self._state(entry)
             yield name, entry.terms, state
 
@@ -171,18 +169,28 @@ class Tables:
     def blank(self, name: str) -> None:
         """Erase a stream and its name where it stands, also a damaged one; the rows of others stay as they are."""
         with self.intact(name):
-            row, _ = self._found(encode_text(name))
-            if row is None:
-                raise DamagedError(f"no link leads to the stream {name!r}")
+            row = self._named(name)
             for table, numbers in self._chained(row).items():
                 for number in numbers:
                     self._run(f"DELETE FROM {table} WHERE id = ?", (number,))  # noqa: S608
-            body = sealed(packed_links(row.links), "streams", row.number, b"", b"")
-            self._run("UPDATE streams SET name = x'', terms = x'', body = ? WHERE id = ?", (body, row.number))
-            self._write("states", row.number, sealed(b"", "states", row.number, b""), new=False)
+            body = sealed(packed_links(row.links) if row.links else b"", "streams", row.number, b"", b"")
+            self._run("INSERT OR REPLACE INTO streams VALUES (?, x'', x'', ?)", (row.number, body))
+            emptied = sealed(b"", "states", row.number, b"")
+            self._run("INSERT OR REPLACE INTO states VALUES (?, ?)", (row.number, emptied))
             self.about = replace(self.about, untidy=True)
         self._sound = None
         self._entries.pop(name, None)
+
+    def _named(self, name: str) -> _Row:
+        """The row of a stream, or one that is damaged and goes by what `survey` says of it; that one has no links."""
+        number = self.survey()[1].get(name)
+        if number is not None:
+            stored = self._run("SELECT name FROM streams WHERE id = ?", (number,)).fetchone()
+            return _Row(number, stored[0] if stored and isinstance(stored[0], bytes) else b"", b"", ())
+        row, _ = self._found(encode_text(name))
+        if row is None:
+            raise DamagedError(f"no link leads to the stream {name!r}")
+        return row
 
     def _chained(self, row: _Row) -> dict[str, list[int]]:
         """The rows of a stream's sources and receipts; if it is damaged, all that are sealed with its name."""
@@ -223,22 +231,24 @@ class Tables:
         else:
             self._run(f"UPDATE {table} SET body = ? WHERE id = ?", (body, row))  # noqa: S608
 
-    def survey(self) -> tuple[dict[str, int], tuple[str, ...]]:
-        """The streams whose rows are sound, by name, and what is wrong with the others, a sentence each."""
+    def survey(self) -> tuple[dict[str, int], dict[str, int]]:
+        """The rows of streams that are sound, by name; and the others, by a sentence that says what is wrong."""
         if self._sound is None:
-            sound, wrong, last = {}, [], 0
+            sound, wrong, last = {}, dict[str, int](), 0
             with self.intact():
                 for found in self._run("SELECT id, name, terms, body FROM streams ORDER BY id"):
                     try:
-                        row = _checked(*found)
-                        if row.name:
+                        if not _is_blank(*found):
+                            row = _checked(*found)
                             sound[decode_text(row.name)] = row.number
                     except DamagedError:
-                        wrong.append(f"row {found[0]} of the table streams is damaged")
-                    wrong += [f"row {gone} of the table streams has vanished" for gone in range(last + 1, found[0])]
+                        wrong[f"row {found[0]} of the table streams is damaged"] = found[0]
+                    for gone in range(last + 1, found[0]):
+                        wrong[f"row {gone} of the table streams has vanished"] = gone
                     last = found[0]
-                wrong += [f"row {gone} of the table streams has vanished" for gone in range(last, self.about.streams)]
-            self._sound = sound, tuple(wrong)
+                for gone in range(last + 1, self.about.streams + 1):
+                    wrong[f"row {gone} of the table streams has vanished"] = gone
+            self._sound = sound, wrong
         return self._sound
 
     def sources(self) -> tuple[str, ...]:
@@ -251,13 +261,13 @@ class Tables:
                 names.append(decode_text(name))
         return tuple(sorted(names))
 
-    def names(self) -> tuple[str, ...]:
-        """The names of all streams, sorted; an error if one of them cannot be read."""
+    def names(self, besides: str = "") -> tuple[str, ...]:
+        """The names of all streams but one, sorted; an error if one of them cannot be read."""
         sound, wrong = self.survey()
         with self.intact():
-            if wrong:
-                raise DamagedError(wrong[0])
-        return tuple(sorted(sound))
+            for text in wrong.keys() - {besides}:
+                raise DamagedError(text)
+        return tuple(sorted(sound.keys() - {besides}))
 
     def _row(self, number: int) -> _Row:
         found = self._run("SELECT id, name, terms, body FROM streams WHERE id = ?", (number,)).fetchone()
@@ -374,7 +384,16 @@ class Tables:
 
 def _checked(number: int, name: bytes, terms: bytes, body: object) -> _Row:
     """A row of the table of streams, if it is what was written."""
-    return _Row(number, name, terms, unpacked_links(unsealed(body, "streams", number, name, terms)))
+    links = unsealed(body, "streams", number, name, terms)
+    if not links:
+        raise DamagedError(f"row {number} of the table streams was damaged, and has no links since it was removed")
+    return _Row(number, name, terms, unpacked_links(links))
+
+
+def _is_blank(number: int, name: bytes, terms: bytes, body: object) -> bool:
+    """Whether a row is what is left of a stream that was removed; an error if it is damaged."""
+    unsealed(body, "streams", number, name, terms)
+    return not name
 
 
 def _entered(row: _Row) -> _Entry:
