@@ -100,6 +100,17 @@ def test_the_summary_names_lines_and_nobody(store: Path) -> None:
         assert name not in text
 
 
+def test_the_summary_says_what_it_knows(store: Path) -> None:
+    text = " ".join(vestige("forget", store, "--subject", "ada", "--subject", "bob", "--dry-run").stdout.split())
+    assert "2 subjects." in text
+    assert "no record" not in text
+    table = " ".join(vestige("forget", store, "--subjects-from", "-", stdin="ada,Berlin\n").stdout.split())
+    assert "No record of this subject is held in" in table
+    assert "A line is taken whole: of a table, such as a CSV file, give the column of the subjects alone." in table
+    assert "Berlin" not in table
+    assert "taken whole" not in vestige("forget", store, "--subject", "Curie, Marie").stdout
+
+
 def test_a_dry_run_shows_all_of_them(store: Path) -> None:
     going = said("forget", store, "--subject", "-", "--dry-run", stdin="ada\nlead\nbob\n")["records"]
     assert {name: [record["round"] for record in records] for name, records in going.items()} == {

@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 from troubled import MAX_AGE, START, KeepsHalf, damage, fill
 from vestige import Gradient, Mean, SqliteStore, Stream, Window
 from vestige.cli import command
+from vestige.errors import StoreError
 from vestige.records import Floats
 from vestige.store import verify
 from vestige.store.copies import copy_store
@@ -231,6 +232,23 @@ def test_streams_that_are_damaged_in_all_ways_are_removed_together(store: Path) 
     assert vestige("remove", store, "--stream", "a", "--stream", lost, "--stream", "c").exit_code == 0
     assert copy_store(store).names == ("d",)
     assert verify(store, now=START) == ()
+
+
+def test_of_several_subjects_too_nothing_is_claimed_that_was_not_read(store: Path) -> None:
+    said = vestige("forget", store, "--subject", "zz", "--subject", "yy")
+    assert said.exit_code == 1
+    assert "2 subjects; of 2 no record was found in" in " ".join(said.stdout.split())
+
+
+def test_a_removal_that_does_nothing_says_so(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreError("it stays")
+
+    monkeypatch.setattr(SqliteStore, "remove", refuse)
+    said = vestige("remove", store, "--stream", "a")
+    assert said.exit_code == 1
+    assert said.stdout == f"No stream was removed from {store}.\n"
+    assert "stream 'a': it stays" in said.stderr
 
 
 def test_a_new_key_is_made_beside_a_damaged_stream(store: Path) -> None:

@@ -12,6 +12,7 @@ from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import StoreError
 from vestige.store import read_store
+from vestige.store.inbox import Inbox, Request
 
 ROWS = np.random.default_rng(0).normal(size=300)
 
@@ -78,7 +79,7 @@ def test_a_new_key_overwrites_no_file(path: Path, tmp_path: Path) -> None:
     assert key.read_bytes() == bytes(range(32))
     with SqliteStore(path, key=tmp_path / "other") as store:
         store.new_key()
-        store.pseudonym("ada")
+        stream_in(store).extend(ROWS[100:101], subjects=["ada"])
     with SqliteStore(path) as store, pytest.raises(StoreError, match="is not the key of this store"):
         store.pseudonym("ada")
 
@@ -112,6 +113,52 @@ def test_what_is_not_a_key_is_not_touched(path: Path, content: bytes | None, tex
     assert content is None or key.read_bytes() == content
 
 
+def test_a_key_that_fits_leaves_nothing_to_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where it was killed between making the key and remembering it, and is run again."""
+    with SqliteStore(path) as store:
+        with monkeypatch.context() as killed:
+            killed.setattr("vestige.store.sqlite.fingerprint", lambda _: exec("raise KeyboardInterrupt"))  # noqa: S102
+            with pytest.raises(KeyboardInterrupt):
+                store.new_key()
+        with pytest.raises(StoreError, match="fits this store, so there is nothing to do"):
+            store.new_key()
+        store.pseudonym("ada")
+        with pytest.raises(StoreError, match="fits this store, so there is nothing to do"):
+            store.new_key()
+    path.with_name("a.db.key").write_bytes(bytes(range(32)))
+    with SqliteStore(path) as store, pytest.raises(StoreError, match="a new key would overwrite it"):
+        store.new_key()
+
+
+def test_records_of_an_earlier_key_do_not_ask_for_the_key_after_it(path: Path) -> None:
+    with SqliteStore(path) as store:
+        store.new_key()
+    path.with_name("a.db.key").unlink()
+    with SqliteStore(path) as store:
+        assert store.pseudonym("ada"), "no record is left that the lost key would find"
+
+
+def test_requests_that_wait_are_carried_out_before_a_new_key(tmp_path: Path) -> None:
+    path, key = tmp_path / "a.db", tmp_path / "a.db.key"
+    with SqliteStore(path) as store:
+        stream_in(store).extend(ROWS[:50], subjects=["ada", "bob"] * 25)
+        Inbox(path).leave(Request("forget", (store.pseudonym("ada"),), now=True))
+    key.rename(tmp_path / "old.key")
+    with SqliteStore(path) as store, pytest.raises(StoreError, match="1 request in its inbox would be annulled"):
+        store.new_key()
+    assert not key.exists()
+    Inbox(path).leave(lost := Request("forget", ("00" * 16,), streams=("gone",)))
+    result = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
+    assert result.exit_code == 1
+    assert "has a new key" in result.stdout
+    assert f"request {lost.id} (forget): there is no stream 'gone'" in result.stderr
+    assert [receipt.erased is not None for receipt in read_store(path)["a"][1].receipts] == [True]
+    Inbox(path).leave(Request("forget", ("00" * 16,), streams=("gone",)))
+    result = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
+    assert "there is no stream 'gone'" in result.stderr, "although it fails, since a key is there"
+    assert "there is nothing to do" in result.stderr
+
+
 def test_the_command_begins_with_a_new_key(path: Path, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("x,who\n" + "".join(f"{i},ada\n" for i in range(10)))
     run = ["run", str(tmp_path / "x.csv"), "--column", "x", "--subject", "who", "--retention", "96", "--stream", "c"]
@@ -125,7 +172,7 @@ def test_the_command_begins_with_a_new_key(path: Path, tmp_path: Path) -> None:
     assert read_store(path)["c"][1].clock.t == 10
     again = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
     assert again.exit_code == 1
-    assert "would overwrite it" in again.output
+    assert "there is nothing to do" in again.output
 
 
 def vestige(*arguments: object) -> Result:

@@ -511,6 +511,19 @@ def test_a_store_that_one_may_not_read_says_so(filled: Path) -> None:
         shutil.rmtree(folder)
 
 
+def test_who_may_not_write_to_the_folder_is_told_what_to_do(filled: Path) -> None:
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # pytest's own folders are closed to others
+    try:
+        shutil.copy(filled, folder / "a.db")
+        folder.chmod(0o755 if os.getuid() == 0 else 0o555)
+        line = [sys.executable, "-c", UNREADABLE, str(folder / "a.db")]
+        done = subprocess.run(line, check=True, capture_output=True, text=True)
+        assert "a.db.lock cannot be made (Permission denied); run this as the owner of the store" in done.stdout
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
 def test_a_policy_that_keeps_too_long_is_told_to_have_a_limit(path: Path) -> None:
     with SqliteStore(path) as store:
         stream = stream_in(store, policy=Window(), retention=None, notice=10)

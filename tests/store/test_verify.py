@@ -41,6 +41,18 @@ def test_a_store_that_is_well(path: Path) -> None:
     assert verify(path, now=TIMES[-1]) == ()
 
 
+def test_a_store_that_others_may_read(path: Path) -> None:
+    with SqliteStore(path) as store:
+        store.pseudonym("ada")
+    key = path.with_name("a.db.key")
+    for file in (path, key):
+        file.chmod(0o644)
+        (found,) = verify(path, now=TIMES[-1])
+        assert found == f"{file}: others than its owner may use it (its rights are 644); chmod 600 {file}"
+        file.chmod(0o600)
+    assert verify(path, now=TIMES[-1]) == ()
+
+
 def test_overdue_in_time(path: Path) -> None:
     assert verify(path, now=TIMES[0] + timedelta(days=30) - timedelta(seconds=1)) == ()
     found = verify(path, now=NOW + timedelta(days=5))

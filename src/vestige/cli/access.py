@@ -6,14 +6,15 @@ A command that only asks takes a copy and lets go of the file at once, so that i
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from vestige.cli.group import moment
 from vestige.cli.output import announced, warn
-from vestige.errors import StoreError
+from vestige.errors import StoreError, VestigeError
 from vestige.operations import Attended
 from vestige.store.copies import UNNAMED, Copy, copy_store
 
@@ -62,9 +63,23 @@ def read_copy(store: str, names: Sequence[str] = ()) -> Copy:
 
 def end_with(troubles: Mapping[str, str], attended: Attended | None = None) -> None:
     """Say what is wrong with single streams and requests, and end with status 1 if anything is."""
-    lines = [f"stream {name!r}: {text}" for name, text in troubles.items()]
-    lines += [f"{name}: {text}" for name, text in (attended.troubles.items() if attended else ())]
-    for line in lines:
-        warn(line)
-    if lines:
+    for name, text in troubles.items():
+        warn(f"stream {name!r}: {text}")
+    _name(attended.troubles if attended else {})
+    if troubles or (attended and attended.troubles):
         sys.exit(1)
+
+
+@contextmanager
+def named_anyway(requests: Mapping[str, str]) -> Iterator[None]:
+    """Say what of requests of others could not be carried out, also where what follows fails: nobody else does."""
+    try:
+        yield
+    except VestigeError:
+        _name(requests)
+        raise
+
+
+def _name(requests: Mapping[str, str]) -> None:
+    for name, text in requests.items():
+        warn(f"{name}: {text}")

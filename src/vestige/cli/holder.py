@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from vestige.cli.access import check_there
+from vestige.cli.access import check_there, named_anyway
 from vestige.cli.group import duration
 from vestige.cli.output import announced, warn
 from vestige.errors import StoreBusyError
@@ -45,7 +45,8 @@ def perform(
         return _ask_holder(store, kind, request(), wait, key)
     with announced(f"Looking through {store} ..."), opened:
         attended = attend(opened)
-        return act(opened), attended
+        with named_anyway(attended.troubles):
+            return act(opened), attended
 
 
 def _ask_holder(
@@ -53,11 +54,13 @@ def _ask_holder(
 ) -> tuple[Done, Attended]:
     seconds, others = wait.total_seconds(), dict[str, str]()
     warn(f"{store}: another process holds it and is asked to do this; waiting {seconds:g} s for its reply ...")
-    done = ask(store, request, key=key, patience=seconds, tell=lambda attended: others.update(attended.troubles))
-    if done is None:
-        raise StoreBusyError(
-            f"{store}: the process that holds it has not answered in {seconds:g} s. Request {request.id} is left for "
-            f"it, or for the next command that changes the store; vestige receipts {store} shows what was carried out"
-        )
+    with named_anyway(others):
+        done = ask(store, request, key=key, patience=seconds, tell=lambda attended: others.update(attended.troubles))
+        if done is None:
+            raise StoreBusyError(
+                f"{store}: the process that holds it has not answered in {seconds:g} s. Request {request.id} is left "
+                f"for it, or for the next command that changes the store; vestige receipts {store} shows what was "
+                "carried out"
+            )
     assert isinstance(done, kind)  # noqa: S101  # a reply is of the kind that was asked for
     return done, Attended(troubles=others)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from vestige.cli.access import check_there, end_with, read_copy, store_argument
+from vestige.cli.access import check_there, end_with, named_anyway, read_copy, store_argument
 from vestige.cli.group import command
 from vestige.cli.output import announced, say
+from vestige.operations import attend
 from vestige.store import SqliteStore
 
 
@@ -18,10 +19,13 @@ def rekey(store: str, key: str | None) -> None:
 
     For when the old key is lost for good. The statistics go on, and subjects can be named again. Records that are held
     now cannot be found by their subject any more; they go when their limits say so. A file that is there is not
-    overwritten. A damaged stream is named and stays as it is; the exit status is 1 then.
+    overwritten. A damaged stream is named and stays as it is; the exit status is 1 then. Requests that wait for STORE
+    are carried out first.
     """
     check_there(store)
     with announced(f"Opening {store} ..."), SqliteStore(store, key=key) as opened:
-        opened.new_key()
+        attended = attend(opened)
+        with named_anyway(attended.troubles):
+            opened.new_key()
     say(f"{store}: has a new key; records that were held before cannot be found by their subject any more.")
-    end_with(read_copy(store).troubles)
+    end_with(read_copy(store).troubles, attended)

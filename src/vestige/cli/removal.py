@@ -141,11 +141,17 @@ def _facts(done: Forgotten, people: Subjects) -> dict[str, object]:
 def _summary(store: str, done: Forgotten, people: Subjects, starts: str = "start") -> Sequence[str]:
     lines, unknown = [], [people.labels[place] for place in done.unknown]
     total = len(people.texts)
+    found = "was found" if done.troubles else "is held"
     if total == 1 and unknown:
-        found = "was found" if done.troubles else "is held"
         lines.append(f"No record of this subject {found} in {store}.")
+    elif unknown:
+        lines.append(f"{total:,} subjects; of {len(unknown):,} no record {found} in {store}{list_some(unknown)}.")
     elif total > 1:
-        lines.append(f"{total:,} subjects; of {len(unknown):,} no record is held in {store}{list_some(unknown)}.")
+        lines.append(f"{total:,} subjects.")
+    if any(
+        set(",;\t") & set(people.texts[place]) and people.labels[place].startswith("line") for place in done.unknown
+    ):
+        lines.append("A line is taken whole: of a table, such as a CSV file, give the column of the subjects alone.")
     if people.empty:
         lines.append(f"Skipped: {count(people.empty, 'empty line')}.")
     if done.restarted:
@@ -228,7 +234,9 @@ def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool
     gone = [wanted[place] for place in done.streams]
     if machine:
         as_json({"removed": gone, "troubles": dict(done.troubles)})
-    else:
+    elif gone:
         say(f"{count(len(gone), 'stream')} removed from {store}, name included{list_some(gone)}.")
         say("A run on a source that still has their rows takes these again, all of them; drop them there first.")
+    else:
+        say(f"No stream was removed from {store}.")
     end_with(done.troubles, attended)

@@ -150,8 +150,9 @@ def rehearse(
 
 def _name_earlier(records: Records) -> str:
     """What is to be said of records whose subjects nobody knows any more."""
+    count = int((records.subjects == EARLIER).sum())
     return (
-        f"{int((records.subjects == EARLIER).sum()):,} of its records have a subject that was named with an earlier "
+        f"{count:,} of its records {'has' if count == 1 else 'have'} a subject that was named with an earlier "
         "key (vestige rekey), so nobody can tell whose they are: they may be of the subjects asked for; they go when "
         "their limits say so, or erase them by --round"
     )

@@ -70,7 +70,7 @@ def read_store(path: str | Path, *, patience: float = PATIENCE) -> dict[str, tup
     """
     copy = copy_store(path, patience=patience)
     for name, text in copy.troubles.items():
-        raise StoreError(f"{path}: {name}; {DAMAGED}" if text == UNNAMED else text)
+        raise StoreError(f"{path}: {name} (bits changed outside Vestige); {DAMAGED}" if text == UNNAMED else text)
     return dict(copy.streams)
 
 

@@ -215,7 +215,13 @@ def writer_lock(path: Path) -> sqlite3.Connection:
     The operating system lets go of it however the process ends.
     """
     name = beside(path, ".lock")
-    make_private(name)
+    try:
+        make_private(name)
+    except OSError as problem:
+        raise StoreError(
+            f"{path}: cannot be opened for writing, since {name} cannot be made ({problem.strerror}); run this as the "
+            "owner of the store, or have its owner let you write to it and to its folder (chmod, chown)"
+        ) from None
     lock = sqlite3.connect(name, timeout=0.0, isolation_level=None, check_same_thread=False)
     try:
         lock.execute("PRAGMA journal_mode=MEMORY")

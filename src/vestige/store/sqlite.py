@@ -29,6 +29,7 @@ from vestige.store.files import (
     make_store,
     writer_lock,
 )
+from vestige.store.inbox import Inbox
 from vestige.store.keys import EARLIER, NO_KEY, fingerprint, hash_subject, make_key, read_key
 from vestige.store.paths import beside, clear_drafts, resolve_path
 from vestige.store.state import State, Terms
@@ -144,15 +145,19 @@ class SqliteStore(Store):
         is.
 
         Raises:
-            StoreError: there is a file where the key is to lie.
+            StoreError: there is a file where the key is to lie; or requests wait in the inbox, which name subjects by
+                the key that they would lose: `vestige.operations.attend` carries them out.
         """
         with self._turn:
-            if read_key(self._key_path) is not None:
+            self._check_no_key()
+            waiting, _ = Inbox(self.path).requests()
+            if waiting:
                 raise StoreError(
-                    f"{self._key_path}: is there, and a new key would overwrite it; move it away first, or pass "
-                    "key=... with another path"
+                    f"{self.path}: {_waiting(len(waiting))} in its inbox would be annulled, since a new key makes "
+                    "other pseudonyms; have them carried out first: vestige sweep, vestige.operations.attend(store)"
                 )
             self.release()
+            self._key = None
             with self.together():  # from here on any key will do: a crash leaves a store that makes one
                 for name, terms, state in tuple(self._states()):
                     held = state.retained
@@ -160,8 +165,25 @@ class SqliteStore(Store):
                     if any(marked):
                         self._tables.put(name, terms, replace(state, retained=held.with_subjects(marked)))
                 self._remember(NO_KEY)
-            self._key = make_key(self._key_path)
-            self._remember(fingerprint(self._key))
+            key = make_key(self._key_path)
+            self._remember(fingerprint(key))
+            self._key = key
+
+    def _check_no_key(self) -> None:
+        """An error if there is a key already."""
+        key = read_key(self._key_path)
+        with self._using() as tables:
+            known = tables.about.fingerprint
+        if key is not None and known in (NO_KEY, fingerprint(key)):
+            raise StoreError(
+                f"{self._key_path}: is there and fits this store, so there is nothing to do: subjects can be named; to "
+                "begin with another key all the same, move this one away first"
+            )
+        if key is not None:
+            raise StoreError(
+                f"{self._key_path}: is there, and a new key would overwrite it; move it away first, or pass "
+                "key=... with another path"
+            )
 
     def _found_key(self) -> bytes:
         """The key that the store was used with; a new one if there was none, or nothing is left that it would find."""
@@ -182,11 +204,11 @@ class SqliteStore(Store):
         return key
 
     def _subjects_held(self) -> bool:
-        """Whether a record has a subject, as a damaged stream may have one."""
+        """Whether a record has a subject that the key would find, as a damaged stream may have one."""
         names, wrong = self.survey()
         states = tuple(self._states())
         unread = bool(wrong) or len(states) < len(names)
-        return unread or any(who is not None for _, _, state in states for who in state.retained.subjects)
+        return unread or any(who not in (None, EARLIER) for _, _, state in states for who in state.retained.subjects)
 
     def _remember(self, mark: bytes) -> None:
         """Note of which key the pseudonyms are."""
@@ -345,6 +367,10 @@ class SqliteStore(Store):
             if connection is not None:
                 connection.close()
             setattr(self, name, None)
+
+
+def _waiting(count: int) -> str:
+    return "1 request" if count == 1 else f"{count:,} requests"
 
 
 def _stop_if_busy(status: int, _left: int, _total: int) -> None:

@@ -7,6 +7,7 @@ canary that was planted and should be gone; held by tests/store/test_verify.py, 
 from __future__ import annotations
 
 import sqlite3
+import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -69,6 +70,7 @@ def verify(
                 f"{path} is longer than it says: a process was killed while it made the file shorter; open the store "
                 "again, which does that"
             )
+    found += _shared(path)
     found += _pragmas()
     found += Inbox(path).find_troubles()
     found += _planted(path.name, {path.name: image} | files, bodies, canaries)
@@ -115,6 +117,15 @@ def _left_behind(path: Path) -> Iterator[str]:
     for file in siblings(path):
         if is_draft(path, file):
             yield f"{file} is there: a process was killed while it wrote it; open the store again, which removes it"
+
+
+def _shared(path: Path) -> Iterator[str]:
+    """The files that somebody but their owner may read or write."""
+    for file in (path, beside(path, ".key")):
+        with suppress(FileNotFoundError):
+            rights = stat.S_IMODE(file.stat().st_mode)
+            if rights & 0o077:
+                yield f"{file}: others than its owner may use it (its rights are {rights:o}); chmod 600 {file}"
 
 
 def _looks(file: Path) -> tuple[int, int] | None:
