@@ -25,7 +25,8 @@ class Answer:
     Attributes:
         value: the statistic.
         notes: what to know about it, in sentences.
-        missed: whether what is kept is known to have missed its target, so that it may be far off.
+        missed: whether what is kept may be further off than its standard error says: it has missed its target, or
+            rounding counts.
     """
 
     value: float | Floats

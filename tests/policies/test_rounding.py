@@ -7,7 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from vestige import Covariance, LinearRegression, LogisticRegression, Mean, Moments, Private, Stream
+from vestige import Covariance, Gradient, LinearRegression, LogisticRegression, Mean, Moments, Private, Stream
 from vestige.channels.kernels import can_spell, spell_batch
 from vestige.channels.rounding import add_rounding, said_bits
 from vestige.coins import Rehearsal
@@ -45,6 +45,8 @@ def test_what_is_off_through_rounding_says_so(policy: Policy, retention: int, se
     off = np.abs(means - rows.mean(axis=0))
     assert (off > np.atleast_1d(made.standard_error)).any(), "else there is nothing to say"
     assert noted(made.notes)
+    assert made.details is not None
+    assert made.details.missed
     assert (off < 4.0 * stream.clock.rounding * np.abs(means)).all()
 
 
@@ -198,3 +200,86 @@ def test_a_regression_names_rounding_not_collinearity(mean: float, retention: in
     notes = stream.estimate().notes
     assert noted(notes) == said
     assert not any("collinear" in note for note in notes)
+
+
+def stepped(n: int, size: float, seed: int) -> np.ndarray:
+    """Records that jump from one mean to its opposite halfway, so that the mean of all is near zero at the end."""
+    return np.where(np.arange(n) < n // 2, size, -size) + 0.1 * np.random.default_rng(seed).normal(size=n)
+
+
+def test_a_regression_names_the_rounding_of_its_noise_and_of_means_that_drifted() -> None:
+    n = 300_000
+    x, y = np.random.default_rng(1).normal(size=n), stepped(n, 1.0, 2)
+    stream = Stream(LinearRegression(1), retention=280, seed=2)
+    stream.extend(np.column_stack([x, y]))
+    made, noise = stream.estimate(), y.var() - np.cov(x, y)[0, 1] ** 2 / x.var()
+    assert abs(made.noise / noise - 1.0) > 1.5 * np.sqrt(2.0 / n), "else there is nothing to say"
+    assert noted(made.notes)
+
+
+def test_a_regression_names_the_rounding_of_its_intercept() -> None:
+    """Where predictors say nearly all of an output, its mean counts to within the noise, not to within its spread."""
+    n = 45_000
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=n)
+    y = 3.0 + x + 0.1 * rng.normal(size=n)
+    said = []
+    for retention in (320, 640):
+        stream = Stream(LinearRegression(1), retention=retention, seed=0)
+        stream.extend(np.column_stack([x, y]))
+        said.append(noted(stream.estimate().notes))
+    assert said == [True, False]
+
+
+def squares(parameters: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return (rows[:, 0] - parameters[0]) ** 2 / 2.0, parameters - rows
+
+
+@pytest.mark.parametrize(
+    ("retention", "rows", "said"),
+    [
+        (56, far(17.0), True),
+        (64, far(1000.0), True),
+        (56, stepped(200_000, 10.0, 0)[:, None], True),
+        (64, far(0.0), False),
+        (128, far(1000.0), False),
+    ],
+)
+def test_a_loss_of_ones_own_names_rounding(retention: int, rows: np.ndarray, said: bool) -> None:
+    stream = Stream(Gradient(squares, (0.0,)), retention=retention, seed=0)
+    stream.extend(rows)
+    made = stream.estimate()
+    off = abs(float(np.ravel(made.value)[0]) - rows.mean()) / rows.std() * np.sqrt(len(rows))
+    assert (off > 1.0) == said
+    assert noted(made.notes) == said
+    assert (made.details is not None and made.details.missed) == said
+
+
+@pytest.mark.parametrize(("mean", "retention", "said"), [(0.0, 112, True), (60.0, 112, True), (0.0, 256, False)])
+def test_a_classifier_names_rounding(mean: float, retention: int, said: bool) -> None:
+    """Far from zero, intercept and slope are rounded apart though only their sum is known well."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=50_000)
+    y = rng.random(50_000) < 1.0 / (1.0 + np.exp(-2.0 * x))
+    stream = Stream(LogisticRegression(1), retention=retention, seed=0)
+    stream.extend(np.column_stack([x + mean, y]))
+    made = stream.estimate()
+    assert noted(made.notes) == said
+    assert made.details is not None
+    assert made.details.missed == said
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_deviations_of_parameters_are_those_of_repeated_fits(scale: float) -> None:
+    """A slope through the origin: its deviation is that of the noise over that of the predictor."""
+
+    def line(parameters: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        gap = rows[:, 0] * parameters[0] - rows[:, 1]
+        return gap**2, 2.0 * (gap * rows[:, 0])[:, None]
+
+    rng = np.random.default_rng(0)
+    x = scale * rng.normal(size=100_000)
+    rows = np.column_stack([x, 3.0 * x + 0.2 * rng.normal(size=len(x))])
+    statistic = Gradient(line, (0.0,), columns=2).statistic
+    assert statistic.deviations(np.array([3.0]), rows) == pytest.approx(3.0 * scale / 0.2, rel=0.02)
+    assert statistic.deviations(np.zeros(1), rows) == 0.0

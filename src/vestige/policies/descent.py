@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from vestige import statistics
 from vestige.errors import DataError, ParameterError, real_number, whole_number
 from vestige.policies.encoded import MOST_COLUMNS, MOST_PRODUCTS, Spelled, checked_half_life
+from vestige.policies.rounding import EXACT, note_rounding
 from vestige.policy import Answer
 from vestige.records import Clock, Floats, Records
 
@@ -102,11 +103,18 @@ class _Logistic(statistics.Model):
         return float(-(weights @ np.log(likely)) + 0.5 * (self._penalty() @ parameters**2))
 
     def gradient(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
-        """Its gradient."""
+        """Its gradient, without one for each record."""
         design, chances, said = self._probabilities(parameters, values)
         gaps = (chances - said)[:, -self.rows :] * weights[:, None]
         made: Floats = (gaps.T @ design).ravel() + self._penalty() * parameters
         return made
+
+    def gradients(self, parameters: Floats, values: Floats) -> Floats:
+        """Differences of chances and classes, times each predictor; and the penalty's."""
+        design, chances, said = self._probabilities(parameters, values)
+        gaps = (chances - said)[:, -self.rows :]
+        made: Floats = (gaps[:, :, None] * design[:, None, :]).reshape(len(values), -1)
+        return made + self._penalty() * parameters
 
     def curvature(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
         """Its second derivatives."""
@@ -122,7 +130,7 @@ class _Logistic(statistics.Model):
 
 
 class _Descended(Spelled):
-    """Parameters by Newton steps, and whether these lead to where they should."""
+    """Parameters by Newton steps, and whether these and their rounding lead to where they should."""
 
     @property
     @abstractmethod
@@ -130,12 +138,24 @@ class _Descended(Spelled):
         """The parameters."""
 
     def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
-        """The parameters, and whether the loss of the records held is too flat to trust them."""
+        """The parameters, and whether the loss of the records held is too flat, or rounding too coarse, to trust them.
+
+        Before they drifted here, parameters may have been rounded when they were others; see `policies.rounding`.
+        """
+        from vestige.statistics.kernels import worth_of  # noqa: PLC0415
+
         made = super().answer(clock, retained)
-        if not clock.encoded or not self.statistic.is_flat(self._tracked(clock, retained), retained.values):
+        if not clock.encoded:
             return made
+        at, rounding = self._tracked(clock, retained), self._rounding(clock)
+        notes: tuple[str, ...] = ()
+        if rounding > EXACT:
+            sizes = np.array([self.statistic.deviations(at, retained.values), np.sqrt(0.5)])
+            notes = note_rounding(sizes, np.full(2, worth_of(clock.counted, self.decay) ** -0.5), rounding)
+        if self.statistic.is_flat(at, retained.values):
+            notes = (*notes, _FLAT)
         said = made if isinstance(made, Answer) else Answer(made)
-        return replace(said, notes=(*said.notes, _FLAT))
+        return replace(said, notes=said.notes + notes, missed=True) if notes else made
 
 
 @dataclass(frozen=True)
@@ -220,10 +240,9 @@ class _Given(statistics.Model):
             loss = float(weights @ self._both(parameters, values)[0])
         return loss if np.isfinite(loss) else np.inf
 
-    def gradient(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
-        """The average gradient."""
-        made: Floats = weights @ self._both(parameters, values)[1]
-        return made
+    def gradients(self, parameters: Floats, values: Floats) -> Floats:
+        """As the user says."""
+        return self._both(parameters, values)[1]
 
     def curvature(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
         """Central differences of the gradient."""

@@ -135,26 +135,32 @@ class LinearRegression(Spelled):
             at = fit.means[: self.dim]
             offset, leverage = fit.means[self.dim :] - at @ fit.slopes, 1.0 + float(at @ inverse @ at)
         errors = np.sqrt(np.outer(noise, inverse.diagonal()) / worth)
-        notes = _notes(condition, rounding, enough=worth > known)
-        if worth > known:
-            notes += self._note_rounding(fit, errors, worth, rounding)
+        of_offset = np.sqrt(noise * leverage / worth)
+        rounded = self._note_rounding(fit, errors, of_offset, worth, rounding) if worth > known else ()
         return LinearAnswer(
             self._shaped(np.ascontiguousarray(fit.slopes.T)),
             self._scalar(offset),
             self._shaped(errors),
-            self._scalar(np.sqrt(noise * leverage / worth)),
+            self._scalar(of_offset),
             self._scalar(noise),
             condition,
-            notes=notes,
+            notes=_notes(condition, rounding, enough=worth > known) + rounded,
+            missed=bool(rounded),
         )
 
-    def _note_rounding(self, fit: statistics.Fit, errors: Floats, worth: float, rounding: float) -> tuple[str, ...]:
-        """Whether rounding counts: in a coefficient, or in a mean, about which all products are taken."""
-        spread = np.concatenate(
-            (fit.predictors.diagonal(), fit.noise + ((fit.predictors @ fit.slopes) * fit.slopes).sum(0))
-        )
-        numbers = np.concatenate((fit.slopes.T.ravel(), fit.means))
-        return note_rounding(numbers, np.concatenate((errors.ravel(), np.sqrt(spread / worth))), rounding)
+    def _note_rounding(
+        self, fit: statistics.Fit, errors: Floats, of_offset: Floats, worth: float, rounding: float
+    ) -> tuple[str, ...]:
+        """Whether rounding counts: in a coefficient, the noise, a mean, about which products are taken, or the offset.
+
+        Each mean and each slope is rounded on its own, so that what they put the offset off by adds up as squares do.
+        """
+        spread = fit.predictors.diagonal()
+        at, outputs = np.split(fit.means, [self.dim])
+        offset = np.sqrt(outputs**2 + 2.0 * ((at[:, None] * fit.slopes) ** 2).sum(axis=0))
+        numbers = (fit.slopes.T.ravel(), at, offset, fit.noise)
+        said = (errors.ravel(), np.sqrt(spread / worth), of_offset, fit.noise * np.sqrt(2.0 / worth))
+        return note_rounding(np.concatenate(numbers), np.concatenate(said), rounding)
 
     def _shaped(self, table: Floats) -> Floats:
         return table[0] if self.outputs == 1 else table

@@ -110,7 +110,7 @@ class Mean(Averaged, Spelled):
         error = np.sqrt(variance / worth)
         errors = np.concatenate((error, product_errors(variance, variance, variance, worth)))
         notes = note_rounding(estimate, errors, rounding)
-        return MeanAnswer(mean, self._shaped(variance), self._shaped(error), notes=notes)
+        return MeanAnswer(mean, self._shaped(variance), self._shaped(error), notes=notes, missed=bool(notes))
 
     def _shaped(self, numbers: Floats) -> float | Floats:
         return float(numbers[0]) if self.dim == 1 else np.array(numbers)

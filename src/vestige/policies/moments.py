@@ -102,8 +102,10 @@ class Moments(Spelled):
         notes: tuple[str, ...] = () if told else (_ALIKE,)
         of_mean = float(np.sqrt(variance / worth))
         errors = np.array([of_mean, variance * np.sqrt(2.0 / worth) if error is None else error])
-        notes += note_rounding(estimate[:2], errors, rounding)
-        return MomentsAnswer(value, mean, variance, skewness, kurtosis, of_mean, error, notes=notes)
+        rounded = note_rounding(estimate[:2], errors, rounding)
+        return MomentsAnswer(
+            value, mean, variance, skewness, kurtosis, of_mean, error, notes=notes + rounded, missed=bool(rounded)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,4 +175,6 @@ class Covariance(Spelled):
         error, (first, second) = spread / np.sqrt(worth), np.array(self.statistic.pairs, np.intp).T
         errors = product_errors(estimate[self.dim :], spread[first] ** 2, spread[second] ** 2, worth)
         notes = note_rounding(estimate, np.concatenate((error, errors)), rounding)
-        return CovarianceAnswer(matrix, np.array(estimate[: self.dim]), correlation, error, notes=notes)
+        return CovarianceAnswer(
+            matrix, np.array(estimate[: self.dim]), correlation, error, notes=notes, missed=bool(notes)
+        )

@@ -161,7 +161,8 @@ class Private(Spelled):
         off = self._rounding(clock) * float(np.abs(self._tracked(clock, retained)).max())
         rounded = f"Rounding may have put an average off by {off:.1g} besides that noise; {REMEDY}"
         said = made if isinstance(made, Answer) else Answer(made)
-        return replace(said, notes=(*said.notes, note, *([rounded] if clock.encoded and off > noise / 2.0 else [])))
+        counts = bool(clock.encoded and off > noise / 2.0)
+        return replace(said, notes=(*said.notes, note, *([rounded] * counts)), missed=said.missed or counts)
 
     def conclude(self, estimate: Floats, worth: float, rounding: float) -> float | Floats | Answer:
         """What the policy concludes from the averages."""

@@ -2,6 +2,9 @@
 
 A number is kept relative to itself, its standard error is relative to its spread: a mean of 1000 deviations needs three
 digits more than one of a single deviation. `clock.rounding` says how far numbers may be off, relative to them.
+A mean that drifted was rounded when it was another, but never by more than the spread of all records allows: weighed as
+later updates carry it on, by the rounding times that spread over the root of two. In standard errors that is as much as
+the variance is off, which is rounded too: where variances are looked at, drift cannot go unsaid.
 Guarantee: no answer is silently off by more than a standard error through rounding; held by
 tests/policies/test_rounding.py.
 """
@@ -14,7 +17,7 @@ from vestige.records import Floats
 
 _SHARE = 0.5
 """Rounding counts from this share of a standard error on."""
-_EXACT = 1e-12
+EXACT = 1e-12
 """So far off, relative to itself, a number is taken for exact, even one that has no standard error at all."""
 REMEDY = "use a larger retention, or subtract a constant near the mean from the values first."
 
@@ -29,7 +32,7 @@ def note_rounding(numbers: Floats, errors: Floats, rounding: float) -> tuple[str
     """
     off = rounding * np.abs(numbers)
     counts = off > _SHARE * errors
-    if rounding <= _EXACT or not counts.any():
+    if rounding <= EXACT or not counts.any():
         return ()
     with np.errstate(divide="ignore"):
         times = float((off[counts] / errors[counts]).max())

@@ -22,6 +22,9 @@ from vestige.statistics.statistic import Statistic
 _ITERATIONS = 100
 _SHORTENINGS = 30
 _LEAST_CURVATURE = 1e-8
+_LEAST_SQUARE = 1e-12
+"""Of gradients, each scaled to unit length: where they are less in a direction, there is none to tell deviations by."""
+_LEAST_LENGTH = 1e-150
 _FOLDS = 8
 _FEWEST = 4
 """Records per parameter by which to tell whether the loss is flat."""
@@ -42,8 +45,13 @@ class Model(ABC):
         """The average loss of these records."""
 
     @abstractmethod
+    def gradients(self, parameters: Floats, values: Floats) -> Floats:
+        """The gradient of each record's; shape (n, size)."""
+
     def gradient(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
         """Its gradient; shape (size,)."""
+        made: Floats = weights @ self.gradients(parameters, values)
+        return made
 
     @abstractmethod
     def curvature(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
@@ -81,6 +89,21 @@ class Descent(Statistic):
         bend = self.model.curvature(at, values, np.full(len(values), 1.0 / len(values)))
         sizes = np.abs(np.linalg.eigvalsh(bend))
         return bool(sizes.min() < _LEAST_CURVATURE * sizes.max())
+
+    def deviations(self, at: Floats, values: Floats) -> float:
+        """How many deviations the parameters, each on its own, come to in the direction where that is most.
+
+        The deviation is that of a fit for each root of the number of its records: where H is the curvature and G the
+        average square of gradients, parameters vary as H^-1 G H^-1 (Huber, "The behavior of maximum likelihood
+        estimates under nonstandard conditions", 1967). So parameters that are off by a share of each, independently,
+        are off by that share times this, in such deviations.
+        """
+        gradients = self.model.gradients(at, values)
+        bend = self.model.curvature(at, values, np.full(len(values), 1.0 / len(values)))
+        lengths = np.maximum(np.sqrt((gradients**2).mean(axis=0)), _LEAST_LENGTH)
+        sizes, axes = np.linalg.eigh((gradients / lengths).T @ (gradients / lengths) / len(values))
+        rotated = axes.T @ (bend * at / lengths[:, None]) / np.sqrt(np.maximum(sizes, _LEAST_SQUARE))[:, None]
+        return float(np.linalg.norm(rotated, 2))
 
     def _direction(self, at: Floats, values: Floats, weights: Floats) -> Floats:
         """Newton's direction, with the gradient of each part of the records through the curvature of the others."""
