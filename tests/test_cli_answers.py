@@ -89,6 +89,7 @@ def test_strict_fails_where_a_statistic_started_over(shops: Path, made: Path, tm
         result = vestige(*arguments(shops, made), "--strict", *extra)
         assert result.exit_code == 1
         assert "--strict: of 9 streams, 8 started over, 0 missed the target and 0 have no answer" in result.stderr
+        assert "; a longer --max-age or fewer keys leave more records to each update\n" in result.stderr
         assert result.stdout, "the answers are printed all the same"
     assert vestige("estimate", made, "--strict").exit_code == 1
     assert vestige("estimate", made, "--stream", "busy", "--strict").exit_code == 0
@@ -163,8 +164,39 @@ def test_an_answer_that_missed_its_target_is_not_called_all_time(tmp_path: Path)
         strict = vestige(*what, *options, "--channel", "average", "--strict")
         assert strict.exit_code == 1
         assert "0 started over, " + ("2" if options else "1") + " missed the target" in strict.stderr
+        assert strict.stderr.endswith("the notes say why; --channel bits can hold any value\n")
         assert vestige(*what, *options, "--channel", "bits", "--strict").exit_code == 0
     assert json.loads(vestige(*what, "--channel", "average", "--json").stdout)["missed"]
+
+
+def test_an_answer_that_rounding_may_have_put_off_is_not_called_all_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = 1_000.0 + np.random.default_rng(0).normal(size=5_000)
+    path.write_text("x\n" + "".join(f"{x}\n" for x in rows))
+    what = ("run", path, "--column", "x", "--statistic", "moments", "--seed", 1)
+    coarse = (*what, "--retention", 224)
+    shown = vestige(*coarse).stdout
+    assert "Moments of 5,000 records, which may be far off" in shown
+    assert "Note: Rounding may have put numbers off" in " ".join(shown.split())
+    strict = vestige(*coarse, "--strict")
+    assert strict.exit_code == 1
+    assert "1 missed the target" in strict.stderr
+    assert strict.stderr.endswith("; the notes say why; a larger --retention, or columns near zero, keep more digits\n")
+    assert json.loads(vestige(*coarse, "--json").stdout)["missed"]
+    assert vestige(*what, "--retention", 512, "--strict").exit_code == 0
+
+
+def test_a_start_over_by_request_is_not_blamed_on_a_limit_in_time(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    with SqliteStore(store) as opened:
+        stream = Stream(Mean(), retention=128, store=opened.stream("a"))
+        stream.extend(np.arange(100.0))
+        stream.forget(rounds=np.arange(1, 90), now=True)
+        stream.extend(np.arange(10.0))
+    strict = vestige("estimate", store, "--strict")
+    assert strict.exit_code == 1
+    assert "--max-age" not in strict.stderr
+    assert "more records to carry a statistic on after a removal request" in strict.stderr
 
 
 def test_one_is_not_counted_as_many(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Answers as people and machines see them: each says since when it counts, and how many records that is.
 
-"All-time" stands only over statistics that count from their first record on and have not missed their target.
+"All-time" stands only over statistics that count from their first record on and have not missed their target, be it by
+rounding.
 Guarantee: no table and no JSON hides that a statistic started over; held by tests/test_cli_answers.py.
 """
 
@@ -8,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vestige.cli.output import count, say, show_table
 from vestige.errors import NoAnswerError, NoRecordsError
+from vestige.policies import Mean
 from vestige.reporting import Report, entitle
 from vestige.stream import Estimate, Stream
 
@@ -31,6 +33,7 @@ class Asked:
         since: the first record that the statistic counts.
         estimate: the answer, and `report` its table; None where there is none.
         problem: why there is none.
+        remedies: what would help against a start over or a missed target, if there was one.
     """
 
     t: int
@@ -38,6 +41,7 @@ class Asked:
     estimate: Estimate | None = None
     report: Report | None = None
     problem: str = ""
+    remedies: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, stream: Stream, report: Reporting, columns: tuple[str, ...], targets: tuple[str, ...]) -> Asked:
@@ -45,9 +49,10 @@ class Asked:
         t, since = stream.t, stream.clock.since
         try:
             estimate = stream.estimate()
-            return cls(t, since, estimate, report(estimate, columns, targets))
+            made = cls(t, since, estimate, report(estimate, columns, targets))
         except (NoRecordsError, NoAnswerError) as problem:
-            return cls(t, since, problem=str(problem).removesuffix("; push one first"))
+            made = cls(t, since, problem=str(problem).removesuffix("; push one first"))
+        return replace(made, remedies=_remedies(stream, restarted=made.restarted, missed=made.missed))
 
     @property
     def restarted(self) -> bool:
@@ -56,7 +61,7 @@ class Asked:
 
     @property
     def missed(self) -> bool:
-        """Whether what is kept is known to have missed its target."""
+        """Whether what is kept has missed its target, or may have by rounding."""
         return self.estimate is not None and self.estimate.details is not None and self.estimate.details.missed
 
     @property
@@ -85,7 +90,7 @@ class Asked:
         if estimate is None or report is None:
             raise NoAnswerError(self.problem)
         start = f", counted from record {self.since:,} on" if self.restarted else ""
-        off = ", which has missed its target and may be far off" if self.missed else ""
+        off = ", which may be far off" if self.missed else ""
         title = entitle(report.name, all_time=not (self.restarted or self.missed))
         say(f"{title} of {count(self.counted, 'record')}{start}{off}")
         show_table(report.header, report.rows, words=("term",))
@@ -95,6 +100,20 @@ class Asked:
         say(f"Held: {count(estimate.held, 'record')}; the oldest arrived {ago} ago ({limit}).")
         for note in estimate.notes:
             say(f"Note: {note}")
+
+
+def _remedies(stream: Stream, *, restarted: bool, missed: bool) -> tuple[str, ...]:
+    """What helps against what befell this stream: a start over is by deadline, by request, or by either."""
+    made = []
+    if restarted and stream.max_age is not None:
+        made.append("a longer --max-age or fewer keys leave more records to each update")
+    if restarted and (stream.max_age is None or stream.receipts):
+        made.append("a larger --retention leaves more records to carry a statistic on after a removal request")
+    if missed:
+        averages = isinstance(stream.policy, Mean) and stream.policy.written.name != "bits"
+        digits = "a larger --retention, or columns near zero, keep more digits"
+        made.append("--channel bits can hold any value" if averages else digits)
+    return tuple(made)
 
 
 def show_many(by: str, made: Mapping[str, Asked]) -> None:
@@ -178,8 +197,8 @@ def check_strict(made: Mapping[str, Asked]) -> None:
     silent = sum(asked.estimate is None for asked in made.values())
     missed = sum(asked.missed for asked in made.values())
     if restarted or silent or missed:
+        remedies = dict.fromkeys(remedy for asked in made.values() for remedy in asked.remedies)
         raise NoAnswerError(
             f"--strict: of {count(len(made), 'stream')}, {restarted:,} started over, {missed:,} missed the target and "
-            f"{silent:,} have no answer; the notes say why: a longer --max-age or fewer keys leave more records to "
-            "each update, and --channel bits can hold any value"
+            f"{silent:,} have no answer; " + "; ".join(("the notes say why", *remedies))
         )
