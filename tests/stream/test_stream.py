@@ -261,6 +261,8 @@ def test_numbers_that_are_none_are_refused(numbers: list[Any]) -> None:
     stream = Stream(Mean(), retention=96)
     with pytest.raises(ParameterError, match="numbers are not whole numbers from 1 up that increase"):
         stream.extend([1.0, 2.0], source="a", numbers=np.array(numbers))
+    with pytest.raises(ParameterError, match="numbers are not whole numbers from 1 up that increase"):
+        stream.extend([1.0, 2.0], source="a", numbers=np.array([2**60, 5], np.uint64))  # whose difference wraps around
     with pytest.raises(ParameterError, match="numbers end beyond row 281,474,976,710,655"):
         stream.extend([1.0], source="a", numbers=np.array([2**48]))
     with pytest.raises(ParameterError, match="mark is not of up to 64 bytes"):
