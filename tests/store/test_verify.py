@@ -55,6 +55,9 @@ def test_a_store_that_others_may_read(path: Path) -> None:
 
 def test_overdue_in_time(path: Path) -> None:
     assert verify(path, now=TIMES[0] + timedelta(days=30) - timedelta(seconds=1)) == ()
+    oldest = read_store(path)["aged"][1].retained.times[0].astype(datetime).replace(tzinfo=UTC)
+    assert verify(path, now=oldest + timedelta(days=30) - timedelta(microseconds=1)) == ()
+    assert "stream 'aged': 1 record is overdue" in verify(path, now=oldest + timedelta(days=30))[0]
     found = verify(path, now=NOW + timedelta(days=5))
     assert len(found) == 1
     assert "stream 'aged':" in found[0]
