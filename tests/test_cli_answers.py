@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from troubled import KeepsHalf, fill
-from vestige import Mean, SqliteStore, Stream
+from vestige import Mean, Moments, SqliteStore, Stream, Window
 from vestige.cli import command
 from vestige.store import read_store
 
@@ -207,3 +207,38 @@ def test_one_is_not_counted_as_many(tmp_path: Path) -> None:
     assert "Held: 1 record; the oldest arrived 0 records ago" in shown
     assert "Skipped: 1 row with" in shown
     assert "1 stream, 1 record\n" in vestige("run", path, "--column", "spent", "--retention", 96, "--by", "key").stdout
+
+
+def test_a_window_is_never_called_all_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with SqliteStore(path) as store:
+        window = Stream(Window(Mean(half_life=50)), retention=40, store=store.stream("window"))
+        window.extend(range(1_000))
+        held = len(window.retained)
+    shown = " ".join(vestige("estimate", path).stdout.split())
+    assert f"Answer of the {held} records held, of which recent ones count more (half-life 50)" in shown
+    assert json.loads(vestige("estimate", path, "--json").stdout)["window"]["counted"] == held
+    with SqliteStore(path) as store:
+        Stream(Mean(), retention=96, seed=0, store=store.stream("mean")).extend(range(1_000))
+    shown = " ".join(vestige("estimate", path).stdout.split())
+    assert f"Answer by stream: 2 streams, {1_000 + held:,} records" in shown
+    assert "1 of 2 streams is a window, which counts the records held and no others." in shown
+    assert "Recent records count more in 1 of 2 streams: half-life 50." in shown
+    assert "All-time" not in shown
+
+
+def test_with_a_half_life_it_is_said_that_recent_records_count_more(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("v\n" + "\n".join(map(str, range(1_000))) + "\n")
+    shown = vestige("run", path, "--column", "v", "--retention", 96, "--half-life", 50, "--seed", 1).stdout
+    assert "All-time mean of 1,000 records, of which recent ones count more (half-life 50)\n" in shown
+
+
+def test_moments_made_in_python_are_labelled(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with SqliteStore(path) as store:
+        Stream(Moments(order=2), retention=512, seed=0, store=store.stream("m")).extend(RNG.normal(size=2_000))
+    shown = vestige("estimate", path).stdout
+    assert "│ mean " in shown
+    assert "│ variance " in shown
+    assert "skewness" not in shown

@@ -9,6 +9,7 @@ import numpy as np
 
 from vestige.errors import ParameterError
 from vestige.policies import Covariance, Encoded, LinearRegression, LogisticRegression, Mean, Moments
+from vestige.policies.moments import MomentsAnswer
 from vestige.stream import Estimate
 
 Names = Sequence[str]
@@ -177,11 +178,21 @@ def _only_bits(statistic: str, channel: str) -> None:
         raise ParameterError(f"--channel average cannot hold --statistic {statistic}; use --channel bits or auto")
 
 
+_MOMENTS = ("mean", "variance", "skewness", "kurtosis")
+
+
 def plain_report(estimate: Estimate, columns: Names, targets: Names) -> Report:  # noqa: ARG001
     """For a statistic that the command does not know."""
     values = np.ravel(estimate.value).tolist()
-    rows = tuple((f"{i + 1}", _number(value)) for i, value in enumerate(values))
-    return Report("answer", ("value", "estimate"), rows, {"value": np.asarray(estimate.value).tolist()})
+    of_moments = isinstance(estimate.details, MomentsAnswer)
+    labels = _MOMENTS if of_moments else tuple(f"{i + 1}" for i in range(len(values)))
+    rows = tuple((label, _number(value)) for label, value in zip(labels, values, strict=False))
+    return Report(
+        "answer",
+        ("moment" if of_moments else "value", "estimate"),
+        rows,
+        {"value": np.asarray(estimate.value).tolist()},
+    )
 
 
 STATISTICS = {

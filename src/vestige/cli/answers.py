@@ -1,7 +1,7 @@
 """Answers as people and machines see them: each says since when it counts, and how many records that is.
 
 "All-time" stands only over statistics that count from their first record on and have not missed their target, be it by
-rounding.
+rounding; a window counts the records that it holds, and where recent records count more that is said.
 Guarantee: no table and no JSON hides that a statistic started over; held by tests/test_cli_answers.py.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from vestige.cli.output import count, say, show_table
 from vestige.errors import NoAnswerError, NoRecordsError
-from vestige.policies import Mean
+from vestige.policies import Mean, Window
 from vestige.reporting import Report, entitle
 from vestige.stream import Estimate, Stream
 
@@ -34,6 +34,8 @@ class Asked:
         estimate: the answer, and `report` its table; None where there is none.
         problem: why there is none.
         remedies: what would help against a start over or a missed target, if there was one.
+        window: whether it is of the records that are held alone.
+        half_life: after so many records, a record counts half as much; None if all count alike.
     """
 
     t: int
@@ -42,16 +44,21 @@ class Asked:
     report: Report | None = None
     problem: str = ""
     remedies: tuple[str, ...] = ()
+    window: bool = False
+    half_life: float | None = None
 
     @classmethod
     def of(cls, stream: Stream, report: Reporting, columns: tuple[str, ...], targets: tuple[str, ...]) -> Asked:
         """Ask the stream."""
         t, since = stream.t, stream.clock.since
+        window = isinstance(stream.policy, Window)
+        kept = stream.policy.policy if isinstance(stream.policy, Window) else stream.policy
+        asked = cls(t, since, window=window, half_life=getattr(kept, "half_life", None))
         try:
             estimate = stream.estimate()
-            made = cls(t, since, estimate, report(estimate, columns, targets))
+            made = replace(asked, estimate=estimate, report=report(estimate, columns, targets))
         except (NoRecordsError, NoAnswerError) as problem:
-            made = cls(t, since, problem=str(problem).removesuffix("; push one first"))
+            made = replace(asked, problem=str(problem).removesuffix("; push one first"))
         return replace(made, remedies=_remedies(stream, restarted=made.restarted, missed=made.missed))
 
     @property
@@ -65,8 +72,15 @@ class Asked:
         return self.estimate is not None and self.estimate.details is not None and self.estimate.details.missed
 
     @property
+    def all_time(self) -> bool:
+        """Whether it counts from the first record on, as far as is known."""
+        return not (self.restarted or self.missed or self.window)
+
+    @property
     def counted(self) -> int:
         """How many records the statistic counts."""
+        if self.window:
+            return 0 if self.estimate is None else self.estimate.held
         return self.t - self.since + 1
 
     @property
@@ -91,8 +105,10 @@ class Asked:
             raise NoAnswerError(self.problem)
         start = f", counted from record {self.since:,} on" if self.restarted else ""
         off = ", which may be far off" if self.missed else ""
-        title = entitle(report.name, all_time=not (self.restarted or self.missed))
-        say(f"{title} of {count(self.counted, 'record')}{start}{off}")
+        title = entitle(report.name, all_time=self.all_time)
+        counted = f"the {count(self.counted, 'record')} held" if self.window else count(self.counted, "record")
+        recent = "" if self.half_life is None else f", of which recent ones count more (half-life {self.half_life:,g})"
+        say(f"{title} of {counted}{start}{recent}{off}")
         show_table(report.header, report.rows, words=("term",))
         for remark in report.remarks:
             say(remark)
@@ -123,7 +139,7 @@ def show_many(by: str, made: Mapping[str, Asked]) -> None:
     restarted = sum(asked.restarted for asked in made.values())
     reports = [asked.report for asked in shown.values() if asked.report is not None]
     header = max((report.header for report in reports), key=len, default=("answer",))
-    all_time = not any(asked.restarted or asked.missed for asked in made.values())
+    all_time = all(asked.all_time for asked in made.values())
     title = entitle(reports[0].name, all_time=all_time) if reports else "No answer"
     rows: list[tuple[str, ...]] = []
     for key, asked in shown.items():
@@ -150,6 +166,13 @@ def _show_footer(made: Mapping[str, Asked]) -> None:
             f"{restarted:,} of {count(len(made), 'stream')} started over: each counts only from the record under since "
             f"on. {count(arrived, 'record')} arrived."
         )
+    windows = sum(asked.window for asked in made.values())
+    if windows:
+        are = "is a window, which counts" if windows == 1 else "are windows, which count"
+        say(f"{windows:,} of {count(len(made), 'stream')} {are} the records held and no others.")
+    lives = [f"half-life {asked.half_life:,g}" for asked in made.values() if asked.half_life is not None]
+    for text, number in group_notes(lives):
+        say(f"Recent records count more in {number:,} of {count(len(made), 'stream')}: {text}.")
     for text, number in group_notes(asked.problem for asked in made.values() if asked.problem):
         say(f"No answer in {count(number, 'stream')}: {text}")
     notes = (note for asked in made.values() if asked.estimate is not None for note in asked.estimate.notes)
