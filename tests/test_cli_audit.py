@@ -119,8 +119,13 @@ def test_stores_are_looked_at(tmp_path: Path) -> None:
     assert "main: 12 batches" in text
     assert "Not honest: chance does not drop rounds in this way" in text
     assert text.startswith("By the terms of the store, main declares Mean through the channel bits, a statistic that")
+    assert text.strip().endswith("in 1 of 1 stream (main); the test agrees.")
+    assert "added nothing" not in text
+    assert "main: 1 batch," in (twice := said("audit", "store", copies[0], copies[0]))
+    assert "main: 1 copy added nothing: others show these rounds too; take copies at least a batch" in twice
     facts = json.loads(said("audit", "store", copies[0], "--json"))["main"]
     assert len(facts["batches"]) == 1
+    assert facts["repeated"] == 0
     assert 0.0 < facts["p"] <= 1.0
     assert vestige("audit", "store", copies[0], "--stream", "nobody").exit_code == 1
     assert "there is no such store" in vestige("audit", "store", tmp_path / "none.db").stderr
@@ -131,7 +136,14 @@ def test_a_store_without_a_batch_shows_nothing(source: Path, tmp_path: Path) -> 
     said("run", source, "--column", "a", "--retention", 100_000, "--store", store)
     text = said("audit", "store", store)
     assert "by its own word its records are chosen, whatever a test finds" in text
-    assert "Nothing to test yet" in text
+    assert "1 stream (main): nothing to test yet, since it has not closed its first batch." in text
+    with SqliteStore(store) as opened:
+        Stream(Mean(), retention=96, store=opened.stream("more")).extend(np.random.default_rng(0).normal(size=500))
+    assert "1 stream (main): nothing to test yet" in said("audit", "store", store)
+    facts = json.loads(said("audit", "store", store, "--json"))
+    assert facts["main"]["verdict"] == "Nothing to test yet: it has not closed its first batch."
+    assert facts["main"]["p"] is None
+    assert facts["more"]["p"] is not None
 
 
 def test_a_store_is_judged_by_its_own_word_first(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from vestige.cli.output import SHOWN, announced, as_json, count, list_some, say
 from vestige.errors import StoreError
 from vestige.store.copies import Copy, copy_store
 
+_UNTESTED = "Nothing to test yet"
+
 
 @audit.command("store")
 @click.argument("stores", nargs=-1, required=True, metavar="STORE...")
@@ -37,19 +39,22 @@ def audit_store(stores: tuple[str, ...], names: tuple[str, ...], level: float, s
     copies = [_read(store) for store in stores]
     _check_names(stores[0], copies, names)
     snapshots, declared, troubles = _gathered(copies, names)
-    found = {
-        name: detect(seen, seed=seed)
-        for name, seen in snapshots.items()
-        if any(snapshot.clock.encoded for snapshot in seen)
-    }
+    shown = {name: sum(bool(snapshot.clock.encoded) for snapshot in seen) for name, seen in snapshots.items()}
+    found = {name: detect(seen, seed=seed) for name, seen in snapshots.items() if shown[name]}
+    repeated = {name: shown[name] - len(one.batches) for name, one in found.items()}
     if machine:
         facts = {name: {"declared": asdict(declaration)} for name, declaration in declared.items()}
-        tested = {name: {**asdict(one), "p": one.p, "verdict": one.verdict(level)} for name, one in found.items()}
-        as_json({name: fact | tested.get(name, {}) for name, fact in facts.items()})
+        untested = {"p": None, "verdict": f"{_UNTESTED}: it has not closed its first batch."}
+        tested = {
+            name: {**asdict(one), "p": one.p, "verdict": one.verdict(level), "repeated": repeated[name]}
+            for name, one in found.items()
+        }
+        as_json({name: fact | tested.get(name, untested) for name, fact in facts.items()})
     else:
         _show_declared(declared)
-        _show_found(found, level)
-        _show_conclusion(declared)
+        _show_found(found, repeated, level)
+        _show_untested([name for name in declared if name not in found])
+        _show_conclusion(declared, [name for name, one in found.items() if one.p <= level])
     end_with(troubles)
 
 
@@ -63,10 +68,16 @@ def _show_declared(declared: dict[str, Declaration]) -> None:
         say(f"By the terms of the store, {who} {text}.")
 
 
-def _show_found(found: dict[str, Detection], level: float) -> None:
+def _show_untested(names: list[str]) -> None:
+    """The streams of which the test can say nothing."""
+    if names:
+        what = "it has not closed its" if len(names) == 1 else "they have not closed their"
+        say(f"{count(len(names), 'stream')}{list_some(names)}: {_UNTESTED.lower()}, since {what} first batch.")
+
+
+def _show_found(found: dict[str, Detection], repeated: dict[str, int], level: float) -> None:
     """What the test says of the records, whatever was declared."""
     if not found:
-        say("Nothing to test yet: no stream has closed its first batch.")
         return
     say("The test, which looks at the records alone:")
     for name, one in list(found.items())[:SHOWN]:
@@ -75,17 +86,25 @@ def _show_found(found: dict[str, Detection], level: float) -> None:
             sum(numbers) for numbers in zip(*((b.kept, b.last - b.first + 1) for b in one.batches), strict=True)
         )
         say(f"{name}: {batches}, {kept:,} of {rounds:,} records kept. {one.verdict(level)}")
+        if repeated[name]:
+            copies = "1 copy" if repeated[name] == 1 else f"{repeated[name]:,} copies"
+            say(f"{name}: {copies} added nothing: others show these rounds too; take copies at least a batch apart.")
     if len(found) > SHOWN:
         say(f"... and {len(found) - SHOWN:,} more; --json prints them all.")
 
 
-def _show_conclusion(declared: dict[str, Declaration]) -> None:
+def _show_conclusion(declared: dict[str, Declaration], accused: list[str]) -> None:
     """The last line, since that is what gets quoted: no test clears a stream that chooses by its own word."""
     chosen = [name for name, declaration in declared.items() if declaration.chosen]
+    agreed = [name for name in chosen if name in accused]
     if chosen:
+        verdict = "the test does not clear that"
+        if agreed:
+            some = f" in {len(agreed):,} of them{list_some(agreed)}, and does not clear the others"
+            verdict = f"the test agrees{some if len(agreed) < len(chosen) else ''}"
         say(
             "Conclusion: by its own terms the store chooses which records stay by what they hold, in "
-            f"{len(chosen):,} of {count(len(declared), 'stream')}{list_some(chosen)}; the test does not clear that."
+            f"{len(chosen):,} of {count(len(declared), 'stream')}{list_some(chosen)}; {verdict}."
         )
 
 
