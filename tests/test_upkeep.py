@@ -191,6 +191,31 @@ def test_records_that_came_in_time_keep_their_deadline_whatever_comes_after_them
     assert len(stream.retained) == 1, "with nothing before it, it is history"
 
 
+@pytest.mark.parametrize("age", [0.0, 0.5, 1.5, 100.0])
+def test_records_of_an_earlier_run_go_by_the_machines_clock(age: float) -> None:
+    """Whether they came in time cannot be told, however old they are when a run begins with rows that are too old."""
+    now, store = datetime.now(UTC), MemoryStore()
+    earlier = Stream(Mean(), retention=96, max_age=AGE, store=store.stream("a"))
+    earlier.extend(np.ones(10), times=[now - AGE - age * AGE] * 10)
+    store.flush()
+    store.release()
+    again = Stream(Mean(), retention=96, max_age=AGE, store=store.stream("a"))
+    upkeep = Upkeep(store, AGE, pytest.fail)
+    give(upkeep, again, "a", [now - AGE] * 3, now)
+    upkeep.look([("a", again)], waiting=True)
+    assert not (again.retained.rounds <= 10).any()
+
+
+@pytest.mark.parametrize("younger", [0, 1])
+def test_a_row_is_history_from_the_very_moment_that_it_is_too_old(younger: int) -> None:
+    now = datetime.now(UTC)
+    stream, upkeep = Stream(Mean(), retention=96, max_age=AGE), Upkeep(None, AGE, pytest.fail)
+    give(upkeep, stream, "main", [now - AGE + timedelta(microseconds=younger)], now)
+    time.sleep(1e-5)
+    upkeep.look([("main", stream)], waiting=True)
+    assert len(stream.retained) == 1 - younger
+
+
 def test_an_old_row_on_a_pipe_stops_no_deadline_but_its_own(tmp_path: Path) -> None:
     store = tmp_path / "a.db"
     with SqliteStore(store) as opened:

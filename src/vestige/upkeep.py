@@ -51,7 +51,8 @@ class Upkeep:
 
         Rows that are too old when they come are history that is filled in: their own times are the clock, and that of
         the machine would erase them all. That is so until a row comes that is not too old. Records that came in time
-        keep their deadline whatever comes after them.
+        keep their deadline whatever comes after them; so do those of an earlier run, of which nobody can say whether
+        they came in time.
 
         Args:
             name: of the stream.
@@ -66,9 +67,7 @@ class Upkeep:
         if times.max() > deadline:
             self._history[name] = False
         elif not self._history.get(name, False):
-            held = stream.retained
-            keeps = held.rounds <= after if name in self._history else held.times > deadline
-            self._history[name] = not keeps.any()
+            self._history[name] = not (stream.retained.rounds <= after).any()
 
     def look(self, streams: Iterable[tuple[str, Stream]], *, waiting: bool) -> None:
         """Carry out requests; and on a pipe, where rows may not come for long, erase what is due.
