@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vestige import Covariance, Moments, Stream
+from vestige import Covariance, Mean, Moments, Stream
 from vestige.errors import DataError, ParameterError
 from vestige.flights import flights
+from vestige.policy import Policy
 from vestige.records import Floats
 
 SAMPLES: dict[str, Callable[[np.random.Generator], Floats]] = {
@@ -82,6 +83,28 @@ def test_records_whose_powers_underflow_have_no_shape(unit: float) -> None:
     assert estimate.mean == pytest.approx(499.5 * unit)
     assert np.isnan(estimate.kurtosis)
     assert "or they differ by so little" in estimate.notes[0]
+    assert ("standard error cannot be trusted" in estimate.notes[0]) == (unit == 1e-200)
+
+
+@pytest.mark.parametrize(("order", "named"), [(2, []), (3, ["skewness"]), (4, ["skewness", "kurtosis"])])
+def test_no_shape_is_named_that_the_order_does_not_have(order: int, named: list[str]) -> None:
+    stream = Stream(Moments(order), retention=512, seed=0)
+    stream.extend(np.full(5_000, 2.5))
+    (note,) = stream.estimate().notes
+    assert [word for word in ("skewness", "kurtosis") if word in note] == named
+    assert "variance and standard error cannot be trusted" in note
+
+
+@pytest.mark.parametrize("policy", [Mean(2, spread=True), Covariance(2)])
+def test_variances_that_underflow_are_not_trusted(policy: Policy) -> None:
+    rows, notes = np.random.default_rng(0).normal(size=(5_000, 2)), []
+    for unit in (1e-150, 1e-160, 1e-200):
+        stream = Stream(policy, retention=1_024, seed=0)
+        stream.extend(rows * [1.0, unit])
+        notes.append(stream.estimate().notes)
+    assert notes[0] == ()
+    for note in notes[1:]:
+        assert note[0].startswith("In 1 of 2 columns all records are alike, or they differ by so little")
 
 
 def test_the_standard_error_of_the_variance_is_that_of_repeated_streams() -> None:

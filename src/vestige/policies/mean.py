@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vestige import channels, statistics
 from vestige.errors import ParameterError, check_flag, real_number, whole_number
 from vestige.policies.encoded import MOST_COLUMNS, Averaged, Spelled, checked_half_life, largest_for
-from vestige.policies.rounding import note_rounding, product_errors
+from vestige.policies.rounding import note_alike, note_rounding, product_errors
 from vestige.policy import Answer
 from vestige.records import Bools, Clock, Floats, Records
 
@@ -109,8 +109,9 @@ class Mean(Averaged, Spelled):
         variance = np.maximum(estimate[self.dim :], 0.0)
         error = np.sqrt(variance / worth)
         errors = np.concatenate((error, product_errors(variance, variance, variance, worth)))
-        notes = note_rounding(estimate, errors, rounding)
-        return MeanAnswer(mean, self._shaped(variance), self._shaped(error), notes=notes, missed=bool(notes))
+        rounded = note_rounding(estimate, errors, rounding)
+        notes = note_alike(variance) + rounded
+        return MeanAnswer(mean, self._shaped(variance), self._shaped(error), notes=notes, missed=bool(rounded))
 
     def _shaped(self, numbers: Floats) -> float | Floats:
         return float(numbers[0]) if self.dim == 1 else np.array(numbers)

@@ -15,16 +15,12 @@ import numpy as np
 from vestige import statistics
 from vestige.errors import ParameterError, whole_number
 from vestige.policies.encoded import MOST_PRODUCTS, Spelled, checked_half_life, largest_for
-from vestige.policies.rounding import note_rounding, product_errors
+from vestige.policies.rounding import SMALLEST, note_alike, note_rounding, product_errors
 from vestige.policy import Answer
 from vestige.records import Floats
 
 _HIGHEST = 4
-_SMALLEST = float(np.finfo(np.float64).tiny)
-_ALIKE = (
-    "All records are alike, or they differ by so little that powers of it are smaller than any number of full "
-    "precision: skewness and kurtosis have no value; use a smaller unit."
-)
+_SHAPELESS = {2: "", 3: "skewness has no value", 4: "skewness and kurtosis have no value"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +86,7 @@ class Moments(Spelled):
     def conclude(self, estimate: Floats, worth: float, rounding: float) -> MomentsAnswer:
         """From central moments to what statisticians call by name."""
         mean, variance = float(estimate[0]), max(float(estimate[1]), 0.0)
-        told = variance ** (self.order / 2) >= _SMALLEST
+        told = variance ** (self.order / 2) >= SMALLEST
         scale = np.sqrt(variance) if told else np.nan
         skewness = float(estimate[2] / scale**3) if self.order > 2 else None
         kurtosis = float(estimate[3] / scale**4) if self.order > 3 else None
@@ -99,7 +95,7 @@ class Moments(Spelled):
             error = float(np.sqrt(max(float(estimate[3]) - variance**2, 0.0) / worth))
         known = [number for number in (mean, variance, skewness, kurtosis) if number is not None]
         value = np.array(known if told else known[:2])
-        notes: tuple[str, ...] = () if told else (_ALIKE,)
+        notes = note_alike(np.array([variance]), "" if told else _SHAPELESS[self.order])
         of_mean = float(np.sqrt(variance / worth))
         errors = np.array([of_mean, variance * np.sqrt(2.0 / worth) if error is None else error])
         rounded = note_rounding(estimate[:2], errors, rounding)
@@ -174,7 +170,8 @@ class Covariance(Spelled):
             correlation = matrix / np.outer(spread, spread)
         error, (first, second) = spread / np.sqrt(worth), np.array(self.statistic.pairs, np.intp).T
         errors = product_errors(estimate[self.dim :], spread[first] ** 2, spread[second] ** 2, worth)
-        notes = note_rounding(estimate, np.concatenate((error, errors)), rounding)
+        rounded = note_rounding(estimate, np.concatenate((error, errors)), rounding)
+        notes = note_alike(matrix.diagonal()) + rounded
         return CovarianceAnswer(
-            matrix, np.array(estimate[: self.dim]), correlation, error, notes=notes, missed=bool(notes)
+            matrix, np.array(estimate[: self.dim]), correlation, error, notes=notes, missed=bool(rounded)
         )

@@ -15,6 +15,8 @@ import numpy as np
 
 from vestige.records import Floats
 
+SMALLEST = float(np.finfo(np.float64).tiny)
+"""What is smaller, but for zero, does not have all its digits."""
 _SHARE = 0.5
 """Rounding counts from this share of a standard error on."""
 EXACT = 1e-12
@@ -42,6 +44,24 @@ def note_rounding(numbers: Floats, errors: Floats, rounding: float) -> tuple[str
     return (
         f"Rounding may have put numbers off by up to {size}, which do not count it: they are kept to a share of "
         f"{rounding:.1g} of themselves; {REMEDY}",
+    )
+
+
+def note_alike(variances: Floats, lost: str = "") -> tuple[str, ...]:
+    """A note where a variance is zero, or too small to be told from it.
+
+    Args:
+        variances: of each column.
+        lost: what else powers that are too small do not tell, if they are.
+    """
+    small = variances < SMALLEST
+    wrong = "variance and standard error cannot be trusted" if small.any() else ""
+    if not (lost or wrong):
+        return ()
+    where = "All" if len(variances) == 1 else f"In {small.sum():,} of {len(variances):,} columns all"
+    return (
+        f"{where} records are alike, or they differ by so little that powers of it are smaller than any number of full "
+        f"precision: {', and '.join(filter(None, (lost, wrong)))}; use a smaller unit.",
     )
 
 
