@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vestige import SqliteStore
+from vestige import LinearRegression, Mean, Moments, Private, SqliteStore, Stream, Window
+from vestige.coins import Rehearsal
 from vestige.errors import StoreBusyError, StoreError
+from vestige.naming import described
+from vestige.policy import Policy
 from vestige.records import Clock, Records
 from vestige.store import Position, Terms, read_store, verify, version1
 from vestige.stream import reopened
@@ -28,6 +31,7 @@ FACTS: dict[str, Any] = json.loads((FIXTURES / "version1.json").read_text())
 def path(tmp_path: Path) -> Path:
     for name in ("version1.db", "version1.db.key"):
         shutil.copy(FIXTURES / name, tmp_path / name)
+        (tmp_path / name).chmod(0o600)
     return tmp_path / "version1.db"
 
 
@@ -109,6 +113,54 @@ def test_a_mean_that_would_be_misread_starts_again(kept: list[int], channel: str
     terms = replace(Terms.parsed(json.dumps(FACTS["plain"]["terms"])), policy=described)
     records = Records([*kept, 49], [[1.0]] * (len(kept) + 1))
     assert version1._reads_as_it_was(terms, Clock(t=49, first=1, last=48), records) == goes_on
+
+
+@pytest.mark.parametrize(
+    ("policy", "retention"),
+    [
+        (LinearRegression(2), 1_024),
+        (Moments(2), 128),
+        (Mean(spread=True), 112),
+        (Private(Moments(2), bound=3.0, epsilon=1.0, delta=1e-6), 128),
+        (Mean(), 96),
+        (Window(), 96),
+    ],
+)
+def test_rounding_is_told_from_the_length_of_words(policy: Policy, retention: int) -> None:
+    stream = Stream(policy, retention=retention, seed=Rehearsal(0) if policy.secret else 0)
+    stream.extend(np.random.default_rng(0).normal(size=(20_000, policy.columns)))
+    clock = stream.clock
+    terms = replace(Terms.parsed(json.dumps(FACTS["plain"]["terms"])), policy=described(policy))
+    facts = (clock.last - clock.first + 1, -(-clock.encoded // max(clock.last - clock.first + 1, 1)))
+    made = version1._rounding(terms, *facts, steady=True)
+    assert made == pytest.approx(clock.rounding, rel=0.05)
+    assert (made > 0.0) == (policy.words > 0)
+    short = version1._rounding(terms, *facts, steady=False)
+    assert short >= made
+    assert short >= 2.0**-12 or not policy.words
+
+
+def test_rounding_is_not_told_too_small_where_words_may_have_been_shorter(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.text_factory = bytes
+        (body,) = connection.execute(
+            "SELECT t.body FROM streams s JOIN states t USING (id) WHERE s.name = 'plain'"
+        ).fetchone()
+    plain = Terms.parsed(json.dumps(FACTS["plain"]["terms"]))
+    spelled = replace(plain, policy=described(Mean(spread=True)))
+    foreign = replace(plain, policy={"name": "mine.Own", "parameters": {}})
+    changed = replace(plain, policy={"name": "vestige.Moments", "parameters": {"powers": 2}})
+    coarsest = 2.0**-12 * np.sqrt(2.0)  # of three updates
+    for terms, steady in (
+        (spelled, False),
+        (replace(spelled, max_age=timedelta(1)), True),
+        (foreign, True),
+        (changed, True),
+    ):
+        assert version1._unpacked(body[4:], terms, steady=steady)[0].rounding == pytest.approx(coarsest)
+    assert version1._unpacked(body[4:], spelled, steady=True)[0].rounding != pytest.approx(coarsest)
+    assert version1._unpacked(body[4:], plain, steady=True)[0].rounding == 0.0
+    assert version1._rounding(spelled, 0, 0, steady=True) == 0.0
 
 
 def test_who_cannot_write_it_now_leaves_it_as_it_is(path: Path) -> None:

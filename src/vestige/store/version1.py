@@ -18,6 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from vestige.channels import mantissa_bits
+from vestige.errors import StoreError
+from vestige.naming import made_again
 from vestige.records import Clock, Records
 from vestige.store.layout import SUBJECT, DamagedError, unpacked_receipt, unpacked_subjects
 from vestige.store.pages import findings
@@ -34,8 +37,8 @@ _HEADER = struct.Struct("<4xqqqqq")
 _NEVER = -(2**63)
 _DUE_STEPS = 32
 _SEAL = 4
-_COARSEST = 2.0**-12
-"""How far the shortest word may be off, relative to its number."""
+_SHORTEST = 28
+"""So many records a word has at least."""
 _CONTROLS = 5
 """See `vestige.channels.kernels`."""
 
@@ -82,7 +85,7 @@ def read_streams(connection: sqlite3.Connection) -> Iterator[tuple[str, Terms, S
     for number, name, text, seal, body in connection.execute(query):
         _unsealed(seal, name + b"\0" + text)
         terms = Terms.parsed(text.decode())
-        clock, retained = _unpacked(_unsealed(body, b""), terms)
+        clock, retained = _unpacked(_unsealed(body, b""), terms, steady=number not in receipts)
         if not _reads_as_it_was(terms, clock, retained):
             retained = retained.where(retained.rounds > clock.last)
             clock = Clock(clock.t, clock.last + 1, clock.last, clock.last + 1)
@@ -97,13 +100,14 @@ def _unsealed(body: bytes | None, covered: bytes) -> bytes:
     return body[_SEAL:]
 
 
-def _unpacked(body: bytes, terms: Terms) -> tuple[Clock, Records]:
+def _unpacked(body: bytes, terms: Terms, *, steady: bool) -> tuple[Clock, Records]:
+    """The clock and the records; `steady` where no request is known for which a batch may have been closed early."""
     columns, capacity = terms.columns, terms.capacity
     t, first, last, since, began = _HEADER.unpack_from(body)
     encoded, length = last - since + 1, last - first + 1
     updates = -(-encoded // length) if length else 0  # as many as there were if all were as long as the last
-    rounding = _COARSEST * float(np.sqrt(1.0 + updates / 3.0))  # as much as there was if all words were as short as any
-    clock = Clock(t, first, last, since, _due(began, terms.max_age), updates, rounding if updates else 0.0)
+    rounding = _rounding(terms, length, updates, steady=steady and terms.max_age is None)
+    clock = Clock(t, first, last, since, _due(began, terms.max_age), updates, rounding)
     at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
     held = np.flatnonzero(rounds)
@@ -112,6 +116,21 @@ def _unpacked(body: bytes, terms: Terms) -> tuple[Clock, Records]:
     times = (np.frombuffer(body, "<i8", capacity, at[3])[held] ^ _NEVER).view("M8[us]")
     subjects = unpacked_subjects(np.frombuffer(body, f"V{SUBJECT}", capacity, at[4])[held])
     return clock, Records(rounds[held], values, leaving, times, subjects)
+
+
+def _rounding(terms: Terms, length: int, updates: int, *, steady: bool) -> float:
+    """The clock's rounding after so many updates, all with words as long as those of the last one.
+
+    With words as short as any where batches before may have been closed early, and for a policy that is not ours.
+    """
+    try:
+        words = made_again(terms.policy).words
+    except StoreError:
+        words = None
+    if not updates or words == 0:
+        return 0.0
+    bits = mantissa_bits(length // words if words and steady else _SHORTEST)
+    return float(2.0 ** -(bits + 1) * np.sqrt(1.0 + updates / 3.0))
 
 
 def _reads_as_it_was(terms: Terms, clock: Clock, retained: Records) -> bool:
