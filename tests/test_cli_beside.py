@@ -138,6 +138,16 @@ def test_what_cannot_be_done_of_a_left_request_is_named(path: Path, streams: lis
     assert vestige("sweep", path, "--now", NOW).exit_code == 0
 
 
+def test_a_run_names_what_cannot_be_done_of_a_left_request_too(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n" + "1\n2\n" * 30)
+    Inbox(path).leave(lost := Request("forget", ("00" * 16,), streams=("z",)))
+    run = ("run", tmp_path / "x.csv", "--column", "x", "--retention", 96, "--store", path)
+    done = vestige(*run)
+    assert done.exit_code == 1, done.output
+    assert f"request {lost.id} (forget): there is no stream 'z'; there is" in done.stderr
+    assert vestige(*run).exit_code == 0
+
+
 def test_what_is_wrong_with_requests_of_others_is_said_by_who_asks_last(path: Path) -> None:
     other = Request("forget", ("00" * 16,), streams=("z",))
     told: list[Attended] = []

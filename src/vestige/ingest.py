@@ -76,6 +76,7 @@ class Ingest:
         late: how many rows came later than `lateness` allows, and were not taken.
         removed: how many streams of this run another process had removed meanwhile.
         troubles: of the streams, by key, whose rows were not all taken.
+        requests: what of requests of other processes could not be carried out on the way, a sentence each.
         unfinished: whether a last line without its line break was left for the next time.
     """
 
@@ -98,6 +99,7 @@ class Ingest:
     removed: int = 0
     unfinished: bool = False
     troubles: dict[str, Trouble] = field(default_factory=dict)
+    requests: Mapping[str, str] = field(default_factory=dict)
     _streams: dict[str, Stream] = field(default_factory=dict)
     _keys: dict[str, None] = field(default_factory=dict)
     _known: Mapping[str, int] = field(default_factory=dict)
@@ -112,6 +114,7 @@ class Ingest:
         """
         after = self._recognise()
         upkeep = Upkeep(self.store, self.max_age, self.warn)
+        self.requests = upkeep.requests
         try:
             for block in self.feed.blocks(after):
                 for key, rows in group_rows(block):

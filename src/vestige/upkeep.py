@@ -40,6 +40,8 @@ class Upkeep:
     def __init__(self, store: Store | None, max_age: timedelta | None, warn: Callable[[str], None]) -> None:
         self._store, self._max_age, self._warn = store, max_age, warn
         self._warned: set[str] = set()
+        self.requests: dict[str, str] = {}
+        """What of requests could not be carried out, a sentence each."""
         self._history: dict[str, bool] = {}
         """Of each stream that was given rows in this run, whether they are history that is filled in."""
         self._next_look = self._next_open = self._next_all = time.monotonic()
@@ -83,7 +85,9 @@ class Upkeep:
         try:
             if self._store is not None:
                 for name, trouble in attend(self._store).troubles.items():
-                    self._say(name, trouble)
+                    if name not in self.requests:
+                        self._warn(f"{name}: {trouble}")
+                    self.requests[name] = trouble
             if waiting:
                 self._sweep(streams, now)
         except StoreBusyError as problem:  # it is tried again with the next look

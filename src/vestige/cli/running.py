@@ -236,6 +236,8 @@ def run(
     _check_troubles(source, ingest)
     if strict:
         check_strict(made)
+    if ingest.requests:  # they were named when they were attended to
+        sys.exit(1)
 
 
 def _check(
