@@ -115,15 +115,19 @@ def test_stores_are_looked_at(tmp_path: Path) -> None:
         said("run", path, "--column", "a", "--retention", 96, "--channel", "bits", "--seed", 1, "--store", store)
         copies.append(tmp_path / f"{day}.db")
         copies[-1].write_bytes(store.read_bytes())
-    text = said("audit", "store", *copies)
+    result = vestige("audit", "store", *copies)
+    assert result.exit_code == 1, "for scripts"
+    text = " ".join(result.stdout.split())
     assert "main: 12 batches" in text
     assert "Not honest: chance does not drop rounds in this way" in text
     assert text.startswith("By the terms of the store, main declares Mean through the channel bits, a statistic that")
     assert text.strip().endswith("in 1 of 1 stream (main); the test agrees.")
     assert "added nothing" not in text
-    assert "main: 1 batch," in (twice := said("audit", "store", copies[0], copies[0]))
+    twice = " ".join(vestige("audit", "store", copies[0], copies[0]).stdout.split())
+    assert "main: 1 batch," in twice
     assert "main: 1 copy added nothing: others show these rounds too; take copies at least a batch" in twice
-    facts = json.loads(said("audit", "store", copies[0], "--json"))["main"]
+    assert vestige("audit", "store", *copies, "--json").exit_code == 1
+    facts = json.loads(vestige("audit", "store", copies[0], "--json").stdout)["main"]
     assert len(facts["batches"]) == 1
     assert facts["repeated"] == 0
     assert 0.0 < facts["p"] <= 1.0
@@ -160,11 +164,11 @@ def test_a_store_is_judged_by_its_own_word_first(tmp_path: Path) -> None:
         for name, (policy, _) in policies.items():
             stream = Stream(policy, retention=48 if name == "paper" else 400, store=store.stream(name))
             stream.extend(np.random.default_rng(0).normal(size=500))
-    facts = json.loads(said("audit", "store", path, "--json"))
+    facts = json.loads(vestige("audit", "store", path, "--json").stdout)
     assert {name: fact["declared"]["chosen"] for name, fact in facts.items()} == {
         name: chosen for name, (_, chosen) in policies.items()
     }
-    text = said("audit", "store", path)
+    text = " ".join(vestige("audit", "store", path).stdout.split())
     assert text.index("By the terms of the store") == 0
     assert text.index("whatever a test finds") < text.index("The test, which looks at the records alone: mean: 1 batch")
     assert "window declares Window, which keeps every record that it may and chooses none" in text

@@ -111,21 +111,30 @@ class Detection:
         """How improbable all this is if retention is honest, in the way that suits it best."""
         return max(self.window, self.subsample)
 
-    def verdict(self, level: float = 0.01) -> str:
-        """What this means, in words.
+    def accuses(self, level: float = 0.01) -> bool:
+        """Whether this is too improbable for honest retention.
 
         Args:
             level: how often an honest subsample may be called dishonest.
         """
         if not 0.0 < level < 1.0:
             raise ParameterError(f"level={level} is out of range; use a number between 0 and 1, such as 0.01")
+        return self.p <= level
+
+    def verdict(self, level: float = 0.01) -> str:
+        """What this means, in words.
+
+        Args:
+            level: how often an honest subsample may be called dishonest.
+        """
+        accused = self.accuses(level)
         if self.window:
             return "Honest: no round is missing, as in a window that keeps all it may."
         tests = {"slots": self.slots, "words": self.words, "averages": self.averages}
         asked = {name: p for name, p in tests.items() if p is not None}
         if not asked:
             return "Nothing can be told: rounds are missing, but too few records were kept or dropped to ask of chance."
-        if self.p > level:
+        if not accused:
             return f"Nothing found: rounds are missing, and may well have been dropped by chance (p = {self.p:.2g})."
         told = "; ".join(_SPOKEN[name] for name, p in asked.items() if p * len(asked) <= level)
         return f"Not honest: chance does not drop rounds in this way (p = {self.p:.2g}): {told}."

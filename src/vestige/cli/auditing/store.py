@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 
 import click
@@ -29,7 +30,8 @@ def audit_store(stores: tuple[str, ...], names: tuple[str, ...], level: float, s
     First come the store's own terms: most policies of Vestige choose which records stay, and then no test can clear
     them. The test after that looks at the records alone. Honest is a window that keeps all it may, or a subsample by
     chance. One STORE shows one batch of each stream, which often proves little; several copies of it, taken at least a
-    batch apart, show much more.
+    batch apart, show much more. It exits with status 1 if the test finds a stream that is not honest; a stream that
+    chooses by its own terms may pass the test, and --json says which do (declared.chosen).
 
     \b
     Examples:
@@ -56,6 +58,8 @@ def audit_store(stores: tuple[str, ...], names: tuple[str, ...], level: float, s
         _show_untested([name for name in declared if name not in found])
         _show_conclusion(declared, [name for name, one in found.items() if one.p <= level])
     end_with(troubles)
+    if any(one.accuses(level) for one in found.values()):
+        sys.exit(1)
 
 
 def _show_declared(declared: dict[str, Declaration]) -> None:
