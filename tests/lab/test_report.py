@@ -114,3 +114,8 @@ def test_a_missing_library_is_named(folder: Path, monkeypatch: pytest.MonkeyPatc
     refused = vestige("lab", "report", "--out", folder)
     assert refused.exit_code == 1
     assert "pip install 'vestige[plot]'" in refused.output
+
+
+def test_a_page_says_what_one_trial_is(folder: Path) -> None:
+    audits = [replace(FAST[0], each="an audit of 9 games")]
+    assert "trials, not all points of the grid, each an audit of 9 games." in page(findings(audits, folder), "x")

@@ -81,6 +81,7 @@ class Experiment:
         trials: at each point.
         quick: which points a quick run takes.
         quick_trials: at each of them.
+        each: what one trial is, where it is more than one draw.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Experiment:
     trials: int
     quick: Callable[[Point], bool]
     quick_trials: int
+    each: str = ""
 
     def points(self, *, quick: bool) -> tuple[Point, ...]:
         """The grid, or what a quick run takes of it."""

@@ -102,9 +102,11 @@ def _options(one: Finding) -> str:
 def _count(one: Finding) -> str:
     """How many trials there are at each point."""
     whole = len(one.results) == len(one.experiment.grid) * _trials(one)
-    return (
+    each = f", each {one.experiment.each}" if one.experiment.each else ""
+    where = (
         f"{_trials(one)} trials at each point" if whole else f"{len(one.results):,} trials, not all points of the grid"
     )
+    return f"{where}{each}"
 
 
 _STYLE = """

@@ -225,4 +225,5 @@ EXPERIMENT = Experiment(
     trials=8,
     quick=lambda point: point["policy"] in QUICK,
     quick_trials=2,
+    each=f"an audit of {GAMES} games or more",
 )
