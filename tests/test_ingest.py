@@ -78,7 +78,7 @@ def test_the_name_of_a_key_is_not_taken_for_all_rows(tmp_path: Path) -> None:
     before = read_store(store)
     result = vestige("run", path, *what, "--stream", "a/b")
     assert result.exit_code == 1
-    assert 'about={"by": "k", "stream": "a"}, now about={"by": null, "stream": null}' in result.stderr
+    assert 'other terms: by="k", stream="a", now by=none, stream=none;' in result.stderr
     assert read_store(store) == before
 
 
@@ -320,3 +320,13 @@ def test_a_last_line_without_its_break_waits(tmp_path: Path) -> None:
     path.write_text("v\n1\n12")
     alone = vestige("run", path, "--column", "v", "--retention", 96, "--json")
     assert json.loads(alone.stdout)["value"] == {"v": 6.5}, "without a store there is no next run"
+
+
+@pytest.mark.parametrize("option", ["--lateness", "--max-ahead"])
+def test_a_limit_that_is_not_below_the_age_is_refused_in_the_words_of_the_command(tmp_path: Path, option: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("v\n1\n")
+    what = ("run", path, "--column", "v", "--retention", 96, option, "30d")
+    refused = " ".join(vestige(*what, "--max-age", "30d").stderr.split())
+    assert f"{option} 30 days is not below --max-age 30 days, so that " in refused
+    assert f"{option} 30 days has no use without --max-age" in " ".join(vestige(*what).stderr.split())

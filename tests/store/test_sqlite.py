@@ -77,9 +77,9 @@ def test_what_is_pushed_is_durable_with_its_batch_or_a_flush(path: Path) -> None
         ({"policy": Mean(channel="bits")}, r'channel="auto".*now vestige.Mean\(channel="bits"'),
         ({"policy": Moments(), "retention": 300}, "vestige.Mean.*now vestige.Moments.*retention=96, now retention=300"),
         ({"retention": 98}, "retention=96, now retention=98"),
-        ({"notice": 96}, "notice=null, now notice=96"),
-        ({"max_age": timedelta(days=30)}, "max_age=null, now max_age=30 days"),
-        ({"about": {"columns": ["x"]}}, r'about=\{"columns": null\}, now about=\{"columns": \["x"\]\}'),
+        ({"notice": 96}, "notice=none, now notice=96"),
+        ({"max_age": timedelta(days=30)}, "max_age=none, now max_age=30 days"),
+        ({"about": {"columns": ["x"]}}, 'columns=none, now columns="x"'),
     ],
 )
 def test_other_terms_are_an_error_that_shows_both(filled: Path, options: dict[str, Any], text: str) -> None:

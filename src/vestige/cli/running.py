@@ -161,6 +161,8 @@ def run(
     _check_use("--time-unit", time_unit, "--time", time_column)
     _check_use("--max-ahead", max_ahead, "--max-age", max_age)
     _check_use("--lateness", lateness, "--max-age", max_age)
+    _check_below("--lateness", lateness, max_age, "a row could be too old when it comes")
+    _check_below("--max-ahead", max_ahead, max_age, "one wrong date could erase all that is held as too old")
     chosen = STATISTICS[statistic]
     policy = chosen.policy(columns, targets, channel, half_life)
     about: dict[str, object] = {
@@ -256,7 +258,15 @@ def _check(
 
 def _check_use(option: str, value: object, needed: str, other: object) -> None:
     if value is not None and other is None:
-        raise ParameterError(f"{option} {value} has no use without {needed}; give both, or leave it out")
+        said = worded(value) if isinstance(value, timedelta) else value
+        raise ParameterError(f"{option} {said} has no use without {needed}; give both, or leave it out")
+
+
+def _check_below(option: str, value: timedelta | None, max_age: timedelta | None, why: str) -> None:
+    if value is not None and max_age is not None and value >= max_age:
+        raise ParameterError(
+            f"{option} {worded(value)} is not below --max-age {worded(max_age)}, so that {why}; use a shorter one"
+        )
 
 
 def _show(by: str | None, made: Mapping[str, Asked], retention: int) -> None:

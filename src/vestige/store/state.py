@@ -161,7 +161,20 @@ def _shown(key: str, value: object) -> str:
         return f"{value['name']}({inner})"
     if key == "max_age" and isinstance(value, int):
         return f"max_age={worded(timedelta(microseconds=value))}"
-    return json.dumps(value) if key not in ("retention", "notice", "max_age", "about") else f"{key}={json.dumps(value)}"
+    if key == "about" and isinstance(value, Mapping):
+        return ", ".join(f"{k}={_plain(v)}" for k, v in value.items())
+    return _plain(value) if key not in ("retention", "notice", "max_age") else f"{key}={_plain(value)}"
+
+
+def _plain(value: object) -> str:
+    """A term in words: nothing, one text or number, or several.
+
+    >>> _plain(None), _plain(["a", "b"]), _plain([])
+    ('none', '"a" and "b"', 'none')
+    """
+    if isinstance(value, list):
+        return " and ".join(map(_plain, value)) or "none"
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 MARK = 64
