@@ -37,6 +37,13 @@ class Answer:
 class Policy(ABC):
     """What to subclass for a policy of your own; make it a frozen dataclass.
 
+    Attributes:
+        every_round: whether `update` is called at every round (a streaming policy) or once per batch.
+        together: whether kept records speak only together, so that all is lost if one of them goes before the next
+            update; the stream then rewrites or starts over where it has to erase one. A window sets it to False.
+        secret: whether nobody may be able to guess its coins, as where they make noise; then they have 256 bits, and a
+            stream refuses a seed.
+
     >>> from dataclasses import dataclass, field
     >>> @dataclass(frozen=True)
     ... class KeepNewest(Policy):
@@ -48,12 +55,8 @@ class Policy(ABC):
     """
 
     every_round: ClassVar[bool] = False
-    """Whether `update` is called at every round (a streaming policy) or once per batch."""
     together: ClassVar[bool] = True
-    """Whether kept records speak only together, so that all is lost if one of them goes before the next update."""
-
     secret: ClassVar[bool] = False
-    """Whether nobody may be able to guess its coins; then they have 256 bits and a stream refuses a seed."""
 
     @property
     def columns(self) -> int:
