@@ -188,10 +188,7 @@ def run(
     )
     stream()  # what is wrong with the limits is said before all else, and what is wrong with a file
     if not feed.source.pipe:
-        try:
-            next(feed.blocks(0), None)
-        except SourceError as problem:
-            raise SourceError(f"{problem}{'' if path is None else '; nothing was taken'}") from None
+        _check_begin(feed, path)
     _rehearse(policy)
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else SqliteStore(path, key=key)
     with opening as store, _signals() as caught:
@@ -267,6 +264,14 @@ def _check_below(option: str, value: timedelta | None, max_age: timedelta | None
         raise ParameterError(
             f"{option} {worded(value)} is not below --max-age {worded(max_age)}, so that {why}; use a shorter one"
         )
+
+
+def _check_begin(feed: Feed, path: str | None) -> None:
+    """An error where the first rows of a file cannot be read."""
+    try:
+        next(feed.blocks(0), None)
+    except SourceError as problem:
+        raise SourceError(f"{problem}{'' if path is None else '; nothing was taken'}") from None
 
 
 def _show(by: str | None, made: Mapping[str, Asked], retention: int) -> None:

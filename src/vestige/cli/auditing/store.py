@@ -44,6 +44,7 @@ def audit_store(stores: tuple[str, ...], names: tuple[str, ...], level: float, s
     shown = {name: sum(bool(snapshot.clock.encoded) for snapshot in seen) for name, seen in snapshots.items()}
     found = {name: detect(seen, seed=seed) for name, seen in snapshots.items() if shown[name]}
     repeated = {name: shown[name] - len(one.batches) for name, one in found.items()}
+    accused = [name for name, one in found.items() if one.accuses(level)]
     if machine:
         facts = {name: {"declared": asdict(declaration)} for name, declaration in declared.items()}
         untested = {"p": None, "verdict": f"{_UNTESTED}: it has not closed its first batch."}
@@ -56,9 +57,9 @@ def audit_store(stores: tuple[str, ...], names: tuple[str, ...], level: float, s
         _show_declared(declared)
         _show_found(found, repeated, level)
         _show_untested([name for name in declared if name not in found])
-        _show_conclusion(declared, [name for name, one in found.items() if one.p <= level])
+        _show_conclusion(declared, accused)
     end_with(troubles)
-    if any(one.accuses(level) for one in found.values()):
+    if accused:
         sys.exit(1)
 
 
