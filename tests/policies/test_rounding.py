@@ -11,6 +11,7 @@ from vestige import Covariance, Gradient, LinearRegression, LogisticRegression, 
 from vestige.channels.kernels import can_spell, spell_batch
 from vestige.channels.rounding import add_rounding, said_bits
 from vestige.coins import Rehearsal
+from vestige.policies.rounding import note_rounding
 from vestige.policy import Policy
 from vestige.records import Clock
 from vestige.statistics.kernels import bearable
@@ -56,6 +57,19 @@ def test_at_the_usual_retention_there_is_nothing_to_say(policy: Policy, mean: fl
     stream = Stream(policy, retention=policy.usual_retention, seed=0)  # type: ignore[attr-defined]
     stream.extend(far(mean, columns=policy.columns)[:20_000])
     assert stream.estimate().notes == ()
+
+
+@pytest.mark.parametrize(("rounding", "said"), [(0.049, False), (0.051, True), (0.0999, True)])
+def test_rounding_is_said_from_half_a_standard_error_on(rounding: float, said: bool) -> None:
+    assert noted(note_rounding(np.array([0.0, -10.0]), np.array([1.0, 1.0]), rounding)) == said
+    assert noted(note_rounding(np.array([-10.0, 1e-9]), np.array([1.0, 0.0]), rounding)), "of any of the numbers"
+
+
+@pytest.mark.parametrize(("rounding", "said"), [(0.9e-12, False), (1.1e-12, True)])
+def test_a_number_without_a_standard_error_is_exact_to_twelve_digits_or_not(rounding: float, said: bool) -> None:
+    notes = note_rounding(np.array([7.3]), np.zeros(1), rounding)
+    assert noted(notes) == said
+    assert not said or "far more than those are" in notes[0]
 
 
 def test_a_coarse_word_is_remembered_as_long_as_it_counts() -> None:
