@@ -304,6 +304,25 @@ def test_a_dry_run_tells_what_becomes_of_history_that_was_filled_in(tmp_path: Pa
     assert f"{total} records erased from 2 of 2 streams; the file is tidy." in vestige("sweep", path).stdout
 
 
+def test_a_dry_run_says_how_many_records_are_left_to_choose_from(tmp_path: Path) -> None:
+    """In a batch that would be closed early: which of them stay is not known before."""
+    path, now = tmp_path / "s.db", (START + 0.6 * MAX_AGE).isoformat()
+    with SqliteStore(path) as store:
+        for name, n in (("a", 60), ("b", 5)):
+            stream = Stream(Mean(), retention=128, max_age=MAX_AGE, seed=0, store=store.stream(name))
+            stream.extend(np.arange(float(n)), times=[START] * n)
+    said = json.loads(vestige("sweep", path, "--now", now, "--dry-run", "--json").stdout)
+    assert (said["erased"], said["closed"], said["undecided"]) == ({"a": 0, "b": 0}, ["a"], {"a": 60})
+    text = " ".join(vestige("sweep", path, "--now", now, "--dry-run").stdout.split())
+    assert (
+        "At least 0 records would be erased from 0 of 2 streams, and about half or more of the 60 records of 1 stream "
+        "whose batch would be closed early. Nothing was changed." in text
+    )
+    done = json.loads(vestige("sweep", path, "--now", now, "--json").stdout)
+    assert 30 < done["erased"]["a"] <= 60
+    assert "undecided" not in done
+
+
 def test_a_sweep_counts_the_streams_that_lose_something(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     with SqliteStore(path) as store:

@@ -9,7 +9,7 @@ from vestige.cli.access import dry_run_option, end_with, json_option, now_option
 from vestige.cli.group import command
 from vestige.cli.holder import perform, wait_option
 from vestige.cli.output import SHOWN, as_json, count, list_some, say, show_table
-from vestige.operations import Attended, Swept, preview
+from vestige.operations import Attended, Erasure, Swept, preview
 from vestige.operations import sweep as sweep_through
 from vestige.store.inbox import Request
 
@@ -52,7 +52,10 @@ def sweep(store: str, now: datetime | None, *, dry_run: bool, wait: timedelta, m
         erased = {name: erasure.erased for name, erasure in done.streams.items()}
         closed = [name for name, erasure in done.streams.items() if erasure.closed]
         troubles = dict(done.troubles)
-        as_json({"erased": erased, "restarted": list(done.restarted), "closed": closed, "troubles": troubles})
+        facts = {"erased": erased, "restarted": list(done.restarted), "closed": closed, "troubles": troubles}
+        if dry_run:
+            facts["undecided"] = {name: done.streams[name].undecided for name in closed}
+        as_json(facts)
     else:
         _show_swept(done, dry_run=dry_run)
     end_with(done.troubles, attended)
@@ -66,12 +69,13 @@ def _show_swept(done: Swept, *, dry_run: bool) -> None:
         order = "the file is tidy" if done.tidy else "the file could not be tidied, because a stream is damaged"
         say(f"{erased} erased from {streams}; {order}.")
     else:
-        say(f"{erased} would be erased from {streams}. Nothing was changed.")
+        least = more = ""
+        if closing := sum(erasure.closed for erasure in done.streams.values()):
+            chosen = f"{count(done.undecided, 'record')} of {count(closing, 'stream')}"
+            least, more = "At least ", f", and about half or more of the {chosen} whose batch would be closed early"
+        say(f"{least}{erased} would be erased from {streams}{more}. Nothing was changed.")
         touched = {name: erasure for name, erasure in done.streams.items() if erasure.erased or erasure.closed}
-        rows = [
-            (name, f"{erasure.erased:,}", _consequence(restarted=erasure.restarted, closed=erasure.closed))
-            for name, erasure in list(touched.items())[:SHOWN]
-        ]
+        rows = [(name, f"{erasure.erased:,}", _consequence(erasure)) for name, erasure in list(touched.items())[:SHOWN]]
         if rows:
             show_table(("stream", "would be erased", "and then"), rows, words=("and then",))
         if len(touched) > SHOWN:
@@ -84,6 +88,10 @@ def _show_swept(done: Swept, *, dry_run: bool) -> None:
         )
 
 
-def _consequence(*, restarted: bool, closed: bool) -> str:
-    said = ["the statistic starts again"] if restarted else []
-    return "; ".join(said + (["its batch is closed early, and some of it is erased"] if closed else [])) or "-"
+def _consequence(erasure: Erasure) -> str:
+    said = ["the statistic starts again"] if erasure.restarted else []
+    if erasure.closed:
+        said.append(
+            f"its batch is closed early, and about half or more of the {count(erasure.undecided, 'record')} left go too"
+        )
+    return "; ".join(said) or "-"

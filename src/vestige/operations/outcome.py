@@ -24,13 +24,15 @@ class Erasure:
     Attributes:
         erased: how many records go.
         restarted: whether the statistic starts again, because its records had to go before it could be carried on.
-        closed: whether the batch is closed early. A dry run cannot say how many of its records would be kept, so
-            `erased` does not count these there.
+        closed: whether the batch is closed early.
+        undecided: in a dry run, how many records are left to choose from where the batch would be closed early; as a
+            rule about half or more of them go, besides those that `erased` counts. A sweep leaves none undecided.
     """
 
     erased: int
     restarted: bool = False
     closed: bool = False
+    undecided: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ class Swept:
     def erased(self) -> int:
         """How many records went in all streams."""
         return sum(erasure.erased for erasure in self.streams.values())
+
+    @property
+    def undecided(self) -> int:
+        """In a dry run, how many records are left to choose from in all batches that would be closed early."""
+        return sum(erasure.undecided for erasure in self.streams.values())
 
     @property
     def restarted(self) -> tuple[str, ...]:

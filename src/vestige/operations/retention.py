@@ -19,6 +19,7 @@ from vestige.operations.outcome import Erasure, Swept, kept_apart
 from vestige.store import State, Store, Terms
 from vestige.store.state import in_utc, ticks, wall_clock
 from vestige.stream.limits import earliest
+from vestige.stream.masks import check_encodable
 
 TOGETHER = 256
 """How many streams are written in one transaction: few enough that little is done again after a crash."""
@@ -47,7 +48,7 @@ def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False, b
     >>> stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
     >>> _ = stream.extend(range(10))
     >>> sweep(store).streams
-    {'delays': Erasure(erased=0, restarted=False, closed=False)}
+    {'delays': Erasure(erased=0, restarted=False, closed=False, undecided=0)}
     """
     check_flag("dry_run", dry_run)
     check_list("besides", besides, str, "names of streams")
@@ -106,7 +107,8 @@ def preview(streams: Mapping[str, tuple[Terms, State]], now: datetime | None = N
 def _preview(entry: Entry, now: datetime) -> Erasure:
     """What a sweep at `now` would do to a stream."""
     left = erase_overdue(entry.terms, entry.state, now, together=entry.together)
-    return replace(_change(entry.state, left), closed=_would_close(entry, left, now))
+    closed = _would_close(entry, left, now)
+    return replace(_change(entry.state, left), closed=closed, undecided=len(left.retained) if closed else 0)
 
 
 def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
@@ -134,13 +136,14 @@ def _change(before: State, after: State) -> Erasure:
 def _would_close(entry: Entry, state: State, now: datetime) -> bool:
     """Whether a sweep would close the batch that waits in `state`."""
     terms, policy, held = entry.terms, entry.policy, state.retained
-    waiting = held.where((held.rounds > state.clock.last) & ~held.leaving)
-    pending = earliest(held.times[held.rounds > state.clock.last])
+    waiting = held.where(held.rounds > state.clock.last)
+    pending = earliest(waiting.times)
     if terms.max_age is None or policy is None or not entry.together or pending is None or entry.ahead(now).any():
         return False
     limits = entry.limits
     enough = min(policy.enough, limits.in_rounds(policy)[1] // 2)
-    return len(waiting) >= enough and limits.presses(ticks(now), pending, state.clock.due)
+    can = int((~waiting.leaving).sum()) >= enough and limits.presses(ticks(now), pending, state.clock.due)
+    return can and check_encodable(policy, policy.can_encode(state.clock.copy(), waiting.rounds, waiting.leaving))
 
 
 def _trouble(entry: Entry, done: Erasure, now: datetime, *, dry_run: bool) -> str:
