@@ -242,3 +242,25 @@ def test_moments_made_in_python_are_labelled(tmp_path: Path) -> None:
     assert "│ mean " in shown
     assert "│ variance " in shown
     assert "skewness" not in shown
+
+
+def test_records_that_were_erased_while_they_waited_are_not_counted(tmp_path: Path) -> None:
+    """30 of 95 rows go before an update has learned from them, 20 of them before the first one."""
+    store, source = tmp_path / "a.db", tmp_path / "a.csv"
+    who = ["eve"] * 20 + ["bob"] * 75
+    source.write_text("x,who\n" + "".join(f"{float(name == 'bob')},{name}\n" for name in who[:25]))
+    run = ("run", source, "--column", "x", "--subject", "who", "--retention", 128, "--seed", 1, "--store", store)
+    assert vestige(*run).exit_code == 0
+    assert vestige("forget", store, "--subject", "eve", "--now").exit_code == 0
+    with source.open("a") as file:
+        file.write("".join(f"1.0,{name}\n" for name in who[25:85]) + "9.0,ada\n" * 10)
+    assert vestige(*run).exit_code == 0
+    assert vestige("forget", store, "--subject", "ada", "--now").exit_code == 0
+    ((_, state),) = read_store(store).values()
+    assert (state.clock.since, state.clock.t, state.clock.last, state.clock.gaps) == (1, 95, 64, 20)
+    result = vestige("estimate", store, "--strict")
+    assert result.exit_code == 0
+    assert "All-time mean of 65 records" in result.stdout
+    assert vestige(*run).stdout.count("of 65 records") == 1
+    facts = json.loads(vestige("estimate", store, "--json").stdout)["main"]
+    assert (facts["t"], facts["counted"], facts["value"]) == (95, 65, {"x": 1.0})

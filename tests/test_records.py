@@ -63,9 +63,11 @@ def test_a_printed_record_shows_no_value() -> None:
 def test_the_clock_refuses_what_cannot_be() -> None:
     with pytest.raises(ParameterError, match="is not a valid clock"):
         Clock(t=5, first=1, last=6)
+    with pytest.raises(ParameterError, match="no more gaps than rounds"):
+        Clock(t=5, first=1, last=5, gaps=6)
 
 
 def test_the_clock_counts() -> None:
-    clock = Clock(t=100, first=49, last=96, since=11)
-    assert (clock.encoded, clock.counted, clock.pending) == (86, 90, 4)
-    assert clock.weight == 4 / 90
+    clock = Clock(t=100, first=49, last=96, since=11, gaps=6)
+    assert (clock.encoded, clock.pending) == (80, 4)
+    assert clock.weight(3) == 3 / 83

@@ -19,7 +19,7 @@ def composed(statistic: Statistic, rows: Floats, decay: float) -> Floats:
     estimate, seen = None, 0
     for size in SIZES:
         share = share_of(size, seen + size, decay)
-        estimate = statistic.step(estimate, rows[seen : seen + size], weights_of(size, decay), share)
+        estimate = statistic.step(estimate, rows[seen : seen + size], weights_of(np.ones(size, np.bool_), decay), share)
         seen += size
     assert estimate is not None
     return estimate
@@ -32,7 +32,7 @@ def rows(request: pytest.FixtureRequest) -> Floats:
 
 
 def weights(decay: float) -> Floats:
-    made: Floats = weights_of(500, decay)
+    made: Floats = weights_of(np.ones(500, np.bool_), decay)
     made /= made.sum()
     return made
 
@@ -60,7 +60,8 @@ def test_products(rows: Floats, decay: float, centred: bool) -> None:
 
 
 def test_weights() -> None:
-    assert weights_of(3, 0.5).tolist() == [0.25, 0.5, 1.0]
+    assert weights_of(np.ones(3, np.bool_), 0.5).tolist() == [0.25, 0.5, 1.0]
+    assert weights_of(np.array([True, False, True, False]), 0.5).tolist() == [0.5, 0.0, 1.0, 0.0]
     assert share_of(2, 3, 0.5) == pytest.approx(1.5 / 1.75)
     assert share_of(2, 8, 1.0) == 0.25
     assert worth_of(3, 0.5) == pytest.approx(1.75**2 / (1 + 1 / 4 + 1 / 16))

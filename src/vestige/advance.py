@@ -19,7 +19,6 @@ from vestige.statistics.kernels import (
     bearable,
     deviation_about,
     move,
-    share_left,
     share_of,
     shortening,
     tolerance,
@@ -60,7 +59,7 @@ def advance(
         first: the first round of the batch that these belong to.
         last: its last round.
         encoded: how many records it speaks for; 0 if there is none.
-        decay: what is left of a record's weight after a round; 1 if all count alike.
+        decay: what is left of a record's weight after each that follows; 1 if all count alike.
         allowed: how far from its target an average may be, as a share of its standard error.
         keys: the coins of each batch; shape (batches,).
         mode: how it is written, see `vestige.channels.kernels`.
@@ -74,17 +73,17 @@ def advance(
             return False
     target, spread, near, far = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     desk = make_desk(length)
-    weights = weights_of(length, decay)
     for k in range(len(keys)):
         here = slice(k * length, (k + 1) * length)
-        share = share_of(length, encoded + (k + 1) * length, decay)
-        left = share_left(share, weights, present[here])
-        move(estimate, atoms[here], present[here], weights, left, target, spread)
+        weights, count = weights_of(present[here], decay), present[here].sum()
+        encoded += count
+        share = share_of(count, encoded, decay)
+        move(estimate, atoms[here], present[here], weights, share, target, spread)
         for i in range(size):
-            near[i] = tolerance(allowed, spread[i], length, share, target[i])
+            near[i] = tolerance(allowed, spread[i], count, share, target[i])
             about = deviation_about(target[i], atoms[here, i], present[here], weights)
             coin = uniform(keys[k] + np.uint64(i), TELLING)
-            far[i] = max(bearable(about, length, share, target[i], coin), near[i])
+            far[i] = max(bearable(about, count, share, target[i], coin), near[i])
         write_batch(atoms[here], can[here], target, near, far, off, keys[k], mode, desk, keep)
         if k + 1 < len(keys):
             read_batch(atoms[here], keep, mode, estimate, off)
@@ -136,8 +135,8 @@ def advance_noised(
 ) -> bool:
     """Mark in `keep` the records of the last of several batches to keep, where every batch's sums get noise.
 
-    The estimate is read off presence, each record is summed once, and the sums meet nothing before their noise. Rounds
-    whose record is gone count as the estimate says, so that the noise of every batch is divided by all rounds so far.
+    The estimate is read off presence, each record is summed once, and the sums meet nothing before their noise. What is
+    written is all noised sums so far over the number of records in them, so that the noise of each counts alike.
 
     Args:
         atoms: the batches, one after the other, each as long; shape (batches * length, size).
@@ -156,7 +155,6 @@ def advance_noised(
     """
     length, size = len(atoms) // len(words), atoms.shape[1]
     sums, target, at = np.empty(size, np.int64), np.empty(size), np.empty(1, np.int64)
-    everyone = np.ones(length)
     for k in range(len(words)):
         here = slice(k * length, (k + 1) * length)
         count = sum_on_grid(atoms[here], present[here], bound, steps, sums)
@@ -165,7 +163,8 @@ def advance_noised(
             sums[i] += discrete_gaussian(np.uint64(deviation), words[k], at)
         if at[0] > words.shape[1]:
             return False
-        share = share_left(share_of(length, encoded + (k + 1) * length, 1.0), everyone, present[here])
+        encoded += count
+        share = share_of(count, encoded, 1.0)
         for i in range(size):
             average = sums[i] / count * (bound / steps)
             target[i] = average if share >= 1.0 else estimate[i] + share * (average - estimate[i])

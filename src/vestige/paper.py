@@ -51,7 +51,7 @@ def _with_fresh(clock: Clock, average: Floats, fresh: Floats) -> Floats:
     if not len(fresh):
         return average
     since: Floats = fresh.mean(axis=0)
-    return average + clock.weight * (since - average) if clock.encoded else since
+    return average + clock.weight(len(fresh)) * (since - average) if clock.encoded else since
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ class SimpleMean(_PaperMean):
         encoded, _ = split(clock, retained)
         if not len(encoded):
             return keep_of_arrivals(retained, ~arrivals.leaving)
-        keep = _one_step(_mean(encoded), arrivals.values, arrivals.rounds, arrivals.leaving, clock.weight, coins)
+        weight = clock.weight(len(arrivals))
+        keep = _one_step(_mean(encoded), arrivals.values, arrivals.rounds, arrivals.leaving, weight, coins)
         return keep_of_arrivals(retained, keep)
 
     def answer(self, clock: Clock, retained: Records) -> float | Floats:
@@ -155,7 +156,7 @@ class CoordinateMean(_PaperMean):
                 arrivals.values[mine, i : i + 1],
                 arrivals.rounds[mine],
                 arrivals.leaving[mine],
-                clock.weight,
+                clock.weight(len(arrivals)),
                 coins,
                 part=i,
             )
@@ -307,12 +308,14 @@ class Regression(Policy):
         """z_t: one gradient step from what the kept records say, on the half that is learned from."""
         before = self._decoded(clock, split(clock, retained)[0])
         rows = _in_order(arrivals.where(slots < clock.pending // 2))
+        if not len(rows):
+            return before
         x, y = rows[:, : self.dim], rows[:, self.dim]
         bend = x.T @ x / len(x)
         sizes = np.linalg.eigvalsh(bend)
         least = self.smallest_eigenvalue or max(float(sizes[0]), np.finfo(np.float64).eps * float(sizes[-1]))
         offset = float(sizes[-1]) / least if self.offset is None else self.offset
-        batches = clock.counted / clock.pending
+        batches = (clock.encoded + len(arrivals)) / len(arrivals)
         made: Floats = before + (x.T @ y / len(x) - bend @ before) / (least * (batches + offset))
         return made
 

@@ -79,6 +79,11 @@ class Policy(ABC):
         return None
 
     @property
+    def decay(self) -> float:
+        """What is left of a record's weight after each record that follows; 1 if all count alike."""
+        return 1.0
+
+    @property
     def words(self) -> int:
         """How many numbers it spells in nothing but presence bits; by them the stream tells `clock.rounding`."""
         return 0
@@ -146,6 +151,11 @@ def split(clock: Clock, retained: Records) -> tuple[Records, Records]:
     """The records of the encoded batch, and those that arrived after it."""
     encoded = (clock.first <= retained.rounds) & (retained.rounds <= clock.last)
     return retained.where(encoded), retained.where(retained.rounds > clock.last)
+
+
+def count_waiting(clock: Clock, retained: Records) -> int:
+    """How many records are held that arrived after the encoded batch."""
+    return int((retained.rounds > clock.last).sum())
 
 
 def keep_of_arrivals(retained: Records, keep: Bools) -> Bools:

@@ -117,14 +117,15 @@ class Clock:
         since: the round since which the statistic counts; 1 unless everything once had to be erased.
         due: by when the encoded batch must be gone, in microseconds since 1970; None without a limit in time. It is
             rounded down to a whole 32nd of that limit, so that it does not keep the time of an erased record.
-        updates: how many updates were written since `since`. The first one counts as (rounds / records)^2 updates,
-            rounded up, where records of its batch had gone before: by so much its average varies more.
+        updates: how many updates were written since `since`.
         rounding: about how far a number in presence bits may be off by all the rounding since `since`, relative to it;
             0 for a policy that does not write in bits alone.
+        gaps: how many of the rounds from `since` to `last` had no record left when their update came, because it was
+            erased while it waited; such records never count.
 
-    >>> clock = Clock(t=100, first=49, last=96)
-    >>> clock.pending, clock.weight
-    (4, 0.04)
+    >>> clock = Clock(t=100, first=49, last=96, gaps=10)
+    >>> clock.encoded, clock.pending, clock.weight(4)
+    (86, 4, 0.044444444444444446)
     """
 
     t: int = 0
@@ -134,18 +135,20 @@ class Clock:
     due: int | None = None
     updates: int = 0
     rounding: float = 0.0
+    gaps: int = 0
 
     def __post_init__(self) -> None:
         try:
             fits = 0 <= self.last <= self.t < _LARGEST and 1 <= self.since <= self.first <= self.last + 1
             fits = fits and self.updates >= 0 and 0.0 <= self.rounding < np.inf
+            fits = fits and 0 <= self.gaps <= self.last - self.since + 1
             fits = bool(fits and (self.due is None or -_LARGEST < self.due < _LARGEST))
         except (TypeError, ValueError):  # what is not a number at all
             fits = False
         if not fits:
             raise ParameterError(
-                f"{show_value(self)} is not a valid clock; needs last <= t, 1 <= since <= first <= last + 1 and "
-                "updates >= 0: pass the clock of the stream that you restart, unchanged"
+                f"{show_value(self)} is not a valid clock; needs last <= t, 1 <= since <= first <= last + 1, "
+                "updates >= 0 and no more gaps than rounds: pass the clock of the stream that you restart, unchanged"
             )
 
     def copy(self) -> Clock:
@@ -157,23 +160,17 @@ class Clock:
 
     @property
     def encoded(self) -> int:
-        """How many records the encoded batch speaks for: all from `since` to `last`."""
-        return self.last - self.since + 1
-
-    @property
-    def counted(self) -> int:
-        """How many records the statistic counts: all from `since` to `t`."""
-        return self.t - self.since + 1
+        """How many records the encoded batch speaks for: all from `since` to `last` that an update has learned from."""
+        return self.last - self.since + 1 - self.gaps
 
     @property
     def pending(self) -> int:
-        """How many records arrived after the encoded batch."""
+        """How many records arrived after the encoded batch; some may have been erased since."""
         return self.t - self.last
 
-    @property
-    def weight(self) -> float:
-        """The share of the records after the encoded batch in all that count (eta_t for a running average)."""
-        return self.pending / self.counted
+    def weight(self, records: int) -> float:
+        """The share of so many records after the encoded batch in all that count (eta_t for a running average)."""
+        return records / (self.encoded + records)
 
 
 _CLOCK_FIELDS = attrgetter(*Clock.__slots__)

@@ -151,39 +151,27 @@ def test_the_noise_that_it_says_is_what_was_added(lengths: list[int], waiting: i
     policy, clock = Private(**PROMISE), stream.clock
     low, high = np.sqrt(stats.chi2.ppf([5e-7, 1 - 5e-7], runs) / runs)
     assert low < np.sqrt(np.mean(np.square(found))) / policy.noise(clock) < high
-    assert policy.noise(clock) == pytest.approx(2 * policy.scale * 3.0 * np.sqrt(len(lengths)) / clock.counted)
+    assert policy.noise(clock) == pytest.approx(2 * policy.scale * 3.0 * np.sqrt(len(lengths)) / stream.counted)
 
 
-def test_records_that_go_while_they_wait_do_not_add_to_the_noise() -> None:
-    """They leave gaps in a batch, which is closed with fewer records: their rounds count as what was known before."""
-    runs, found = 300, []
+@pytest.mark.parametrize(("batches", "whole"), [(1, 0), (3, 2), (10, 1)], ids=["first", "last", "most"])
+def test_the_noise_is_over_the_records_that_were_learned_from(batches: int, whole: int) -> None:
+    """In all batches but the first `whole` ones, 81 of 128 records are erased while they wait."""
+    policy, runs, found = Private(**PROMISE), 300, []
     for seed in range(runs):
-        stream = closed_early([128, 128], seed)
-        stream.extend(np.zeros(20))
-        stream.forget(rounds=np.arange(stream.t - 9, stream.t + 1), now=True)
-        stream.extend(np.zeros(108))
-        assert stream.clock.updates == 3
+        stream = closed_early([128] * whole, seed)
+        for _ in range(batches - whole):
+            for _ in range(3):
+                stream.extend(np.zeros(27))
+                stream.forget(rounds=np.arange(stream.t - 26, stream.t + 1), now=True)
+            stream.extend(np.zeros(128 - 81))
+        assert (stream.clock.updates, stream.clock.last) == (batches, 128 * batches)
         found.append(float(stream.estimate().value))
     low, high = np.sqrt(stats.chi2.ppf([5e-7, 1 - 5e-7], runs) / runs)
-    assert low < np.sqrt(np.mean(np.square(found))) / Private(**PROMISE).noise(stream.clock) < high
-
-
-def test_gaps_in_the_first_batch_are_in_the_noise_that_it_says() -> None:
-    """Nothing was known before it, so that its sums are divided by the records that are left."""
-    policy = Private(**PROMISE)
-    runs, found = 300, []
-    for seed in range(runs):
-        stream = Stream(policy, retention=96, seed=Rehearsal(seed))
-        stream.extend(np.zeros(27))
-        stream.forget(rounds=np.arange(8, 25), now=True)
-        stream.extend(np.zeros(21))
-        assert (stream.clock.since, stream.clock.last) == (1, 48)
-        found.append(float(stream.estimate().value))
-    assert stream.clock.updates == math.ceil((48 / 31) ** 2)
-    low, high = np.sqrt(stats.chi2.ppf([5e-7, 1 - 5e-7], runs) / runs)
-    said, added = policy.noise(stream.clock), float(np.sqrt(np.mean(np.square(found))))
-    assert low < added / (2 * policy.scale * 3.0 / 31) < high
-    assert low * math.sqrt(1 - 1 / stream.clock.updates) < added / said < high
+    learned = 128 * whole + 47 * (batches - whole)
+    assert stream.counted == learned
+    assert policy.noise(stream.clock) == pytest.approx(2 * policy.scale * 3.0 * np.sqrt(batches) / learned)
+    assert low < np.sqrt(np.mean(np.square(found))) / policy.noise(stream.clock) < high
 
 
 def test_one_by_one_is_the_same_as_at_once() -> None:

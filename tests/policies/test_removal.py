@@ -197,7 +197,7 @@ class Trial:
             assert clock.encoded == 0, "something is said to be encoded"
             return "again"
         except NoAnswerError:
-            assert clock.counted <= 4 * self.case.policy.statistic.size, "there are enough records for an answer"
+            assert self.stream.counted <= 4 * self.case.policy.statistic.size, "there are enough records for an answer"
             return "again"
         if clock.since > 1:
             assert f"Counts from round {clock.since} on" in estimate.notes[0]
@@ -205,6 +205,7 @@ class Trial:
             return "off"
         counts = self.learned & (np.arange(1, len(self.rows) + 1) >= clock.since)
         rows = self.rows[: clock.t][counts[: clock.t]]
+        assert self.stream.counted == len(rows)
         if len(rows) >= self.case.least:
             truth, error = self.case.truth(rows)
             bearable = ERRORS * np.hypot(error, self.noise) + (self.wet + 1) * STEP * np.abs(truth) + 1e-9

@@ -42,9 +42,8 @@ def test_round_trip(t: int, columns: int, seed: int) -> None:
         [rng.bytes(16).hex() if there else None for there in rng.random(n) < 0.5],
         rng.integers(0, 2**62, n),
     )
-    clock = Clock(
-        t, first=min(t, 3) or 1, last=min(t, 5), since=1, due=None if seed % 2 else seed, updates=t, rounding=t / 7
-    )
+    due = None if seed % 2 else seed
+    clock = Clock(t, min(t, 3) or 1, min(t, 5), since=1, due=due, updates=t, rounding=t / 7, gaps=min(t, 5) // 2)
     body = packed(clock, records, capacity, Heads(7, 8))
     assert len(body) == size_of(columns, capacity)
     assert unpacked(body, columns, capacity) == (clock, records, Heads(7, 8))
@@ -69,14 +68,14 @@ def test_receipts_too(requested: datetime, t: int, due: datetime | None, erased:
 
 def test_only_the_slot_of_a_record_is_not_zero() -> None:
     """Ten slots: rounds of 8 bytes, values of 8, marks of 1, times of 8, subjects of 16, numbers of 8."""
-    body = packed(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16], [7]), 10)[72:]
+    body = packed(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16], [7]), 10)[80:]
     used, start = set(), 0
     for size in (8, 8, 1, 8, 16, 8):
         used |= set(range(start + 2 * size, start + 3 * size))
         start += 10 * size
     assert len(body) == start
     assert {i for i, byte in enumerate(body) if byte} <= used
-    assert not any(packed(Clock(t=13, last=3), Records([12], [[0.0]]), 10)[72 + 80 :]), (
+    assert not any(packed(Clock(t=13, last=3), Records([12], [[0.0]]), 10)[80 + 80 :]), (
         "no mark, time, subject or number"
     )
 

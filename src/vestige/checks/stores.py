@@ -89,7 +89,14 @@ def _state(rng: np.random.Generator, t: int) -> State:
     receipts = tuple(Receipt.made(int(r), int(r) + 32, timedelta(days=1)) for r in rounds[:2])
     done = (*receipts[:1], *(receipt.settled(t) for receipt in receipts[1:]))
     clock = Clock(
-        t, first=max(1, t - 40), last=max(0, t - 9), since=1, due=int(rng.integers(2**50)), updates=t, rounding=0.1
+        t,
+        first=max(1, t - 40),
+        last=max(0, t - 9),
+        since=1,
+        due=int(rng.integers(2**50)),
+        updates=t,
+        rounding=0.1,
+        gaps=max(0, t - 9) // 2,
     )
     positions = {"x.csv": Position(t, b"\0x\0", 2), "y": Position(2**40, slot=1)}
     records = Records(rounds, values, rng.random(n) < 0.2, times, subjects, rng.integers(0, 2**50, n))

@@ -31,6 +31,7 @@ class Asked:
     Attributes:
         t: how many records have arrived; 0 where nobody can say.
         since: the first record that the statistic counts.
+        counted: how many it counts; those that were erased while they waited are not among them.
         estimate: the answer, and `report` its table; None where there is none.
         problem: why there is none.
         remedies: what would help against a start over or a missed target, if there was one.
@@ -40,6 +41,7 @@ class Asked:
 
     t: int
     since: int
+    counted: int
     estimate: Estimate | None = None
     report: Report | None = None
     problem: str = ""
@@ -50,10 +52,11 @@ class Asked:
     @classmethod
     def of(cls, stream: Stream, report: Reporting, columns: tuple[str, ...], targets: tuple[str, ...]) -> Asked:
         """Ask the stream."""
-        t, since = stream.t, stream.clock.since
         window = isinstance(stream.policy, Window)
         kept = stream.policy.policy if isinstance(stream.policy, Window) else stream.policy
-        asked = cls(t, since, window=window, half_life=getattr(kept, "half_life", None))
+        asked = cls(
+            stream.t, stream.clock.since, stream.counted, window=window, half_life=getattr(kept, "half_life", None)
+        )
         try:
             estimate = stream.estimate()
             made = replace(asked, estimate=estimate, report=report(estimate, columns, targets))
@@ -75,13 +78,6 @@ class Asked:
     def all_time(self) -> bool:
         """Whether it counts from the first record on, as far as is known."""
         return not (self.restarted or self.missed or self.window)
-
-    @property
-    def counted(self) -> int:
-        """How many records the statistic counts."""
-        if self.window:
-            return 0 if self.estimate is None else self.estimate.held
-        return self.t - self.since + 1
 
     @property
     def facts(self) -> dict[str, object]:

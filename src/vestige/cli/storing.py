@@ -19,6 +19,7 @@ from vestige.cli.answers import Asked, check_strict, show_many
 from vestige.cli.group import command
 from vestige.cli.output import announced, as_json, plain, say, show_table
 from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeError
+from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.reporting import STATISTICS, plain_report
 from vestige.store import State, Terms, verify
@@ -132,9 +133,10 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
 def _unasked(copy: Copy, name: str, problem: str) -> Asked:
     """A stream that cannot be asked, with what is known of it."""
     if name not in copy.streams:
-        return Asked(0, 1, problem=problem)
-    clock = copy.streams[name][1].clock
-    return Asked(clock.t, clock.since, problem=problem)
+        return Asked(0, 1, 0, problem=problem)
+    state = copy.streams[name][1]
+    clock = state.clock
+    return Asked(clock.t, clock.since, clock.encoded + count_waiting(clock, state.retained), problem=problem)
 
 
 def _asked(terms: Terms, state: State) -> Asked:

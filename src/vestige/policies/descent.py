@@ -142,16 +142,14 @@ class _Descended(Spelled):
 
         Before they drifted here, parameters may have been rounded when they were others; see `policies.rounding`.
         """
-        from vestige.statistics.kernels import worth_of  # noqa: PLC0415
-
         made = super().answer(clock, retained)
         if not clock.encoded:
             return made
-        at, rounding = self._tracked(clock, retained), self._rounding(clock)
+        at, rounding = self._tracked(clock, retained), self._rounding(clock, retained)
         notes: tuple[str, ...] = ()
         if rounding > EXACT:
             sizes = np.array([self.statistic.deviations(at, retained.values), np.sqrt(0.5)])
-            notes = note_rounding(sizes, np.full(2, worth_of(clock.counted, self.decay) ** -0.5), rounding)
+            notes = note_rounding(sizes, np.full(2, self._worth(clock, retained) ** -0.5), rounding)
         if self.statistic.is_flat(at, retained.values):
             notes = (*notes, _FLAT)
         said = made if isinstance(made, Answer) else Answer(made)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vestige import channels, statistics
 from vestige.errors import real_number
-from vestige.policy import Answer, Policy, keep_of_arrivals, lost
+from vestige.policy import Answer, Policy, count_waiting, keep_of_arrivals, lost
 from vestige.records import Bools, Clock, Floats, Ints, Records
 
 _OFF = (
@@ -82,7 +82,7 @@ class Encoded(Policy):
 
     @property
     def decay(self) -> float:
-        """What is left of a record's weight after a round."""
+        """What is left of a record's weight after each record that follows."""
         return 1.0 if self.half_life is None else float(2.0 ** (-1.0 / self.half_life))
 
     def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
@@ -120,23 +120,20 @@ class Encoded(Policy):
 
     def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
         """The statistic of all records that count: the encoded ones, moved by those that arrived since."""
-        from vestige.statistics.kernels import worth_of  # noqa: PLC0415
-
         tracked = self._tracked(clock, retained)
-        return self.conclude(tracked, worth_of(clock.counted, self.decay), self._rounding(clock))
+        return self.conclude(tracked, self._worth(clock, retained), self._rounding(clock, retained))
 
     def _tracked(self, clock: Clock, retained: Records) -> Floats:
         """What the statistic tracks, over all records that count."""
-        from vestige.statistics.kernels import share_left, share_of, weights_of  # noqa: PLC0415
+        from vestige.statistics.kernels import share_of, weights_of  # noqa: PLC0415
 
         estimate = self._estimate(clock, retained) if clock.encoded else None
         fresh = retained.rounds > clock.last
         if fresh.any():
             by_round = np.argsort(retained.rounds[fresh], kind="stable")
-            slots, weights = retained.rounds[fresh][by_round] - clock.last - 1, weights_of(clock.pending, self.decay)
-            left = channels.in_slots(slots, np.ones(len(slots), np.bool_), clock.pending)
-            share = share_left(share_of(clock.pending, clock.counted, self.decay), weights, left)
-            estimate = self.statistic.step(estimate, retained.values[fresh][by_round], weights[slots], share)
+            n = len(by_round)
+            weights, share = weights_of(np.ones(n, np.bool_), self.decay), share_of(n, clock.encoded + n, self.decay)
+            estimate = self.statistic.step(estimate, retained.values[fresh][by_round], weights, share)
         assert estimate is not None  # noqa: S101  # the runtime asks only where records are held
         return estimate
 
@@ -165,9 +162,19 @@ class Encoded(Policy):
             raise lost(clock)
         return estimate
 
-    def _rounding(self, clock: Clock) -> float:
+    def _worth(self, clock: Clock, retained: Records) -> float:
+        """How many equally weighed records the answer rests on."""
+        from vestige.statistics.kernels import worth_of  # noqa: PLC0415
+
+        return float(worth_of(clock.encoded + count_waiting(clock, retained), self.decay))
+
+    def _rounding(self, clock: Clock, retained: Records) -> float:
         """About how far a number may be off, relative to it, by all the rounding to presence bits so far."""
-        return max(float(np.finfo(np.float64).eps), clock.rounding * clock.encoded / clock.counted)
+        from vestige.statistics.kernels import share_of  # noqa: PLC0415
+
+        waiting = count_waiting(clock, retained)
+        carried = 1.0 - share_of(waiting, clock.encoded + waiting, self.decay)
+        return max(float(np.finfo(np.float64).eps), clock.rounding * carried)
 
 
 class Averaged(Encoded):
@@ -201,7 +208,8 @@ class Averaged(Encoded):
         target, off = self._tracked(clock, retained), np.zeros(self.statistic.size, np.bool_)
         if clock.encoded:
             off = self.written.read(*_columns(retained), clock.first, clock.last)[1]
-        key, share, everyone = np.uint64(coins & _WORD), length / clock.counted, np.ones(len(slots))
+        share = min(1.0, length / (clock.encoded + count_waiting(clock, retained)))
+        key, everyone = np.uint64(coins & _WORD), np.ones(len(slots))
         far = np.empty(len(target))
         for i, number in enumerate(target):
             about = deviation_about(number, retained.values[:, i], everyone > 0.0, everyone)
@@ -283,17 +291,18 @@ class Spelled(Encoded):
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
     ) -> Bools:
         from vestige.channels.kernels import spell_batch  # noqa: PLC0415
-        from vestige.statistics.kernels import share_left, share_of, weights_of  # noqa: PLC0415
+        from vestige.statistics.kernels import share_of, weights_of  # noqa: PLC0415
 
-        length = len(values) // len(keys)
-        weights, spelled = weights_of(length, self.decay), np.empty(self.statistic.size)
-        keep = np.empty(length, np.bool_)
+        length, encoded = len(values) // len(keys), clock.encoded
+        spelled, keep = np.empty(self.statistic.size), np.empty(length, np.bool_)
         estimate = self._estimate(clock, retained) if clock.encoded else None
         for k, key in enumerate(keys):
             here = slice(k * length, (k + 1) * length)
             there = present[here]
-            share = share_left(share_of(length, clock.encoded + (k + 1) * length, self.decay), weights, there)
-            target = self.statistic.step(estimate, values[here][there], weights[there], share)
+            count = int(there.sum())
+            encoded += count
+            weights, share = weights_of(there, self.decay)[there], share_of(count, encoded, self.decay)
+            target = self.statistic.step(estimate, values[here][there], weights, share)
             spell_batch(can[here], target, key, keep, spelled)
             estimate = spelled
         return keep

@@ -26,7 +26,7 @@ from vestige.noise import noise_scale
 from vestige.policies.encoded import Encoded, Spelled
 from vestige.policies.mean import Mean
 from vestige.policies.rounding import REMEDY
-from vestige.policy import Answer
+from vestige.policy import Answer, count_waiting
 from vestige.records import Bools, Clock, Floats, Records
 
 _FINEST = 2**28
@@ -128,25 +128,21 @@ class Private(Spelled):
         return 1.0 + 4.0 * self.statistic.size * self.scale**2 * self.bound**2 / (batch * variance)
 
     def noise(self, clock: Clock, waiting: int | None = None) -> float:
-        """The deviation of the noise in each average: that of every update, over all rounds that count.
-
-        Where records of the first batch were erased while they waited, its sums are divided by the number of records
-        that it had left, and it counts as more than one of the `updates`, rounded up. So what was added is never more
-        than this, and never less than sqrt(1 - 1 / updates) of it.
+        """The deviation of the noise in each average: that of all updates, over the number of records that count.
 
         Args:
-            clock: how many updates there were, and how many rounds count.
+            clock: how many updates there were, and how many records they learned from.
             waiting: how many records are held that arrived since the last update; default: all that did.
         """
         if not clock.encoded:
             return 0.0
         added = self._deviation(self._steps) * (self.bound / self._steps)
-        counts = 1.0 - (clock.pending if waiting is None else waiting) / clock.counted
-        return float(added * np.sqrt(clock.updates) / clock.encoded * counts)
+        counted = clock.encoded + (clock.pending if waiting is None else waiting)
+        return float(added * np.sqrt(clock.updates) / counted)
 
     def answer(self, clock: Clock, retained: Records) -> Answer:
         """What the policy concludes from the averages, and how much noise is in them."""
-        noise = self.noise(clock, int((retained.rounds > clock.last).sum()))
+        noise = self.noise(clock, count_waiting(clock, retained))
         try:
             made = super().answer(clock, retained)
         except NoAnswerError as problem:
@@ -158,7 +154,7 @@ class Private(Spelled):
             f"Each average carries noise of deviation {noise:.3g}, the price of forgetting with "
             f"epsilon={self.epsilon:g} and delta={self.delta:g}; standard errors do not count it."
         )
-        off = self._rounding(clock) * float(np.abs(self._tracked(clock, retained)).max())
+        off = self._rounding(clock, retained) * float(np.abs(self._tracked(clock, retained)).max())
         rounded = f"Rounding may have put an average off by {off:.1g} besides that noise; {REMEDY}"
         said = made if isinstance(made, Answer) else Answer(made)
         counts = bool(clock.encoded and off > noise / 2.0)

@@ -17,13 +17,14 @@ _HALF = 0.5
 
 
 @kernel
-def weights_of(n: int, decay: float) -> Floats:
-    """What each of n records counts, the newest 1, if each round takes away all but `decay` of it."""
-    weights = np.empty(n)
+def weights_of(present: Bools, decay: float) -> Floats:
+    """What each record counts that is there, the newest 1, if each that follows takes away all but `decay` of it."""
+    weights = np.zeros(len(present))
     weight = 1.0
-    for i in range(n - 1, -1, -1):
-        weights[i] = weight
-        weight *= decay
+    for i in range(len(present) - 1, -1, -1):
+        if present[i]:
+            weights[i] = weight
+            weight *= decay
     return weights
 
 
@@ -33,22 +34,6 @@ def share_of(n: int, counted: int, decay: float) -> float:
     if decay == 1.0:
         return n / counted
     return math.expm1(n * math.log(decay)) / math.expm1(counted * math.log(decay))
-
-
-@kernel
-def share_left(share: float, weights: Floats, present: Bools) -> float:
-    """What the records that are left of a batch count, if its rounds count `share`: the others count as those before.
-
-    Without records before them, those that are left are all that is known.
-    """
-    if share >= 1.0:
-        return share
-    left, total = 0.0, 0.0
-    for j in range(len(weights)):
-        total += weights[j]
-        if present[j]:
-            left += weights[j]
-    return share * (left / total)
 
 
 @kernel
@@ -127,7 +112,7 @@ def bearable(spread: float, n: int, share: float, target: float, coin: float) ->
 
     Args:
         spread: the deviation of the batch about the target.
-        n: how many rounds it has.
+        n: how many records it has.
         share: what they count among all so far; 1 / k at batch k if nothing decays.
         target: what should be written.
         coin: uniform in [0, 1), and independent of how far the average is off.

@@ -20,7 +20,7 @@ from vestige.store import version1
 from vestige.store.layout import About
 from vestige.store.paths import beside, make_private, write_private
 
-APPLICATION, VERSION = 0x56535447, 2
+APPLICATION, VERSION = 0x56535447, 3
 """What the header of the file says: that it is a store ("VSTG"), and in which version of the format."""
 PAGE = 4096
 _LONGEST = 10**6  # seconds
@@ -127,7 +127,7 @@ def connected(path: Path, patience: float) -> sqlite3.Connection:
     check_not_empty(path)
     connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     try:
-        check_kind(connection, path, versions=(1, VERSION))
+        check_kind(connection, path, versions=range(1, VERSION + 1))
         set_pragmas(connection, path)
         size = check_whole(connection, path)
         if size < path.stat().st_size:
@@ -175,7 +175,7 @@ def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[in
     if version not in versions:
         remedy = (
             f"open it once for writing, as vestige sweep does, which brings it to version {VERSION}"
-            if version == 1
+            if version in range(1, VERSION)
             else "use the Vestige that wrote it"
         )
         raise StoreError(

@@ -29,7 +29,7 @@ SUBJECT = 16
 FANOUT = 16
 """How many links a stream's row has to others; see `vestige.store.tables`."""
 _SEAL = struct.Struct("<I4x")
-_HEADER = struct.Struct("<qqqqqqdQQ")
+_HEADER = struct.Struct("<qqqqqqdqQQ")
 _RECEIPT = struct.Struct("<8sqqqqqqq")
 _POSITION = struct.Struct(f"<qB3xI{MARK}s")
 _LINKS = struct.Struct(f"<{FANOUT}I")
@@ -140,7 +140,8 @@ def packed(clock: Clock, retained: Records, capacity: int, heads: Heads = Heads(
     for i in np.flatnonzero(retained.subjects != None):  # noqa: E711  # in numpy a question to each of them
         subjects[here[i]] = np.void(bytes.fromhex(retained.subjects[i]))
     due = _NEVER if clock.due is None else clock.due
-    header = _HEADER.pack(clock.t, clock.first, clock.last, clock.since, due, clock.updates, clock.rounding, *heads)
+    counts = clock.updates, clock.rounding, clock.gaps
+    header = _HEADER.pack(clock.t, clock.first, clock.last, clock.since, due, *counts, *heads)
     return b"".join((header, *(part.tobytes() for part in (rounds, values, leaving, times, subjects, numbers))))
 
 
@@ -148,8 +149,8 @@ def unpacked(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records, 
     """The state that was packed."""
     if len(body) != size_of(columns, capacity):
         raise DamagedError("a stored state has another length than its terms say")
-    t, first, last, since, due, updates, rounding, *heads = _HEADER.unpack_from(body)
-    clock = Clock(t, first, last, since, None if due == _NEVER else due, updates, rounding)
+    t, first, last, since, due, updates, rounding, gaps, *heads = _HEADER.unpack_from(body)
+    clock = Clock(t, first, last, since, None if due == _NEVER else due, updates, rounding, gaps)
     at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8, SUBJECT])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
     values = np.frombuffer(body, "<f8", capacity * columns, at[1]).reshape(capacity, columns)

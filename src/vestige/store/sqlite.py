@@ -17,8 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from vestige.errors import StoreBusyError, StoreError
-from vestige.store import version1
+from vestige.store import version1, version2
 from vestige.store.files import (
+    VERSION,
     ask,
     check_kind,
     check_patience,
@@ -82,7 +83,7 @@ class SqliteStore(Store):
                     make_store(self.path)
                 self._connection = connected(self.path, patience)
                 self._tables = Tables(self._connection, self.path)
-                if ask(self._connection, "user_version") == 1:
+                if ask(self._connection, "user_version") != VERSION:
                     self._modernise()
                 self._version = self._seen()
                 with suppress(StoreBusyError):  # a reader is in the way: after the next commit, then
@@ -311,11 +312,15 @@ class SqliteStore(Store):
                 self._vacuum()  # if that failed in the commit, it is said here
 
     def _modernise(self) -> None:
-        """Write a store of version 1 in the present one: all of it or nothing."""
-        with self._tables.intact():
-            version1.check_sound(self._connection)
-            mark = version1.read_fingerprint(self._connection)
-            self._rewrite(version1.read_streams(self._connection), mark)
+        """Write a store of an earlier version in the present one: all of it or nothing."""
+        if ask(self._connection, "user_version") == 1:
+            with self._tables.intact():
+                version1.check_sound(self._connection)
+                mark = version1.read_fingerprint(self._connection)
+                self._rewrite(version1.read_streams(self._connection), mark)
+        else:
+            old = version2.Tables(self._connection, self.path)
+            self._rewrite(old.states(old.names()), old.about.fingerprint)
         check_kind(self._connection, self.path)
 
     def _rewrite(self, streams: Iterable[tuple[str, Terms, State]], mark: bytes) -> None:

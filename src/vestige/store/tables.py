@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vestige.errors import StoreError
+from vestige.records import Clock, Records
 from vestige.store.files import DAMAGED, explained
 from vestige.store.layout import (
     FANOUT,
@@ -324,7 +325,7 @@ class Tables:
     def _state(self, entry: _Entry) -> State:
         """The state of a stream, with all that belongs to it."""
         body = unsealed(self._body("states", entry.number), "states", entry.number, entry.name)
-        clock, retained, heads = unpacked(body, entry.terms.columns, entry.terms.capacity)
+        clock, retained, heads = self._unpacked(body, entry.terms)
         positions, receipts = {}, []
         entry.sources, entry.receipts = {}, {}
         for link in self._chain("sources", heads.sources, entry.name):
@@ -334,6 +335,9 @@ class Tables:
             receipts.append(unpacked_receipt(link.plain))
             entry.receipts[receipts[-1].id] = link
         return State(clock, retained, positions, tuple(receipts))
+
+    def _unpacked(self, body: bytes, terms: Terms) -> tuple[Clock, Records, Heads]:
+        return unpacked(body, terms.columns, terms.capacity)
 
     def _chain(self, table: str, row: int, name: bytes) -> list[_Link]:
         """The entries of a chain, from the oldest on; its head is the newest."""

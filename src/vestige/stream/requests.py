@@ -40,7 +40,8 @@ class Requests(Updating):
             now: erase them at once. What they helped to say is written into the newest records if there are enough, or
                 into all that are left if that can be done; if not, the statistic starts again from the newest records,
                 and says since when. Which of these happens depends on which records are still held; so from then on
-                the clock depends on values too, through them.
+                the clock depends on values too, through them. Records that go before an update has learned from them
+                never count.
             receipt_id: sixteen hexadecimal digits for the receipt; default: random ones. A request whose receipt is
                 there already is not carried out again, so that it can be repeated after a crash.
 
@@ -146,7 +147,8 @@ class Requests(Updating):
         if last == clock.last:
             return clock
         dues = [due for due in (clock.due, self._limits.due(waiting) if self._timed else None) if due is not None]
-        return replace(clock, t=last, last=last, due=min(dues, default=None), updates=clock.updates + 1)
+        gaps = clock.gaps + self._fresh.size - len(self._fresh.records(clock.last))
+        return replace(clock, t=last, last=last, due=min(dues, default=None), updates=clock.updates + 1, gaps=gaps)
 
     def _named(self, subject: str | None) -> str | None:
         """What stands for a subject: a pseudonym in a store, itself elsewhere."""

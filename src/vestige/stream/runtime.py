@@ -21,7 +21,7 @@ from vestige.channels import in_slots
 from vestige.channels.rounding import add_rounding, said_bits
 from vestige.coins import Rehearsal
 from vestige.errors import NoRecordsError, ParameterError, RuleError, show_value, whole_number
-from vestige.policy import Answer, Policy
+from vestige.policy import Answer, Policy, count_waiting
 from vestige.records import Bools, Clock, Floats, Records
 from vestige.stream.masks import check_encodable, check_mask
 
@@ -161,6 +161,16 @@ class Runtime(ABC):
         """How many records have arrived."""
         return self.clock.t
 
+    @property
+    def counted(self) -> int:
+        """How many records the statistic counts: those that updates have learned from, and those that wait.
+
+        Where each record speaks for itself alone, as in a window, those that are held.
+        """
+        with self._lock:
+            clock, retained = self.clock, self.retained
+        return clock.encoded + count_waiting(clock, retained) if self._policy.together else len(retained)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._policy}: t={self.t}, {len(self.retained)} held>"
 
@@ -229,26 +239,28 @@ class Runtime(ABC):
         kept = everything.where(check_mask(policy, mask, everything))
         if encodable:
             rounding = self._rounded(clock, asked.rounds, asked.leaving) if self._words else 0.0
-            updates = clock.updates + (1 if clock.encoded else _counts_for(clock.pending, len(arrivals)))
-            return replace(
-                clock, first=clock.last + 1, last=clock.t, due=None, updates=updates, rounding=rounding
-            ), kept
+            made = replace(
+                clock,
+                first=clock.last + 1,
+                last=clock.t,
+                due=None,
+                updates=clock.updates + 1,
+                rounding=rounding,
+                gaps=clock.gaps + clock.pending - len(arrivals),
+            )
+            return made, kept
         return Clock(clock.t, first=clock.t + 1, last=clock.t, since=clock.t + 1), kept
 
     def _rounded(self, clock: Clock, rounds: NDArray[np.int64], leaving: Bools) -> float:
         """The clock's rounding after an update with arrivals of these rounds, of which some cannot be kept."""
         can = in_slots(rounds - clock.last - 1, ~leaving, clock.pending)
-        carried = 1.0 - len(rounds) / clock.counted if clock.encoded else 0.0
-        return add_rounding(clock.rounding, carried, said_bits(can, self._words))
+        return add_rounding(clock.rounding, self._carried(clock.encoded, len(rounds)), said_bits(can, self._words))
 
+    def _carried(self, encoded: int, records: int) -> float:
+        """The share that so many encoded records have in all, once so many more are learned from."""
+        from vestige.statistics.kernels import share_of  # noqa: PLC0415
 
-def _counts_for(rounds: int, records: int) -> int:
-    """How many updates the first one counts for; see `Clock.updates`.
-
-    >>> _counts_for(128, 128), _counts_for(128, 100)
-    (1, 2)
-    """
-    return -(-(rounds**2) // max(records, 1) ** 2)
+        return 1.0 - float(share_of(records, encoded + records, self._policy.decay))
 
 
 def checked_rounds(rounds: int | Sequence[int] | NDArray[np.int64], t: int) -> NDArray[np.int64]:

@@ -228,14 +228,14 @@ class Updating(Runtime):
         if len(older):
             kept = held.where(slice(len(held) - len(older), None)).where(older).followed_by(kept)
         rounding = self._rounded_often(clock, size, len(keys)) if self._words else 0.0
-        return Clock(t, t - size + 1, t, clock.since, None, clock.updates + len(keys), rounding), kept
+        return Clock(t, t - size + 1, t, clock.since, None, clock.updates + len(keys), rounding, clock.gaps), kept
 
     def _rounded_often(self, clock: Clock, size: int, batches: int) -> float:
         """The clock's rounding after several whole batches, one by one, so that it is the same however they came."""
-        rounding, counted, bits = clock.rounding, clock.encoded, mantissa_bits(size // self._words)
+        rounding, encoded, bits = clock.rounding, clock.encoded, mantissa_bits(size // self._words)
         for _ in range(batches):
-            rounding = add_rounding(rounding, 1.0 - size / (counted + size) if counted else 0.0, bits)
-            counted += size
+            rounding = add_rounding(rounding, self._carried(encoded, size), bits)
+            encoded += size
         return rounding
 
     def _keys(self, first: int, step: int, count: int) -> NDArray[np.uint64]:

@@ -1,0 +1,23 @@
+"""Stores that were written in version 2 of the format, read so that they can be written in the present one.
+
+Version 2 did not count the rounds whose record was erased while it waited: there are taken to be none.
+Guarantee: all else comes out as it was; held by tests/store/test_version2.py.
+"""
+
+from __future__ import annotations
+
+from vestige.records import Clock, Records
+from vestige.store import tables
+from vestige.store.layout import Heads, unpacked
+from vestige.store.state import Terms
+
+_GAPS = slice(56, 64)
+"""Where the header of a state has the gaps today."""
+
+
+class Tables(tables.Tables):
+    """The tables of a store of version 2."""
+
+    def _unpacked(self, body: bytes, terms: Terms) -> tuple[Clock, Records, Heads]:
+        none = bytes(_GAPS.stop - _GAPS.start)
+        return unpacked(body[: _GAPS.start] + none + body[_GAPS.start :], terms.columns, terms.capacity)

@@ -1,0 +1,94 @@
+"""A store of version 2 of the format, as its code wrote it: readers say so, and a writer brings it up to date."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vestige import SqliteStore
+from vestige.errors import StoreError
+from vestige.records import Clock
+from vestige.store import Position, Terms, read_store, verify
+from vestige.stream import reopened
+
+FIXTURES = Path(__file__).with_name("fixtures")
+FACTS: dict[str, Any] = json.loads((FIXTURES / "version2.json").read_text())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    for name in ("version2.db", "version2.db.key"):
+        shutil.copyfile(FIXTURES / name, tmp_path / name)
+        (tmp_path / name).chmod(0o600)
+    return tmp_path / "version2.db"
+
+
+def test_readers_say_so_in_a_sentence_and_leave_it_as_it_is(path: Path) -> None:
+    image = path.read_bytes()
+    text = r"version2.db: was written in version 2 .* open it once for writing, as vestige sweep does, .* to version 3$"
+    with pytest.raises(StoreError, match=text):
+        read_store(path)
+    assert any("was written in version 2" in found for found in verify(path))
+    assert path.read_bytes() == image
+
+
+def test_a_writer_brings_it_up_to_date(path: Path) -> None:
+    with SqliteStore(path) as store:
+        bob, eve = store.pseudonym("bob"), store.pseudonym("eve")
+    there = read_store(path)
+    assert tuple(there) == tuple(FACTS)
+    for name, facts in FACTS.items():
+        terms, state = there[name]
+        held = state.retained
+        assert terms == Terms.parsed(json.dumps(facts["terms"]))
+        assert state.clock == Clock(**facts["clock"])
+        assert held.rounds.tolist() == facts["rounds"]
+        assert held.values.tolist() == facts["values"]
+        assert held.leaving.tolist() == facts["leaving"]
+        assert [None if np.isnat(t) else str(t) for t in held.times] == facts["times"]
+        assert list(held.subjects) == facts["subjects"]
+        assert held.numbers.tolist() == facts["numbers"]
+        assert state.positions == {
+            source: Position(rows, bytes.fromhex(mark), slot)
+            for source, (rows, mark, slot) in facts["positions"].items()
+        }
+        assert [
+            [
+                receipt.id,
+                receipt.requested.isoformat(),
+                receipt.requested_round,
+                receipt.due_round,
+                receipt.erased_round,
+            ]
+            for receipt in state.receipts
+        ] == facts["receipts"]
+    assert {bob, eve} <= set(there["plain"][1].retained.subjects)
+    assert verify(path, now=datetime(2024, 1, 4, tzinfo=UTC)) == ()
+
+
+def test_its_streams_go_on(path: Path) -> None:
+    with SqliteStore(path) as store:
+        plain, private = reopened(store, "plain", seed=0), reopened(store, "private")
+        assert plain.estimate().value == pytest.approx(5.0, abs=0.5)
+        assert (plain.counted, private.counted) == (180, 198), "what waits is counted by the records that are there"
+        plain.extend(np.full(64, 5.0), source="/data/b.csv")
+        private.extend(np.zeros(64))
+        assert (plain.clock.gaps, private.clock.gaps) == (0, 2)
+        assert plain.position("/data/b.csv").rows == 94
+
+
+def test_a_damaged_one_is_refused_and_left_as_it_is(path: Path) -> None:
+    image, (held, *_) = bytearray(path.read_bytes()), FACTS["plain"]["values"]
+    at = image.find(np.float64(held[0]).tobytes())
+    assert at > 0
+    image[at] ^= 1
+    path.write_bytes(image)
+    with pytest.raises(StoreError, match=r"version2.db, stream 'plain': a stored row is damaged"):
+        SqliteStore(path)
+    assert path.read_bytes() == image
