@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venv-bench
 
-.PHONY: help demo pictures report test lint doctest test-slow bench format lock clean
+.PHONY: help demo pictures report docs test lint doctest test-slow bench format lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -27,6 +27,9 @@ report: $(READY)  ## Try each claim of the paper with a moderate number of trial
 	$(BIN)/vestige lab report --out out/report --html docs/lab/report.html --figures out/report
 	cp out/report/retention.png docs/lab/
 
+docs: $(READY)  ## Build the site into out/docs; a warning is an error
+	$(BIN)/sphinx-build --fresh-env --nitpicky --fail-on-warning --quiet docs out/docs
+
 test: $(READY)  ## Run the whole check: lint, types, import layers, tests
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint doctest
 	$(BIN)/pytest -n 2 --dist worksteal tests docs README.md
@@ -37,7 +40,10 @@ lint: $(READY)  ## Check style, types and import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-doctest: $(READY)  ## Run the examples in the source; in a fresh clone this compiles most kernels, once for all tests
+docdocs: $(READY)  ## Build the site into out/docs; a warning is an error
+	$(BIN)/sphinx-build --fresh-env --nitpicky --fail-on-warning --quiet docs out/docs
+
+test: $(READY)  ## Run the examples in the source; in a fresh clone this compiles most kernels, once for all tests
 	$(BIN)/pytest src
 
 test-slow: $(READY)  ## Run the tests that take minutes

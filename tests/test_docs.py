@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -23,19 +23,26 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.M | re.S)
 
 
-def sessions() -> list[tuple[str, str, str]]:
-    """Each command of each console block, with the output that the page shows."""
+def sessions() -> list[tuple[str, list[tuple[str, str]]]]:
+    """The commands of each console block with the output that the page shows; those of a guide are one session."""
     found = []
     for page in PAGES:
-        for block in blocks(page, "console"):
-            for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
-                command, _, shown = part.partition("\n")
-                found.append((page.name, command, shown))
+        parts = blocks(page, "console")
+        for block in ["".join(parts)] if page.parent.name == "guides" else parts:
+            if block:
+                steps = re.findall(r"^\$ (.*(?:\n>.*)*)\n((?:(?!\$ ).*\n)*)", block, flags=re.M)
+                found.append((page.name, [(re.sub(r"^> ?", "", typed, flags=re.M), shown) for typed, shown in steps]))
     return found
 
 
-@pytest.mark.parametrize(("page", "command", "shown"), sessions(), ids=lambda value: str(value)[:60])
-def test_console_examples(page: str, command: str, shown: str, tmp_path: Path) -> None:  # noqa: ARG001
+@pytest.mark.parametrize(("page", "steps"), sessions(), ids=lambda value: str(value)[:60])
+def test_console_examples(page: str, steps: list[tuple[str, str]], tmp_path: Path) -> None:  # noqa: ARG001
+    assert steps
+    for command, shown in steps:
+        run_example(command, shown, tmp_path)
+
+
+def run_example(command: str, shown: str, folder: Path) -> None:
     words = shlex.split(command)
     if words[0] == "make":
         recipe = re.search(rf"^{words[1]}:.*\n((?:\t.*\n)*)", (ROOT / "Makefile").read_text(), flags=re.M)
@@ -50,7 +57,7 @@ def test_console_examples(page: str, command: str, shown: str, tmp_path: Path) -
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", command],
-        cwd=tmp_path,
+        cwd=folder,
         env=os.environ | {"PATH": path},
         check=True,
         capture_output=True,

@@ -1,0 +1,98 @@
+"""The site is made of these pages and of the code's own docstrings: `make docs`, without a network.
+
+Guarantee: a warning fails the build; every public name and every command is in it; held by tests/test_site.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import inspect
+import shutil
+from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+
+import vestige
+
+HERE = Path(__file__).parent
+project = "Vestige"
+author = "The Vestige authors"
+version = release = importlib.metadata.version("vestige")
+project_copyright = author
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click"]
+exclude_patterns: list[str] = []
+source_suffix = {".md": "markdown"}
+myst_heading_anchors = 3
+default_role = "code"
+
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": "BaseException",
+    "show-inheritance": True,
+}
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+python_maximum_signature_line_length = 88
+python_use_unqualified_type_names = True
+nitpick_ignore_regex = [
+    (r"py:.*", r"(?!vestige\b).*"),  # numpy, the standard library and other packages: their sites are not reachable
+    (r"py:class", r"vestige\..*\._\w+"),
+    (r"py:class", r"vestige\..*\.(Averaged|Deadlines|Live|Request|Runtime|Series|Spelled|T)"),
+]
+
+html_theme = "furo"
+html_title = "Vestige"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_last_updated_fmt = None
+
+
+def _is_elsewhere(app: Sphinx, name: str, value: object) -> bool:
+    """Whether the page of `vestige` describes this; a name that two modules export is described once."""
+    return app.env.docname != "reference/vestige" and getattr(vestige, name, None) is value
+
+
+def _skip(app: Sphinx, what: str, name: str, value: object, skip: bool, _: object) -> bool | None:
+    """Leave out what is described elsewhere, and what a class inherits from another library."""
+    home = getattr(inspect.unwrap(getattr(value, "fget", value)), "__module__", None) or "vestige"
+    if not home.startswith("vestige") or (what == "module" and _is_elsewhere(app, name, value)):
+        return True
+    return skip or None
+
+
+def _name_what_is_elsewhere(app: Sphinx, what: str, name: str, value: object, _: object, lines: list[str]) -> None:
+    if what == "module":
+        names = [each for each in getattr(value, "__all__", ()) if _is_elsewhere(app, each, getattr(value, each))]
+        if names:
+            links = ", ".join(f":py:obj:`{name}.{each} <vestige.{each}>`" for each in names)
+            lines.extend(["", f"Described with the other names of :py:mod:`vestige`: {links}."])
+
+
+def _open_pages_in_place(_: Sphinx, doctree: nodes.document) -> None:
+    """A link to a page that is not ours to make, such as the lab's report, opens it; by default it is a download."""
+    for node in list(doctree.findall(addnodes.download_reference)):
+        if node["reftarget"].endswith(".html"):
+            node.replace_self(nodes.reference("", "", *node.children, refuri=node["reftarget"], internal=True))
+
+
+def _copy_report(app: Sphinx, problem: Exception | None) -> None:
+    if problem is None:
+        shutil.copytree(HERE / "lab", Path(app.outdir) / "lab", dirs_exist_ok=True)
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what Sphinx has no setting for."""
+    app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-docstring", _name_what_is_elsewhere)
+    app.connect("doctree-read", _open_pages_in_place, priority=100)
+    app.connect("build-finished", _copy_report)
