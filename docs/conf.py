@@ -10,6 +10,7 @@ import importlib.metadata
 import inspect
 import shutil
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
@@ -28,6 +29,7 @@ exclude_patterns: list[str] = []
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 3
 default_role = "code"
+smartquotes = False  # two hyphens begin an option
 
 autodoc_default_options = {
     "members": True,
@@ -62,7 +64,7 @@ def _is_elsewhere(app: Sphinx, name: str, value: object) -> bool:
     return app.env.docname != "reference/vestige" and getattr(vestige, name, None) is value
 
 
-def _skip(app: Sphinx, what: str, name: str, value: object, skip: bool, _: object) -> bool | None:
+def _skip(app: Sphinx, what: str, name: str, value: Any, skip: bool, _: object) -> bool | None:
     """Leave out what is described elsewhere, and what a class inherits from another library."""
     home = getattr(inspect.unwrap(getattr(value, "fget", value)), "__module__", None) or "vestige"
     if not home.startswith("vestige") or (what == "module" and _is_elsewhere(app, name, value)):
