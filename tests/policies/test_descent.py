@@ -59,6 +59,7 @@ def test_three_classes() -> None:
     assert chances.sum(axis=1) == pytest.approx(1.0)
     assert log_loss(y, chances) <= 1.001 * log_loss(y, reference.predict_proba(x))
     assert np.shape(stream.estimate().value) == (3, 2)
+    assert stream.estimate().notes == (), "what all classes share is free, not flat"
 
 
 def falling(parameters: Floats, rows: Floats) -> tuple[Floats, Floats]:

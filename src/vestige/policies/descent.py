@@ -82,6 +82,12 @@ class _Logistic(statistics.Model):
         """No class is likelier than another."""
         return np.zeros(self.rows * (self.dim + 1))
 
+    @property
+    def idle(self) -> Floats:
+        """Where each class has a row, what is added to all of them alike."""
+        size = self.dim + 1
+        return np.kron(np.full((self.rows, self.rows), (self.rows > 1) / self.rows), np.eye(size))
+
     def _penalty(self) -> Floats:
         """The penalty of each parameter; on intercepts none, or a trace where else they were not determined."""
         penalty = np.full((self.rows, self.dim + 1), self.l2)

@@ -44,6 +44,11 @@ class Model(ABC):
     def loss(self, parameters: Floats, values: Floats, weights: Floats) -> float:
         """The average loss of these records."""
 
+    @property
+    def idle(self) -> Floats:
+        """The projection on directions in which no record's loss ever changes; shape (size, size)."""
+        return np.zeros((len(self.start), len(self.start)))
+
     @abstractmethod
     def gradients(self, parameters: Floats, values: Floats) -> Floats:
         """The gradient of each record's; shape (n, size)."""
@@ -87,7 +92,7 @@ class Descent(Statistic):
         if len(values) < _FEWEST * self.size:
             return False
         bend = self.model.curvature(at, values, np.full(len(values), 1.0 / len(values)))
-        sizes = np.abs(np.linalg.eigvalsh(bend))
+        sizes = np.abs(np.linalg.eigvalsh(bend + self.model.idle * np.abs(bend).max()))
         return bool(sizes.min() < _LEAST_CURVATURE * sizes.max())
 
     def deviations(self, at: Floats, values: Floats) -> float:
@@ -101,7 +106,9 @@ class Descent(Statistic):
         gradients = self.model.gradients(at, values)
         bend = self.model.curvature(at, values, np.full(len(values), 1.0 / len(values)))
         lengths = np.maximum(np.sqrt((gradients**2).mean(axis=0)), _LEAST_LENGTH)
-        sizes, axes = np.linalg.eigh((gradients / lengths).T @ (gradients / lengths) / len(values))
+        scaled = gradients / lengths
+        idle = self.model.idle * (lengths.max() / lengths) * (lengths.max() / lengths[:, None])
+        sizes, axes = np.linalg.eigh(scaled.T @ scaled / len(values) + idle)
         rotated = axes.T @ (bend * at / lengths[:, None]) / np.sqrt(np.maximum(sizes, _LEAST_SQUARE))[:, None]
         return float(np.linalg.norm(rotated, 2))
 
