@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -171,6 +172,21 @@ store._connection.execute("UPDATE streams SET terms = terms || 'x'")
 print("now", flush=True)
 sys.stdin.read()
 """
+
+
+def test_a_draft_that_is_being_written_is_well_and_one_that_stays_is_not(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = path.with_name("a.db.key.0123456789abcdef.draft")
+    draft.touch()
+    writer = threading.Timer(0.2, draft.unlink)
+    writer.start()
+    assert verify(path, now=TIMES[-1]) == ()
+    writer.join()
+    draft.touch()
+    monkeypatch.setattr(verifying, "_SETTLING", 0.1)
+    (found,) = verify(path, now=TIMES[-1])
+    assert found.startswith(f"{draft} is there: a process was killed while it wrote it")
 
 
 def test_a_journal_that_a_crash_left(path: Path) -> None:

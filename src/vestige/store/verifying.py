@@ -26,7 +26,7 @@ from vestige.store.state import State, Terms, in_utc, wall_clock, worded
 from vestige.store.tables import Tables
 
 _SETTLING = 2.0
-"""Seconds in which a journal of a running commit is gone again."""
+"""Seconds in which a journal of a running commit is gone again, and a draft that is being written has its name."""
 
 
 def verify(
@@ -98,12 +98,15 @@ def _looked_through(tables: Tables, now: datetime) -> Iterator[str]:
 
 
 def _left_behind(path: Path) -> Iterator[str]:
-    """Files that SQLite should have removed; the journal of a commit that is running gets some time."""
+    """Files that should be gone; the journal of a commit that is running and a draft in writing get some time."""
     journal = beside(path, "-journal")
-    first, until = _looks(journal), time.monotonic() + _SETTLING
-    while first is not None and _looks(journal) == first and time.monotonic() < until:
+    settling = {file: _looks(file) for file in (journal, *siblings(path)) if file == journal or is_draft(path, file)}
+    until = time.monotonic() + _SETTLING
+    while settling := {file: first for file, first in settling.items() if first is not None and _looks(file) == first}:
+        if time.monotonic() >= until:
+            break
         time.sleep(_SETTLING / 100)
-    if first is not None and _looks(journal) == first:
+    if journal in settling:
         yield (
             f"{journal} is there: a commit does not come to its end, because another process holds the file or the "
             "writer was killed; what it was to erase is overdue. End the other process, or open the store again"
@@ -114,8 +117,8 @@ def _left_behind(path: Path) -> Iterator[str]:
                 f"{beside(path, ending)} is there: another program has switched the file to write-ahead logging, "
                 "which keeps old records; open the store with Vestige, which switches it back"
             )
-    for file in siblings(path):
-        if is_draft(path, file):
+    for file in settling:
+        if file != journal:
             yield f"{file} is there: a process was killed while it wrote it; open the store again, which removes it"
 
 
