@@ -30,22 +30,27 @@ from vestige.records import Floats
 @pytest.mark.parametrize(
     "policy",
     [
-        Mean(dim=3),  # one column alone is the example of check_policy
-        Mean(channel="average"),
-        Mean(dim=2, channel="bits"),
+        Mean(dim=2, channel="bits"),  # one column alone is the example of check_policy
         Window(),
-        Mean(half_life=50.0),
-        Mean(spread=True),
         Moments(),
-        Covariance(2),
         LinearRegression(2),
-        LinearRegression(1, intercept=False, outputs=2),
-        Window(LinearRegression(1)),
         pytest.param(Gradient(leaky.honest_loss, (0.0,)), id="Gradient"),
         paper.SimpleMean(2),
-        paper.CoordinateMean(2),
-        paper.Regression(2),
         leaky.Window(),
+        *(
+            pytest.param(policy, marks=pytest.mark.slow)  # each of a kind that is above
+            for policy in (
+                Mean(dim=3),
+                Mean(channel="average"),
+                Mean(half_life=50.0),
+                Mean(spread=True),
+                Covariance(2),
+                LinearRegression(1, intercept=False, outputs=2),
+                Window(LinearRegression(1)),
+                paper.CoordinateMean(2),
+                paper.Regression(2),
+            )
+        ),
     ],
     ids=str,
 )

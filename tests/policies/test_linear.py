@@ -30,8 +30,17 @@ def predictors(kind: str, rng: np.random.Generator, n: int, dim: int) -> Floats:
     return made
 
 
-@pytest.mark.parametrize("dim", [1, 3, 8])
-@pytest.mark.parametrize("kind", ["uniform", "correlated normal"])
+@pytest.mark.parametrize(
+    ("dim", "kind"),
+    [
+        (3, "uniform"),
+        (8, "correlated normal"),
+        *(
+            pytest.param(dim, kind, marks=pytest.mark.slow)
+            for dim, kind in [(1, "uniform"), (1, "correlated normal"), (3, "correlated normal"), (8, "uniform")]
+        ),
+    ],
+)
 def test_the_error_is_that_of_all_data(dim: int, kind: str) -> None:
     """As many coordinates in every dimension: each adds its own error, so that the sums are equally certain.
 
