@@ -34,7 +34,6 @@ smartquotes = False  # two hyphens begin an option
 autodoc_default_options = {
     "members": True,
     "inherited-members": "BaseException",
-    "show-inheritance": True,
 }
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -46,8 +45,7 @@ python_maximum_signature_line_length = 88
 python_use_unqualified_type_names = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!vestige\b).*"),  # numpy, the standard library and other packages: their sites are not reachable
-    (r"py:class", r"vestige\..*\._\w+"),
-    (r"py:class", r"vestige\..*\.(Averaged|Deadlines|Live|Request|Runtime|Series|Spelled|T)"),
+    (r"py:class", r"vestige\..*\.(Live|Request|Series|T)"),  # not public, but in a signature that is
 ]
 
 html_theme = "furo"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -44,12 +46,17 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site as `make docs` builds it, elsewhere."""
-    folder = tmp_path_factory.mktemp("site")
-    recipe = re.search(r"^docs:.*\n\t\$\(BIN\)/(sphinx-build .*) out/docs$", (ROOT / "Makefile").read_text(), re.M)
+    recipe = re.search(r"^docs:.*\n\t\$\(BIN\)/sphinx-build (.*) out/docs$", (ROOT / "Makefile").read_text(), re.M)
     assert recipe
-    built = [str(Path(sys.executable).parent / "python"), "-m", *recipe[1].replace("sphinx-build", "sphinx").split()]
-    done = subprocess.run([*built, str(folder)], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the workers of one run build it once
+        if not (folder / "built").exists():
+            built = [sys.executable, "-m", "sphinx", *recipe[1].split(), str(folder)]
+            done = subprocess.run(built, cwd=ROOT, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            (folder / "built").touch()
     return folder
 
 
