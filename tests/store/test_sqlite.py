@@ -398,7 +398,7 @@ def test_a_closed_store_says_so(filled: Path) -> None:
 def test_a_change_by_another_program_is_not_overwritten(filled: Path) -> None:
     store = SqliteStore(filled)
     stream = stream_in(store)
-    with_sql("PRAGMA user_version=2")(filled)
+    with_sql("PRAGMA user_version=3")(filled)
     stream.push(1.0)
     with pytest.raises(StoreError, match="was changed by another program while it was open; open it again"):
         store.close()
