@@ -27,7 +27,7 @@ import time
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -251,12 +251,12 @@ class InMethod(Window):
         return super().answer(clock, retained)
 
 
-def find_all() -> dict[str, str]:
-    """What is found against each of them, each in a process of its own that starts warm."""
+def find_all(names: Collection[str]) -> dict[str, str]:
+    """What is found against each of these places and methods, each in a process of its own that starts warm."""
     from vestige.checks.elsewhere import Case, find  # noqa: PLC0415
 
     rows = np.random.default_rng(5).normal(size=(440, 1))  # enough for those who wait, as some streams begin late
-    everyone = [Patient(place) for place in (*PLACES, *BEYOND)] + [InMethod(method) for method in METHODS]
+    everyone = [InMethod(name) if name in METHODS else Patient(name) for name in names]
     find(pickle.dumps(Window()), Case([], 32, rows, 0))
     DIARY.parent.mkdir(exist_ok=True)
     DIARY.touch()

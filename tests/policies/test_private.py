@@ -279,7 +279,7 @@ def stands(policy: Private, found: Leakage) -> bool:
     return all(look.epsilon <= policy.epsilon and look.mu <= policy.mu for look in found.looks)
 
 
-@pytest.mark.parametrize("adversary", ["knows-all", "knows-distribution"])
+@pytest.mark.parametrize("adversary", ["knows-all", pytest.param("knows-distribution", marks=pytest.mark.slow)])
 def test_no_audit_refutes_it(adversary: str) -> None:
     policy = Private(**PROMISE)
     found = audited(policy, 3, trials=1_500, adversary=adversary, workers=1)
