@@ -85,6 +85,13 @@ def _open_pages_in_place(_: Sphinx, doctree: nodes.document) -> None:
             node.replace_self(nodes.reference("", "", *node.children, refuri=node["reftarget"], internal=True))
 
 
+def _draw_dashes(_: Sphinx, doctree: nodes.document, __: str) -> None:
+    """Sphinx puts two hyphens between a parameter and what it is, to be joined later; options must keep theirs."""
+    for node in list(doctree.findall(nodes.Text)):
+        if node == " -- ":
+            node.parent.replace(node, nodes.Text(" \N{EN DASH} "))
+
+
 def _copy_report(app: Sphinx, problem: Exception | None) -> None:
     if problem is None:
         shutil.copytree(HERE / "lab", Path(app.outdir) / "lab", dirs_exist_ok=True)
@@ -95,4 +102,5 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _name_what_is_elsewhere)
     app.connect("doctree-read", _open_pages_in_place, priority=100)
+    app.connect("doctree-resolved", _draw_dashes)
     app.connect("build-finished", _copy_report)
