@@ -284,6 +284,8 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path, monkeypat
     if re.match("vestige (list|receipts|retained)", line):
         said = ("arrived", "receipt", "stream,round,time")
     assert any(text in printed for text in said)
+    for figure in re.findall(r"--figure (\S+)", line):
+        assert Path(figure).read_bytes().startswith(b"\x89PNG")
 
 
 def test_columns_of_many_kinds(tmp_path: Path) -> None:

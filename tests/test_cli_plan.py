@@ -81,12 +81,6 @@ def test_each_statistic_can_be_planned_and_no_record_is_shown(table: Path, stati
     assert "it may not be taken from the data" in " ".join(result.stdout.split())
 
 
-def test_the_figure(tmp_path: Path) -> None:
-    result = vestige("plan", "--error", 0.1, "--figure", tmp_path / "plan.png")
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
