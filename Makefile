@@ -40,10 +40,7 @@ lint: $(READY)  ## Check style, types and import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docdocs: $(READY)  ## Build the site into out/docs; a warning is an error
-	$(BIN)/sphinx-build --fresh-env --nitpicky --fail-on-warning --quiet docs out/docs
-
-test: $(READY)  ## Run the examples in the source; in a fresh clone this compiles most kernels, once for all tests
+doctest: $(READY)  ## Run the examples in the source; in a fresh clone this compiles most kernels, once for all tests
 	$(BIN)/pytest src
 
 test-slow: $(READY)  ## Run the tests that take minutes

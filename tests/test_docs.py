@@ -159,3 +159,9 @@ def test_no_host_is_named() -> None:
 def test_every_module_opens_with_a_claim() -> None:
     for path in (ROOT / "src").rglob("*.py"):
         assert path.read_text().startswith('"""'), path
+
+
+def test_each_target_of_make_is_defined_once() -> None:
+    text = (ROOT / "Makefile").read_text()
+    named = re.findall(r"^\.PHONY: (.*)$", text, re.M)[0].split()
+    assert sorted(re.findall(r"^([a-z-]+):", text, re.M)) == sorted(named)
