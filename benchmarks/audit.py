@@ -11,9 +11,9 @@ import numpy as np
 from measuring import Row
 from vestige import Mean, Private, Stream, Window
 from vestige.audit import epsilon_lower_bound, leakage
-from vestige.audit.leaking import source_of
-from vestige.coins import Rehearsal
+from vestige.audit.leakage import source_of
 from vestige.policy import Policy
+from vestige.random.keys import AuditSeed
 
 T = TypeVar("T")
 RETENTION, BATCHES, TRIALS = 96, 100, 10_000
@@ -61,7 +61,7 @@ def merging() -> Iterator[Row]:
         policy, merged = Mean(channel="average", tolerance=tolerance), np.zeros(len(looks))
         for pair in range(PAIRS):
             values = draw(np.random.default_rng([7, pair]), looks[-1])[:, 0]
-            streams = [Stream(policy, retention=RETENTION, seed=Rehearsal(pair)) for _ in range(2)]
+            streams = [Stream(policy, retention=RETENTION, seed=AuditSeed(pair)) for _ in range(2)]
             other = values.copy()
             other[0] += 1.0
             for i, look in enumerate(looks):

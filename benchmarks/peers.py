@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.records import Bools, Floats, Ints
+from vestige.types import Bools, Floats, Ints
 
 EPSILON = float(np.finfo(np.float64).eps)
 SCALES = tuple(range(8, 61, 4))

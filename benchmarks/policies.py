@@ -12,7 +12,7 @@ import numpy as np
 from measuring import Row, in_turns
 from vestige import Covariance, LinearRegression, LogisticRegression, Mean, Moments, Stream
 from vestige.policies import Encoded
-from vestige.records import Floats
+from vestige.types import Floats
 
 RECORDS = 50_000
 

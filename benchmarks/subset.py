@@ -30,8 +30,8 @@ import numpy as np
 import peers
 from measuring import Row
 from vestige.flights import flights
-from vestige.records import Bools, Floats
 from vestige.subset import Selection, improve, nearest_average
+from vestige.types import Bools, Floats
 
 Problem = tuple[Floats, Any]
 """Values, and a target: a number, or one for each dimension."""

@@ -16,8 +16,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vestige import Mean, Stream
-from vestige.palette import FAINT, INK, SHADES
-from vestige.records import Bools, Floats
+from vestige.figures import FAINT, INK, SHADES
+from vestige.types import Bools, Floats
 
 BATCHES = 5
 BLUE, VERMILION, GREEN, _, ORANGE = SHADES[:5]

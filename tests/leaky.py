@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import leaky_helper
 from vestige import Clock, Mean, Policy, Records
-from vestige.records import Bools, Floats, Ints
+from vestige.types import Bools, Floats, Ints
 
 MODULE_MEMORY: list[float] = []
 _FOLDER = Path(__file__).parent.parent / ".cache"

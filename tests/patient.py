@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from leaky import DIARY, Window
 from vestige import Clock, Records, Stream
-from vestige.records import Bools, Floats, Ints
+from vestige.types import Bools, Floats, Ints
 
 WAIT = 1_000
 METHODS = ("update", "update_many", "can_encode", "rewrite", "answer")
@@ -253,7 +253,7 @@ class InMethod(Window):
 
 def find_all(names: Collection[str]) -> dict[str, str]:
     """What is found against each of these places and methods, each in a process of its own that starts warm."""
-    from vestige.checks.elsewhere import Case, find  # noqa: PLC0415
+    from vestige.checks.subprocess_check import Case, find  # noqa: PLC0415
 
     rows = np.random.default_rng(5).normal(size=(440, 1))  # enough for those who wait, as some streams begin late
     everyone = [InMethod(name) if name in METHODS else Patient(name) for name in names]

@@ -16,7 +16,7 @@ import vestige.errors
 from vestige import (
     Batched,
     Covariance,
-    Gradient,
+    CustomLoss,
     LinearRegression,
     LogisticRegression,
     Mean,
@@ -160,7 +160,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "Covariance": (opened(Covariance), {"dim": 2, "half_life": 9.0}),
         "LinearRegression": (opened(LinearRegression), {"dim": 1, "intercept": True, "outputs": 1, "half_life": 9.0}),
         "LogisticRegression": (opened(LogisticRegression), {"dim": 1, "classes": 2, "l2": 0.1, "half_life": 9.0}),
-        "Gradient": (opened(Gradient), {"loss": loss, "start": (0.0,), "columns": 1, "half_life": 9.0}),
+        "Gradient": (opened(CustomLoss), {"loss": loss, "start": (0.0,), "columns": 1, "half_life": 9.0}),
         "Private": (opened(Private), {"policy": Mean(), "bound": 1.0, "epsilon": 1.0, "delta": 1e-6}),
         "Window": (opened(Window), {"policy": Mean()}),
         "SimpleMean": (opened(paper.SimpleMean), {"dim": 1}),
@@ -217,7 +217,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "epsilon_lower_bound": (audit.epsilon_lower_bound, {**tables, "delta": 0.0}),
         "mu_lower_bound": (audit.mu_lower_bound, tables),
         "total_variation_lower_bound": (audit.total_variation_lower_bound, tables),
-        "usual_policies": (audit.usual_policies, {"bound": 3.0}),
+        "usual_policies": (audit.default_policies, {"bound": 3.0}),
         "outlier": (audit.outlier, {"runs": 1, "seed": 0}),
         "detect": (audit.detect, {"snapshots": [snapshot], "removed": (), "draws": 99, "seed": 0}),
         "leakage": (

@@ -13,7 +13,7 @@ import pytest
 import leaky
 from vestige import (
     Covariance,
-    Gradient,
+    CustomLoss,
     LinearRegression,
     LogisticRegression,
     Mean,
@@ -22,9 +22,9 @@ from vestige import (
     Window,
     paper,
 )
-from vestige.checks import check_policy, elsewhere
+from vestige.checks import check_policy, subprocess_check
 from vestige.errors import CheckError, ParameterError
-from vestige.records import Floats
+from vestige.types import Floats
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from vestige.records import Floats
         Window(),
         Moments(),
         LinearRegression(2),
-        pytest.param(Gradient(leaky.honest_loss, (0.0,)), id="Gradient"),
+        pytest.param(CustomLoss(leaky.honest_loss, (0.0,)), id="Gradient"),
         paper.SimpleMean(2),
         leaky.Window(),
         *(
@@ -55,7 +55,7 @@ from vestige.records import Floats
     ids=str,
 )
 def test_honest_policies_pass(policy: Policy) -> None:
-    check_policy(policy, batch=20 if policy.maximum else None)
+    check_policy(policy, batch=20 if policy.max_batch else None)
 
 
 def test_an_honest_classifier_passes() -> None:
@@ -121,12 +121,12 @@ def test_a_value_in_an_error_of_a_fresh_process_is_not_shown(monkeypatch: pytest
     script = "import sys; sys.exit('x\\nValueError: cannot take 123.456789')"
     run = subprocess.run
     monkeypatch.setattr(
-        elsewhere.subprocess,  # type: ignore[attr-defined]
+        subprocess_check.subprocess,  # type: ignore[attr-defined]
         "run",
         lambda _, **options: run([sys.executable, "-c", script], **options),
     )
     with pytest.raises(CheckError, match=r"could not ask the policy \(ValueError\)") as caught:
-        elsewhere.ask_elsewhere(b"", [], 1, np.zeros((1, 1)), 0)
+        subprocess_check.ask_elsewhere(b"", [], 1, np.zeros((1, 1)), 0)
     assert "123.456" not in str(caught.value)
 
 

@@ -17,12 +17,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from troubled import MAX_AGE, START, KeepsHalf, damage, fill
-from vestige import Gradient, Mean, SqliteStore, Stream, Window
+from vestige import CustomLoss, Mean, SqliteStore, Stream, Window
 from vestige.cli import command
 from vestige.errors import StoreError
-from vestige.records import Floats
 from vestige.store import verify
-from vestige.store.copies import copy_store
+from vestige.store.snapshot import copy_store
+from vestige.types import Floats
 
 NOW = (START + timedelta(hours=100)).isoformat()
 BEFORE = (START - timedelta(hours=25)).isoformat()
@@ -106,7 +106,7 @@ def test_a_gradient_keeps_no_other_stream_from_its_deadline(tmp_path: Path) -> N
     path = tmp_path / "s.db"
     with SqliteStore(path) as store:
         fill(store, "a")
-        mine = Stream(Gradient(loss_gradient, (0.0,)), retention=256, max_age=MAX_AGE, store=store.stream("mine"))
+        mine = Stream(CustomLoss(loss_gradient, (0.0,)), retention=256, max_age=MAX_AGE, store=store.stream("mine"))
         mine.extend(np.ones((40, 1)), times=[START + timedelta(hours=i) for i in range(40)])
     result = vestige("sweep", path)
     assert result.exit_code == 1

@@ -19,7 +19,7 @@ from vestige.feed import Feed, Naming
 from vestige.ingest import Ingest
 from vestige.sources import Source, delimited, inlet
 from vestige.store import Store, read_store
-from vestige.store.copies import copy_store
+from vestige.store.snapshot import copy_store
 
 DAY = 86_400
 START = 1_700_000_000

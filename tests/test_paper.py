@@ -7,9 +7,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from vestige import Batched, Stream, coins, paper
+from vestige import Batched, Stream, paper
 from vestige.errors import ParameterError
-from vestige.records import Floats
+from vestige.random import keys
+from vestige.types import Floats
 
 
 def nonempty_subsets(items: list[int]) -> list[list[int]]:
@@ -31,7 +32,7 @@ def algorithm_1(batches: list[Floats], partitions: list[tuple[list[int], list[in
 
 
 def halves(seed: int, t: int, rounds: np.ndarray, part: int = 0) -> tuple[list[int], list[int]]:
-    order = coins.order(coins.key(seed, t), rounds, part).tolist()
+    order = keys.order(keys.key(seed, t), rounds, part).tolist()
     return order[: len(order) // 2], sorted(order[len(order) // 2 :])
 
 

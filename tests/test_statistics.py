@@ -7,9 +7,9 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from vestige.records import Floats
 from vestige.statistics import Mean, Moments, Products, Statistic
 from vestige.statistics.kernels import share_of, weights_of, worth_of
+from vestige.types import Floats
 
 SIZES = (1, 7, 40, 2, 150, 300)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from vestige import Clock, Mean, Policy, Records, Stream
-from vestige.records import Bools
 from vestige.store import Store
+from vestige.types import Bools
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 MAX_AGE = timedelta(days=10)

@@ -4,7 +4,7 @@ from vestige import audit, checks, operations, paper, store, subset, theory
 from vestige.errors import VestigeError
 from vestige.policies import (
     Covariance,
-    Gradient,
+    CustomLoss,
     LinearRegression,
     LogisticRegression,
     Mean,
@@ -22,8 +22,8 @@ __all__ = [
     "Batched",
     "Clock",
     "Covariance",
+    "CustomLoss",
     "Estimate",
-    "Gradient",
     "LinearRegression",
     "LogisticRegression",
     "Mean",

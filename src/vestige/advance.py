@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from vestige._numba import kernel
 from vestige.channels.kernels import TELLING, read_batch, read_kept, spell_batch, write_batch
-from vestige.compiling import kernel
-from vestige.noise.kernels import Words, discrete_gaussian
-from vestige.records import Bools, Floats, Ints
+from vestige.noise.kernels import discrete_gaussian
+from vestige.random.kernels import uniform
 from vestige.statistics.kernels import (
     bearable,
     deviation_about,
@@ -24,8 +24,8 @@ from vestige.statistics.kernels import (
     tolerance,
     weights_of,
 )
-from vestige.subset.desk import make_desk
-from vestige.subset.words import uniform
+from vestige.subset.workspace import make_workspace
+from vestige.types import Bools, Floats, Ints, Words
 
 
 @kernel
@@ -72,7 +72,7 @@ def advance(
         if np.isnan(estimate).any():
             return False
     target, spread, near, far = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    desk = make_desk(length)
+    workspace = make_workspace(length)
     for k in range(len(keys)):
         here = slice(k * length, (k + 1) * length)
         weights, count = weights_of(present[here], decay), present[here].sum()
@@ -84,7 +84,7 @@ def advance(
             about = deviation_about(target[i], atoms[here, i], present[here], weights)
             coin = uniform(keys[k] + np.uint64(i), TELLING)
             far[i] = max(bearable(about, count, share, target[i], coin), near[i])
-        write_batch(atoms[here], can[here], target, near, far, off, keys[k], mode, desk, keep)
+        write_batch(atoms[here], can[here], target, near, far, off, keys[k], mode, workspace, keep)
         if k + 1 < len(keys):
             read_batch(atoms[here], keep, mode, estimate, off)
     return True

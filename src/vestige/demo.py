@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige.errors import MissingExtraError
+from vestige.figures import INK, look
 from vestige.flights import flights
-from vestige.palette import INK, look
 from vestige.policies import LinearRegression, Mean, Window
-from vestige.records import Floats, Ints
 from vestige.store import Place, SqliteStore, verify
 from vestige.stream import Estimate, Stream
+from vestige.types import Floats, Ints
 
 if TYPE_CHECKING:
     from rich.table import Table

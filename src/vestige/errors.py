@@ -18,18 +18,6 @@ log is retained data.
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from numbers import Real
-
-import numpy as np
-from numpy.typing import NDArray
-
-_SHOWN = 200
-"""So many characters of a value are shown."""
-
 
 class VestigeError(Exception):
     """The root: catch this to catch everything that Vestige raises on purpose."""
@@ -76,67 +64,3 @@ class MissingExtraError(VestigeError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the {extra!r} extra; install it with: pip install 'vestige[{extra}]'")
-
-
-def whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
-    """`value`, if it is a whole number not below `least` nor above `most`; else an error that names the parameter."""
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = None
-    if number is None or number < least:
-        raise ParameterError(f"{name}={show_value(value)} is out of range; use a whole number, {least} or more")
-    if most is not None and number > most:
-        raise ParameterError(f"{name}={show_value(value)} is out of range; use a whole number, {most:,} or less")
-    return number
-
-
-def real_number(name: str, value: object, fits: Callable[[float], bool], remedy: str) -> float:
-    """`value` as a float, if it is a number that fits; else an error that names the parameter and says what to use."""
-    number = math.nan
-    if isinstance(value, Real) and not isinstance(value, bool):
-        with suppress(OverflowError):
-            number = float(value)
-    if math.isnan(number) or not fits(number):
-        raise ParameterError(f"{name}={show_value(value)} is out of range; use {remedy}")
-    return number
-
-
-def known_name(name: str, value: object, known: Iterable[str]) -> str:
-    """`value`, if it is one of these; else an error that names the parameter and all of them."""
-    if not isinstance(value, str) or value not in known:
-        raise ParameterError(f"{name}={show_value(value)} is unknown; use one of {', '.join(known)}")
-    return value
-
-
-def check_flag(name: str, value: object) -> None:
-    """An error that names the parameter, unless it is True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise ParameterError(f"{name}={show_value(value)} is not a flag; use True or False")
-
-
-def check_list(name: str, value: object, kind: type, what: str) -> None:
-    """An error that names the parameter, unless it is a list or the like of `kind`."""
-    listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-    if not listed or not all(isinstance(each, kind) for each in value):  # type: ignore[attr-defined]
-        raise ParameterError(f"{name} is not a list of {what}; pass a list, even of one")
-
-
-def float_array(name: str, value: object) -> NDArray[np.float64]:
-    """`value` as an array of floats; an error that names the parameter where it does not hold numbers alone."""
-    try:
-        made = np.asarray(value)
-        if made.dtype.kind in "biufO":
-            return made.astype(np.float64, copy=False)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise ParameterError(f"{name} does not hold numbers alone; pass an array of numbers")
-
-
-def show_value(value: object) -> str:
-    """A parameter's value for an error: as Python writes it, and short."""
-    try:
-        shown = repr(value)
-    except Exception:  # an object of anybody's, or a number of too many digits
-        shown = f"a {type(value).__name__}"
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.records import Ints
+from vestige.maintenance import EVERY
 from vestige.sources import Block, Source
-from vestige.times import Unit
-from vestige.upkeep import EVERY
+from vestige.timestamps import Unit
+from vestige.types import Ints
 
 
 @dataclass(frozen=True, slots=True)

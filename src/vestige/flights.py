@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from vestige.errors import MissingExtraError
-from vestige.records import Floats
+from vestige.types import Floats
 
 _SCHEDULE = ("year", "month", "day", "sched_dep_time")
 

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from vestige.errors import DataError, NoAnswerError, RuleError, SourceError, StoreBusyError, VestigeError
 from vestige.feed import Feed, Naming, group_rows
+from vestige.maintenance import Upkeep
 from vestige.origin import Known, Mark, Witnesses, digest_key, explain_difference, is_generation, name_source
-from vestige.records import Ints
 from vestige.sources import Block
 from vestige.store import Position, Store
 from vestige.stream import Stream
-from vestige.upkeep import Upkeep
+from vestige.types import Ints
 
 TRIES = 12
 """How often a commit is tried that another process blocks; each try takes as long as the store has patience."""

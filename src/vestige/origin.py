@@ -22,11 +22,12 @@ import numpy as np
 
 from vestige.errors import SourceError
 from vestige.feed import Feed, Naming
-from vestige.records import Bools, Ints, Records
+from vestige.records import Records
 from vestige.sources import Block, Source
 from vestige.sources.inlet import GZIP
 from vestige.sources.parquet import SIGNATURE, read_names
 from vestige.store import Position, State, Terms
+from vestige.types import Bools, Ints
 
 _MARK = struct.Struct("<QQQI16s12sQ")
 _PROBE = "vestige: which key is this"

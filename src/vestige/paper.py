@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige import coins as coin_key
 from vestige import subset
-from vestige.errors import real_number, whole_number
 from vestige.policy import Policy, keep_of_arrivals, lost, split
-from vestige.records import Bools, Clock, Floats, Ints, Records
+from vestige.random import keys as coin_key
+from vestige.records import Clock, Records
+from vestige.types import Bools, Floats, Ints
+from vestige.validation import check_float, check_int
 
 
 def _halves(rounds: Ints, coins: int, part: int) -> tuple[Ints, Ints]:
@@ -59,7 +60,7 @@ class _PaperMean(Policy):
     dim: int = 1
 
     def __post_init__(self) -> None:
-        whole_number("dim", self.dim, 1)
+        check_int("dim", self.dim, 1)
 
     @property
     def columns(self) -> int:
@@ -86,12 +87,12 @@ class SimpleMean(_PaperMean):
     """
 
     @property
-    def minimum(self) -> int:
+    def min_batch(self) -> int:
         """One record to learn from and one to keep."""
         return 2
 
     @property
-    def maximum(self) -> int:
+    def max_batch(self) -> int:
         """Twice what an exhaustive search takes."""
         return 2 * subset.EXHAUSTIVE_LIMIT
 
@@ -126,12 +127,12 @@ class CoordinateMean(_PaperMean):
     """
 
     @property
-    def minimum(self) -> int:
+    def min_batch(self) -> int:
         """Two records per coordinate: one to learn from and one to keep."""
         return 2 * self.dim
 
     @property
-    def maximum(self) -> int:
+    def max_batch(self) -> int:
         """Twice what an exhaustive search takes, per coordinate."""
         return 2 * subset.EXHAUSTIVE_LIMIT * self.dim
 
@@ -215,13 +216,13 @@ class Regression(Policy):
     offset: float | None = None
 
     def __post_init__(self) -> None:
-        whole_number("dim", self.dim, 1)
+        check_int("dim", self.dim, 1)
         if self.group is not None:
-            whole_number("group", self.group, self.dim)
+            check_int("group", self.group, self.dim)
         if self.smallest_eigenvalue is not None:
-            real_number("smallest_eigenvalue", self.smallest_eigenvalue, lambda n: 0.0 < n < np.inf, "one above 0")
+            check_float("smallest_eigenvalue", self.smallest_eigenvalue, lambda n: 0.0 < n < np.inf, "one above 0")
         if self.offset is not None:
-            real_number("offset", self.offset, lambda n: 0.0 <= n < np.inf, "0 or more")
+            check_float("offset", self.offset, lambda n: 0.0 <= n < np.inf, "0 or more")
 
     @property
     def columns(self) -> int:
@@ -229,12 +230,12 @@ class Regression(Policy):
         return self.dim + 1
 
     @property
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """So that no product overflows."""
         return 1e150
 
     @property
-    def minimum(self) -> int:
+    def min_batch(self) -> int:
         """One group per coordinate in the half that is kept from."""
         return 2 * self.dim * self._group
 

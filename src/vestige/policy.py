@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import NoRecordsError
-from vestige.records import Bools, Clock, Floats, Ints, Records
+from vestige.records import Clock, Records
+from vestige.types import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +56,8 @@ class Policy(ABC):
     """
 
     every_round: ClassVar[bool] = False
-    together: ClassVar[bool] = True
-    secret: ClassVar[bool] = False
+    all_or_nothing: ClassVar[bool] = True
+    requires_secret_coins: ClassVar[bool] = False
 
     @property
     def columns(self) -> int:
@@ -64,17 +65,17 @@ class Policy(ABC):
         return 1
 
     @property
-    def minimum(self) -> int:
+    def min_batch(self) -> int:
         """The smallest batch that it can work with."""
         return 1
 
     @property
-    def enough(self) -> int:
+    def min_early_batch(self) -> int:
         """How many records a batch must have that is closed early, for a deadline or a request."""
-        return self.minimum
+        return self.min_batch
 
     @property
-    def maximum(self) -> int | None:
+    def max_batch(self) -> int | None:
         """The largest batch that it can work with, if there is one."""
         return None
 
@@ -89,7 +90,7 @@ class Policy(ABC):
         return 0
 
     @property
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """The largest magnitude of a value that it can take."""
         return 1e300
 

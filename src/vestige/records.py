@@ -17,12 +17,9 @@ from operator import attrgetter, methodcaller
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from vestige.errors import ParameterError, show_value
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
+from vestige.errors import ParameterError
+from vestige.types import Bools, Floats, Ints
+from vestige.validation import show_value
 
 LARGEST_ROW, LARGEST_SLOT = 2**48 - 1, 2**15 - 1
 """A record's number holds the slot of its source in 15 bits and its row in 48."""

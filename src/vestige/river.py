@@ -24,7 +24,7 @@ except ModuleNotFoundError:
 
 
 def _stream_of(policy: Encoded, retention: int | None, seed: int | None) -> Stream:
-    return Stream(policy, retention=policy.usual_retention if retention is None else retention, seed=seed)
+    return Stream(policy, retention=policy.default_retention if retention is None else retention, seed=seed)
 
 
 class _Univariate(stats.base.Univariate):

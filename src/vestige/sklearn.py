@@ -37,7 +37,7 @@ class _Shell(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def _stream_of(self, policy: Encoded) -> Stream:
-        retention = policy.usual_retention if self.retention is None else self.retention
+        retention = policy.default_retention if self.retention is None else self.retention
         return Stream(policy, retention=retention, seed=self.random_state)
 
 

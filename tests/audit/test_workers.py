@@ -14,7 +14,7 @@ import pytest
 from vestige import Window
 from vestige.audit import leakage, workers
 from vestige.errors import MissingExtraError, ParameterError
-from vestige.records import Floats
+from vestige.types import Floats
 
 SCRIPT = """
 from dataclasses import dataclass

@@ -22,8 +22,8 @@ from vestige.channels.kernels import (
 )
 from vestige.channels.presence import largest_within, round_to_word, smallest_beyond
 from vestige.errors import ParameterError
-from vestige.records import Bools, Floats
-from vestige.subset.desk import make_desk
+from vestige.subset.workspace import make_workspace
+from vestige.types import Bools, Floats
 
 words = st.integers(0, 2**64 - 1)
 reals = st.floats(-1e300, 1e300, allow_nan=False)
@@ -103,7 +103,7 @@ def written(
 ) -> tuple[Bools, float]:
     keep = np.zeros(len(values), np.bool_)
     can = np.ones(len(values), np.bool_) if can is None else can
-    write_segment(values, can, target, tolerance, far, off, np.uint64(key), mode, make_desk(len(values)), keep)
+    write_segment(values, can, target, tolerance, far, off, np.uint64(key), mode, make_workspace(len(values)), keep)
     assert not (keep & ~can).any()
     return keep, read_segment(values, keep, mode)
 
@@ -191,7 +191,7 @@ def test_nothing_can_be_written_into_nothing() -> None:
 
 @pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS)
 def test_what_can_be_written_is_what_the_layout_needs(channel: Channel) -> None:
-    assert channel.can_write(np.ones(channel.minimum, np.bool_), 1)
+    assert channel.can_write(np.ones(channel.min_batch, np.bool_), 1)
     assert not channel.can_write(np.ones(2, np.bool_), 1)
     assert not channel.can_write(without(60, *range(0, 60, 2)), 2), "the first of two coordinates has nothing"
     controls = 2 if channel.name == "average" else CONTROLS
@@ -203,6 +203,6 @@ def test_what_can_be_written_is_what_the_layout_needs(channel: Channel) -> None:
 
 
 def test_channels_by_name() -> None:
-    assert {name: channel.minimum for name, channel in CHANNELS.items()} == {"auto": 28, "average": 3, "bits": 28}
+    assert {name: channel.min_batch for name, channel in CHANNELS.items()} == {"auto": 28, "average": 3, "bits": 28}
     with pytest.raises(ParameterError, match="channel='radio' is unknown; use one of auto, average, bits"):
         named("radio")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vestige.channels.kernels import can_spell, find_turn, read_spelled, spell_batch
-from vestige.records import Bools, Floats
+from vestige.types import Bools, Floats
 
 RNG = np.random.default_rng
 numbers = st.one_of(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from vestige import palette
+from vestige import figures
 from vestige.cli import command
 from vestige.lab import EXPERIMENTS, Results, Verdict, run
 from vestige.lab.experiment import HELD, NOT, UNFINISHED
@@ -69,7 +69,7 @@ def test_the_page_is_whole_and_alone(folder: Path) -> None:
         assert experiment.claim in text
         assert f"vestige lab run {experiment.name} --trials {experiment.quick_trials} --seed 3<" in text
     assert text.count("<svg") == len(FAST)
-    assert palette.INK not in text
+    assert figures.INK not in text
     assert "prefers-color-scheme: dark" in text
     assert "width=device-width" in text
     assert "@media print" in text

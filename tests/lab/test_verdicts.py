@@ -14,15 +14,16 @@ from click.testing import CliRunner
 from vestige import paper
 from vestige.audit import ceiling
 from vestige.cli import command
-from vestige.lab import EXPERIMENTS, Experiment, Results, judging
-from vestige.lab.contenders import MEANS
+from vestige.lab import EXPERIMENTS, Experiment, Results, significance
+from vestige.lab.baselines import MEANS
 from vestige.lab.experiment import CONSTANTS, HELD, NOT
-from vestige.lab.experiments import batching, descent, groups, leakage, oracle, regression, statistics, typical
+from vestige.lab.experiments import batching, descent, groups, leakage, oracle, random_dp, regression, statistics
 from vestige.lab.results import read
 from vestige.noise import gaussian_epsilon
 from vestige.policies import LinearRegression, Mean, Private, Window
 from vestige.policies.linear import LinearAnswer
-from vestige.records import Bools, Clock, Floats, Records
+from vestige.records import Clock, Records
+from vestige.types import Bools, Floats
 
 Row = dict[str, Any]
 WINDOW, AVERAGE = MEANS["window"], MEANS["Mean, average"]
@@ -67,7 +68,7 @@ class Knowing(Window):
 
 def one_half(batch: int) -> Any:
     """Leaves nothing to chance."""
-    return typical.halves(batch)[:1]
+    return random_dp.halves(batch)[:1]
 
 
 def spelled(averages: Floats, targets: Floats) -> Any:
@@ -252,5 +253,5 @@ def test_the_quick_mode(tmp_path: Path, names: tuple[str, ...]) -> None:
 
 def test_the_games_can_show_more_than_is_promised() -> None:
     for name, promised in leakage.PROMISES.items():
-        shown = ceiling(leakage.games(name), confidence=1.0 - judging.LEVEL, delta=leakage.DELTA)
+        shown = ceiling(leakage.games(name), confidence=1.0 - significance.LEVEL, delta=leakage.DELTA)
         assert shown >= promised + leakage.MORE

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vestige.noise.kernels import Words, _falls, discrete_gaussian, discrete_gaussians
+from vestige.noise.kernels import _falls, discrete_gaussian, discrete_gaussians
+from vestige.types import Words
 
 DRAWS = 200_000
 CHANCE = 1e-4

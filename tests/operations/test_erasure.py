@@ -52,7 +52,7 @@ def test_as_a_stream_does_that_cannot_close_its_batch(
         if pause % 2 and state.clock.due is not None:  # the very moment, or the one before it
             now = max(now, EPOCH + timedelta(microseconds=state.clock.due - less))
         stream.sweep(now)
-        state = erase_overdue(terms, state, now, together=policy.together)
+        state = erase_overdue(terms, state, now, all_or_nothing=policy.all_or_nothing)
         assert state.retained == stream.retained
         assert state.clock == stream.clock
         waits = state.retained.rounds > state.clock.last

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from troubled import MAX_AGE, START, KeepsHalf, fill
 from vestige import Clock, Mean, MemoryStore, Moments, Policy, SqliteStore, Stream, Window
 from vestige.operations import Erasure, preview, sweep
-from vestige.records import Bools, Ints
 from vestige.store import read_store
+from vestige.types import Bools, Ints
 
 POLICIES = (Mean(), Mean(channel="bits"), Moments(2), Window(), KeepsHalf())
 
@@ -124,7 +124,7 @@ def test_a_batch_of_just_enough_is_closed(is_open: bool, more: int) -> None:
     """Of as many records as the policy says are enough, and not of one fewer; a dry run says so."""
     store = MemoryStore()
     stream = Stream(Mean(), retention=128, max_age=MAX_AGE, seed=0, store=store.stream("a"))
-    n = Mean().enough + more
+    n = Mean().min_early_batch + more
     assert n < stream.batch
     stream.extend(np.arange(float(n)), times=[START] * n)
     if not is_open:

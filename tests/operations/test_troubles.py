@@ -18,7 +18,7 @@ from vestige import Mean, MemoryStore, Moments, Records, SqliteStore, Stream, Wi
 from vestige.errors import StoreError
 from vestige.operations import forget, sweep
 from vestige.store import read_store
-from vestige.store.copies import copy_store
+from vestige.store.snapshot import copy_store
 
 OTHERS = ("a", "c", "d")
 LATER = START + MAX_AGE + timedelta(hours=60)

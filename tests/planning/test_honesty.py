@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from vestige import Covariance, LinearRegression, Mean, Moments, Policy, Private, Stream, Window
-from vestige.coins import Rehearsal
 from vestige.planning import predict
-from vestige.planning.knowing import Known
-from vestige.planning.needing import needed
+from vestige.planning.influence import Known
+from vestige.planning.plan import needed
 from vestige.policies import Encoded
-from vestige.records import Floats
+from vestige.random.keys import AuditSeed
 from vestige.statistics import Averages
+from vestige.types import Floats
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 
@@ -73,7 +73,7 @@ def _setting(rng: np.random.Generator, kind: str) -> Setting:
         policy = Private(plain, bound=1.2 * longest, epsilon=float(rng.choice([1.0, 4.0])), delta=1e-6)
     if kind == "window":
         policy = Window(plain)
-    least = 2 * plain.minimum if kind == "average" else 2 * 28 * plain.statistic.size
+    least = 2 * plain.min_batch if kind == "average" else 2 * 28 * plain.statistic.size
     retention = int(least * rng.uniform(1.0, 8.0))
     return Setting(policy, plain, data, retention, int(np.exp(rng.uniform(np.log(1_000), np.log(10_000)))))
 
@@ -83,7 +83,7 @@ def measured(setting: Setting, trials: int) -> tuple[float, float]:
     truth = Known(setting.plain, setting.rows(np.random.default_rng(0), TRUTH))
     squares = []
     for trial in range(trials):
-        stream = Stream(setting.policy, retention=setting.retention, seed=Rehearsal(trial))
+        stream = Stream(setting.policy, retention=setting.retention, seed=AuditSeed(trial))
         stream.extend(setting.rows(np.random.default_rng([1, trial]), setting.records))
         squares.append(truth.relative((np.ravel(stream.estimate().value) - truth.numbers.value) ** 2))
     mean = float(np.mean(squares))

@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression as Reference
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-from vestige import Gradient, LogisticRegression, Stream
+from vestige import CustomLoss, LogisticRegression, Stream
 from vestige.errors import DataError, ParameterError
-from vestige.records import Floats
+from vestige.types import Floats
 
 RNG = np.random.default_rng
 
@@ -76,7 +76,7 @@ def test_a_curve_with_three_parameters() -> None:
         rng = RNG(seed)
         x = rng.uniform(0.0, 4.0, 40_000)
         y = truth[0] * np.exp(-truth[1] * x) + truth[2] + rng.normal(0.0, 0.2, len(x))
-        stream = Stream(Gradient(falling, (1.0, 1.0, 0.0), columns=2), retention=512, seed=seed)
+        stream = Stream(CustomLoss(falling, (1.0, 1.0, 0.0), columns=2), retention=512, seed=seed)
         stream.extend(np.column_stack([x, y]))
         best = curve_fit(lambda x, a, b, c: a * np.exp(-b * x) + c, x, y, p0=(1.0, 1.0, 0.0))[0]
         errors.append([((stream.estimate().value - truth) ** 2).sum(), ((best - truth) ** 2).sum()])
@@ -94,10 +94,10 @@ def test_bad_input() -> None:
     with pytest.raises(ParameterError, match=r"l2=-1 is out of range"):
         LogisticRegression(1, l2=-1)
     with pytest.raises(ParameterError, match="loss is a str; pass a function"):
-        Gradient("loss", (1.0,))  # type: ignore[arg-type]
+        CustomLoss("loss", (1.0,))  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="start does not hold finite numbers"):
-        Gradient(falling, ())
-    wrong = Stream(Gradient(lambda _, rows: (rows[:, 0], rows), (1.0, 1.0)), retention=200, seed=0)
+        CustomLoss(falling, ())
+    wrong = Stream(CustomLoss(lambda _, rows: (rows[:, 0], rows), (1.0, 1.0)), retention=200, seed=0)
     wrong.push(1.0)
     with pytest.raises(ParameterError, match=r"needs a loss for each, \(1,\), and its gradient, \(1, 2\)"):
         wrong.estimate()

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vestige import Covariance, Gradient, LinearRegression, Mean, Moments, Policy, Stream
-from vestige.audit import Rehearsal
+from vestige import Covariance, CustomLoss, LinearRegression, Mean, Moments, Policy, Stream
+from vestige.audit import AuditSeed
 from vestige.channels import mantissa_bits
 from vestige.paper import CoordinateMean, SimpleMean
-from vestige.records import Bools, Floats
+from vestige.types import Bools, Floats
 
 
 def with_gaps(policy: Policy, rows: Floats, batch: int, share: float, seed: int = 0) -> tuple[Stream, Bools]:
@@ -21,11 +21,11 @@ def with_gaps(policy: Policy, rows: Floats, batch: int, share: float, seed: int 
     What is asked for is few enough each time that the batch is not closed early.
     """
     rng = np.random.default_rng(seed)
-    stream = Stream(policy, retention=2 * batch, seed=Rehearsal(seed) if policy.secret else seed)
+    stream = Stream(policy, retention=2 * batch, seed=AuditSeed(seed) if policy.requires_secret_coins else seed)
     stayed = np.ones(len(rows), np.bool_)
     while stream.t < len(rows):
         waiting = int((stream.retained.rounds > stream.clock.last).sum())
-        few = min(policy.enough - 1 - waiting, batch - stream.clock.pending - 1)
+        few = min(policy.min_early_batch - 1 - waiting, batch - stream.clock.pending - 1)
         n = int(rng.integers(1, few + 1)) if few > 0 and stream.clock.pending < share * batch else 0
         if not n:
             stream.extend(rows[stream.t : stream.t + batch - stream.clock.pending])
@@ -59,7 +59,7 @@ CASES: dict[str, tuple[Policy, Truth, float]] = {
     "moments": (Moments(order=2), lambda rows: [rows.mean(), rows.var()], 0.01),
     "covariance": (Covariance(2), lambda rows: np.cov(rows.T, bias=True), 0.01),
     "linear": (LinearRegression(1), lambda rows: np.polyfit(rows[:, 0], rows[:, 1], 1)[:1], 0.01),
-    "gradient": (Gradient(square_loss, (0.0,), columns=1), np.mean, 0.01),
+    "gradient": (CustomLoss(square_loss, (0.0,), columns=1), np.mean, 0.01),
     "simple": (SimpleMean(), np.mean, 1.0),
     "coordinate": (CoordinateMean(), np.mean, 1.0),
 }
@@ -68,7 +68,7 @@ CASES: dict[str, tuple[Policy, Truth, float]] = {
 @pytest.mark.parametrize("share", [0.3, 0.8])
 @pytest.mark.parametrize(("policy", "truth", "near"), CASES.values(), ids=CASES)
 def test_the_answer_is_that_of_the_records_that_stayed(policy: Policy, truth: Truth, near: float, share: float) -> None:
-    batch = 40 if policy.maximum else 12 * policy.enough
+    batch = 40 if policy.max_batch else 12 * policy.min_early_batch
     rows = drifting(16 * batch, policy.columns)
     stream, stayed = with_gaps(policy, rows, batch, share)
     assert stream.counted == stayed.sum() < len(rows)
@@ -87,7 +87,7 @@ def test_an_average_is_that_of_the_records_that_stayed(share: float) -> None:
 
 @pytest.mark.parametrize("policy", [Mean(half_life=500.0), Mean(half_life=500.0, spread=True)], ids=["auto", "spread"])
 def test_with_a_half_life_each_record_that_stayed_makes_those_before_it_count_less(policy: Mean) -> None:
-    batch = 8 * policy.enough
+    batch = 8 * policy.min_early_batch
     rows = drifting(12 * batch)
     stream, stayed = with_gaps(policy, rows, batch, 0.8)
     left = rows[stayed, 0]
@@ -113,9 +113,9 @@ def test_standard_errors_are_those_of_the_records_that_stayed(half_life: float |
     "policy", [Mean(), Mean(spread=True, half_life=200.0), SimpleMean()], ids=["mean", "old", "paper"]
 )
 def test_gaps_are_the_same_however_the_records_come(policy: Policy) -> None:
-    rows = drifting(40 * policy.enough)[:, 0] if policy.maximum is None else drifting(400)[:, 0]
-    batch = 4 * policy.enough if policy.maximum is None else 40
-    few = policy.enough - 1
+    rows = drifting(40 * policy.min_early_batch)[:, 0] if policy.max_batch is None else drifting(400)[:, 0]
+    batch = 4 * policy.min_early_batch if policy.max_batch is None else 40
+    few = policy.min_early_batch - 1
     streams = [Stream(policy, retention=2 * batch, seed=0) for _ in range(2)]
     at_once, one_by_one = streams
     at_once.extend(rows[:few])

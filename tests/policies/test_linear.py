@@ -8,7 +8,7 @@ import pytest
 from vestige import LinearRegression, Stream, Window
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.flights import flights
-from vestige.records import Floats
+from vestige.types import Floats
 
 RNG = np.random.default_rng
 PER_AVERAGE, BATCHES, COORDINATES = 34, 200, 32

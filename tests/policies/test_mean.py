@@ -12,7 +12,7 @@ import pytest
 from vestige import Mean, Stream, Window
 from vestige.errors import NoRecordsError, ParameterError
 from vestige.flights import flights
-from vestige.records import Floats
+from vestige.types import Floats
 
 STREAMS, RECORDS = 200, 48_000
 Draw = Callable[[np.random.Generator, int], Floats]

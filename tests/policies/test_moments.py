@@ -11,7 +11,7 @@ from vestige import Covariance, Mean, Moments, Stream
 from vestige.errors import DataError, ParameterError
 from vestige.flights import flights
 from vestige.policy import Policy
-from vestige.records import Floats
+from vestige.types import Floats
 
 SAMPLES: dict[str, Callable[[np.random.Generator], Floats]] = {
     "normal": lambda rng: rng.normal(size=100_000),

@@ -16,15 +16,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from vestige import Batched, Covariance, Gradient, LinearRegression, LogisticRegression, Mean, Moments, Private, Stream
+from vestige import (
+    Batched,
+    Covariance,
+    CustomLoss,
+    LinearRegression,
+    LogisticRegression,
+    Mean,
+    Moments,
+    Private,
+    Stream,
+)
 from vestige.advance import sum_on_grid
-from vestige.audit import Leakage, Rehearsal, leakage
+from vestige.audit import AuditSeed, Leakage, leakage
 from vestige.checks import check_policy
-from vestige.coins import root
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.noise import gaussian_epsilon
-from vestige.records import Bools, Floats
-from vestige.subset.words import secret_keys_of
+from vestige.random.kernels import derive_secret_keys
+from vestige.random.keys import root
+from vestige.types import Bools, Floats
 
 PROMISE: dict[str, Any] = {"bound": 3.0, "epsilon": 1.0, "delta": 1e-6}
 LOOSE: dict[str, Any] = {"epsilon": 600.0, "delta": 0.1}
@@ -34,7 +44,7 @@ NUMBERS = st.floats(-1e6, 1e6) | st.sampled_from([0.0, 3.0, -3.0, 1e-300, 1e250]
 
 
 def ran(policy: Private, rows: Floats, batch: int, seed: int = 0) -> Stream:
-    stream = Stream(policy, retention=2 * batch, seed=Rehearsal(seed))
+    stream = Stream(policy, retention=2 * batch, seed=AuditSeed(seed))
     stream.extend(rows)
     return stream
 
@@ -126,7 +136,7 @@ def test_it_says_how_much_noise_there_is() -> None:
 
 def closed_early(lengths: list[int], seed: int) -> Stream:
     """Zeros in batches of these lengths: those below 128 are closed by a request that is met at once."""
-    stream = Stream(Private(**PROMISE), retention=256, seed=Rehearsal(seed))
+    stream = Stream(Private(**PROMISE), retention=256, seed=AuditSeed(seed))
     for length in lengths:
         stream.extend(np.zeros(length))
         if length < 128:
@@ -177,11 +187,11 @@ def test_the_noise_is_over_the_records_that_were_learned_from(batches: int, whol
 def test_one_by_one_is_the_same_as_at_once() -> None:
     rows = np.random.default_rng(0).normal(size=(700, 2))
     policy = Private(Mean(2), **PROMISE)
-    at_once, slowly = ran(policy, rows, 64), Stream(policy, retention=128, seed=Rehearsal(0))
+    at_once, slowly = ran(policy, rows, 64), Stream(policy, retention=128, seed=AuditSeed(0))
     for row in rows:
         slowly.push(row)
     assert at_once.retained == slowly.retained
-    batched = Batched(policy, batch=64, seed=Rehearsal(0))
+    batched = Batched(policy, batch=64, seed=AuditSeed(0))
     batched.extend(rows[:640])
     whole = ran(policy, rows[:640], 64)
     assert batched.retained.rounds.tolist() == whole.retained.rounds.tolist()
@@ -221,7 +231,7 @@ def test_records_that_must_leave_at_once_are_spelled_around() -> None:
     ("options", "text"),
     [
         ({"policy": LogisticRegression(1)}, "is no running average; use Mean, Moments, Covariance or LinearRegression"),
-        ({"policy": Gradient(lambda _, rows: (rows[:, 0], rows), (1.0,))}, "is no running average"),
+        ({"policy": CustomLoss(lambda _, rows: (rows[:, 0], rows), (1.0,))}, "is no running average"),
         ({"policy": Mean(half_life=10.0)}, "half_life=10.0 is not for Private"),
         ({"policy": Mean(channel="average")}, "channel='average' shows values"),
         ({"bound": 0.0}, "bound=0.0 is out of range"),
@@ -264,7 +274,7 @@ class Known(Private):
 
     def _advance(self, clock: Any, retained: Any, values: Any, present: Any, can: Any, keys: Any) -> Bools:
         first = clock.last + len(values) // len(keys)
-        known = secret_keys_of(np.uint64(root(0)), first, 1, len(keys))
+        known = derive_secret_keys(np.uint64(root(0)), first, 1, len(keys))
         return Private._advance(self, clock, retained, values, present, can, known)
 
 
@@ -332,11 +342,11 @@ def test_several_records_cost_in_mu(records: int, epsilon: float, each: float) -
 def test_forks_average_the_noise_away() -> None:
     """What the theorem does not protect: 2,000 runs go on from one state, and 25 becomes 0.56."""
     policy, forks = Private(**PROMISE), 2_000
-    stream = Stream(policy, retention=128, seed=Rehearsal(0))
+    stream = Stream(policy, retention=128, seed=AuditSeed(0))
     stream.extend(np.zeros(63))
     noise = np.empty(forks)
     for k in range(forks):
-        fork = Stream(policy, retention=128, seed=Rehearsal(k), retained=stream.retained, clock=stream.clock)
+        fork = Stream(policy, retention=128, seed=AuditSeed(k), retained=stream.retained, clock=stream.clock)
         fork.push(0.0)
         noise[k] = 64.0 * float(fork.estimate().value)
     once = 2.0 * policy.scale * policy.bound

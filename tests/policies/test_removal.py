@@ -17,7 +17,7 @@ import pytest
 
 from vestige import (
     Covariance,
-    Gradient,
+    CustomLoss,
     LinearRegression,
     LogisticRegression,
     Mean,
@@ -26,12 +26,12 @@ from vestige import (
     Stream,
     Window,
 )
-from vestige.audit import Rehearsal
+from vestige.audit import AuditSeed
 from vestige.errors import NoAnswerError, NoRecordsError
 from vestige.policies.encoded import Encoded
 from vestige.policies.mean import MeanAnswer
-from vestige.records import Floats, Ints
 from vestige.stream.runtime import Estimate
+from vestige.types import Floats, Ints
 
 SHARES = (0.0, 0.01, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)
 STEP = 2.0**-11
@@ -146,7 +146,7 @@ CASES = {
     "covariance": Case(Covariance(2), value, squares),
     "linear": Case(LinearRegression(1), value, lambda rows: tuple(part[:1] for part in fits(rows)), 20),  # type: ignore[arg-type, return-value]
     "logistic": Case(LogisticRegression(1), lambda e: np.append(e.intercept, e.value), odds, 256),
-    "gradient": Case(Gradient(square_loss, (0.0,), columns=1), value, means),
+    "gradient": Case(CustomLoss(square_loss, (0.0,), columns=1), value, means),
     "private": Case(Private(bound=20_000.0, epsilon=1.0, delta=1e-6), value, means),
 }
 
@@ -161,9 +161,9 @@ class Trial:
 
     def __post_init__(self) -> None:
         policy = self.case.policy
-        seed = Rehearsal(self.seed) if policy.secret else self.seed
-        self.stream = Stream(policy, retention=policy.usual_retention, seed=seed)
-        self.batch = policy.usual_retention // 2
+        seed = AuditSeed(self.seed) if policy.requires_secret_coins else self.seed
+        self.stream = Stream(policy, retention=policy.default_retention, seed=seed)
+        self.batch = policy.default_retention // 2
         self.rows = self.case.rows(self.data, self.seed, 20 * self.batch)
         self.learned = np.ones(len(self.rows), np.bool_)
         self.wet = 0
@@ -301,7 +301,7 @@ def test_of_a_hundred_streams_none_is_wrong_without_a_word(case: Case, share: fl
 def test_private_goes_on_after_requests_that_are_met_at_once(retention: int) -> None:
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        stream = Stream(Private(bound=3.0, epsilon=1.0, delta=1e-6), retention=retention, seed=Rehearsal(seed))
+        stream = Stream(Private(bound=3.0, epsilon=1.0, delta=1e-6), retention=retention, seed=AuditSeed(seed))
         for _ in range(6):
             stream.extend(rng.normal(size=int(rng.integers(1, retention))))
             held = rng.permutation(stream.retained.rounds)

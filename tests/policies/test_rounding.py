@@ -7,12 +7,12 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from vestige import Covariance, Gradient, LinearRegression, LogisticRegression, Mean, Moments, Private, Stream
+from vestige import Covariance, CustomLoss, LinearRegression, LogisticRegression, Mean, Moments, Private, Stream
 from vestige.channels.kernels import can_spell, spell_batch
 from vestige.channels.rounding import add_rounding, said_bits
-from vestige.coins import Rehearsal
 from vestige.policies.rounding import note_rounding
 from vestige.policy import Policy
+from vestige.random.keys import AuditSeed
 from vestige.records import Clock
 from vestige.statistics.kernels import bearable
 
@@ -54,7 +54,7 @@ def test_what_is_off_through_rounding_says_so(policy: Policy, retention: int, se
 @pytest.mark.parametrize("mean", [0.0, 1.0, -3.0, 100.0, 1000.0])
 @pytest.mark.parametrize("policy", [Mean(spread=True), Moments(2), Moments(4), Covariance(2)])
 def test_at_the_usual_retention_there_is_nothing_to_say(policy: Policy, mean: float) -> None:
-    stream = Stream(policy, retention=policy.usual_retention, seed=0)  # type: ignore[attr-defined]
+    stream = Stream(policy, retention=policy.default_retention, seed=0)  # type: ignore[attr-defined]
     stream.extend(far(mean, columns=policy.columns)[:20_000])
     assert stream.estimate().notes == ()
 
@@ -187,7 +187,7 @@ def test_noise_and_rounding_are_both_named() -> None:
     rows = 2.0 + 0.1 * np.random.default_rng(0).normal(size=200_000)
     said = []
     for retention in (56, 256):
-        stream = Stream(policy, retention=retention, seed=Rehearsal(0))
+        stream = Stream(policy, retention=retention, seed=AuditSeed(0))
         stream.extend(rows)
         said.append([note for note in stream.estimate().notes if note.startswith("Rounding may")])
     assert (len(said[0]), said[1]) == (1, [])
@@ -260,7 +260,7 @@ def squares(parameters: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.nd
     ],
 )
 def test_a_loss_of_ones_own_names_rounding(retention: int, rows: np.ndarray, said: bool) -> None:
-    stream = Stream(Gradient(squares, (0.0,)), retention=retention, seed=0)
+    stream = Stream(CustomLoss(squares, (0.0,)), retention=retention, seed=0)
     stream.extend(rows)
     made = stream.estimate()
     off = abs(float(np.ravel(made.value)[0]) - rows.mean()) / rows.std() * np.sqrt(len(rows))
@@ -294,6 +294,6 @@ def test_deviations_of_parameters_are_those_of_repeated_fits(scale: float) -> No
     rng = np.random.default_rng(0)
     x = scale * rng.normal(size=100_000)
     rows = np.column_stack([x, 3.0 * x + 0.2 * rng.normal(size=len(x))])
-    statistic = Gradient(line, (0.0,), columns=2).statistic
+    statistic = CustomLoss(line, (0.0,), columns=2).statistic
     assert statistic.deviations(np.array([3.0]), rows) == pytest.approx(3.0 * scale / 0.2, rel=0.02)
     assert statistic.deviations(np.zeros(1), rows) == 0.0

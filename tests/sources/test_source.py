@@ -20,7 +20,7 @@ from pyarrow import csv, parquet
 import vestige.sources.parquet
 from vestige.errors import SourceError
 from vestige.sources import Block, Source, delimited, inlet, ndjson
-from vestige.times import Unit
+from vestige.timestamps import Unit
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

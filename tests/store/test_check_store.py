@@ -35,11 +35,11 @@ class Broken(MemoryStore):
         return super().pseudonym(subject) if self.fault != "new key" else MemoryStore().pseudonym(subject)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         if self.fault == "half a transaction":
             yield
         else:
-            with super().together():
+            with super().transaction():
                 yield
 
     def _erase(self, name: str) -> None:

@@ -166,7 +166,7 @@ def test_a_reader_clears_away_a_journal_that_was_never_used(tmp_path: Path) -> N
     assert len(read_store(path)) == 1
     assert not journal.exists()
     with SqliteStore(path) as store:
-        with store.together():
+        with store.transaction():
             store.write("other", store.terms(victim.NAME), store.stream(victim.NAME).read(store.terms(victim.NAME)))
             assert journal.exists()
             assert list(read_store(path)) == [victim.NAME]

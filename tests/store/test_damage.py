@@ -17,7 +17,7 @@ import pytest
 from vestige import Clock, Mean, Records, SqliteStore, Stream
 from vestige.errors import StoreError
 from vestige.store import Position, Receipt, State, Terms, read_store, verify
-from vestige.store.files import PAGE
+from vestige.store.connection import PAGE
 
 NAMES = ("ada", "bob", "cat", "dot", "eve", "a much longer name than the others have, so that rows differ in length")
 TERMS = Terms({"name": "vestige.Mean", "parameters": {}}, columns=1, capacity=16, retention=16)
@@ -226,7 +226,7 @@ def test_opening_reads_nothing_per_stream(folder: Path) -> None:
     """The same statements for ten streams and for two thousand."""
     path, steps, connect = folder / "many.db", [], sqlite3.connect
     for count in (10, 2_000):
-        with SqliteStore(path) as store, store.together():
+        with SqliteStore(path) as store, store.transaction():
             for i in range(count):
                 store.write(f"stream {i}", TERMS, State.empty(1))
         made = Counter[str]()
@@ -247,7 +247,7 @@ def test_opening_reads_nothing_per_stream(folder: Path) -> None:
 
 
 def test_thousands_of_names_are_each_found_in_a_few_steps(folder: Path) -> None:
-    with SqliteStore(folder / "names.db") as store, store.together():
+    with SqliteStore(folder / "names.db") as store, store.transaction():
         for i in range(3_000):
             store.write(f"{i}", TERMS, State.empty(1))
         tables, reads = store._tables, []

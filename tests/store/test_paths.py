@@ -55,7 +55,7 @@ def test_a_link_and_what_it_leads_to_have_one_writer(linked: tuple[Path, Path]) 
 def test_verify_sees_the_files_beside_what_a_link_leads_to(
     linked: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vestige.store.verifying._SETTLING", 0.1)
+    monkeypatch.setattr("vestige.store.verify._SETTLING", 0.1)
     real, link = linked
     real.with_name("a.db-journal").write_bytes(bytes(8) + VICTIM)
     found = verify(link, canaries=[VICTIM])
@@ -98,7 +98,7 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_any_name_works_in_every_function(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("vestige.store.verifying._SETTLING", 0.1)
+    monkeypatch.setattr("vestige.store.verify._SETTLING", 0.1)
     fill(name)
     assert sorted(os.listdir()) == sorted([name, f"{name}.key", f"{name}.lock"])
     assert read_store(name)["a"][1].clock.t == 100
@@ -203,7 +203,7 @@ def test_all_files_are_for_their_owner_only(tmp_path: Path, monkeypatch: pytest.
 
         monkeypatch.setattr(Path, "replace", watched)
         fill(path)
-        with SqliteStore(path) as store, store.together():
+        with SqliteStore(path) as store, store.transaction():
             store.write("b", store.terms("a"), store.stream("a").read(store.terms("a")))
             seen["-journal"] = mode_of(tmp_path / "a.db-journal")
     finally:

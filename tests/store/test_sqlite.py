@@ -574,7 +574,7 @@ def test_a_stream_that_cannot_be_written_leaves_nothing_half_done_among_others(p
         place, terms = store.stream("a"), store.terms("a")
         before = place.read(terms)
         late = State(replace(before.clock, t=10_000), before.retained, {"x": Position(10_000), "new": Position(1)})
-        with store.together():
+        with store.transaction():
             for name in ("a", "b"):
                 with pytest.raises(StoreError, match="holds records over more than 96 rounds"):
                     store.write(name, terms, late)

@@ -18,8 +18,8 @@ import pytest
 
 from vestige import Mean, SqliteStore, Stream
 from vestige.errors import ParameterError, StoreError
-from vestige.store import RECEIPTS_KEPT, State, read_store, verify, verifying
-from vestige.store.files import copied
+from vestige.store import RECEIPTS_KEPT, State, read_store, verify
+from vestige.store.connection import copied
 from vestige.store.layout import packed
 from vestige.store.sqlite import _Place
 
@@ -184,7 +184,7 @@ def test_a_draft_that_is_being_written_is_well_and_one_that_stays_is_not(
     assert verify(path, now=TIMES[-1]) == ()
     writer.join()
     draft.touch()
-    monkeypatch.setattr(verifying, "_SETTLING", 0.1)
+    monkeypatch.setattr(verify, "_SETTLING", 0.1)
     (found,) = verify(path, now=TIMES[-1])
     assert found.startswith(f"{draft} is there: a process was killed while it wrote it")
 
@@ -270,5 +270,5 @@ def test_a_writer_that_makes_the_file_shorter_or_longer_meanwhile_is_not_a_findi
         assert (place.stat().st_size > size) == (when == "after")
         return image or copied(place, patience)
 
-    monkeypatch.setattr(verifying, "copied", copy_beside_a_writer)
+    monkeypatch.setattr(verify, "copied", copy_beside_a_writer)
     assert verify(path, now=TIMES[-1]) == ()

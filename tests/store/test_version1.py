@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from vestige import LinearRegression, Mean, Moments, Private, SqliteStore, Stream, Window
-from vestige.coins import Rehearsal
 from vestige.errors import StoreBusyError, StoreError
-from vestige.naming import described
 from vestige.policy import Policy
+from vestige.random.keys import AuditSeed
 from vestige.records import Clock, Records
+from vestige.serialization import to_dict
 from vestige.store import Position, Terms, read_store, verify, version1
-from vestige.stream import reopened
+from vestige.stream import open_stream
 
 FIXTURES = Path(__file__).with_name("fixtures")
 FACTS: dict[str, Any] = json.loads((FIXTURES / "version1.json").read_text())
@@ -90,7 +90,7 @@ def test_no_time_of_an_erased_record_is_carried_over(path: Path) -> None:
 
 def test_a_stream_goes_on_from_there(path: Path) -> None:
     with SqliteStore(path) as store:
-        stream = reopened(store, "plain", seed=0)
+        stream = open_stream(store, "plain", seed=0)
         assert stream.estimate().held == len(FACTS["plain"]["rounds"])
         assert stream.position("/data/a.csv") == Position(150)
         stream.extend(np.zeros(100), source="/data/b.csv")
@@ -109,8 +109,8 @@ def test_a_stream_goes_on_from_there(path: Path) -> None:
     ],
 )
 def test_a_mean_that_would_be_misread_starts_again(kept: list[int], channel: str, goes_on: bool) -> None:
-    described = {"name": "vestige.Mean", "parameters": {"channel": channel, "dim": 1, "spread": False}}
-    terms = replace(Terms.parsed(json.dumps(FACTS["plain"]["terms"])), policy=described)
+    to_dict = {"name": "vestige.Mean", "parameters": {"channel": channel, "dim": 1, "spread": False}}
+    terms = replace(Terms.parsed(json.dumps(FACTS["plain"]["terms"])), policy=to_dict)
     records = Records([*kept, 49], [[1.0]] * (len(kept) + 1))
     assert version1._reads_as_it_was(terms, Clock(t=49, first=1, last=48), records) == goes_on
 
@@ -127,10 +127,10 @@ def test_a_mean_that_would_be_misread_starts_again(kept: list[int], channel: str
     ],
 )
 def test_rounding_is_told_from_the_length_of_words(policy: Policy, retention: int) -> None:
-    stream = Stream(policy, retention=retention, seed=Rehearsal(0) if policy.secret else 0)
+    stream = Stream(policy, retention=retention, seed=AuditSeed(0) if policy.requires_secret_coins else 0)
     stream.extend(np.random.default_rng(0).normal(size=(20_000, policy.columns)))
     clock = stream.clock
-    terms = replace(Terms.parsed(json.dumps(FACTS["plain"]["terms"])), policy=described(policy))
+    terms = replace(Terms.parsed(json.dumps(FACTS["plain"]["terms"])), policy=to_dict(policy))
     facts = (clock.last - clock.first + 1, -(-clock.encoded // max(clock.last - clock.first + 1, 1)))
     made = version1._rounding(terms, *facts, steady=True)
     assert made == pytest.approx(clock.rounding, rel=0.05)
@@ -147,7 +147,7 @@ def test_rounding_is_not_told_too_small_where_words_may_have_been_shorter(path: 
             "SELECT t.body FROM streams s JOIN states t USING (id) WHERE s.name = 'plain'"
         ).fetchone()
     plain = Terms.parsed(json.dumps(FACTS["plain"]["terms"]))
-    spelled = replace(plain, policy=described(Mean(spread=True)))
+    spelled = replace(plain, policy=to_dict(Mean(spread=True)))
     foreign = replace(plain, policy={"name": "mine.Own", "parameters": {}})
     changed = replace(plain, policy={"name": "vestige.Moments", "parameters": {"powers": 2}})
     coarsest = 2.0**-12 * np.sqrt(2.0)  # of three updates

@@ -15,7 +15,7 @@ from vestige import SqliteStore
 from vestige.errors import StoreError
 from vestige.records import Clock
 from vestige.store import Position, Terms, read_store, verify
-from vestige.stream import reopened
+from vestige.stream import open_stream
 
 FIXTURES = Path(__file__).with_name("fixtures")
 FACTS: dict[str, Any] = json.loads((FIXTURES / "version2.json").read_text())
@@ -74,7 +74,7 @@ def test_a_writer_brings_it_up_to_date(path: Path) -> None:
 
 def test_its_streams_go_on(path: Path) -> None:
     with SqliteStore(path) as store:
-        plain, private = reopened(store, "plain", seed=0), reopened(store, "private")
+        plain, private = open_stream(store, "plain", seed=0), open_stream(store, "private")
         assert plain.estimate().value == pytest.approx(5.0, abs=0.5)
         assert (plain.counted, private.counted) == (180, 198), "what waits is counted by the records that are there"
         plain.extend(np.full(64, 5.0), source="/data/b.csv")

@@ -10,7 +10,7 @@ import pytest
 
 from vestige import Batched, Clock, Mean, Policy, Records, Stream, Window, paper
 from vestige.errors import DataError, ParameterError
-from vestige.records import Bools
+from vestige.types import Bools
 
 
 @dataclass(frozen=True)

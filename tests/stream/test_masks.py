@@ -75,12 +75,12 @@ def test_a_mask_of_many_updates_may_leave_out_the_oldest() -> None:
 class Odd(Window):
     """A window that answers `can_encode` and `rewrite` as it is told to, and whose records speak together."""
 
-    together = True
+    all_or_nothing = True
     encodes: Any = True
     makes: Any = None
 
     @property
-    def minimum(self) -> int:
+    def min_batch(self) -> int:
         return 8
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Any:

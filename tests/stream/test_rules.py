@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from vestige import Clock, Mean, Policy, Records, Stream, Window, paper
 from vestige.errors import RuleError
-from vestige.records import Bools
+from vestige.types import Bools
 
 POLICIES: list[Policy] = [
     Mean(),
@@ -78,7 +78,7 @@ def test_extending_is_pushing_one_by_one(sizes: list[int], policy: Policy, seed:
 @given(st.integers(1, 400), st.integers(0, 200), st.sampled_from(POLICIES))
 def test_a_restart_from_records_and_clock_changes_nothing(before: int, after: int, policy: Policy) -> None:
     rows = np.random.default_rng(before).normal(size=before + after)
-    stream = Stream(policy, retention=96 if policy.maximum is None else 48, seed=3)
+    stream = Stream(policy, retention=96 if policy.max_batch is None else 48, seed=3)
     stream.extend(rows[:before])
     stream.forget(rounds=max(1, before - 3))
     copy = Records(stream.retained.rounds[::-1], stream.retained.values[::-1], stream.retained.leaving[::-1])

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vestige.records import Bools, Floats
 from vestige.subset.exhaustive import exhaustive
 from vestige.subset.grid import grid_meet
-from vestige.subset.wander import EFFORT, grid_search
+from vestige.subset.grid_search import EFFORT, grid_search
+from vestige.types import Bools, Floats
 
 RNG = np.random.default_rng
 

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vestige.records import Bools, Ints
-from vestige.subset.desk import Desk, make_desk
+from vestige.subset.dynamic_program import settle
 from vestige.subset.lattice import reach_bounds
-from vestige.subset.programme import settle
+from vestige.subset.workspace import Workspace, make_workspace
+from vestige.types import Bools, Ints
 
 RNG = np.random.default_rng
 CELLS = 10_000_000
 
 
-def laid(steps: Ints) -> Desk:
-    desk = make_desk(len(steps))
-    desk.steps[:] = np.sort(steps)
-    return desk
+def laid(steps: Ints) -> Workspace:
+    workspace = make_workspace(len(steps))
+    workspace.steps[:] = np.sort(steps)
+    return workspace
 
 
 def residual(steps: Ints, inside: Bools, target: float, base: int = 0, counted: int = 0) -> Fraction:
@@ -38,10 +38,10 @@ def brute(steps: Ints, target: float, base: int, counted: int) -> Fraction:
     return min(abs(Fraction(total, count) - Fraction(target)) for count, total in sums if count)
 
 
-def start_poor(desk: Desk, counted: int) -> None:
+def start_poor(workspace: Workspace, counted: int) -> None:
     """Mark one record, or none where others must be in, so that the dynamic programme has all to do."""
-    desk.inside[:] = False
-    desk.inside[0] = counted == 0
+    workspace.inside[:] = False
+    workspace.inside[0] = counted == 0
 
 
 whole = st.one_of(
@@ -67,24 +67,24 @@ forced = st.one_of(
 def test_exchanges_then_the_dynamic_programme_find_the_nearest(
     values: list[int], target: float, must: tuple[int, int]
 ) -> None:
-    desk, n = laid(np.array(values)), len(values)
-    least = brute(desk.steps, target, *must)
-    rank = reach_bounds(desk, n, target, np.uint64(7), *must)
-    found = residual(desk.steps, desk.inside, target, *must)
+    workspace, n = laid(np.array(values)), len(values)
+    least = brute(workspace.steps, target, *must)
+    rank = reach_bounds(workspace, n, target, np.uint64(7), *must)
+    found = residual(workspace.steps, workspace.inside, target, *must)
     slack = 1e-12 * max(1.0, float(found))
     assert found <= least + slack or rank > 0
-    assert settle(desk, n, target, CELLS, *must) == 0
-    assert residual(desk.steps, desk.inside, target, *must) <= least + slack
+    assert settle(workspace, n, target, CELLS, *must) == 0
+    assert residual(workspace.steps, workspace.inside, target, *must) <= least + slack
 
 
 @given(whole, targets, forced)
 def test_the_dynamic_programme_needs_no_good_start(values: list[int], target: float, must: tuple[int, int]) -> None:
-    desk, n = laid(np.array(values)), len(values)
-    reach_bounds(desk, n, target, np.uint64(7), *must)
-    start_poor(desk, must[1])
-    least = brute(desk.steps, target, *must)
-    assert settle(desk, n, target, CELLS, *must) == 0
-    assert residual(desk.steps, desk.inside, target, *must) <= least + 1e-12 * max(1.0, float(least))
+    workspace, n = laid(np.array(values)), len(values)
+    reach_bounds(workspace, n, target, np.uint64(7), *must)
+    start_poor(workspace, must[1])
+    least = brute(workspace.steps, target, *must)
+    assert settle(workspace, n, target, CELLS, *must) == 0
+    assert residual(workspace.steps, workspace.inside, target, *must) <= least + 1e-12 * max(1.0, float(least))
 
 
 @pytest.mark.parametrize("counted", [0, 40])
@@ -92,15 +92,15 @@ def test_the_dynamic_programme_agrees_with_exchanges_that_prove_the_optimum(coun
     proven = 0
     for seed in range(20):
         rng = RNG(seed)
-        desk = laid(np.rint(rng.exponential(40.0, 256)).astype(np.int64))
+        workspace = laid(np.rint(rng.exponential(40.0, 256)).astype(np.int64))
         target = rng.uniform(5.0, 60.0)
         base = int(rng.integers(0, 3_000)) if counted else 0
-        if reach_bounds(desk, 256, target, np.uint64(seed), base, counted) == 0:
+        if reach_bounds(workspace, 256, target, np.uint64(seed), base, counted) == 0:
             proven += 1
-            by_exchange = residual(desk.steps, desk.inside, target, base, counted)
-            start_poor(desk, counted)
-            assert settle(desk, 256, target, CELLS, base, counted) == 0
-            by_programme = residual(desk.steps, desk.inside, target, base, counted)
+            by_exchange = residual(workspace.steps, workspace.inside, target, base, counted)
+            start_poor(workspace, counted)
+            assert settle(workspace, 256, target, CELLS, base, counted) == 0
+            by_programme = residual(workspace.steps, workspace.inside, target, base, counted)
             assert float(by_programme) == pytest.approx(float(by_exchange), abs=1e-12)
     assert proven >= 15
 
@@ -112,25 +112,25 @@ def test_the_programme_finds_what_exchanges_miss(seed: int) -> None:
     steps = np.sort(np.append(2 * rng.integers(0, 30, 59), 31) if seed % 2 else rng.choice([0, 7, 700], 60))
     target = rng.uniform(0.0, steps[-1])
     least = brute(steps, target, 0, 0)
-    desk = make_desk(len(steps))
-    desk.steps[:] = steps
-    reach_bounds(desk, len(steps), target, np.uint64(0), 0, 0)
-    assert settle(desk, len(steps), target, 2**40, 0, 0) == 0
-    assert residual(steps, desk.inside, target) <= least + Fraction(1, 10**12)
+    workspace = make_workspace(len(steps))
+    workspace.steps[:] = steps
+    reach_bounds(workspace, len(steps), target, np.uint64(0), 0, 0)
+    assert settle(workspace, len(steps), target, 2**40, 0, 0) == 0
+    assert residual(steps, workspace.inside, target) <= least + Fraction(1, 10**12)
 
 
 def test_a_programme_too_large_is_refused_and_leaves_what_was_found() -> None:
-    desk = laid(2 * RNG(0).integers(0, 10**8, 60))
-    rank = reach_bounds(desk, 60, 5e7 + 0.4, np.uint64(0))
-    before = desk.inside.copy()
+    workspace = laid(2 * RNG(0).integers(0, 10**8, 60))
+    rank = reach_bounds(workspace, 60, 5e7 + 0.4, np.uint64(0))
+    before = workspace.inside.copy()
     assert rank > 0
-    assert settle(desk, 60, 5e7 + 0.4, 1_000, 0, 0) > 1_000
-    assert (desk.inside == before).all()
+    assert settle(workspace, 60, 5e7 + 0.4, 1_000, 0, 0) > 1_000
+    assert (workspace.inside == before).all()
 
 
 def test_nothing_is_chosen_only_where_what_must_be_in_is_best_alone() -> None:
-    desk = laid(np.array([10, 20]))
-    assert reach_bounds(desk, 2, 5.0, np.uint64(0), 15, 3) == 0
-    assert not desk.inside.any()
-    assert reach_bounds(desk, 2, 7.5, np.uint64(0), 20, 3) == 0
-    assert desk.inside.tolist() == [True, False]
+    workspace = laid(np.array([10, 20]))
+    assert reach_bounds(workspace, 2, 5.0, np.uint64(0), 15, 3) == 0
+    assert not workspace.inside.any()
+    assert reach_bounds(workspace, 2, 7.5, np.uint64(0), 20, 3) == 0
+    assert workspace.inside.tolist() == [True, False]

@@ -12,20 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vestige.errors import ParameterError
-from vestige.records import Bools, Floats, Ints
 from vestige.subset import improve, nearest_average, nearest_averages
-from vestige.subset.desk import LISTED, make_desk, sort_order
-from vestige.subset.fixed import to_fixed
-from vestige.subset.meet import meet
+from vestige.subset.fixed_point import to_fixed
+from vestige.subset.meet_in_middle import meet
+from vestige.subset.schroeppel_shamir import sieve
 from vestige.subset.search import _list_sums, _mark_sums, search
-from vestige.subset.sieve import sieve
+from vestige.subset.workspace import LISTED, make_workspace, sort_order
+from vestige.types import Bools, Floats, Ints
 
 RNG = np.random.default_rng
 
 
 def searched(values: Floats, target: float, tolerance: float, seed: int = 0) -> Bools:
     mask = np.zeros(len(values), np.bool_)
-    search(values, len(values), target, tolerance, np.uint64(seed), True, make_desk(len(values)), mask)
+    search(values, len(values), target, tolerance, np.uint64(seed), True, make_workspace(len(values)), mask)
     return mask
 
 
@@ -268,7 +268,7 @@ def test_a_search_that_may_give_up_still_chooses_something(tolerance: float) -> 
     for seed in range(300):
         values = RNG(seed).normal(size=RNG(seed).integers(2, 48))
         mask = np.zeros(len(values), np.bool_)
-        search(values, len(values), 0.1, tolerance, np.uint64(seed), False, make_desk(len(values)), mask)
+        search(values, len(values), 0.1, tolerance, np.uint64(seed), False, make_workspace(len(values)), mask)
         assert mask.any()
         residual = abs(values[mask].mean() - 0.1)
         assert residual <= max(np.abs(values - 0.1).min(), tolerance) * (1 + 1e-12)
@@ -280,30 +280,30 @@ def test_a_search_that_may_give_up_still_chooses_something(tolerance: float) -> 
 def test_no_partner_is_passed_over(share: float) -> None:
     """Whatever lies within the limit of a listed sum lies in a marked cell, and few cells are marked."""
     for seed in range(20):
-        desk = make_desk(LISTED)
-        desk.offsets[:], desk.free[:LISTED] = RNG(seed).normal(size=LISTED), np.arange(LISTED)
-        least, scale = _list_sums(desk, LISTED)
-        limit = share * np.ptp(desk.sums)
-        fine = _mark_sums(desk, len(desk.sums), least, scale, limit)
-        marked = np.unpackbits(desk.marks.view(np.uint8), bitorder="little")
-        within = desk.sums + limit * RNG(seed).uniform(-1.0, 1.0, (50, len(desk.sums)))
-        assert marked[((np.append(within, desk.sums) - least) * fine + 2.0).astype(int)].all()
-        assert marked.sum() <= 2 * len(desk.sums)
+        workspace = make_workspace(LISTED)
+        workspace.offsets[:], workspace.free[:LISTED] = RNG(seed).normal(size=LISTED), np.arange(LISTED)
+        least, scale = _list_sums(workspace, LISTED)
+        limit = share * np.ptp(workspace.sums)
+        fine = _mark_sums(workspace, len(workspace.sums), least, scale, limit)
+        marked = np.unpackbits(workspace.marks.view(np.uint8), bitorder="little")
+        within = workspace.sums + limit * RNG(seed).uniform(-1.0, 1.0, (50, len(workspace.sums)))
+        assert marked[((np.append(within, workspace.sums) - least) * fine + 2.0).astype(int)].all()
+        assert marked.sum() <= 2 * len(workspace.sums)
 
 
 def test_where_marks_are_of_no_use_all_are_set() -> None:
-    desk = make_desk(LISTED)
-    desk.free[:LISTED] = np.arange(LISTED)
+    workspace = make_workspace(LISTED)
+    workspace.free[:LISTED] = np.arange(LISTED)
     for offset, limit in ((1.0, 1.0), (0.0, 1.0), (0.0, 0.0), (5e-324, 0.0)):
-        desk.offsets[:] = offset
-        least, scale = _list_sums(desk, LISTED)
-        assert _mark_sums(desk, len(desk.sums), least, scale, limit) == 0.0
-        assert (desk.marks == ~np.uint64(0)).all()
+        workspace.offsets[:] = offset
+        least, scale = _list_sums(workspace, LISTED)
+        assert _mark_sums(workspace, len(workspace.sums), least, scale, limit) == 0.0
+        assert (workspace.marks == ~np.uint64(0)).all()
 
 
 @pytest.mark.parametrize("n", [1, 2, 48, 63, 64, 65, 128, 129, 1000])
 def test_the_order_is_a_stable_sort(n: int) -> None:
     for keys in (RNG(n).normal(size=n), RNG(n).integers(0, 5, n).astype(float), np.zeros(n)):
-        desk = make_desk(n)
-        sort_order(keys, n, desk.order, desk.spare)
-        assert desk.order.tolist() == np.argsort(keys, kind="stable").tolist()
+        workspace = make_workspace(n)
+        sort_order(keys, n, workspace.order, workspace.spare)
+        assert workspace.order.tolist() == np.argsort(keys, kind="stable").tolist()

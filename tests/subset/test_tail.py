@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vestige.records import Floats
 from vestige.subset import nearest_average
 from vestige.subset.search import search_many
+from vestige.types import Floats
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 DISTRIBUTIONS: dict[str, tuple[Draw, float, float]] = {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vestige import theory
 from vestige.errors import ParameterError
-from vestige.records import Floats
+from vestige.types import Floats
 
 TRIALS = 4_000
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from vestige import theory
 from vestige.errors import ParameterError
-from vestige.records import Floats
+from vestige.types import Floats
 
 
 def estimates(x: Floats, noise: float, seed: int) -> Floats:

@@ -9,8 +9,8 @@ import pytest
 
 from vestige import theory
 from vestige.errors import ParameterError
-from vestige.records import Floats
 from vestige.theory.subsets import SUM_FAILURE, SUM_SIZE
+from vestige.types import Floats
 
 
 def sums_of(values: Floats) -> Floats:

@@ -1,34 +1,35 @@
 """What a retained set reveals about records that were erased."""
 
-from vestige.audit.comparing import Compared, Comparison, compare, usual_policies
-from vestige.audit.detecting import DetectedBatch, Detection, Snapshot, detect
-from vestige.audit.estimating import (
+from vestige.audit.bounds import (
     area_under_curve,
     ceiling,
     epsilon_lower_bound,
     mu_lower_bound,
     total_variation_lower_bound,
 )
+from vestige.audit.comparison import Compared, Comparison, compare, default_policies
+from vestige.audit.detector import DetectedBatch, Detection, Snapshot, detect
 from vestige.audit.examples import Appendix, Outlier, appendix, outlier
-from vestige.audit.leaking import Leakage, Look, leakage
-from vestige.audit.picturing import draw_comparison, draw_leakage, draw_outlier
-from vestige.coins import Rehearsal
+from vestige.audit.figures import draw_comparison, draw_leakage, draw_outlier
+from vestige.audit.leakage import Checkpoint, Leakage, leakage
+from vestige.random.keys import AuditSeed
 
 __all__ = [
     "Appendix",
+    "AuditSeed",
+    "Checkpoint",
     "Compared",
     "Comparison",
     "DetectedBatch",
     "Detection",
     "Leakage",
-    "Look",
     "Outlier",
-    "Rehearsal",
     "Snapshot",
     "appendix",
     "area_under_curve",
     "ceiling",
     "compare",
+    "default_policies",
     "detect",
     "draw_comparison",
     "draw_leakage",
@@ -38,5 +39,4 @@ __all__ = [
     "mu_lower_bound",
     "outlier",
     "total_variation_lower_bound",
-    "usual_policies",
 ]

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from vestige import paper
-from vestige.audit.estimating import ceiling, epsilon_lower_bound
-from vestige.coins import Rehearsal
-from vestige.errors import whole_number
+from vestige.audit.bounds import ceiling, epsilon_lower_bound
 from vestige.policies import Mean, Window
 from vestige.policy import Policy
-from vestige.records import Floats
+from vestige.random.keys import AuditSeed
 from vestige.stream import Batched, Stream
+from vestige.types import Floats
+from vestige.validation import check_int
 
 WORLDS = ((0.0, 10.0, 10.0), (0.0, 0.0, 10.0))
 """The second batch in the two worlds of Appendix D; the first is three zeros."""
@@ -61,8 +61,8 @@ def appendix(*, trials: int = 1_000, confidence: float = 0.95, seed: int = 0) ->
     >>> found.disjoint, found.epsilon == found.ceiling
     (True, True)
     """
-    whole_number("trials", trials, 20, 10**9)
-    whole_number("seed", seed, -(2**63))
+    check_int("trials", trials, 20, 10**9)
+    check_int("seed", seed, -(2**63))
     ceiling(trials, confidence=confidence)  # says at once what is wrong with it
     seen = [[_state(batch, seed + k) for k in range(2 * trials)] for batch in WORLDS]
     known = set(seen[1][:trials]) - set(seen[0][:trials])
@@ -104,8 +104,8 @@ def outlier(*, runs: int = 20, seed: int = 0) -> Outlier:
     >>> bool(found.excess["Window()"].max() == 0.0), bool(found.excess["Mean()"].min() > 10.0)
     (True, True)
     """
-    whole_number("runs", runs, 1, 10**6)
-    whole_number("seed", seed, 0)
+    check_int("runs", runs, 1, 10**6)
+    check_int("seed", seed, 0)
     retention, after = 64, (0, 1, 3, 10, 30, 100)
     policies: dict[str, Policy] = {"paper.SimpleMean()": paper.SimpleMean(), "Mean()": Mean(), "Window()": Window()}
     excess = {}
@@ -123,7 +123,7 @@ def outlier(*, runs: int = 20, seed: int = 0) -> Outlier:
 
 
 def _estimates(policy: Policy, rows: Floats, retention: int, after: tuple[int, ...], seed: int) -> Floats:
-    stream = Stream(policy, retention=retention, seed=Rehearsal(seed))
+    stream = Stream(policy, retention=retention, seed=AuditSeed(seed))
     made = []
     for batches in after:
         stream.extend(rows[stream.t : retention + batches * retention // 2 + 1])

@@ -14,9 +14,10 @@ import pickle
 from collections.abc import Iterator
 from types import ModuleType
 
-from vestige.audit.playing import Game, Seen, play
-from vestige.errors import MissingExtraError, ParameterError, whole_number
-from vestige.records import Floats
+from vestige.audit.game import Game, Seen, play
+from vestige.errors import MissingExtraError, ParameterError
+from vestige.types import Floats
+from vestige.validation import check_int
 
 Task = tuple[int, range, Floats]
 """Which run it belongs to, the numbers of its trials, and the value of the record in each, or in all."""
@@ -53,7 +54,7 @@ def play_tasks(game: Game, tasks: list[Task], workers: int | None) -> Iterator[t
 
 def _count_processes(tasks: list[Task], workers: int | None) -> int:
     if workers is not None:
-        asked = min(len(tasks), whole_number("workers", workers, 1))
+        asked = min(len(tasks), check_int("workers", workers, 1))
         if asked > 1 and _find_joblib() is None:
             raise MissingExtraError(f"workers={workers}", "audit")
         return asked

@@ -14,8 +14,8 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import known_name
-from vestige.records import Bools, Floats, Ints
+from vestige.types import Bools, Floats, Ints
+from vestige.validation import check_choice
 
 T = TypeVar("T", bound=np.generic)
 
@@ -28,7 +28,7 @@ class Channel:
 
     name: ClassVar[str]
     mode: ClassVar[int]
-    minimum: ClassVar[int]
+    min_batch: ClassVar[int]
     """The fewest records that a coordinate needs."""
 
     def read(self, rounds: Ints, atoms: Floats, first: int, last: int) -> tuple[Floats, Bools]:
@@ -59,7 +59,7 @@ class Average(Channel):
 
     name = "average"
     mode = 0
-    minimum = _FLAGS + 1
+    min_batch = _FLAGS + 1
 
 
 class Bits(Channel):
@@ -67,7 +67,7 @@ class Bits(Channel):
 
     name = "bits"
     mode = 1
-    minimum = _CONTROLS + _SIGN_AND_EXPONENT + _LEAST_MANTISSA
+    min_batch = _CONTROLS + _SIGN_AND_EXPONENT + _LEAST_MANTISSA
 
 
 class Auto(Channel):
@@ -75,7 +75,7 @@ class Auto(Channel):
 
     name = "auto"
     mode = 2
-    minimum = Bits.minimum
+    min_batch = Bits.min_batch
 
 
 CHANNELS: dict[str, Channel] = {channel.name: channel() for channel in (Auto, Average, Bits)}
@@ -84,10 +84,10 @@ CHANNELS: dict[str, Channel] = {channel.name: channel() for channel in (Auto, Av
 def named(name: str) -> Channel:
     """The channel called `name`.
 
-    >>> named("auto").minimum
+    >>> named("auto").min_batch
     28
     """
-    return CHANNELS[known_name("channel", name, sorted(CHANNELS))]
+    return CHANNELS[check_choice("channel", name, sorted(CHANNELS))]
 
 
 def mantissa_bits(length: int) -> int:

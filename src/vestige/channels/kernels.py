@@ -25,12 +25,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from vestige._numba import kernel
 from vestige.channels.presence import count_bits, miss, read_word, write_word
-from vestige.compiling import kernel
-from vestige.records import Bools, Floats, Ints
-from vestige.subset.desk import Desk
+from vestige.random.kernels import uniform
 from vestige.subset.search import average_of, search
-from vestige.subset.words import uniform
+from vestige.subset.workspace import Workspace
+from vestige.types import Bools, Floats, Ints
 
 AVERAGE, BITS, AUTO = 0, 1, 2
 FLAGS = 2
@@ -178,20 +178,27 @@ def is_off(present: Bools, mode: int) -> bool:
 
 @kernel
 def _write_average(
-    values: Floats, can: Bools, target: float, near: float, key: np.uint64, persist: bool, desk: Desk, keep: Bools
+    values: Floats,
+    can: Bools,
+    target: float,
+    near: float,
+    key: np.uint64,
+    persist: bool,
+    workspace: Workspace,
+    keep: Bools,
 ) -> float:
     """Keep records whose average is near `target`; returns how far it is off."""
     usable = 0
     for i in range(len(values)):
         keep[i] = False
         if can[i]:
-            desk.values[usable], desk.places[usable] = values[i], i
+            workspace.values[usable], workspace.places[usable] = values[i], i
             usable += 1
     if not usable:
         return np.inf
-    search(desk.values, usable, target, near, key, persist, desk, desk.chosen)
+    search(workspace.values, usable, target, near, key, persist, workspace, workspace.chosen)
     for i in range(usable):
-        keep[desk.places[i]] = desk.chosen[i]
+        keep[workspace.places[i]] = workspace.chosen[i]
     return abs(average_of(values, keep) - target)
 
 
@@ -220,7 +227,7 @@ def write_segment(
     off: bool,
     key: np.uint64,
     mode: int,
-    desk: Desk,
+    workspace: Workspace,
     keep: Bools,
 ) -> None:
     """Mark in `keep` the records of a segment that say `target`, of those that `can` be kept.
@@ -237,10 +244,10 @@ def write_segment(
         residual = np.inf
         if mode != BITS or bits < WHOLE:
             residual = _write_average(
-                values[:others], can[:others], target, near, key, bits < WHOLE, desk, keep[:others]
+                values[:others], can[:others], target, near, key, bits < WHOLE, workspace, keep[:others]
             )
         if bits and residual > near:
-            spelled = desk.spelled[:n]
+            spelled = workspace.spelled[:n]
             _write_bits(can, target, uniform(key, 0), off, spelled)
             missed = abs(read_segment(values, spelled, mode) - target)
             if missed < residual:
@@ -338,11 +345,11 @@ def write_batch(
     off: Bools,
     key: np.uint64,
     mode: int,
-    desk: Desk,
+    workspace: Workspace,
     keep: Bools,
 ) -> None:
     """Mark in `keep` the records of a batch that say `target`."""
     dim = values.shape[1]
     for i in range(dim):
         mine, mark = values[i::dim, i], keep[i::dim]
-        write_segment(mine, can[i::dim], target[i], near[i], far[i], off[i], key + np.uint64(i), mode, desk, mark)
+        write_segment(mine, can[i::dim], target[i], near[i], far[i], off[i], key + np.uint64(i), mode, workspace, mark)

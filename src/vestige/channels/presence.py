@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vestige.compiling import kernel
-from vestige.records import Bools
+from vestige._numba import kernel
+from vestige.types import Bools
 
 WORD = 64
 _SIGN = np.uint64(1) << np.uint64(63)

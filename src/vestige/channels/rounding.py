@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from vestige.channels import mantissa_bits
-from vestige.records import Bools
+from vestige.types import Bools
 
 
 def add_rounding(before: float, carried: float, bits: int) -> float:

@@ -16,12 +16,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from vestige.checks.elsewhere import ask_elsewhere
-from vestige.checks.residue import fingerprints
+from vestige.checks.fingerprint import fingerprints
+from vestige.checks.subprocess_check import ask_elsewhere
 from vestige.checks.traces import Exchange, Question, ask_again, same, same_at_once, takes_many, trace
-from vestige.errors import CheckError, ParameterError, show_value, whole_number
+from vestige.errors import CheckError, ParameterError
 from vestige.policy import Policy
-from vestige.records import Floats, Ints, Records
+from vestige.records import Records
+from vestige.types import Floats, Ints
+from vestige.validation import check_int, show_value
 
 Rows = Callable[[np.random.Generator, int], Floats]
 _ORDERLY = 1e-9
@@ -59,11 +61,11 @@ def check_policy(policy: Policy, *, batch: int | None = None, rows: Rows | None 
         raise CheckError(f"{type(policy).__name__} is no vestige.Policy; subclass it")
     if rows is not None and not callable(rows):
         raise ParameterError(f"rows={show_value(rows)} does not make records; pass a function rows(rng, n), or None")
-    whole_number("seed", seed, 0)
+    check_int("seed", seed, 0)
     if batch is not None:
-        whole_number("batch", batch, 1, 10**6)
+        check_int("batch", batch, 1, 10**6)
     name = type(policy).__name__
-    size = batch or max(policy.minimum, min(32, policy.maximum or 32))
+    size = batch or max(policy.min_batch, min(32, policy.max_batch or 32))
     make = rows or (lambda rng, n: rng.normal(size=(n, policy.columns)))
     data = [make(np.random.default_rng([seed, i]), max(_PATIENCE, 6 * size + size // 3)) for i in range(4)]
     before = _pickled(policy, name)
@@ -130,7 +132,7 @@ def _ask_whether_it_goes_on(policy: Policy, exchanges: Sequence[Exchange], rows:
     rng = np.random.default_rng(seed)
     for exchange in exchanges:
         question = exchange.question
-        if question.method == "can_encode" and policy.together:
+        if question.method == "can_encode" and policy.all_or_nothing:
             rounds = np.asarray(question.arguments[0])
             if replace(question, arguments=(rounds, np.ones(len(rounds), np.bool_))).ask(policy):
                 raise CheckError(

@@ -14,11 +14,12 @@ from datetime import timedelta
 
 import numpy as np
 
-from vestige.errors import CheckError, ParameterError, StoreError, show_value, whole_number
+from vestige.errors import CheckError, ParameterError, StoreError
 from vestige.policies import Mean
 from vestige.records import Clock, Records
 from vestige.store import Position, Receipt, State, Store, Terms
 from vestige.stream import Stream
+from vestige.validation import check_int, show_value
 
 Opened = Callable[[], Store]
 _TERMS = Terms({"name": "check", "parameters": {}}, columns=2, capacity=64, retention=64)
@@ -37,7 +38,7 @@ def check_store(opened: Opened, *, seed: int = 0) -> None:
     """
     if not callable(opened):
         raise ParameterError(f"opened={show_value(opened)} does not open a store; pass a function that does")
-    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    rng = np.random.default_rng(check_int("seed", seed, 0))
     with opened() as store:
         _expect(store.names() == (), "is not empty at first; pass one without streams")
         _expect(_read(store, "a") == State.empty(2), "gives something else than the empty state for a new stream")
@@ -131,7 +132,7 @@ class _StoppedError(Exception):
 
 def _check_failure(store: Store, rng: np.random.Generator) -> None:
     """What is written together is written whole, or not at all."""
-    with suppress(_StoppedError), store.together():
+    with suppress(_StoppedError), store.transaction():
         store.stream("b/ü").write(_TERMS, _state(rng, 8))
         store.stream("new").write(_TERMS, _state(rng, 9))
         raise _StoppedError

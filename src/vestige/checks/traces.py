@@ -14,11 +14,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.coins import Rehearsal
 from vestige.errors import CheckError, NoAnswerError, NoRecordsError, RuleError
 from vestige.policy import Answer, Policy
-from vestige.records import Bools, Clock, Floats, Ints, Records
+from vestige.random.keys import AuditSeed
+from vestige.records import Clock, Records
 from vestige.stream import Stream
+from vestige.types import Bools, Floats, Ints
 
 Reply = Bools | float | Floats | bool | tuple[int, Bools] | None
 LATE = 10**7
@@ -91,36 +92,36 @@ class _Recorder(Policy):
         return self.policy.columns
 
     @property
-    def minimum(self) -> int:
-        return self.policy.minimum
+    def min_batch(self) -> int:
+        return self.policy.min_batch
 
     @property
-    def enough(self) -> int:
-        return self.policy.enough
+    def min_early_batch(self) -> int:
+        return self.policy.min_early_batch
 
     @property
-    def maximum(self) -> int | None:
-        return self.policy.maximum
+    def max_batch(self) -> int | None:
+        return self.policy.max_batch
 
     @property
     def every_round(self) -> bool:  # type: ignore[override]
         return self.policy.every_round
 
     @property
-    def together(self) -> bool:  # type: ignore[override]
-        return self.policy.together
+    def all_or_nothing(self) -> bool:  # type: ignore[override]
+        return self.policy.all_or_nothing
 
     @property
-    def secret(self) -> bool:  # type: ignore[override]
-        return self.policy.secret
+    def requires_secret_coins(self) -> bool:  # type: ignore[override]
+        return self.policy.requires_secret_coins
 
     @property
     def words(self) -> int:
         return self.policy.words
 
     @property
-    def largest(self) -> float:
-        return self.policy.largest
+    def max_magnitude(self) -> float:
+        return self.policy.max_magnitude
 
     def check_rows(self, rows: Floats) -> None:
         self.policy.check_rows(rows)
@@ -164,7 +165,7 @@ def trace(policy: Policy, batch: int, rows: Floats, seed: int) -> list[Exchange]
     """
     exchanges: list[Exchange] = []
     recorder, few = _Recorder(policy, exchanges), rows[: 6 * batch + batch // 3]
-    wide = min(2 * batch, policy.maximum or 2 * batch)
+    wide = min(2 * batch, policy.max_batch or 2 * batch)
     _drive(_begin(recorder, batch, seed), rows, seed, steps=max(1, batch // 3))
     _drive(_begin(recorder, batch, seed, LATE), few, seed, steps=max(1, batch // 3))
     _drive(_begin(recorder, wide, seed, max_age=timedelta(seconds=3 * wide)), few, seed, steps=max(1, batch // 3))
@@ -184,7 +185,7 @@ def _begin(policy: Policy, batch: int, seed: int, t: int = 0, max_age: timedelta
     """A stream to which nothing has arrived yet, or of which nothing is left after `t` rounds."""
     clock = Clock(t, first=t + 1, last=t, since=t + 1)
     nothing = Records.none(policy.columns)
-    return Stream(policy, retention=2 * batch, max_age=max_age, seed=Rehearsal(seed), retained=nothing, clock=clock)
+    return Stream(policy, retention=2 * batch, max_age=max_age, seed=AuditSeed(seed), retained=nothing, clock=clock)
 
 
 def _drive(stream: Stream, rows: Floats, seed: int, steps: int) -> None:

@@ -16,7 +16,7 @@ from vestige.cli.group import moment
 from vestige.cli.output import announced, warn
 from vestige.errors import StoreError, VestigeError
 from vestige.operations import Attended
-from vestige.store.copies import UNNAMED, Copy, copy_store
+from vestige.store.snapshot import UNNAMED, Copy, copy_store
 
 store_argument = click.argument("store")
 streams_option = click.option("--stream", "names", multiple=True, help="Only this stream; may be given again.")

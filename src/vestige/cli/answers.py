@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from vestige.cli.output import count, say, show_table
+from vestige.cli.reports import Report, entitle
 from vestige.errors import NoAnswerError, NoRecordsError
 from vestige.policies import Mean, Window
-from vestige.reporting import Report, entitle
 from vestige.stream import Estimate, Stream
 
 Reporting = Callable[[Estimate, tuple[str, ...], tuple[str, ...]], Report]

@@ -18,7 +18,7 @@ from vestige.errors import ParameterError
 from vestige.lab import EXPERIMENTS, Experiment, Progress, Results
 from vestige.lab import run as run_experiments
 from vestige.lab.experiment import UNFINISHED
-from vestige.lab.plotting import rendered
+from vestige.lab.figures import rendered
 from vestige.lab.report import findings
 from vestige.lab.report import page as make_page
 from vestige.lab.results import read

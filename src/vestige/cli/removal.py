@@ -30,8 +30,8 @@ from vestige.operations import forget as forget_in
 from vestige.operations import remove as remove_from
 from vestige.operations.removal import rehearse
 from vestige.records import Records
-from vestige.store.copies import hash_subjects
 from vestige.store.inbox import Request
+from vestige.store.snapshot import hash_subjects
 
 
 @command.command()

@@ -8,6 +8,6 @@ Guarantee: each verdict changes when what is on trial is broken; held by tests/l
 from vestige.lab.experiment import Experiment, Verdict, grid
 from vestige.lab.experiments import EXPERIMENTS
 from vestige.lab.results import Results
-from vestige.lab.running import Progress, run
+from vestige.lab.runner import Progress, run
 
 __all__ = ["EXPERIMENTS", "Experiment", "Progress", "Results", "Verdict", "grid", "run"]

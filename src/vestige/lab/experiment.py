@@ -2,7 +2,7 @@
 
 What is on trial is handed to the trial by name (`parts`), so that a test can put something broken in its place and see
 the verdict change.
-Guarantee: the same seed gives the same results, whatever was run before; held by tests/lab/test_running.py.
+Guarantee: the same seed gives the same results, whatever was run before; held by tests/lab/test_runner.py.
 """
 
 from __future__ import annotations

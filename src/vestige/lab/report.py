@@ -13,7 +13,7 @@ from html import escape
 from importlib.metadata import version
 from pathlib import Path
 
-from vestige.lab import plotting
+from vestige.lab import figures
 from vestige.lab.experiment import CONSTANTS, HELD, UNFINISHED, Experiment, Verdict
 from vestige.lab.results import Results, made_by, read, seed_of
 
@@ -75,7 +75,7 @@ def _badge(verdict: Verdict) -> str:
 def _section(one: Finding, command: str) -> str:
     name, verdict = one.experiment.name, one.verdict
     drawn = verdict.outcome != UNFINISHED
-    svg = plotting.inline(plotting.rendered(one.experiment.figure, one.results, "svg"), name) if drawn else ""
+    svg = figures.inline(figures.rendered(one.experiment.figure, one.results, "svg"), name) if drawn else ""
     constants = "; ".join(f"{key} = {value:.3g}" for key, value in verdict.constants.items())
     return f"""<section id="{name}">
 <h2>{escape(one.experiment.claim)}</h2>

@@ -1,7 +1,7 @@
 """Results are a table of trials in one Parquet file per experiment, with the seed and the version that made them.
 
 Guarantee: a file is whole or not there, and results of another seed, version or experiment are never mixed in; held by
-tests/lab/test_running.py.
+tests/lab/test_runner.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import MissingExtraError, StoreError
-from vestige.records import Bools, Floats
+from vestige.types import Bools, Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

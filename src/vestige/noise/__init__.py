@@ -1,5 +1,5 @@
 """Noise that hides one record: how much of it a promise needs, and an exact sampler."""
 
-from vestige.noise.calibrating import gaussian_delta, gaussian_epsilon, noise_scale
+from vestige.noise.calibration import gaussian_delta, gaussian_epsilon, noise_scale
 
 __all__ = ["gaussian_delta", "gaussian_epsilon", "noise_scale"]

@@ -9,13 +9,10 @@ Guarantee: the probabilities of the definition; held by tests/noise/test_samplin
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vestige.compiling import kernel
-from vestige.records import Ints
-from vestige.subset.words import draw
-
-Words = NDArray[np.uint64]
+from vestige._numba import kernel
+from vestige.random.kernels import draw
+from vestige.types import Ints, Words
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE, _TWO = np.uint64(1), np.uint64(2)

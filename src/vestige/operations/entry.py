@@ -12,15 +12,16 @@ from datetime import datetime
 
 import numpy as np
 
-from vestige.errors import ParameterError, StoreError, show_value
-from vestige.naming import described, made_again
+from vestige.errors import ParameterError, StoreError
 from vestige.policy import Policy
-from vestige.records import Bools
+from vestige.serialization import from_dict, to_dict
 from vestige.store import State, Store, Terms
-from vestige.store.copies import UNNAMED
+from vestige.store.snapshot import UNNAMED
 from vestige.store.state import ticks
-from vestige.stream import Stream, reopened
+from vestige.stream import Stream, open_stream
 from vestige.stream.limits import Limits
+from vestige.types import Bools
+from vestige.validation import show_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,14 @@ class Entry:
     def copy(cls, name: str, terms: Terms, state: State) -> Entry:
         """A stream as it was copied from a store."""
         try:
-            return cls(name, terms, state, made_again(terms.policy))
+            return cls(name, terms, state, from_dict(terms.policy))
         except StoreError as problem:
             return cls(name, terms, state, None, str(problem))
 
     @property
-    def together(self) -> bool:
+    def all_or_nothing(self) -> bool:
         """Whether the kept records speak only together; so we say too where we cannot know."""
-        return self.policy is None or (self.policy.together and not self.policy.every_round)
+        return self.policy is None or (self.policy.all_or_nothing and not self.policy.every_round)
 
     @contextmanager
     def open(self, store: Store) -> Iterator[Stream]:
@@ -71,7 +72,7 @@ class Entry:
         if self.live is not None:
             yield self.live
             return
-        yield reopened(store, self.name)
+        yield open_stream(store, self.name)
         store.release_stream(self.name)
 
     def write(self, store: Store, state: State) -> None:
@@ -108,7 +109,7 @@ def find_names(store: Store, troubles: dict[str, str]) -> tuple[str, ...]:
 
 def _terms_of(stream: Stream) -> Terms:
     return Terms(
-        described(stream.policy),
+        to_dict(stream.policy),
         stream.policy.columns,
         stream.retention or 3 * stream.batch,
         stream.retention,

@@ -13,23 +13,23 @@ from datetime import datetime
 
 import numpy as np
 
-from vestige.records import Bools
 from vestige.store import Receipt, State, Terms
 from vestige.store.state import TICK, ticks, wall_clock
 from vestige.stream.limits import expire, start_again
+from vestige.types import Bools
 
 _FIRST = -(2**63) + 1
 """The earliest time that a record can have."""
 
 
-def erase_overdue(terms: Terms, state: State, now: datetime, *, together: bool = True) -> State:
+def erase_overdue(terms: Terms, state: State, now: datetime, *, all_or_nothing: bool = True) -> State:
     """The state without what is overdue at `now`, and without receipts that have expired.
 
     Args:
         terms: the limits.
         state: what is held.
         now: the time by the clock that counts.
-        together: whether the kept records speak only together, so that all go with the first of them.
+        all_or_nothing: whether the kept records speak only together, so that all go with the first of them.
 
     Returns:
         the same state if nothing is due.
@@ -40,12 +40,12 @@ def erase_overdue(terms: Terms, state: State, now: datetime, *, together: bool =
         late |= held.rounds <= clock.t - terms.retention
     if terms.max_age is not None:
         late |= held.times <= np.datetime64(max(ticks(now) - terms.max_age // TICK, _FIRST), "us")
-    clock, left = expire(clock, held, late, ticks(now), together=together)
+    clock, left = expire(clock, held, late, ticks(now), all_or_nothing=all_or_nothing)
     if clock != state.clock or len(left) < len(held):
         state = replace(state, clock=clock, retained=left)
         state = state if len(left) else _settled(state)
     if any(_is_overdue(receipt, clock.t) for receipt in state.receipts):
-        state = erase(state, np.zeros(len(left), np.bool_), together=together)
+        state = erase(state, np.zeros(len(left), np.bool_), all_or_nothing=all_or_nothing)
     kept = tuple(receipt for receipt in state.receipts if not receipt.expired(wall_clock()))
     return state if len(kept) == len(state.receipts) else replace(state, receipts=kept)
 
@@ -55,12 +55,12 @@ def _is_overdue(receipt: Receipt, t: int) -> bool:
     return receipt.erased is None and (receipt.due_round <= t or (due is not None and due <= wall_clock()))
 
 
-def erase(state: State, going: Bools, *, together: bool = True) -> State:
+def erase(state: State, going: Bools, *, all_or_nothing: bool = True) -> State:
     """The state without these records and without those that were asked to leave before; every request is met."""
     held, clock = state.retained, state.clock
     going, waits = going | held.leaving, held.rounds > clock.last
     left = held.where(~going)
-    if together and (going & ~waits).any():
+    if all_or_nothing and (going & ~waits).any():
         left = held.where(~going & waits)
         clock = start_again(clock, left)
     return _settled(replace(state, clock=clock, retained=left))

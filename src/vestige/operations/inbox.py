@@ -14,13 +14,14 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from vestige.errors import ParameterError, StoreBusyError, StoreError, real_number, show_value
+from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.operations.outcome import Attended, Forgotten, Removed, Swept
 from vestige.operations.removal import forget_pseudonyms, remove
 from vestige.operations.retention import sweep
 from vestige.store import SqliteStore, Store
 from vestige.store.inbox import Inbox, Request
 from vestige.store.paths import resolve_path
+from vestige.validation import check_float, show_value
 
 Outcome = Forgotten | Swept | Removed
 _KINDS: dict[str, type[Outcome]] = {"forget": Forgotten, "sweep": Swept, "remove": Removed}
@@ -120,7 +121,7 @@ def ask(
     """
     if not isinstance(request, Request):
         raise ParameterError(f"request={show_value(request)} is not a request; pass a vestige.store.inbox.Request")
-    patience = real_number("patience", patience, lambda seconds: 0.0 <= seconds < inf, "seconds, 0 or more")
+    patience = check_float("patience", patience, lambda seconds: 0.0 <= seconds < inf, "seconds, 0 or more")
     if not resolve_path(path).exists():
         raise StoreError(f"{path}: there is no such store, so nobody can be asked")
     inbox, until = Inbox(path), time.monotonic() + patience

@@ -12,16 +12,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from vestige.errors import ParameterError, StoreError, check_flag, check_list
+from vestige.errors import ParameterError, StoreError
 from vestige.operations.entry import Entry, check_open, find_names
 from vestige.operations.erasure import erase
 from vestige.operations.outcome import Forgotten, Removal, Removed, kept_apart
 from vestige.operations.retention import TOGETHER
-from vestige.records import Ints, Records
+from vestige.records import Records
 from vestige.store import MemoryStore, Receipt, State, Store, Terms
 from vestige.store.keys import EARLIER
 from vestige.stream import Stream
-from vestige.stream.runtime import checked_rounds
+from vestige.stream.runtime import check_rounds
+from vestige.types import Ints
+from vestige.validation import check_bool, check_list
 
 Asked = dict[int | None, Ints]
 """The rounds that are to go of one stream, by the place of the subject in the list."""
@@ -70,7 +72,7 @@ def forget(
     check_list("subjects", subjects, str, "texts")
     if streams is not None:
         check_list("streams", streams, str, "names of streams")
-    check_flag("now", now)
+    check_bool("now", now)
     rounds = rounds.tolist() if isinstance(rounds, np.ndarray) else rounds
     check_list("rounds", rounds, int, "whole numbers")
     if bool(len(subjects)) == bool(len(rounds)):
@@ -109,7 +111,7 @@ def forget_pseudonyms(
     known: set[int | None] = set()
     names = there if streams is None else left
     for start in range(0, len(names), TOGETHER):
-        with store.together():
+        with store.transaction():
             for name in names[start : start + TOGETHER]:
                 with kept_apart(name, troubles):
                     entry, ids = Entry.find(store, name), _Ids(request, name)
@@ -193,7 +195,7 @@ def _erase_at_once(store: Store, entry: Entry, asked: Asked, ids: _Ids) -> tuple
     made = {place: Receipt.made(t, t, entry.terms.max_age, ids.make(place)) for place in asked}
     fresh = [receipt for receipt in made.values() if receipt.id not in done]
     if fresh:
-        going = np.isin(state.retained.rounds, checked_rounds(np.concatenate(list(asked.values())), t))
+        going = np.isin(state.retained.rounds, check_rounds(np.concatenate(list(asked.values())), t))
         state = erase(replace(state, receipts=(*state.receipts, *fresh)), going)
         entry.write(store, state)
     given = {receipt.id: receipt for receipt in state.receipts}

@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 
-from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError, check_flag, check_list
+from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError
 from vestige.operations.entry import Entry, find_names
 from vestige.operations.erasure import erase_overdue
 from vestige.operations.outcome import Erasure, Swept, kept_apart
@@ -20,6 +20,7 @@ from vestige.store import State, Store, Terms
 from vestige.store.state import in_utc, ticks, wall_clock
 from vestige.stream.limits import earliest
 from vestige.stream.masks import check_encodable
+from vestige.validation import check_bool, check_list
 
 TOGETHER = 256
 """How many streams are written in one transaction: few enough that little is done again after a crash."""
@@ -50,7 +51,7 @@ def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False, b
     >>> sweep(store).streams
     {'delays': Erasure(erased=0, restarted=False, closed=False, undecided=0)}
     """
-    check_flag("dry_run", dry_run)
+    check_bool("dry_run", dry_run)
     check_list("besides", besides, str, "names of streams")
     spared = set(besides)
     moment = in_utc(wall_clock() if now is None else now)
@@ -58,7 +59,7 @@ def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False, b
     troubles: dict[str, str] = {}
     names = [name for name in find_names(store, troubles) if name not in spared]
     for start in range(0, len(names), TOGETHER):
-        with store.together():
+        with store.transaction():
             for name in names[start : start + TOGETHER]:
                 with kept_apart(name, troubles):
                     entry = Entry.find(store, name)
@@ -106,7 +107,7 @@ def preview(streams: Mapping[str, tuple[Terms, State]], now: datetime | None = N
 
 def _preview(entry: Entry, now: datetime) -> Erasure:
     """What a sweep at `now` would do to a stream."""
-    left = erase_overdue(entry.terms, entry.state, now, together=entry.together)
+    left = erase_overdue(entry.terms, entry.state, now, all_or_nothing=entry.all_or_nothing)
     closed = _would_close(entry, left, now)
     return replace(_change(entry.state, left), closed=closed, undecided=len(left.retained) if closed else 0)
 
@@ -117,7 +118,7 @@ def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
         return Erasure(0)  # without a limit in time or a request nothing comes due while nothing arrives
     ahead = entry.ahead(now).any()
     if entry.live is None and (entry.policy is None or ahead):
-        left = erase_overdue(entry.terms, entry.state, now, together=entry.together)
+        left = erase_overdue(entry.terms, entry.state, now, all_or_nothing=entry.all_or_nothing)
         if left is not entry.state:
             entry.write(store, left)
         return _change(entry.state, left)
@@ -138,10 +139,10 @@ def _would_close(entry: Entry, state: State, now: datetime) -> bool:
     terms, policy, held = entry.terms, entry.policy, state.retained
     waiting = held.where(held.rounds > state.clock.last)
     pending = earliest(waiting.times)
-    if terms.max_age is None or policy is None or not entry.together or pending is None or entry.ahead(now).any():
+    if terms.max_age is None or policy is None or not entry.all_or_nothing or pending is None or entry.ahead(now).any():
         return False
     limits = entry.limits
-    enough = min(policy.enough, limits.in_rounds(policy)[1] // 2)
+    enough = min(policy.min_early_batch, limits.in_rounds(policy)[1] // 2)
     can = int((~waiting.leaving).sum()) >= enough and limits.presses(ticks(now), pending, state.clock.due)
     return can and check_encodable(policy, policy.can_encode(state.clock.copy(), waiting.rounds, waiting.leaving))
 

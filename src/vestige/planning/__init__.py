@@ -4,8 +4,8 @@
 Guarantee: within 20% of what is measured, or it is said why not; held by tests/planning/test_honesty.py.
 """
 
-from vestige.planning.needing import Plan, Row, plan
-from vestige.planning.picturing import draw_plan
-from vestige.planning.predicting import Prediction, predict
+from vestige.planning.figures import draw_plan
+from vestige.planning.plan import Plan, Row, plan
+from vestige.planning.prediction import Prediction, predict
 
 __all__ = ["Plan", "Prediction", "Row", "draw_plan", "plan", "predict"]

@@ -1,6 +1,6 @@
 """The policies that users reach for: statistics written through channels, and the window as the baseline."""
 
-from vestige.policies.descent import Gradient, LogisticAnswer, LogisticRegression
+from vestige.policies.descent import CustomLoss, LogisticAnswer, LogisticRegression
 from vestige.policies.encoded import Encoded
 from vestige.policies.linear import LinearAnswer, LinearRegression
 from vestige.policies.mean import Mean, MeanAnswer
@@ -11,8 +11,8 @@ from vestige.policies.window import Window
 __all__ = [
     "Covariance",
     "CovarianceAnswer",
+    "CustomLoss",
     "Encoded",
-    "Gradient",
     "LinearAnswer",
     "LinearRegression",
     "LogisticAnswer",

@@ -1,6 +1,6 @@
 """Logistic regression and models of one's own: parameters in presence bits, one Newton step a batch.
 
-The paper's outlook (Section 5) names non-linear regression and classification. See `vestige.statistics.descent`.
+The paper's outlook (Section 5) names non-linear regression and classification. See `vestige.statistics.newton`.
 Guarantee: log-loss within 1% and squared error within 20% of a fit to all records; held by
 tests/policies/test_descent.py.
 """
@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige import statistics
-from vestige.errors import DataError, ParameterError, real_number, whole_number
-from vestige.policies.encoded import MOST_COLUMNS, MOST_PRODUCTS, Spelled, checked_half_life
+from vestige.errors import DataError, ParameterError
+from vestige.policies.encoded import MOST_COLUMNS, MOST_PRODUCTS, Spelled, check_half_life
 from vestige.policies.rounding import EXACT, note_rounding
 from vestige.policy import Answer
-from vestige.records import Clock, Floats, Records
+from vestige.records import Clock, Records
+from vestige.types import Floats
+from vestige.validation import check_float, check_int
 
 _FLAT = (
     "The fit cannot be trusted: in the records held, the loss is so flat in one direction that steps there are cut "
@@ -189,10 +191,10 @@ class LogisticRegression(_Descended):
     half_life: float | None = None
 
     def __post_init__(self) -> None:
-        whole_number("dim", self.dim, 1, MOST_PRODUCTS)
-        whole_number("classes", self.classes, 2, MOST_PRODUCTS)
-        real_number("l2", self.l2, lambda n: 0.0 <= n < np.inf, "0 or more")
-        checked_half_life(self.half_life)
+        check_int("dim", self.dim, 1, MOST_PRODUCTS)
+        check_int("classes", self.classes, 2, MOST_PRODUCTS)
+        check_float("l2", self.l2, lambda n: 0.0 <= n < np.inf, "0 or more")
+        check_half_life(self.half_life)
 
     @property
     def columns(self) -> int:
@@ -272,7 +274,7 @@ class _Given(statistics.Model):
 
 
 @dataclass(frozen=True)
-class Gradient(_Descended):
+class CustomLoss(_Descended):
     """The parameters that minimise the average of a loss of your own over everything that ever arrived.
 
     Args:
@@ -290,7 +292,7 @@ class Gradient(_Descended):
     ...     return gap**2 / 2, gap[:, None] * np.column_stack([fall, -parameters[0] * x * fall])
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(0, 4, 50_000)
-    >>> stream = Stream(Gradient(decay, (1.0, 1.0), columns=2), retention=512, seed=0)
+    >>> stream = Stream(CustomLoss(decay, (1.0, 1.0), columns=2), retention=512, seed=0)
     >>> _ = stream.extend(np.column_stack([x, 3.0 * np.exp(-0.5 * x) + rng.normal(0, 0.1, 50_000)]))
     >>> stream.estimate().value.round(2)
     array([3. , 0.5])
@@ -305,8 +307,8 @@ class Gradient(_Descended):
         if not callable(self.loss):
             raise ParameterError(f"loss is a {type(self.loss).__name__}; pass a function of parameters and rows")
         object.__setattr__(self, "start", _start(self.start))
-        whole_number("columns", self.columns, 1, MOST_COLUMNS)
-        checked_half_life(self.half_life)
+        check_int("columns", self.columns, 1, MOST_COLUMNS)
+        check_half_life(self.half_life)
 
     @property
     def statistic(self) -> statistics.Descent:

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
-from vestige.errors import real_number
 from vestige.policy import Answer, Policy, count_waiting, keep_of_arrivals, lost
-from vestige.records import Bools, Clock, Floats, Ints, Records
+from vestige.records import Clock, Records
+from vestige.types import Bools, Floats, Ints
+from vestige.validation import check_float
 
 _OFF = (
     "What is kept has missed its target and may be off by more than its standard error: at least once no choice of the "
@@ -28,10 +29,10 @@ MOST_PRODUCTS = 2_000
 """Nor where the products of each pair of them are kept: two million numbers."""
 
 
-def checked_half_life(half_life: float | None) -> None:
+def check_half_life(half_life: float | None) -> None:
     """An error unless it is none or positive."""
     if half_life is not None:
-        real_number("half_life", half_life, lambda n: 0.0 < n < np.inf, "a number of records above 0, or None")
+        check_float("half_life", half_life, lambda n: 0.0 < n < np.inf, "a number of records above 0, or None")
 
 
 def largest_for(power: int) -> float:
@@ -66,17 +67,17 @@ class Encoded(Policy):
         """
 
     @property
-    def minimum(self) -> int:
+    def min_batch(self) -> int:
         """The smallest batch: what the channel needs, for each encoded number."""
-        return self.written.minimum * self.statistic.size
+        return self.written.min_batch * self.statistic.size
 
     @property
-    def enough(self) -> int:
+    def min_early_batch(self) -> int:
         """As many as presence bits need: among so many, averages come near enough too."""
-        return channels.named("bits").minimum * self.statistic.size
+        return channels.named("bits").min_batch * self.statistic.size
 
     @property
-    def usual_retention(self) -> int:
+    def default_retention(self) -> int:
         """Where nobody says: 64 records of a batch for each encoded number, which keeps about 14 digits."""
         return 128 * self.statistic.size
 
@@ -197,9 +198,9 @@ class Averaged(Encoded):
         Whether that can be done is decided by the rounds and marks of what is left, never by values.
         """
         from vestige.channels.kernels import TELLING, write_batch  # noqa: PLC0415
+        from vestige.random.kernels import uniform  # noqa: PLC0415
         from vestige.statistics.kernels import bearable, deviation_about  # noqa: PLC0415
-        from vestige.subset.desk import make_desk  # noqa: PLC0415
-        from vestige.subset.words import uniform  # noqa: PLC0415
+        from vestige.subset.workspace import make_workspace  # noqa: PLC0415
 
         slots, length = retained.rounds - clock.first, clock.t - clock.first + 1
         can = channels.in_slots(slots, ~retained.leaving, length)
@@ -224,7 +225,7 @@ class Averaged(Encoded):
             off,
             key,
             self.written.mode,
-            make_desk(length),
+            make_workspace(length),
             keep,
         )
         return clock.t, keep[slots]

@@ -1,8 +1,8 @@
 """Least squares over the whole stream, kept in presence bits.
 
 Section 4 of Immorlica et al. (2024) takes gradient steps. Least squares needs only the averages of `x_i x_j` and
-`x_i y`; keeping these makes the answer that of all records (see `vestige.statistics.squares` for the form that they are
-kept in). With an intercept, they are taken about the means: then columns that lie far from zero cost no digits.
+`x_i y`; keeping these makes the answer that of all records (see `vestige.statistics.least_squares` for the form
+that they are kept in). With an intercept, they are taken about the means: then columns that lie far from zero cost no digits.
 Guarantee: within 5% of the all-data error; held by tests/policies/test_linear.py.
 """
 
@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige import statistics
-from vestige.errors import NoAnswerError, ParameterError, check_flag, whole_number
-from vestige.policies.encoded import MOST_PRODUCTS, Spelled, checked_half_life, largest_for
+from vestige.errors import NoAnswerError, ParameterError
+from vestige.policies.encoded import MOST_PRODUCTS, Spelled, check_half_life, largest_for
 from vestige.policies.rounding import note_rounding
 from vestige.policy import Answer
-from vestige.records import Clock, Floats, Records
+from vestige.records import Clock, Records
+from vestige.types import Floats
+from vestige.validation import check_bool, check_int
 
 _USELESS = 0.01
 """Where the coefficients may be off by more than this share of themselves through rounding, there is no answer."""
@@ -88,10 +90,10 @@ class LinearRegression(Spelled):
     half_life: float | None = None
 
     def __post_init__(self) -> None:
-        whole_number("dim", self.dim, 1, MOST_PRODUCTS)
-        whole_number("outputs", self.outputs, 1, MOST_PRODUCTS)
-        check_flag("intercept", self.intercept)
-        checked_half_life(self.half_life)
+        check_int("dim", self.dim, 1, MOST_PRODUCTS)
+        check_int("outputs", self.outputs, 1, MOST_PRODUCTS)
+        check_bool("intercept", self.intercept)
+        check_half_life(self.half_life)
 
     @property
     def columns(self) -> int:
@@ -104,7 +106,7 @@ class LinearRegression(Spelled):
         return statistics.LeastSquares(self.dim, self.outputs, self.intercept)
 
     @property
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """So that no power overflows."""
         return largest_for(2)
 

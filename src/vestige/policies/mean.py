@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
-from vestige.errors import ParameterError, check_flag, real_number, whole_number
-from vestige.policies.encoded import MOST_COLUMNS, Averaged, Spelled, checked_half_life, largest_for
+from vestige.errors import ParameterError
+from vestige.policies.encoded import MOST_COLUMNS, Averaged, Spelled, check_half_life, largest_for
 from vestige.policies.rounding import note_alike, note_rounding, product_errors
 from vestige.policy import Answer
-from vestige.records import Bools, Clock, Floats, Records
+from vestige.records import Clock, Records
+from vestige.types import Bools, Floats
+from vestige.validation import check_bool, check_float, check_int
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +68,13 @@ class Mean(Averaged, Spelled):
     spread: bool = False
 
     def __post_init__(self) -> None:
-        whole_number("dim", self.dim, 1, MOST_COLUMNS)
-        check_flag("spread", self.spread)
+        check_int("dim", self.dim, 1, MOST_COLUMNS)
+        check_bool("spread", self.spread)
         channels.named(self.channel)
         if self.spread and self.channel == "average":
             raise ParameterError("channel='average' cannot hold a variance; use channel='auto' or spread=False")
-        real_number("tolerance", self.tolerance, lambda n: 0.0 <= n < np.inf, "0 or more")
-        checked_half_life(self.half_life)
+        check_float("tolerance", self.tolerance, lambda n: 0.0 <= n < np.inf, "0 or more")
+        check_half_life(self.half_life)
 
     @property
     def columns(self) -> int:
@@ -97,7 +99,7 @@ class Mean(Averaged, Spelled):
         return channels.named("bits" if self.spread else self.channel)
 
     @property
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """So that no power overflows."""
         return largest_for(2 if self.spread else 1)
 

@@ -13,11 +13,12 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from vestige import statistics
-from vestige.errors import ParameterError, whole_number
-from vestige.policies.encoded import MOST_PRODUCTS, Spelled, checked_half_life, largest_for
+from vestige.errors import ParameterError
+from vestige.policies.encoded import MOST_PRODUCTS, Spelled, check_half_life, largest_for
 from vestige.policies.rounding import SMALLEST, note_alike, note_rounding, product_errors
 from vestige.policy import Answer
-from vestige.records import Floats
+from vestige.types import Floats
+from vestige.validation import check_int
 
 _HIGHEST = 4
 _SHAPELESS = {2: "", 3: "skewness has no value", 4: "skewness and kurtosis have no value"}
@@ -68,10 +69,10 @@ class Moments(Spelled):
     half_life: float | None = None
 
     def __post_init__(self) -> None:
-        whole_number("order", self.order, 2)
+        check_int("order", self.order, 2)
         if self.order > _HIGHEST:
             raise ParameterError(f"order={self.order} is above {_HIGHEST}; use 2, 3 or 4")
-        checked_half_life(self.half_life)
+        check_half_life(self.half_life)
 
     @property
     def statistic(self) -> statistics.Moments:
@@ -79,7 +80,7 @@ class Moments(Spelled):
         return statistics.Moments(self.order)
 
     @property
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """So that no power overflows."""
         return largest_for(self.order)
 
@@ -142,8 +143,8 @@ class Covariance(Spelled):
     half_life: float | None = None
 
     def __post_init__(self) -> None:
-        whole_number("dim", self.dim, 1, MOST_PRODUCTS)
-        checked_half_life(self.half_life)
+        check_int("dim", self.dim, 1, MOST_PRODUCTS)
+        check_half_life(self.half_life)
 
     @property
     def columns(self) -> int:
@@ -156,7 +157,7 @@ class Covariance(Spelled):
         return statistics.Products(self.dim, tuple(combinations_with_replacement(range(self.dim), 2)), centred=True)
 
     @property
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """So that no power overflows."""
         return largest_for(2)
 

@@ -20,14 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import statistics
-from vestige.coins import SECRET_WORDS
-from vestige.errors import NoAnswerError, ParameterError, real_number
+from vestige.errors import NoAnswerError, ParameterError
 from vestige.noise import noise_scale
 from vestige.policies.encoded import Encoded, Spelled
 from vestige.policies.mean import Mean
 from vestige.policies.rounding import REMEDY
 from vestige.policy import Answer, count_waiting
-from vestige.records import Bools, Clock, Floats, Records
+from vestige.random.keys import SECRET_WORDS
+from vestige.records import Clock, Records
+from vestige.types import Bools, Floats
+from vestige.validation import check_float
 
 _FINEST = 2**28
 _LARGEST_DEVIATION = 2**30
@@ -67,7 +69,7 @@ class Private(Spelled):
     [11.32, 2.29, 1.16]
     """
 
-    secret: ClassVar[bool] = True
+    requires_secret_coins: ClassVar[bool] = True
     policy: Encoded = field(default_factory=Mean)
     bound: float = field(kw_only=True)
     epsilon: float = field(kw_only=True)
@@ -84,9 +86,9 @@ class Private(Spelled):
             )
         if isinstance(self.policy, Mean) and self.policy.channel == "average":
             raise ParameterError("channel='average' shows values, not only presence; use channel='bits' with Private")
-        real_number("bound", self.bound, lambda n: 0.0 < n < np.inf, "a length above 0 that no data decide")
-        real_number("epsilon", self.epsilon, lambda n: 0.0 < n < np.inf, "a number above 0, such as 1.0")
-        real_number("delta", self.delta, lambda n: 0.0 < n < 1.0, "a number between 0 and 1, such as 1e-6")
+        check_float("bound", self.bound, lambda n: 0.0 < n < np.inf, "a length above 0 that no data decide")
+        check_float("epsilon", self.epsilon, lambda n: 0.0 < n < np.inf, "a number above 0, such as 1.0")
+        check_float("delta", self.delta, lambda n: 0.0 < n < 1.0, "a number between 0 and 1, such as 1e-6")
         self.scale  # noqa: B018  # whether epsilon and delta are within reach is said at once
 
     @property
@@ -95,9 +97,9 @@ class Private(Spelled):
         return self.policy.columns
 
     @property
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """As the policy has it."""
-        return self.policy.largest
+        return self.policy.max_magnitude
 
     @property
     def statistic(self) -> statistics.Clipped:

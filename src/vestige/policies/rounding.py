@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vestige.records import Floats
+from vestige.types import Floats
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 """What is smaller, but for zero, does not have all its digits."""

@@ -8,11 +8,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import ParameterError, show_value
+from vestige.errors import ParameterError
 from vestige.policies.encoded import Encoded
 from vestige.policies.mean import Mean
 from vestige.policy import Answer, Policy
-from vestige.records import Bools, Clock, Floats, Records
+from vestige.records import Clock, Records
+from vestige.types import Bools, Floats
+from vestige.validation import show_value
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Window(Policy):
     9952.5
     """
 
-    together: ClassVar[bool] = False
+    all_or_nothing: ClassVar[bool] = False
     policy: Encoded = field(default_factory=Mean)
 
     def __post_init__(self) -> None:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from pyarrow import compute
 
 from vestige.errors import SourceError
-from vestige.records import Bools, Floats, Ints
-from vestige.times import ACCEPTED, Times, Unit, first_unreadable, parsed
+from vestige.timestamps import ACCEPTED, Unit, first_unreadable, parsed
+from vestige.types import Bools, Floats, Ints, Times
 
 Texts = NDArray[np.object_]
 Batches = tuple[pa.RecordBatch, pa.RecordBatch]

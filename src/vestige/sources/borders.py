@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from vestige.compiling import kernel
+from vestige._numba import kernel
 from vestige.errors import SourceError
-from vestige.records import Ints
+from vestige.types import Ints
 
 LONGEST = 1 << 24
 """So many bytes of a record are waited for."""

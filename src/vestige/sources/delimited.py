@@ -19,7 +19,7 @@ from pyarrow import compute, csv
 from vestige.errors import SourceError
 from vestige.sources.block import Batches, Wanted, own_bytes
 from vestige.sources.borders import Records
-from vestige.times import first_unreadable, spelled
+from vestige.timestamps import first_unreadable, spelled
 
 BLOCK, BLOCK_BY = 1 << 20, 1 << 24  # bytes; rows that spread over many streams come in larger blocks
 _PART = 1 << 19  # bytes of a block that the cores parse side by side

@@ -13,12 +13,13 @@ from typing import IO, get_args
 
 import pyarrow as pa
 
-from vestige.errors import ParameterError, SourceError, check_flag, known_name, real_number, show_value, whole_number
+from vestige.errors import ParameterError, SourceError
 from vestige.sources import delimited, ndjson, parquet
 from vestige.sources.block import Batches, Block, Wanted, make_block
 from vestige.sources.borders import Lines, Quoted, Records
 from vestige.sources.inlet import Unpacked, open_bytes, read_chunks, strip_mark
-from vestige.times import Unit
+from vestige.timestamps import Unit
+from vestige.validation import check_bool, check_choice, check_float, check_int, show_value
 
 FORMATS = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson", ".parquet": "parquet"}
 
@@ -77,11 +78,11 @@ class Source:
             SourceError: the source cannot be read. The text names file, column and row, never what a row holds.
         """
         if time_unit is not None:
-            known_name("time_unit", time_unit, get_args(Unit))
+            check_choice("time_unit", time_unit, get_args(Unit))
         if every is not None:
-            real_number("every", every, lambda n: 0.0 < n < math.inf, "a number of seconds above 0, or None")
-        whole_number("after", after, 0)
-        check_flag("growing", growing)
+            check_float("every", every, lambda n: 0.0 < n < math.inf, "a number of seconds above 0, or None")
+        check_int("after", after, 0)
+        check_bool("growing", growing)
         wanted = Wanted(_names(columns), time, subject, by, time_unit)
         for role, name in (("time", time), ("subject", subject), ("by", by)):
             if name is not None and not isinstance(name, str):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.records import Floats
 from vestige.statistics.statistic import Averages, Statistic
+from vestige.types import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from vestige.compiling import kernel
-from vestige.records import Bools, Floats
+from vestige._numba import kernel
+from vestige.types import Bools, Floats
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _EXACT = 1e-12

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.records import Floats
 from vestige.statistics.statistic import Averages
+from vestige.types import Floats
 
 
 def _moved_mean(before: Floats | None, values: Floats, weights: Floats, share: float) -> tuple[Floats, Floats]:

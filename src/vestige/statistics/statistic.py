@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from vestige.records import Floats
+from vestige.types import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class MemoryStore(Store):
         return hash_subject(subject, self._key)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """Return to what there was if something goes wrong inside."""
         before = dict(self._kept)
         try:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store import version1, version2
-from vestige.store.files import (
+from vestige.store.connection import (
     VERSION,
     ask,
     check_kind,
@@ -159,7 +159,7 @@ class SqliteStore(Store):
                 )
             self.release()
             self._key = None
-            with self.together():  # from here on any key will do: a crash leaves a store that makes one
+            with self.transaction():  # from here on any key will do: a crash leaves a store that makes one
                 for name, terms, state in tuple(self._states()):
                     held = state.retained
                     marked = [None if who is None else EARLIER for who in held.subjects]
@@ -215,7 +215,7 @@ class SqliteStore(Store):
         """Note of which key the pseudonyms are."""
         with self._using() as tables:
             if tables.about.fingerprint != mark:
-                with self.together():
+                with self.transaction():
                     tables.about = replace(tables.about, fingerprint=mark)
 
     def _place(self, name: str, about: Mapping[str, object]) -> Place:
@@ -232,7 +232,7 @@ class SqliteStore(Store):
             yield self._tables
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """One transaction around all that is written inside."""
         with self._using() as tables:
             if self._depth:
@@ -288,7 +288,7 @@ class SqliteStore(Store):
 
     def write(self, name: str, terms: Terms, state: State) -> None:
         """Put `state` in the place of what was there."""
-        with self.together():
+        with self.transaction():
             self._tables.put(name, terms, state)
 
     def tidy(self) -> None:
@@ -307,7 +307,7 @@ class SqliteStore(Store):
                 raise
             except StoreError:  # another stream is damaged, and stays as it is
                 self._check_apart()
-                with self.together():
+                with self.transaction():
                     tables.blank(name)
                 self._vacuum()  # if that failed in the commit, it is said here
 

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from vestige.errors import ParameterError, StoreError, show_value, whole_number
+from vestige.errors import ParameterError, StoreError
 from vestige.records import LARGEST_SLOT, Clock, Records
+from vestige.validation import check_int, show_value
 
 EPOCH, TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 """What times are counted from, and in."""
@@ -106,7 +107,7 @@ class Terms:
     """What must stay the same as long as a stream lives.
 
     Attributes:
-        policy: the policy as plain data, see `vestige.naming`.
+        policy: the policy as plain data, see `vestige.serialization`.
         columns: values per record.
         capacity: over how many rounds, at most, the records that are held are spread.
         retention: the limit in rounds, and `notice` that for requests, and `max_age` that in time.
@@ -197,8 +198,8 @@ class Position:
     slot: int = 0
 
     def __post_init__(self) -> None:
-        whole_number("rows", self.rows, 0)
-        whole_number("slot", self.slot, 0, LARGEST_SLOT)
+        check_int("rows", self.rows, 0)
+        check_int("slot", self.slot, 0, LARGEST_SLOT)
         if not isinstance(self.mark, bytes) or len(self.mark) > MARK:
             raise ParameterError(f"mark is not of up to {MARK} bytes; pass fewer, such as a digest")
 

@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import NoReturn, Protocol, Self
 
-from vestige.errors import ParameterError, StoreError, show_value
+from vestige.errors import ParameterError, StoreError
 from vestige.store.state import Position, State, Terms
+from vestige.validation import show_value
 
 
 class Live(Protocol):
@@ -158,14 +159,14 @@ class Store(ABC):
         return self._place(name, dict(about or {}))
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """Let all that is written inside become durable at once, at the end."""
         yield
 
     def flush(self) -> None:
         """Write what the streams that are open hold back."""
         try:
-            with self.together():
+            with self.transaction():
                 for _, stream in tuple(self._open.values()):
                     stream.flush()
         except BaseException:

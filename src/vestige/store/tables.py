@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from vestige.errors import StoreError
 from vestige.records import Clock, Records
-from vestige.store.files import DAMAGED, explained
+from vestige.store.connection import DAMAGED, explained
 from vestige.store.layout import (
     FANOUT,
     SOURCE_AT,

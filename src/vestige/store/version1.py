@@ -20,10 +20,10 @@ import numpy as np
 
 from vestige.channels import mantissa_bits
 from vestige.errors import StoreError
-from vestige.naming import made_again
 from vestige.records import Clock, Records
+from vestige.serialization import from_dict
 from vestige.store.layout import SUBJECT, DamagedError, unpacked_receipt, unpacked_subjects
-from vestige.store.pages import findings
+from vestige.store.page_scan import findings
 from vestige.store.state import Position, State, Terms
 
 SCHEMA = (
@@ -124,7 +124,7 @@ def _rounding(terms: Terms, length: int, updates: int, *, steady: bool) -> float
     With words as short as any where batches before may have been closed early, and for a policy that is not ours.
     """
     try:
-        words = made_again(terms.policy).words
+        words = from_dict(terms.policy).words
     except StoreError:
         words = None
     if not updates or words == 0:

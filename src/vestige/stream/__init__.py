@@ -1,8 +1,8 @@
 """The runtime: it owns the clock, hands the policy exactly what the model allows, and enforces the rules."""
 
 from vestige.stream.batched import Batched
-from vestige.stream.reopening import reopened, revived
+from vestige.stream.open import open_stream, revived
 from vestige.stream.runtime import Estimate, Runtime
-from vestige.stream.streaming import Stream
+from vestige.stream.stream import Stream
 
-__all__ = ["Batched", "Estimate", "Runtime", "Stream", "reopened", "revived"]
+__all__ = ["Batched", "Estimate", "Runtime", "Stream", "open_stream", "revived"]

@@ -14,13 +14,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vestige.coins import Rehearsal
-from vestige.errors import DataError, ParameterError, whole_number
+from vestige.errors import DataError, ParameterError
 from vestige.policy import Policy
-from vestige.records import Clock, Floats, Records
-from vestige.stream.arriving import rows_of
+from vestige.random.keys import AuditSeed
+from vestige.records import Clock, Records
 from vestige.stream.limits import MOST_RECORDS
-from vestige.stream.runtime import Runtime, checked_restart, checked_rounds
+from vestige.stream.pending import rows_of
+from vestige.stream.runtime import Runtime, check_restart, check_rounds
+from vestige.types import Floats
+from vestige.validation import check_int
 
 
 class Batched(Runtime):
@@ -45,12 +47,12 @@ class Batched(Runtime):
         policy: Policy,
         *,
         batch: int,
-        seed: int | Rehearsal | None = None,
+        seed: int | AuditSeed | None = None,
         retained: Records | None = None,
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(policy, ("batch", whole_number("batch", batch, 1, MOST_RECORDS)), 1, seed)
-        self._held, self._clock = checked_restart(policy, retained, clock)
+        super().__init__(policy, ("batch", check_int("batch", batch, 1, MOST_RECORDS)), 1, seed)
+        self._held, self._clock = check_restart(policy, retained, clock)
         if self._clock.pending:
             raise ParameterError(
                 f"{self._clock} is in mid-batch; the batched model holds nothing between batches: "
@@ -105,6 +107,6 @@ class Batched(Runtime):
         Returns:
             how many of them are still held, and will be gone with the next update; the others are gone already.
         """
-        named = np.isin(self._held.rounds, checked_rounds(rounds, self.t))
+        named = np.isin(self._held.rounds, check_rounds(rounds, self.t))
         self._held = self._held.with_leaving(self._held.leaving | named)
         return int(named.sum())

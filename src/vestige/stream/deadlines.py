@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from vestige.errors import DataError
 from vestige.store.state import wall_clock
-from vestige.stream.arriving import Time, check_known, check_order, instant_of
 from vestige.stream.lateness import FAR, Moment
 from vestige.stream.limits import earliest, expire, latest
-from vestige.stream.requests import Requests
+from vestige.stream.pending import Time, check_known, check_order, instant_of
+from vestige.stream.removal import Requests
 
 
 class Deadlines(Requests):
@@ -82,7 +82,7 @@ class Deadlines(Requests):
     def _close_early(self, now: int) -> None:
         """Let it be `now`: close the batch early where it could not be saved later."""
         fresh = self._fresh
-        if self._together and fresh.size:
+        if self._all_or_nothing and fresh.size:
             pending = earliest(fresh.times[: fresh.size])
             pressing = pending is not None and self._limits.presses(now, pending, self._clock.due)
             if pressing and self._can_close(self._enough):
@@ -96,7 +96,7 @@ class Deadlines(Requests):
         if not (passed or (self._held.times <= deadline).any() or (waiting <= deadline).any()):
             return False
         retained = self.retained
-        clock, left = expire(self.clock, retained, retained.times <= deadline, now, together=self._together)
+        clock, left = expire(self.clock, retained, retained.times <= deadline, now, all_or_nothing=self._all_or_nothing)
         if not len(left):
             self._receipts = tuple(receipt.settled(clock.t) for receipt in self._receipts)
         self._take_over(clock, left)

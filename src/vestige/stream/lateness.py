@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.records import Bools, Ints
+from vestige.types import Bools, Ints
 
 FAR = 2**63 - 1
 """A time that never comes."""

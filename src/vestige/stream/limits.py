@@ -11,10 +11,12 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import ParameterError, whole_number
+from vestige.errors import ParameterError
 from vestige.policy import Policy
-from vestige.records import Bools, Clock, Records
+from vestige.records import Clock, Records
 from vestige.stream.lateness import FAR
+from vestige.types import Bools
+from vestige.validation import check_int
 
 _CLOSE_PENDING, _CLOSE_ENCODED = 2, 8
 """A batch is closed early once its oldest record has lived half of `max_age`, or an eighth is left to the encoded one.
@@ -54,7 +56,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("retention", "notice"):
             value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else whole_number(name, value, 2, MOST_RECORDS))
+            object.__setattr__(self, name, None if value is None else check_int(name, value, 2, MOST_RECORDS))
         for name in ("max_age", "max_ahead", "lateness"):
             value = getattr(self, name)
             if not isinstance(value, timedelta) and value is not None:
@@ -87,7 +89,7 @@ class Limits:
         """The tighter of the limits in rounds, by name: it says how large a batch is."""
         given = {k: v for k, v in (("retention", self.retention), ("notice", self.notice)) if v is not None}
         if not given:
-            usual = getattr(policy, "usual_retention", 2 * getattr(policy, "minimum", 1))
+            usual = getattr(policy, "default_retention", 2 * getattr(policy, "min_batch", 1))
             besides = " besides max_age" if self.max_age else ""
             raise ParameterError(
                 f"a stream needs a limit in rounds{besides}, which says how many records a batch has; pass "
@@ -140,7 +142,7 @@ class Limits:
         return late
 
 
-def expire(clock: Clock, held: Records, late: Bools, now: int, *, together: bool) -> tuple[Clock, Records]:
+def expire(clock: Clock, held: Records, late: Bools, now: int, *, all_or_nothing: bool) -> tuple[Clock, Records]:
     """The clock and the records once those that are late are gone.
 
     A record that waits goes alone and leaves a gap, as after a request: what is known goes on. Where the kept records
@@ -152,12 +154,12 @@ def expire(clock: Clock, held: Records, late: Bools, now: int, *, together: bool
         held: all that is held.
         late: which of these records are too old; shape (held,).
         now: the time, in microseconds since 1970.
-        together: whether the kept records speak only together.
+        all_or_nothing: whether the kept records speak only together.
     """
     waits = held.rounds > clock.last
     passed = clock.due is not None and clock.due <= now
-    lost = together and bool(passed or late[~waits].any())
-    if lost or (together and not clock.encoded and late.any()):
+    lost = all_or_nothing and bool(passed or late[~waits].any())
+    if lost or (all_or_nothing and not clock.encoded and late.any()):
         left = held.where(~late & waits)
         return start_again(clock, left), left
     return replace(clock, due=None) if passed else clock, held.where(~late)

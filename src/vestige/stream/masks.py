@@ -11,7 +11,8 @@ import numpy as np
 
 from vestige.errors import RuleError
 from vestige.policy import Policy
-from vestige.records import Bools, Clock, Ints, Records
+from vestige.records import Clock, Records
+from vestige.types import Bools, Ints
 
 
 def check_mask(policy: Policy, mask: object, everything: Records, method: str = "update") -> Bools:

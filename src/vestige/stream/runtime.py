@@ -16,14 +16,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige import coins
 from vestige.channels import in_slots
 from vestige.channels.rounding import add_rounding, said_bits
-from vestige.coins import Rehearsal
-from vestige.errors import NoRecordsError, ParameterError, RuleError, show_value, whole_number
+from vestige.errors import NoRecordsError, ParameterError, RuleError
 from vestige.policy import Answer, Policy, count_waiting
-from vestige.records import Bools, Clock, Floats, Records
+from vestige.random import keys
+from vestige.random.keys import AuditSeed
+from vestige.records import Clock, Records
 from vestige.stream.masks import check_encodable, check_mask
+from vestige.types import Bools, Floats
+from vestige.validation import check_int, show_value
 
 _MOST_NUMBERS = 2 * 10**8
 """So many numbers fit into a batch: 1.6 gigabytes."""
@@ -65,38 +67,38 @@ def _batch_of(policy: Policy, name: str, value: int, per_batch: int) -> int:
             f"policy={show_value(policy)} is not a vestige.Policy; pass an instance, such as vestige.Mean()"
         )
     batch = value // per_batch
-    if batch < policy.minimum:
+    if batch < policy.min_batch:
         raise ParameterError(
-            f"{name}={value} gives batches of {batch}, below the {policy.minimum} that {policy} needs; "
-            f"use {name} >= {per_batch * policy.minimum}"
+            f"{name}={value} gives batches of {batch}, below the {policy.min_batch} that {policy} needs; "
+            f"use {name} >= {per_batch * policy.min_batch}"
         )
-    if policy.maximum is not None and batch > policy.maximum:
+    if policy.max_batch is not None and batch > policy.max_batch:
         raise ParameterError(
-            f"{name}={value} gives batches of {batch}, above the {policy.maximum} that {policy} can take; "
-            f"use {name} <= {per_batch * policy.maximum}, or a policy without that limit, such as vestige.Mean"
+            f"{name}={value} gives batches of {batch}, above the {policy.max_batch} that {policy} can take; "
+            f"use {name} <= {per_batch * policy.max_batch}, or a policy without that limit, such as vestige.Mean"
         )
     if batch * policy.columns > _MOST_NUMBERS:
         raise ParameterError(
             f"{name}={value} gives batches of {batch:,} records of {policy.columns:,} values, more than the "
             f"{_MOST_NUMBERS:,} numbers that a batch may hold; use {name} <= "
-            f"{per_batch * max(policy.minimum, _MOST_NUMBERS // policy.columns):,}"
+            f"{per_batch * max(policy.min_batch, _MOST_NUMBERS // policy.columns):,}"
         )
     return batch
 
 
-def _checked_seed(policy: Policy, seed: int | Rehearsal | None) -> int | None:
+def _checked_seed(policy: Policy, seed: int | AuditSeed | None) -> int | None:
     """The number to draw coins from, if there is one and the policy may be run with it."""
-    if isinstance(seed, Rehearsal):
-        return whole_number("seed", seed.seed, -(2**63))
-    if seed is not None and policy.secret:
+    if isinstance(seed, AuditSeed):
+        return check_int("seed", seed.seed, -(2**63))
+    if seed is not None and policy.requires_secret_coins:
         raise ParameterError(
             f"seed={seed!r} is not for {type(policy).__name__}: who knows the seed can take the noise off again; leave "
             "it out, or pass seed=vestige.audit.Rehearsal(...) for a run that protects nobody"
         )
-    return None if seed is None else whole_number("seed", seed, -(2**63))
+    return None if seed is None else check_int("seed", seed, -(2**63))
 
 
-def checked_restart(policy: Policy, retained: Records | None, clock: Clock | None) -> tuple[Records, Clock]:
+def check_restart(policy: Policy, retained: Records | None, clock: Clock | None) -> tuple[Records, Clock]:
     """The state to begin with: nothing, or what a stream had."""
     if retained is None and clock is None:
         return Records.none(policy.columns), Clock()
@@ -117,11 +119,11 @@ def checked_restart(policy: Policy, retained: Records | None, clock: Clock | Non
 class Runtime(ABC):
     """What both models share."""
 
-    def __init__(self, policy: Policy, limit: tuple[str, int], per_batch: int, seed: int | Rehearsal | None) -> None:
+    def __init__(self, policy: Policy, limit: tuple[str, int], per_batch: int, seed: int | AuditSeed | None) -> None:
         self._policy = policy
         self._batch = _batch_of(policy, *limit, per_batch)
         self._seed = _checked_seed(policy, seed)
-        self._words = whole_number("words", policy.words, 0)
+        self._words = check_int("words", policy.words, 0)
         self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, object]:
@@ -169,7 +171,7 @@ class Runtime(ABC):
         """
         with self._lock:
             clock, retained = self.clock, self.retained
-        return clock.encoded + count_waiting(clock, retained) if self._policy.together else len(retained)
+        return clock.encoded + count_waiting(clock, retained) if self._policy.all_or_nothing else len(retained)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._policy}: t={self.t}, {len(self.retained)} held>"
@@ -215,17 +217,17 @@ class Runtime(ABC):
 
     def _coins(self, t: int) -> int:
         """The coins of round `t`."""
-        if self._policy.secret:
+        if self._policy.requires_secret_coins:
             return int.from_bytes(self._secret_keys(t, 1, 1).tobytes(), "little")
-        return coins.key(self._seed, t)
+        return keys.key(self._seed, t)
 
     def _secret_keys(self, first: int, step: int, count: int) -> NDArray[np.uint64]:
         """Coins of `count` rounds, every `step` from `first` on, 256 bits each."""
         if self._seed is None:
-            return coins.secret_keys(count)
-        from vestige.subset.words import secret_keys_of  # noqa: PLC0415
+            return keys.secret_keys(count)
+        from vestige.random.kernels import derive_secret_keys  # noqa: PLC0415
 
-        return secret_keys_of(np.uint64(coins.root(self._seed)), first, step, count)
+        return derive_secret_keys(np.uint64(keys.root(self._seed)), first, step, count)
 
     def _updated(self, clock: Clock, held: Records, arrivals: Records) -> tuple[Clock, Records]:
         """The clock and the records after one update; the policy's mask is checked against the rules.
@@ -263,7 +265,7 @@ class Runtime(ABC):
         return 1.0 - float(share_of(records, encoded + records, self._policy.decay))
 
 
-def checked_rounds(rounds: int | Sequence[int] | NDArray[np.int64], t: int) -> NDArray[np.int64]:
+def check_rounds(rounds: int | Sequence[int] | NDArray[np.int64], t: int) -> NDArray[np.int64]:
     """The rounds whose removal is requested, if they have come."""
     try:
         asked = np.atleast_1d(np.asarray(rounds))

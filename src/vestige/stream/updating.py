@@ -14,20 +14,21 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige import coins
 from vestige.channels import mantissa_bits
 from vestige.channels.rounding import add_rounding
-from vestige.coins import Rehearsal
-from vestige.errors import ParameterError, StoreError, show_value
-from vestige.naming import described
+from vestige.errors import ParameterError, StoreError
 from vestige.policy import Policy
+from vestige.random import keys
+from vestige.random.keys import AuditSeed
 from vestige.records import Clock, Records, no_times
+from vestige.serialization import to_dict
 from vestige.store import Place, Position, Receipt, State, Terms
 from vestige.store.state import wall_clock
-from vestige.stream.arriving import Appended, Arrivals
 from vestige.stream.limits import Limits
 from vestige.stream.masks import check_encodable, check_limits, check_newest
-from vestige.stream.runtime import Runtime, checked_restart
+from vestige.stream.pending import Appended, Arrivals
+from vestige.stream.runtime import Runtime, check_restart
+from vestige.validation import show_value
 
 _Before = tuple[Clock, Records, Records | None, int, Mapping[str, Position], tuple[Receipt, ...]]
 
@@ -44,7 +45,7 @@ class Updating(Runtime):
         max_age: timedelta | None = None,
         max_ahead: timedelta | None = None,
         lateness: timedelta | None = None,
-        seed: int | Rehearsal | None = None,
+        seed: int | AuditSeed | None = None,
         retained: Records | None = None,
         clock: Clock | None = None,
         store: Place | None = None,
@@ -68,13 +69,13 @@ class Updating(Runtime):
             state = store.open(self._terms)
             retained, clock = state.retained, state.clock
             self._positions, self._receipts = state.positions, state.receipts
-        held, clock = checked_restart(policy, retained, clock)
+        held, clock = check_restart(policy, retained, clock)
         self._update_every = 1 if policy.every_round else self._batch
         self._check_start(held, clock)
         self._many_at_once = issubclass(_definer(policy, "update_many"), _definer(policy, "update"))
-        self._together = policy.together and not policy.every_round
-        self._minimum, self._enough = policy.minimum, min(policy.enough, self._batch)
-        self._largest = policy.largest
+        self._all_or_nothing = policy.all_or_nothing and not policy.every_round
+        self._minimum, self._enough = policy.min_batch, min(policy.min_early_batch, self._batch)
+        self._largest = policy.max_magnitude
         self._timed = max_age is not None
         self._fresh = Appended(self._update_every, policy.columns, quick=not self._timed)
         self._take_over(clock, held)
@@ -134,7 +135,7 @@ class Updating(Runtime):
     def _made_terms(self) -> Terms:
         limits = self._limits
         return Terms(
-            policy=described(self._policy),
+            policy=to_dict(self._policy),
             columns=self._policy.columns,
             capacity=limits.retention or 3 * self._batch,
             retention=limits.retention,
@@ -184,7 +185,7 @@ class Updating(Runtime):
     def _can_close(self, fewest: int) -> bool:
         """Whether what waits can say all that is known, and `fewest` of its records can be kept."""
         fresh = self._fresh
-        if not self._together or fresh.carriers < fewest:
+        if not self._all_or_nothing or fresh.carriers < fewest:
             return False
         waiting, policy = fresh.records(self._clock.last), self._policy
         return check_encodable(policy, policy.can_encode(self.clock.copy(), waiting.rounds, waiting.leaving))
@@ -240,13 +241,13 @@ class Updating(Runtime):
 
     def _keys(self, first: int, step: int, count: int) -> NDArray[np.uint64]:
         """The coins of `count` updates, every `step` rounds from `first` on."""
-        if self._policy.secret:
+        if self._policy.requires_secret_coins:
             return self._secret_keys(first, step, count)
         if count == 1:
-            return np.array([coins.key(self._seed, first)], np.uint64)
-        from vestige.subset.words import keys_of  # noqa: PLC0415
+            return np.array([keys.key(self._seed, first)], np.uint64)
+        from vestige.random.kernels import derive_keys  # noqa: PLC0415
 
-        return keys_of(np.uint64(coins.root(self._seed)), first, step, count)
+        return derive_keys(np.uint64(keys.root(self._seed)), first, step, count)
 
     def _take_over(self, clock: Clock, retained: Records) -> None:
         """Make this the state: what has arrived since the last update waits for the next one."""
@@ -267,7 +268,7 @@ class Updating(Runtime):
     def _room(self, clock: Clock) -> int:
         """After how many records the next update comes: a batch, or fewer if the encoded one or a request is due."""
         room = self._update_every
-        if self._retention is not None and clock.encoded and self._together:
+        if self._retention is not None and clock.encoded and self._all_or_nothing:
             room = min(room, clock.first + self._retention - 1 - clock.last)
         for receipt in self._receipts:
             if receipt.erased is None and receipt.due_round > clock.last:

@@ -4,8 +4,8 @@ The nearest *average* is not the nearest *sum*: the sum favours tiny subsets, an
 Guarantee: methods that say `exact` are checked against brute force in tests/subset.
 """
 
+from vestige.subset.api import improve, nearest_average, nearest_averages
 from vestige.subset.methods import EXHAUSTIVE_LIMIT
 from vestige.subset.problem import Selection
-from vestige.subset.selecting import improve, nearest_average, nearest_averages
 
 __all__ = ["EXHAUSTIVE_LIMIT", "Selection", "improve", "nearest_average", "nearest_averages"]

@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige import coins
-from vestige.records import Bools, Floats
+from vestige.random import keys
 from vestige.subset.methods import met
 from vestige.subset.problem import Problem, Selection
+from vestige.types import Bools, Floats
 
 _CHOICES = (16, 24, 32, 36, 40)
 """How many free records the anytime search takes at first; then the last of these again and again."""
@@ -32,12 +32,12 @@ def search(problem: Problem, tolerance: float, seed: int) -> Selection:
                 break
         assert best is not None  # noqa: S101  # the first comes at once
         return best
-    from vestige.subset.desk import make_desk  # noqa: PLC0415
     from vestige.subset.search import search  # noqa: PLC0415
+    from vestige.subset.workspace import make_workspace  # noqa: PLC0415
 
     mask = np.zeros(n, np.bool_)
     values = np.ascontiguousarray(problem.values[:, 0])
-    search(values, n, float(problem.target[0]), tolerance, np.uint64(seed), True, make_desk(n), mask)
+    search(values, n, float(problem.target[0]), tolerance, np.uint64(seed), True, make_workspace(n), mask)
     return problem.selection(mask, exact=False)
 
 
@@ -104,12 +104,12 @@ def _balanced(offsets: Floats, others: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _choices_of_many(problem: Problem, seed: int) -> Iterator[tuple[Bools, bool]]:
     """In several dimensions: rounds of the anytime grid search."""
-    from vestige.subset.wander import EFFORT, grid_search  # noqa: PLC0415
+    from vestige.subset.grid_search import EFFORT, grid_search  # noqa: PLC0415
 
     offsets, base = problem.offsets()
     free = problem.free
     for turn in itertools.count():
-        key, effort = np.uint64(coins.draw(seed, turn)), min(4**turn, EFFORT)
+        key, effort = np.uint64(keys.draw(seed, turn)), min(4**turn, EFFORT)
         chosen = grid_search(offsets[free], base, problem.counted, 0.0, key, effort)
         mask = problem.forced.copy()
         mask[free] = chosen

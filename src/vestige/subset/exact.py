@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from vestige.compiling import kernel
-from vestige.records import Bools, Floats, Ints
-from vestige.subset.fixed import to_fixed
-from vestige.subset.meet import meet
-from vestige.subset.sieve import sieve
+from vestige._numba import kernel
+from vestige.subset.fixed_point import to_fixed
+from vestige.subset.meet_in_middle import meet
+from vestige.subset.schroeppel_shamir import sieve
+from vestige.types import Bools, Floats, Ints
 
 _SORTED_LIMIT = 22
 _ONE = np.uint64(1)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from vestige.compiling import kernel
-from vestige.records import Floats
-from vestige.subset.words import ones
+from vestige._numba import kernel
+from vestige.random.kernels import ones
+from vestige.types import Floats
 
 _LOW = 12
 

@@ -14,15 +14,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vestige.compiling import kernel
-from vestige.records import Floats, Ints
+from vestige._numba import kernel
+from vestige.random.kernels import GOLDEN, ones
 from vestige.subset.sweep import sweep
 from vestige.subset.vectors import LARGEST_WORD, Half, expected_length, half_of, nearest_single, prepared
-from vestige.subset.words import GOLDEN, ones
-
-Words = NDArray[np.uint64]
+from vestige.types import Floats, Ints, Words
 
 _EXPECTED = 3.0  # subsets expected within the first reach: it fails, and a second round is due, in exp(-3) of cases
 _GROWTH = 2.5

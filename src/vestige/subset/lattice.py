@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vestige.compiling import kernel
-from vestige.records import Bools, Floats, Ints
-from vestige.subset.desk import Desk
-from vestige.subset.words import below
+from vestige._numba import kernel
+from vestige.random.kernels import below
+from vestige.subset.workspace import Workspace
+from vestige.types import Bools, Floats, Ints
 
 _EXCHANGES = 48
 _SUMS = 16
@@ -46,12 +46,12 @@ def scale_of(values: Floats, n: int) -> float:
 
 
 @kernel
-def lay_steps(values: Floats, n: int, scale: float, desk: Desk) -> tuple[float, float]:
+def lay_steps(values: Floats, n: int, scale: float, workspace: Workspace) -> tuple[float, float]:
     """Write the values, sorted by the desk's order, into its steps: multiples of a common spacing above the least.
 
     Returns the least value and the spacing, both in units of 1/scale.
     """
-    steps, order = desk.steps, desk.order
+    steps, order = workspace.steps, workspace.order
     least = np.int64(np.rint(values[order[0]] * scale))
     spacing = np.int64(0)
     for i in range(n):
@@ -192,23 +192,23 @@ def _window(totals: Ints, first: int, last: int, count: int, wanted: int) -> int
 
 
 @kernel
-def _note(desk: Desk, n: int, leaver: int, comer: int) -> None:
+def _note(workspace: Workspace, n: int, leaver: int, comer: int) -> None:
     """Keep in `spare` what is inside, with one record swapped (none if negative)."""
     for i in range(n):
-        desk.spare[i] = desk.inside[i]
+        workspace.spare[i] = workspace.inside[i]
     if leaver >= 0:
-        desk.spare[leaver], desk.spare[comer] = 0, 1
+        workspace.spare[leaver], workspace.spare[comer] = 0, 1
 
 
 @kernel
 def _reach(
-    desk: Desk, n: int, first: int, last: int, count: int, wanted: int, aim: Aim, best: float, key: np.uint64
+    workspace: Workspace, n: int, first: int, last: int, count: int, wanted: int, aim: Aim, best: float, key: np.uint64
 ) -> float:
     """Note `count` of the steps `first` .. `last` - 1 that sum to `wanted`, or nearly, if nearer than `best`; how near.
 
     Neighbours first, of which one is exchanged; then with another, drawn one exchanged before that.
     """
-    steps, totals, inside = desk.steps, desk.totals, desk.inside
+    steps, totals, inside = workspace.steps, workspace.totals, workspace.inside
     start = _window(totals, first, last, count, wanted)
     lean = (aim.lead + wanted - count * aim.whole) - (aim.counted + count) * aim.part
     others = last - first - count
@@ -230,7 +230,7 @@ def _reach(
         residual = residual_of(aim, count, wanted + over)
         if residual < best:
             best = residual
-            _note(desk, n, out, into)
+            _note(workspace, n, out, into)
         if over == 0 or others == 0:
             break
         if attempt > 0:
@@ -239,12 +239,12 @@ def _reach(
 
 
 @kernel
-def _try_count(desk: Desk, n: int, count: int, aim: Aim, best: float, key: np.uint64) -> float:
+def _try_count(workspace: Workspace, n: int, count: int, aim: Aim, best: float, key: np.uint64) -> float:
     """Note `count` steps whose average is nearer than `best`, if exchanges find them; how near.
 
     The count's bound rises to that of the nearest sum that is neither reached nor shown to be out of reach.
     """
-    steps, totals, bounds = desk.steps, desk.totals, desk.bounds
+    steps, totals, bounds = workspace.steps, workspace.totals, workspace.bounds
     bounds[count - 1] = np.inf
     low, high = useful_sums(totals, n, count, aim, best)
     first, last = narrow(steps, totals, n, count, low, high)
@@ -264,24 +264,24 @@ def _try_count(desk: Desk, n: int, count: int, aim: Aim, best: float, key: np.ui
         else:
             wanted, over = over, over + 1
     bounds[count - 1] = residual_of(aim, count, wanted)
-    return _reach(desk, n, first, last, count, wanted, aim, best, key)
+    return _reach(workspace, n, first, last, count, wanted, aim, best, key)
 
 
 @kernel
-def _start(desk: Desk, n: int, aim: Aim) -> float:
+def _start(workspace: Workspace, n: int, aim: Aim) -> float:
     """Note the best choice of one record, or of none where others must be in; how near. Prepare sums and bounds."""
-    steps, totals, bounds, ranks = desk.steps, desk.totals, desk.bounds, desk.ranks
+    steps, totals, bounds, ranks = workspace.steps, workspace.totals, workspace.bounds, workspace.ranks
     best, nearest = np.inf, -1
     if aim.counted > 0:
         best = residual_of(aim, 0, 0)
     totals[0] = 0
     for i in range(n):
         totals[i + 1] = totals[i] + steps[i]
-        desk.spare[i] = 0
+        workspace.spare[i] = 0
         if residual_of(aim, 1, steps[i]) < best:
             best, nearest = residual_of(aim, 1, steps[i]), i
     if nearest >= 0:
-        desk.spare[nearest] = 1
+        workspace.spare[nearest] = 1
     for c in range(1, n + 1):
         bounds[c - 1] = residual_of(aim, c, nearest_sum(totals, n, c, aim))
         ranks[c - 1] = c - 1
@@ -291,15 +291,15 @@ def _start(desk: Desk, n: int, aim: Aim) -> float:
 
 
 @kernel
-def reach_bounds(desk: Desk, n: int, target: float, key: np.uint64, base: int = 0, counted: int = 0) -> int:
+def reach_bounds(workspace: Workspace, n: int, target: float, key: np.uint64, base: int = 0, counted: int = 0) -> int:
     """Mark in the desk those of its `n` sorted steps whose average is near `target`; how many counts may do better.
 
     `counted` more, of sum `base`, must be in; nothing is marked only where that is best. The counts are tried in the
     order of their bounds, until the next bound is no nearer than what was found. So 0 proves the optimum.
     """
-    aim = take_aim(desk.steps, n, target, base, counted)
-    best = _start(desk, n, aim)
-    bounds, ranks = desk.bounds, desk.ranks
+    aim = take_aim(workspace.steps, n, target, base, counted)
+    best = _start(workspace, n, aim)
+    bounds, ranks = workspace.bounds, workspace.ranks
     tried = 0
     while tried < n:
         least = tried
@@ -310,10 +310,10 @@ def reach_bounds(desk: Desk, n: int, target: float, key: np.uint64, base: int = 
         if not bounds[ranks[tried]] < best - _TIE:
             break
         count = ranks[tried] + 1
-        best = _try_count(desk, n, count, aim, best, key + np.uint64(count))
+        best = _try_count(workspace, n, count, aim, best, key + np.uint64(count))
         tried += 1
     for i in range(n):
-        desk.inside[i] = desk.spare[i] == 1
+        workspace.inside[i] = workspace.spare[i] == 1
     left = 0
     for rank in range(tried):
         left += bounds[ranks[rank]] < best - _TIE

@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 
 from vestige.errors import ParameterError
-from vestige.records import Bools, Floats
 from vestige.subset.problem import Problem, Selection
+from vestige.types import Bools, Floats
 
 EXHAUSTIVE_LIMIT = 26
 MEET_LIMIT = 48
@@ -104,26 +104,26 @@ def _limit(problem: Problem, most: int, method: str, instead: str) -> None:
 
 def _lattice_if_any(problem: Problem, seed: int) -> Selection | None:
     """The nearest average on a lattice, proven; None where there is no lattice, or too large a one."""
-    from vestige.subset.desk import make_desk, sort_order  # noqa: PLC0415
+    from vestige.subset.dynamic_program import settle  # noqa: PLC0415
     from vestige.subset.lattice import lay_steps, reach_bounds, scale_of  # noqa: PLC0415
-    from vestige.subset.programme import settle  # noqa: PLC0415
+    from vestige.subset.workspace import make_workspace, sort_order  # noqa: PLC0415
 
     values = np.ascontiguousarray(problem.values[:, 0])
     n = len(values)
     scale = scale_of(values, n)
     if scale == 0.0 or problem.forced.all():
         return None
-    desk = make_desk(n)
-    sort_order(values, n, desk.order, desk.spare)
-    least, spacing = lay_steps(values, n, scale, desk)
-    order = desk.order.copy()
+    workspace = make_workspace(n)
+    sort_order(values, n, workspace.order, workspace.spare)
+    least, spacing = lay_steps(values, n, scale, workspace)
+    order = workspace.order.copy()
     goal = (float(problem.target[0]) * scale - least) / spacing
     forced = problem.forced[order]
-    base, free = int(desk.steps[forced].sum()), int((~forced).sum())
-    desk.steps[:free] = desk.steps[~forced]
-    left = reach_bounds(desk, free, goal, np.uint64(seed), base, problem.counted)
-    if left and settle(desk, free, goal, _LATTICE_CELLS, base, problem.counted):
+    base, free = int(workspace.steps[forced].sum()), int((~forced).sum())
+    workspace.steps[:free] = workspace.steps[~forced]
+    left = reach_bounds(workspace, free, goal, np.uint64(seed), base, problem.counted)
+    if left and settle(workspace, free, goal, _LATTICE_CELLS, base, problem.counted):
         return None
     mask = problem.forced.copy()
-    mask[order[~forced]] = desk.inside[:free]
+    mask[order[~forced]] = workspace.inside[:free]
     return problem.selection(mask, exact=True)

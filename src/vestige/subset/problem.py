@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vestige.errors import ParameterError, float_array
-from vestige.records import Bools, Floats
+from vestige.errors import ParameterError
+from vestige.types import Bools, Floats
+from vestige.validation import check_floats
 
 _LARGEST = 1e300
 """Larger numbers might have sums that are infinite."""
@@ -89,10 +90,10 @@ def _all_within(numbers: Floats) -> bool:
     return bool(np.vdot(numbers, numbers) <= _LARGEST or (np.abs(numbers) <= _LARGEST).all())
 
 
-def checked_problem(values: ArrayLike, target: ArrayLike, keep: ArrayLike | None) -> Problem:
+def check_problem(values: ArrayLike, target: ArrayLike, keep: ArrayLike | None) -> Problem:
     """The problem, or an error."""
-    table = float_array("values", values)
-    goal = np.atleast_1d(float_array("target", target))
+    table = check_floats("values", values)
+    goal = np.atleast_1d(check_floats("target", target))
     flat = table.ndim == 1
     table = table[:, None] if flat else table
     if table.ndim != 2 or not table.size:

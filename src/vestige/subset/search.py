@@ -15,11 +15,11 @@ import math
 
 import numpy as np
 
-from vestige.compiling import kernel
-from vestige.records import Bools, Floats
-from vestige.subset.desk import CELLS, LISTED, PAIRED, Desk, make_desk, sort_order
+from vestige._numba import kernel
+from vestige.random.kernels import below, ones
 from vestige.subset.lattice import lay_steps, nearest_fraction, reach_bounds, scale_of
-from vestige.subset.words import below, ones
+from vestige.subset.workspace import CELLS, LISTED, PAIRED, Workspace, make_workspace, sort_order
+from vestige.types import Bools, Floats
 
 CHOICES = 8
 _HOPELESS = 0.02
@@ -51,7 +51,7 @@ def average_of(values: Floats, mask: Bools) -> float:
 
 
 @kernel
-def _choose_free(desk: Desk, n: int, split: int, choice: int, key: np.uint64) -> int:
+def _choose_free(workspace: Workspace, n: int, split: int, choice: int, key: np.uint64) -> int:
     """Write free numbers into the desk, half from each side of `split`: the nearest, or some of twice as many.
 
     Those before `split` in the desk's order lie below the target. A side that is short is filled from the other. The
@@ -60,7 +60,7 @@ def _choose_free(desk: Desk, n: int, split: int, choice: int, key: np.uint64) ->
     size = min(n, LISTED + PAIRED)
     lower = min(split, max(size // 2, size - (n - split)))
     upper = size - lower
-    order, spare, free = desk.order, desk.spare, desk.free
+    order, spare, free = workspace.order, workspace.spare, workspace.free
     for side in range(2):
         take, there = (lower, split) if side == 0 else (upper, n - split)
         pool = take if choice == 0 else min(there, 2 * take)
@@ -77,9 +77,15 @@ def _choose_free(desk: Desk, n: int, split: int, choice: int, key: np.uint64) ->
 
 
 @kernel
-def _list_sums(desk: Desk, listed: int) -> tuple[float, float]:
+def _list_sums(workspace: Workspace, listed: int) -> tuple[float, float]:
     """List the sums of all subsets of the first free numbers in buckets; the least sum, and buckets per unit."""
-    offsets, free, sums, subsets, starts = desk.offsets, desk.free, desk.sums, desk.subsets, desk.starts
+    offsets, free, sums, subsets, starts = (
+        workspace.offsets,
+        workspace.free,
+        workspace.sums,
+        workspace.subsets,
+        workspace.starts,
+    )
     size = 1 << listed
     sums[0] = 0.0
     least, most = 0.0, 0.0
@@ -109,7 +115,7 @@ def _list_sums(desk: Desk, listed: int) -> tuple[float, float]:
 
 
 @kernel
-def _mark_sums(desk: Desk, size: int, least: float, scale: float, limit: float) -> float:
+def _mark_sums(workspace: Workspace, size: int, least: float, scale: float, limit: float) -> float:
     """Mark the cells within `limit` of the listed sums; cells per unit, and 0 if all are marked, for want of room.
 
     Cell 2 begins at the `least` sum; the cells before it, and the last, are for what lies outside.
@@ -119,45 +125,51 @@ def _mark_sums(desk: Desk, size: int, least: float, scale: float, limit: float) 
     cells = min(CELLS - 8.0, span / (2.0 * near)) if near > 0.0 else 0.0
     fine = cells / span if cells >= _FEWEST_CELLS else 0.0
     if not 0.0 < fine < np.inf:
-        desk.marks[:] = ~np.uint64(0)
+        workspace.marks[:] = ~np.uint64(0)
         return 0.0
-    desk.marks[:] = 0
+    workspace.marks[:] = 0
     for mask in range(size):
-        at = desk.sums[mask] - least
+        at = workspace.sums[mask] - least
         first, last = np.uint64((at - near) * fine + 2.0), np.uint64((at + near) * fine + 2.0)
-        desk.marks[first >> _SIX] |= _ONE << (first & _LAST)
-        desk.marks[last >> _SIX] |= _ONE << (last & _LAST)
+        workspace.marks[first >> _SIX] |= _ONE << (first & _LAST)
+        workspace.marks[last >> _SIX] |= _ONE << (last & _LAST)
     return fine
 
 
 @kernel
-def _pair_sums(desk: Desk, listed: int, size: int, best: float, tolerance: float) -> tuple[float, np.uint64]:
+def _pair_sums(workspace: Workspace, listed: int, size: int, best: float, tolerance: float) -> tuple[float, np.uint64]:
     """The subset of the free numbers whose average is nearest zero, 0 if none beats `best`; stops at `tolerance`.
 
     A sum can only beat the best average so far if it is below `best * size`, so it looks no further than that.
     """
-    least, scale = _list_sums(desk, listed)
-    offsets, free, sums, subsets, starts = desk.offsets, desk.free, desk.sums, desk.subsets, desk.starts
+    least, scale = _list_sums(workspace, listed)
+    offsets, free, sums, subsets, starts = (
+        workspace.offsets,
+        workspace.free,
+        workspace.sums,
+        workspace.subsets,
+        workspace.starts,
+    )
     half = (size - listed) // 2
     rest = size - listed - half
-    desk.low[0], desk.high[0] = 0.0, 0.0
+    workspace.low[0], workspace.high[0] = 0.0, 0.0
     for j in range(half):
         for mask in range(1 << j):
-            desk.low[(1 << j) + mask] = desk.low[mask] + offsets[free[listed + j]]
+            workspace.low[(1 << j) + mask] = workspace.low[mask] + offsets[free[listed + j]]
     for j in range(rest):
         for mask in range(1 << j):
-            desk.high[(1 << j) + mask] = desk.high[mask] + offsets[free[listed + half + j]]
+            workspace.high[(1 << j) + mask] = workspace.high[mask] + offsets[free[listed + half + j]]
     best_mask = np.uint64(0)
     limit = best * size
     buckets = float(1 << listed)
-    fine = _mark_sums(desk, 1 << listed, least, scale, limit)
+    fine = _mark_sums(workspace, 1 << listed, least, scale, limit)
     for outer in range(1 << rest):
         for inner in range(1 << half):
-            other = desk.high[outer] + desk.low[inner]
+            other = workspace.high[outer] + workspace.low[inner]
             at = (-other - least) * fine + 2.0
             at = at if at > 0.0 else 0.0  # also where it is nan
             cell = np.uint64(at if at < CELLS else CELLS)
-            if not (desk.marks[cell >> _SIX] >> (cell & _LAST)) & _ONE:
+            if not (workspace.marks[cell >> _SIX] >> (cell & _LAST)) & _ONE:
                 continue
             first, last = (-other - least - limit) * scale, (-other - least + limit) * scale
             if last < 0.0 or first >= buckets:
@@ -175,11 +187,11 @@ def _pair_sums(desk: Desk, listed: int, size: int, best: float, tolerance: float
 
 
 @kernel
-def _expected_hits(desk: Desk, size: int, tolerance: float) -> float:
+def _expected_hits(workspace: Workspace, size: int, tolerance: float) -> float:
     """How many subsets of the free numbers should come within `tolerance`, if their sums were normal."""
     squares = 0.0
     for j in range(size):
-        squares += desk.offsets[desk.free[j]] ** 2
+        squares += workspace.offsets[workspace.free[j]] ** 2
     if not 0.0 < squares < np.inf:
         return np.inf
     return 2.0**size * tolerance * size / (math.sqrt(2.0 * math.pi * squares / 4.0))
@@ -194,46 +206,53 @@ def _by_exchange(
     key: np.uint64,
     persist: bool,
     best: float,
-    desk: Desk,
+    workspace: Workspace,
     mask: Bools,
 ) -> tuple[float, bool]:
     """Mark what exchanges on a lattice find, if nearer than `best`; how near, and whether to leave it at that."""
     scale = scale_of(values, n)
     if scale == 0.0:
         return best, False
-    least, spacing = lay_steps(values, n, scale, desk)
+    least, spacing = lay_steps(values, n, scale, workspace)
     goal = (target * scale - least) / spacing
-    dense = desk.steps[n - 1] <= n * n  # else there are so many values that a given difference is rarely there
+    dense = workspace.steps[n - 1] <= n * n  # else there are so many values that a given difference is rarely there
     if not persist and nearest_fraction(goal, n if dense else LISTED + PAIRED) * spacing > tolerance * scale:
         return best, True
     if not dense:
         return best, False
-    left = reach_bounds(desk, n, goal, key, 0, 0)
+    left = reach_bounds(workspace, n, goal, key, 0, 0)
     total, count = 0.0, 0
     for i in range(n):
-        if desk.inside[i]:
-            total += desk.offsets[desk.order[i]]
+        if workspace.inside[i]:
+            total += workspace.offsets[workspace.order[i]]
             count += 1
     if abs(total) / count < best:
         best = abs(total) / count
         for i in range(n):
-            mask[desk.order[i]] = desk.inside[i]
+            mask[workspace.order[i]] = workspace.inside[i]
     return best, left == 0 or best <= tolerance
 
 
 @kernel
 def search(
-    values: Floats, n: int, target: float, tolerance: float, key: np.uint64, persist: bool, desk: Desk, mask: Bools
+    values: Floats,
+    n: int,
+    target: float,
+    tolerance: float,
+    key: np.uint64,
+    persist: bool,
+    workspace: Workspace,
+    mask: Bools,
 ) -> None:
     """Mark in `mask` a nonempty subset of the first `n` values whose average is near `target`.
 
     Within `tolerance` if that is found; without `persist` a search that is bound to fail is not begun.
     """
-    offsets, order = desk.offsets, desk.order
+    offsets, order = workspace.offsets, workspace.order
     for i in range(n):
         offsets[i] = values[i] - target
         mask[i] = False
-    sort_order(offsets, n, order, desk.spare)
+    sort_order(offsets, n, order, workspace.spare)
     split = 0
     while split < n and offsets[order[split]] < 0.0:
         split += 1
@@ -244,22 +263,22 @@ def search(
     mask[nearest] = True
     if split in (0, n) or best <= tolerance:  # all on one side: no average is nearer than the nearest number
         return
-    best, done = _by_exchange(values, n, target, tolerance, key, persist, best, desk, mask)
+    best, done = _by_exchange(values, n, target, tolerance, key, persist, best, workspace, mask)
     if done:
         return
     for choice in range(CHOICES):
-        size = _choose_free(desk, n, split, choice, key)
-        if not persist and _expected_hits(desk, size, tolerance) < _HOPELESS:
+        size = _choose_free(workspace, n, split, choice, key)
+        if not persist and _expected_hits(workspace, size, tolerance) < _HOPELESS:
             return
         listed = min(LISTED, size // 2)
         wanted = best if persist else min(best, 2.0 * tolerance)  # a narrow window from the start
-        nearer, word = _pair_sums(desk, listed, size, wanted, tolerance)
+        nearer, word = _pair_sums(workspace, listed, size, wanted, tolerance)
         if word:
             best = nearer
             for i in range(n):
                 mask[i] = False
             for j in range(size):
-                mask[desk.free[j]] = (word >> np.uint64(j)) & np.uint64(1) == np.uint64(1)
+                mask[workspace.free[j]] = (word >> np.uint64(j)) & np.uint64(1) == np.uint64(1)
         if best <= tolerance or size == n:
             return
 
@@ -268,6 +287,6 @@ def search(
 def search_many(values: Floats, targets: Floats, tolerance: float, seed: int, masks: Bools) -> None:
     """`search` for each row of `values`; row i of `masks` is its choice, with the key `seed + i`."""
     n = values.shape[1]
-    desk = make_desk(n)
+    workspace = make_workspace(n)
     for i in range(len(values)):
-        search(values[i], n, targets[i], tolerance, np.uint64(seed + i), True, desk, masks[i])
+        search(values[i], n, targets[i], tolerance, np.uint64(seed + i), True, workspace, masks[i])

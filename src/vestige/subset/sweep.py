@@ -10,13 +10,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vestige.compiling import kernel
-from vestige.records import Floats, Ints
-from vestige.subset.words import ones
-
-Words = NDArray[np.uint64]
+from vestige._numba import kernel
+from vestige.random.kernels import ones
+from vestige.types import Floats, Ints, Words
 
 _ONE = np.uint64(1)
 

@@ -6,12 +6,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vestige.compiling import kernel
-from vestige.records import Floats
-
-Words = NDArray[np.uint64]
+from vestige._numba import kernel
+from vestige.types import Floats, Words
 
 LARGEST_WORD = 2.0**50
 """Below 2^52, so that scaled numbers round to whole ones."""

@@ -9,9 +9,9 @@ Guarantee: held by tests/theory.
 from vestige.theory.batching import batched_to_streaming, streaming_to_batched
 from vestige.theory.descent import descent_bound, noise_limit
 from vestige.theory.groups import group_density, group_size, normal_group_density, proven_group_size
-from vestige.theory.lower import finite_lower_bound, lower_bound, mean_squared_error_floor, success_upper_bound
+from vestige.theory.lower_bounds import finite_lower_bound, lower_bound, mean_squared_error_floor, success_upper_bound
 from vestige.theory.subsets import subset_sum_failure, subset_sum_size, vector_subset_size
-from vestige.theory.sufficing import (
+from vestige.theory.upper_bounds import (
     mean_retention,
     mean_rounds,
     regression_retention,

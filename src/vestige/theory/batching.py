@@ -7,7 +7,7 @@ tests/stream/test_batched.py.
 
 from __future__ import annotations
 
-from vestige.errors import whole_number
+from vestige.validation import check_int
 
 
 def batched_to_streaming(batch: int, batches: int) -> tuple[int, int]:
@@ -18,8 +18,8 @@ def batched_to_streaming(batch: int, batches: int) -> tuple[int, int]:
     >>> batched_to_streaming(batch=48, batches=1_000)
     (96, 48000)
     """
-    size = whole_number("batch", batch, 1)
-    return 2 * size, size * whole_number("batches", batches, 1)
+    size = check_int("batch", batch, 1)
+    return 2 * size, size * check_int("batches", batches, 1)
 
 
 def streaming_to_batched(retention: int, rounds: int) -> tuple[int, int]:
@@ -28,5 +28,5 @@ def streaming_to_batched(retention: int, rounds: int) -> tuple[int, int]:
     >>> streaming_to_batched(retention=96, rounds=48_001)
     (96, 501)
     """
-    size = whole_number("retention", retention, 1)
-    return size, -(-whole_number("rounds", rounds, 1) // size)
+    size = check_int("retention", retention, 1)
+    return size, -(-check_int("rounds", rounds, 1) // size)

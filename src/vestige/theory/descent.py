@@ -9,8 +9,7 @@ Guarantee: no adversary at the limit breaks the bound; held by tests/theory/test
 
 from __future__ import annotations
 
-from vestige.errors import whole_number
-from vestige.theory.checking import MOST, positive
+from vestige.validation import MOST, check_int, check_positive
 
 
 def descent_bound(gradient: float, convexity: float, steps: int) -> float:
@@ -24,7 +23,7 @@ def descent_bound(gradient: float, convexity: float, steps: int) -> float:
     >>> descent_bound(gradient=1.0, convexity=1.0, steps=100)
     0.07
     """
-    return 7.0 * _unit(gradient, convexity) / whole_number("steps", steps, 1, MOST)
+    return 7.0 * _unit(gradient, convexity) / check_int("steps", steps, 1, MOST)
 
 
 def noise_limit(gradient: float, convexity: float, steps: int) -> float:
@@ -35,9 +34,9 @@ def noise_limit(gradient: float, convexity: float, steps: int) -> float:
     >>> noise_limit(gradient=1.0, convexity=1.0, steps=100)
     1e-06
     """
-    return _unit(gradient, convexity) / whole_number("steps", steps, 1, MOST) ** 3
+    return _unit(gradient, convexity) / check_int("steps", steps, 1, MOST) ** 3
 
 
 def _unit(gradient: float, convexity: float) -> float:
     """Gamma^2 / lambda^2."""
-    return (positive("gradient", gradient) / positive("convexity", convexity)) ** 2
+    return (check_positive("gradient", gradient) / check_positive("convexity", convexity)) ** 2

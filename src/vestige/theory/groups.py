@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 
-from vestige.errors import ParameterError, whole_number
-from vestige.theory.checking import MOST, positive
+from vestige.errors import ParameterError
+from vestige.validation import MOST, check_int, check_positive
 
 _HALVED = (1.0 - math.log(2.0)) / 2.0  # c of the proof: the smallest eigenvalue is halved at most, delta = 1/2
 GROUP_SIZE = 2.0
@@ -30,8 +30,8 @@ def group_size(dim: int, *, constant: float = GROUP_SIZE) -> int:
     >>> [group_size(dim) for dim in (1, 2, 3, 10)]
     [3, 5, 7, 47]
     """
-    d = whole_number("dim", dim, 1, MOST)
-    return max(2 * d + 1, math.floor(positive("constant", constant) * d * math.log(d)) + 1)
+    d = check_int("dim", dim, 1, MOST)
+    return max(2 * d + 1, math.floor(check_positive("constant", constant) * d * math.log(d)) + 1)
 
 
 def proven_group_size(dim: int, *, bound: float, smallest_eigenvalue: float, largest_eigenvalue: float) -> int:
@@ -79,7 +79,11 @@ def group_density(
     0.726
     """
     d, exponent = _chernoff(dim, bound, smallest_eigenvalue, largest_eigenvalue)
-    k, gamma, sigma = whole_number("group", group, d, MOST), positive("radius", radius), positive("noise", noise)
+    k, gamma, sigma = (
+        check_int("group", group, d, MOST),
+        check_positive("radius", radius),
+        check_positive("noise", noise),
+    )
     chance = max(0.0, 1.0 - 2.0 * d * math.exp(-k * exponent))
     variances = sigma**2 / (2.0 * k * largest_eigenvalue), 2.0 * sigma**2 / (k * smallest_eigenvalue)
     return chance * min(math.exp(-(gamma**2) / (2.0 * v)) / math.sqrt(2.0 * math.pi * v) for v in variances)
@@ -96,17 +100,19 @@ def normal_group_density(dim: int, group: int, radius: float, *, noise: float = 
     """
     from scipy.special import gammaln  # noqa: PLC0415
 
-    d = whole_number("dim", dim, 1, MOST)
-    nu = whole_number("group", group, d, MOST) - d + 1
-    off = positive("radius", radius) / positive("noise", noise)
+    d = check_int("dim", dim, 1, MOST)
+    nu = check_int("group", group, d, MOST) - d + 1
+    off = check_positive("radius", radius) / check_positive("noise", noise)
     log = gammaln((nu + 1) / 2) - gammaln(nu / 2) - math.log(math.pi) / 2 - (nu + 1) / 2 * math.log1p(off * off)
     return math.exp(log) / noise
 
 
 def _chernoff(dim: int, bound: float, smallest_eigenvalue: float, largest_eigenvalue: float) -> tuple[int, float]:
     """The dimension, and c lambda_0 / (d B^2): by how much each record makes a bad group less likely."""
-    d, most = whole_number("dim", dim, 1, MOST), positive("bound", bound)
-    if positive("smallest_eigenvalue", smallest_eigenvalue) > positive("largest_eigenvalue", largest_eigenvalue):
+    d, most = check_int("dim", dim, 1, MOST), check_positive("bound", bound)
+    if check_positive("smallest_eigenvalue", smallest_eigenvalue) > check_positive(
+        "largest_eigenvalue", largest_eigenvalue
+    ):
         raise ParameterError(
             f"smallest_eigenvalue={smallest_eigenvalue} is above largest_eigenvalue={largest_eigenvalue}; "
             "give the eigenvalues of E[x x^T] in order"

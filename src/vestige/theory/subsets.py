@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 
-from vestige.errors import ParameterError, whole_number
-from vestige.theory.checking import MOST, at_least_one, at_most, positive
+from vestige.errors import ParameterError
+from vestige.validation import MOST, check_at_most, check_int, check_positive, check_ratio
 
 SUM_SIZE = 3.0
 SUM_FAILURE = 0.2
@@ -33,11 +33,11 @@ def subset_sum_size(error: float, *, constant: float = SUM_SIZE) -> int:
     >>> subset_sum_size(1e-6)
     42
     """
-    if not 0.0 < positive("error", error) < 1.0:
+    if not 0.0 < check_positive("error", error) < 1.0:
         raise ParameterError(
             f"error={error!r} is not below 1; the empty sum is within 1/2 of every target, so use less"
         )
-    return math.floor(positive("constant", constant) * -math.log(error)) + 1
+    return math.floor(check_positive("constant", constant) * -math.log(error)) + 1
 
 
 def subset_sum_failure(size: int, *, constant: float = SUM_FAILURE) -> float:
@@ -50,7 +50,7 @@ def subset_sum_failure(size: int, *, constant: float = SUM_FAILURE) -> float:
     >>> round(subset_sum_failure(42), 5)
     0.00022
     """
-    return math.exp(-positive("constant", constant) * whole_number("size", size, 1, MOST))
+    return math.exp(-check_positive("constant", constant) * check_int("size", size, 1, MOST))
 
 
 def vector_subset_size(
@@ -73,9 +73,9 @@ def vector_subset_size(
     >>> vector_subset_size(1, 0.05), vector_subset_size(2, 0.05)
     (36, 218)
     """
-    d = whole_number("dim", dim, 1, MOST)
-    a, sigma = at_least_one("ratio", ratio), positive("deviation", deviation)
-    near = at_most(
+    d = check_int("dim", dim, 1, MOST)
+    a, sigma = check_ratio("ratio", ratio), check_positive("deviation", deviation)
+    near = check_at_most(
         "error", error, sigma / a / 4.0, "the measured constant is for a quarter of deviation / ratio or less"
     )
-    return math.ceil(positive("constant", constant) * a * (d * math.log(d * sigma / (a * near))) ** 2)
+    return math.ceil(check_positive("constant", constant) * a * (d * math.log(d * sigma / (a * near))) ** 2)

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige.channels import mantissa_bits
-from vestige.coins import Rehearsal
-from vestige.lab import judging, plotting
-from vestige.lab.contenders import MEANS
+from vestige.figures import look
+from vestige.lab import figures, significance
+from vestige.lab.baselines import MEANS
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
-from vestige.palette import look
-from vestige.records import Floats
+from vestige.random.keys import AuditSeed
 from vestige.stream import Stream
+from vestige.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +43,7 @@ def contrary(said: float, sizes: Floats) -> Floats:
 def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """How far the answer is from the mean of all that arrived; and over the error of all data, where chance chose."""
     policy = parts[str(point["policy"])](1)
-    stream = Stream(policy, retention=2 * BATCH, seed=Rehearsal(int(rng.integers(2**62))))
+    stream = Stream(policy, retention=2 * BATCH, seed=AuditSeed(int(rng.integers(2**62))))
     sent: list[Floats] = []
     for _ in range(BATCHES):
         sizes = rng.uniform(0.5, 1.0, BATCH)
@@ -75,10 +75,10 @@ def figure(results: Results, drawn: Figure) -> None:
             style = look(policy)
             label = policy if place == 0 else "_"
             axes.plot(np.full(len(off), x), off, color=style.colour, marker=style.mark, ls="none", label=label)
-    plotting.level(axes, "bound", most_off("Mean, bits"), "the most that bits can be off")
+    figures.level(axes, "bound", most_off("Mean, bits"), "the most that bits can be off")
     axes.set_xticks((0, 1), ("by chance", "chosen by who\nreads the state"))
     axes.set_xlim(-0.5, 1.5)
-    plotting.legend(drawn, axes, columns=2)
+    figures.legend(drawn, axes, columns=2)
 
 
 def verdict(results: Results) -> Verdict:
@@ -95,7 +95,7 @@ def verdict(results: Results) -> Verdict:
                 float(off.max()) <= most_off("Mean, auto")
                 for off in (chosen["Mean, auto"], chance["Mean, auto"]["off"])
             ),
-            "averages are as good as all data by chance": judging.as_good(chance["Mean, average"]["ratio"]),
+            "averages are as good as all data by chance": significance.as_good(chance["Mean, average"]["ratio"]),
             "and worthless where arrivals are chosen": float(chosen["Mean, average"].min()) > APART,
             "so is the paper's algorithm": float(chosen["algorithm 1"].min()) > APART,
         },

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vestige.lab import plotting
-from vestige.lab.contenders import MEANS, squared
+from vestige.figures import look
+from vestige.lab import figures
+from vestige.lab.baselines import MEANS, squared
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
-from vestige.palette import look
 from vestige.policies import Window
 from vestige.policy import Policy
-from vestige.records import Floats
 from vestige.stream import Batched, Stream
+from vestige.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,15 +79,15 @@ def figure(results: Results, drawn: Figure) -> None:
     )
     for name in POLICIES:
         mine = results.where(way=FORTH, policy=name)
-        plotting.curve(axes, name, mine.series("batch", "batched"), aside=-0.02, label=f"{name}, batches of m")
+        figures.curve(axes, name, mine.series("batch", "batched"), aside=-0.02, label=f"{name}, batches of m")
         series = mine.series("batch", "streamed")
         style = look(name)
         axes.plot(
             series.x * 1.02, series.mean, ls="none", marker=style.mark, mfc="none", ms=10, mec=style.colour,
             label=f"{name}, retention 2 m",
         )  # fmt: skip
-    plotting.whole_ticks(axes, list(BATCHES))
-    plotting.legend(drawn, axes, columns=2)
+    figures.whole_ticks(axes, list(BATCHES))
+    figures.legend(drawn, axes, columns=2)
 
 
 def verdict(results: Results) -> Verdict:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vestige.lab import judging, plotting
-from vestige.lab.contenders import MEANS, Draw, on_kind
+from vestige.lab import figures, significance
+from vestige.lab.baselines import MEANS, Draw, on_kind
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
-from vestige.records import Floats
+from vestige.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,14 +44,14 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
 
 def figure(results: Results, drawn: Figure) -> None:
     """The error over that of all data, for each kind."""
-    plotting.kinds(drawn, results, KINDS, POLICIES)
+    figures.kinds(drawn, results, KINDS, POLICIES)
 
 
 def verdict(results: Results) -> Verdict:
     """Bits hold for all data; averages for normals, and not for all."""
     ratios = {(name, kind): results.where(policy=name, data=kind)["ratio"] for name in POLICIES for kind in KINDS}
     failing = {
-        name: [kind for kind in KINDS if judging.above(ratios[name, kind], judging.PROMISED)]
+        name: [kind for kind in KINDS if significance.above(ratios[name, kind], significance.PROMISED)]
         for name in ("algorithm 1", "Mean, average")
     }
     told = "; ".join(
@@ -63,14 +63,14 @@ def verdict(results: Results) -> Verdict:
     return Verdict.of(
         {
             "presence bits are as good as all data, whatever the data": all(
-                judging.as_good(ratios["Mean, bits", kind]) for kind in KINDS
+                significance.as_good(ratios["Mean, bits", kind]) for kind in KINDS
             ),
-            "so is auto": all(judging.as_good(ratios["Mean, auto", kind]) for kind in KINDS),
-            "averages are for normals": judging.as_good(ratios["Mean, average", "normal"]),
+            "so is auto": all(significance.as_good(ratios["Mean, auto", kind]) for kind in KINDS),
+            "averages are for normals": significance.as_good(ratios["Mean, average", "normal"]),
             "averages fail where there is no density": "two points" in failing["Mean, average"],
         },
         f"Bits have at most {bits:.3f} times the error of all data, auto {auto:.3f}. More than "
-        f"{judging.PROMISED:g} times had: {told}.",
+        f"{significance.PROMISED:g} times had: {told}.",
     )
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import theory
-from vestige.lab import plotting
+from vestige.lab import figures
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
-from vestige.records import Floats
+from vestige.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,10 +74,10 @@ def figure(results: Results, drawn: Figure) -> None:
     axes = drawn.add_subplot(xscale="log", xlabel="steps T", ylabel="squared distance (Γ² / λ²T)", ylim=(0.0, 7.5))
     for i, adversary in enumerate(ADVERSARIES):
         series = results.series("steps", "distance", adversary=adversary)
-        plotting.curve(axes, "", series, number=i, label="no adversary" if i == 0 else f"{adversary} pushes")
-    plotting.level(axes, "bound", 7.0, "the lemma: 7")
-    plotting.whole_ticks(axes, list(STEPS))
-    plotting.legend(drawn, axes)
+        figures.curve(axes, "", series, number=i, label="no adversary" if i == 0 else f"{adversary} pushes")
+    figures.level(axes, "bound", 7.0, "the lemma: 7")
+    figures.whole_ticks(axes, list(STEPS))
+    figures.legend(drawn, axes)
 
 
 def verdict(results: Results) -> Verdict:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vestige.coins import Rehearsal
-from vestige.lab import judging, plotting
-from vestige.lab.contenders import MEANS
+from vestige.lab import figures, significance
+from vestige.lab.baselines import MEANS
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
+from vestige.random.keys import AuditSeed
 from vestige.stream import Stream
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
 def _prepared(name: str, dim: int, rng: np.random.Generator, parts: Parts) -> Callable[[], float]:
     """A function that makes the same updates each time, and says how long one took."""
     batch, updates, policy = dim * SEGMENT[name], UPDATES[name], parts[name](dim)
-    seed = Rehearsal(int(rng.integers(2**62)))
+    seed = AuditSeed(int(rng.integers(2**62)))
     begun = Stream(policy, retention=2 * batch, seed=seed)
     begun.extend(rng.normal(size=(2 * batch, dim)))
     rows = rng.normal(size=(updates * batch, dim))
@@ -64,20 +64,20 @@ def figure(results: Results, drawn: Figure) -> None:
         xscale="log", yscale="log", xlabel="dimension d", ylabel="time of an update, over that of one coordinate"
     )
     for name in POLICIES:
-        plotting.curve(axes, name, results.series("dim", "times", policy=name))
+        figures.curve(axes, name, results.series("dim", "times", policy=name))
     dims = np.array(DIMS, np.float64)
-    plotting.reference(axes, "bound", dims, dims, "in proportion to d")
-    plotting.whole_ticks(axes, list(DIMS))
-    plotting.legend(drawn, axes)
+    figures.reference(axes, "bound", dims, dims, "in proportion to d")
+    figures.whole_ticks(axes, list(DIMS))
+    figures.legend(drawn, axes)
 
 
-def powers(results: Results, policy: str) -> judging.Interval:
+def powers(results: Results, policy: str) -> significance.Interval:
     """With which power of the dimension the time grows."""
     found = []
     for number in results.values("trial"):
         series = results.where(policy=policy, trial=number).series("dim", "times")
         found.append(np.polyfit(np.log(series.x), np.log(series.mean), 1)[0])
-    return judging.interval(np.array(found))
+    return significance.interval(np.array(found))
 
 
 def verdict(results: Results) -> Verdict:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vestige.lab import judging, plotting
-from vestige.lab.contenders import MEANS, Draw, on_kind
+from vestige.lab import figures, significance
+from vestige.lab.baselines import MEANS, Draw, on_kind
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
-from vestige.records import Floats
+from vestige.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +43,7 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
 
 def figure(results: Results, drawn: Figure) -> None:
     """The error over that of all data, for each kind."""
-    plotting.kinds(drawn, results, KINDS, POLICIES)
+    figures.kinds(drawn, results, KINDS, POLICIES)
 
 
 def verdict(results: Results) -> Verdict:
@@ -56,12 +56,12 @@ def verdict(results: Results) -> Verdict:
     return Verdict.of(
         {
             "auto is as good as all data on every stream": all(
-                judging.as_good(ratios["Mean, auto", kind]) for kind in KINDS
+                significance.as_good(ratios["Mean, auto", kind]) for kind in KINDS
             ),
-            "so are bits": all(judging.as_good(ratios["Mean, bits", kind]) for kind in KINDS),
-            "averages are on a stationary stream": judging.as_good(ratios["Mean, average", "stationary"]),
-            "and fail on a sorted one": judging.above(ratios["Mean, average", "sorted"], judging.PROMISED),
-            "the paper's algorithm too": judging.above(ratios["algorithm 1", "sorted"], judging.PROMISED),
+            "so are bits": all(significance.as_good(ratios["Mean, bits", kind]) for kind in KINDS),
+            "averages are on a stationary stream": significance.as_good(ratios["Mean, average", "stationary"]),
+            "and fail on a sorted one": significance.above(ratios["Mean, average", "sorted"], significance.PROMISED),
+            "the paper's algorithm too": significance.above(ratios["algorithm 1", "sorted"], significance.PROMISED),
         },
         f"On every stream, auto has at most {auto:.3f} times the error of all data, bits {bits:.3f}. Averages have "
         f"{averages[0]:.2f} times that error on a stationary stream and {averages[1]:,.0f} times on a sorted one; "

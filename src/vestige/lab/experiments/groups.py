@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import theory
-from vestige.lab import judging, plotting
+from vestige.figures import INK, SHADES
+from vestige.lab import figures, significance
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict
 from vestige.lab.results import Results
-from vestige.palette import INK, SHADES
-from vestige.records import Floats
+from vestige.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,12 +90,12 @@ def figure(results: Results, drawn: Figure) -> None:
     )
     for i, dim in enumerate(DIMS):
         label = f"measured, dimension {dim}"
-        plotting.curve(axes, "", results.series("group", "density", dim=dim), number=i, label=label)
+        figures.curve(axes, "", results.series("group", "density", dim=dim), number=i, label=label)
         sizes = np.arange(theory.group_size(dim), TIMES[-1] * theory.group_size(dim) + 1)
         axes.plot(sizes, [promised(dim, int(k)) for k in sizes], color=SHADES[i], ls=":", lw=1.4)
     axes.plot([], [], color=INK, ls=":", lw=1.4, label="Student's t")
-    plotting.whole_ticks(axes, [3, 5, 10, 20, 40, 88])
-    plotting.legend(drawn, axes, columns=2)
+    figures.whole_ticks(axes, [3, 5, 10, 20, 40, 88])
+    figures.legend(drawn, axes, columns=2)
 
 
 def verdict(results: Results) -> Verdict:
@@ -107,8 +107,10 @@ def verdict(results: Results) -> Verdict:
     spread = np.concatenate([mine["spread"] for mine in parts.values()])
     return Verdict.of(
         {
-            "the density is that of Student's t": not judging.above(_surprise(parts), 1.0),
-            "and so is the spread": not any(test(spread, 1.0, GROUPS) for test in (judging.above, judging.below)),
+            "the density is that of Student's t": not significance.above(_surprise(parts), 1.0),
+            "and so is the spread": not any(
+                test(spread, 1.0, GROUPS) for test in (significance.above, significance.below)
+            ),
             "alpha gamma does not vanish": min(found) > ENOUGH,
         },
         f"From the smallest groups to eight times as many records, alpha gamma is between {min(found):.3f} and "

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige.audit import ceiling, leakage
-from vestige.coins import Rehearsal
-from vestige.lab import judging, plotting
-from vestige.lab.contenders import answered, over_all_data
+from vestige.figures import FAINT, INK, look
+from vestige.lab import figures, significance
+from vestige.lab.baselines import answered, over_all_data
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
-from vestige.palette import FAINT, INK, look
 from vestige.policies import Mean, Private, Window
 from vestige.policy import Policy
+from vestige.random.keys import AuditSeed
 from vestige.stream import Stream
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ PROMISES = {f"Private, epsilon {epsilon:g}": epsilon for epsilon in EPSILONS}
 def games(name: str) -> int:
     """How many games it takes to show more than what is promised, and no fewer than `GAMES`."""
     count, more = GAMES, PROMISES.get(name, 0.0) + MORE
-    while ceiling(count, confidence=1.0 - judging.LEVEL, delta=DELTA) < more:
+    while ceiling(count, confidence=1.0 - significance.LEVEL, delta=DELTA) < more:
         count += 10
     return count
 
@@ -77,7 +77,7 @@ def noise_of(policy: Policy, epsilon: float, rng: np.random.Generator) -> tuple[
     batch = RETENTION // 2
     rows, off = np.full((batch, 1), BEYOND * BOUND), np.empty((DRAWS, 2))
     for mine in off:
-        stream = Stream(policy, retention=RETENTION, seed=Rehearsal(int(rng.integers(2**62))))
+        stream = Stream(policy, retention=RETENTION, seed=AuditSeed(int(rng.integers(2**62))))
         stream.extend(rows)
         first = stream.estimate().value
         stream.extend(rows)
@@ -90,8 +90,8 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
     name = str(point["policy"])
     policy, seed = parts[name](), int(rng.integers(2**31))
     found = leakage(
-        policy, retention=RETENTION, t=LENGTH, trials=games(name), values=(-3.0, 3.0), confidence=1.0 - judging.LEVEL,
-        delta=DELTA, seed=seed, workers=1,
+        policy, retention=RETENTION, t=LENGTH, trials=games(name), values=(-3.0, 3.0),
+        confidence=1.0 - significance.LEVEL, delta=DELTA, seed=seed, workers=1,
     )  # fmt: skip
     noise, later = noise_of(policy, PROMISES[name], rng) if name in PROMISES else (float("nan"),) * 2
     ratios = []
@@ -111,7 +111,7 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
 
 def figure(results: Results, drawn: Figure) -> None:
     """How well the worlds are told apart against the error; and epsilon, beside what is promised and can be shown."""
-    drawn.set_size_inches(plotting.SIZE[0], 6.4)
+    drawn.set_size_inches(figures.SIZE[0], 6.4)
     upper, lower = drawn.subplots(2, 1, height_ratios=(3, 2))
     upper.set(
         xscale="log",
@@ -145,14 +145,14 @@ def figure(results: Results, drawn: Figure) -> None:
         if name in PROMISES:
             first = _once(place - there.index(next(iter(PROMISES))), "promised")
             lower.plot(place, PROMISES[name], color=INK, marker="_", ms=16, mew=1.4, ls="none", label=first)
-    plotting.level(upper, "all data", 0.5, "chance")
+    figures.level(upper, "all data", 0.5, "chance")
     lower.set_xticks(
         range(len(there)),
         [_family(name)[1].replace(" ", "\n") for name in there],
         fontsize=9,
     )
     lower.legend(loc="upper center", ncols=2, fontsize=9)
-    plotting.legend(drawn, upper)
+    figures.legend(drawn, upper)
 
 
 SEEN = "the most that so many games can show"
@@ -197,10 +197,12 @@ def verdict(results: Results) -> Verdict:
                 test(found[name][batch], 1.0, DRAWS)
                 for name in private
                 for batch in NOISES
-                for test in (judging.above, judging.below)
+                for test in (significance.above, significance.below)
             ),
             "for the price that it names": not any(
-                test(excess[name], priced[name], STREAMS) for name in private for test in (judging.above, judging.below)
+                test(excess[name], priced[name], STREAMS)
+                for name in private
+                for test in (significance.above, significance.below)
             ),
         },
         f"{LENGTH - RETENTION} records after it was erased, whether a record was -3 or 3 is told with an AUC of "

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import theory
-from vestige.lab import judging, plotting
-from vestige.lab.contenders import MEANS, answered, over_all_data
+from vestige.lab import figures, significance
+from vestige.lab.baselines import MEANS, answered, over_all_data
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
-from vestige.theory.sufficing import MEAN_ROUNDS
+from vestige.theory.upper_bounds import MEAN_ROUNDS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,13 +39,13 @@ def figure(results: Results, drawn: Figure) -> None:
         xscale="log", yscale="log", xlabel="length of the stream (records)", ylabel="mean squared error (variances)"
     )
     for i, name in enumerate(POLICIES):
-        plotting.curve(axes, name, results.series("length", "error", policy=name), aside=0.04 * (i - 2))
+        figures.curve(axes, name, results.series("length", "error", policy=name), aside=0.04 * (i - 2))
     lengths = np.array(LENGTHS)
-    plotting.reference(axes, "all data", lengths, 1.0 / lengths)
+    figures.reference(axes, "all data", lengths, 1.0 / lengths)
     promised = lengths[[_covered(length) for length in LENGTHS]]
-    plotting.reference(axes, "bound", promised, MEAN_ROUNDS / promised, f"promised, C_1 = {MEAN_ROUNDS:g}")
-    plotting.whole_ticks(axes, list(LENGTHS))
-    plotting.legend(drawn, axes)
+    figures.reference(axes, "bound", promised, MEAN_ROUNDS / promised, f"promised, C_1 = {MEAN_ROUNDS:g}")
+    figures.whole_ticks(axes, list(LENGTHS))
+    figures.legend(drawn, axes)
 
 
 def _covered(length: int) -> bool:
@@ -64,10 +64,10 @@ def verdict(results: Results) -> Verdict:
     return Verdict.of(
         {
             "Algorithm 1 is within C_1 of all data where it should be": not any(
-                judging.above(published[length], MEAN_ROUNDS) for length in covered
+                significance.above(published[length], MEAN_ROUNDS) for length in covered
             ),
-            "Mean is as good as all data": judging.as_good(ours),
-            "the window falls behind": judging.smaller(ours, window),
+            "Mean is as good as all data": significance.as_good(ours),
+            "the window falls behind": significance.smaller(ours, window),
         },
         f"With a retention of {RETENTION}, up to {max(covered):,} records, Algorithm 1 has at most {most:.1f} times "
         f"the error of all data. At {longest:,} records Mean has {ours.mean():.3f} times that error, the window "

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import subset, theory
-from vestige.lab import judging, plotting
+from vestige.figures import look
+from vestige.lab import figures, significance
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict
 from vestige.lab.results import Results
-from vestige.palette import look
-from vestige.records import Floats
+from vestige.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,14 +66,14 @@ def figure(results: Results, drawn: Figure) -> None:
     )
     for i, dim in enumerate(results.values("dim")):
         label = f"best subset, dimension {dim}"
-        plotting.curve(axes, "", results.series("retention", "third", dim=dim), number=i, label=label)
+        figures.curve(axes, "", results.series("retention", "third", dim=dim), number=i, label=label)
         some = np.arange(2, max(RETENTIONS[dim]) + 1)
         bound = [allowed(dim, int(m)) for m in some]
-        plotting.reference(axes, "lower bound", some, bound, "lower bound of each" if i == 0 else "_")
+        figures.reference(axes, "lower bound", some, bound, "lower bound of each" if i == 0 else "_")
     window = np.arange(2, 17)
     reached = [allowed(1, 1) / m for m in window]
     axes.plot(window, reached, color=look("window").colour, lw=1.4, label="window, dimension 1")
-    plotting.legend(drawn, axes, columns=2)
+    figures.legend(drawn, axes, columns=2)
 
 
 def verdict(results: Results) -> Verdict:
@@ -88,14 +88,16 @@ def verdict(results: Results) -> Verdict:
     return Verdict.of(
         {
             "the mean squared error is not below its floor": all(
-                judging.interval(mine["error"]).high > theory.mean_squared_error_floor(*place)
+                significance.interval(mine["error"]).high > theory.mean_squared_error_floor(*place)
                 for place, mine in places.items()
             ),
             "nobody is within the bound more than one time in three": not any(
-                judging.more_often(mine["within"].sum() * DRAWS, len(mine) * DRAWS, CHANCE) for mine in places.values()
+                significance.more_often(mine["within"].sum() * DRAWS, len(mine) * DRAWS, CHANCE)
+                for mine in places.values()
             ),
             "twice as many records are": all(
-                judging.more_often(mine["near"].sum() * DRAWS, len(mine) * DRAWS, CHANCE) for mine in places.values()
+                significance.more_often(mine["near"].sum() * DRAWS, len(mine) * DRAWS, CHANCE)
+                for mine in places.values()
             ),
         },
         f"For the error that it stays below one time in three, the best subset needs {told}.",

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vestige.lab import judging, plotting
-from vestige.lab.contenders import MEANS, answered
+from vestige.figures import INK
+from vestige.lab import figures, significance
+from vestige.lab.baselines import MEANS, answered
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
-from vestige.palette import INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,13 +45,13 @@ def figure(results: Results, drawn: Figure) -> None:
     )
     axes.set_yscale("symlog", linthresh=0.01)
     for i, name in enumerate(POLICIES):
-        plotting.curve(axes, name, results.series("length", "higher", policy=name), aside=0.04 * (i - 1.5))
+        figures.curve(axes, name, results.series("length", "higher", policy=name), aside=0.04 * (i - 1.5))
     lengths = np.array(LENGTHS)
-    plotting.reference(axes, "all data", lengths, OUTLIER / lengths)
+    figures.reference(axes, "all data", lengths, OUTLIER / lengths)
     axes.axvline(RETENTION, color=INK, lw=0.8)
     axes.annotate("erased", (RETENTION, 0.02), xytext=(4, 0), textcoords="offset points", fontsize=9.5)
-    plotting.whole_ticks(axes, list(LENGTHS))
-    plotting.legend(drawn, axes)
+    figures.whole_ticks(axes, list(LENGTHS))
+    figures.legend(drawn, axes)
 
 
 def verdict(results: Results) -> Verdict:
@@ -64,8 +64,12 @@ def verdict(results: Results) -> Verdict:
     return Verdict.of(
         {
             "the window has forgotten": all(not found["window", n]["higher"].any() for n in after),
-            "Algorithm 1 has not": all(judging.interval(found["algorithm 1", n]["higher"]).low > 0.0 for n in after),
-            "Mean remembers as all data would": all(judging.as_good(found["Mean, auto", n]["ratio"]) for n in after),
+            "Algorithm 1 has not": all(
+                significance.interval(found["algorithm 1", n]["higher"]).low > 0.0 for n in after
+            ),
+            "Mean remembers as all data would": all(
+                significance.as_good(found["Mean, auto", n]["ratio"]) for n in after
+            ),
         },
         f"{last:,} records after an outlier of {OUTLIER:g} standard deviations, {last // RETENTION} times as long as "
         f"it could be held, Algorithm 1 is {high['algorithm 1']:.3f} standard deviations too high, where the "

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import paper, theory
-from vestige.lab import judging, plotting
-from vestige.lab.contenders import answered, squared
+from vestige.figures import look
+from vestige.lab import figures, significance
+from vestige.lab.baselines import answered, squared
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
-from vestige.palette import look
 from vestige.policies import LinearRegression
 from vestige.policy import Policy
-from vestige.records import Floats
+from vestige.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,7 +71,7 @@ def _each(results: Results, what: str, policy: str, outputs: int) -> list[Floats
 
 def _promised() -> float:
     """What Theorem 4.1 promises for the records of one output."""
-    return judging.promised(DIM, RETENTION, EACH, theory.regression_retention, theory.regression_rounds)
+    return significance.promised(DIM, RETENTION, EACH, theory.regression_retention, theory.regression_rounds)
 
 
 def figure(results: Results, drawn: Figure) -> None:
@@ -87,10 +87,10 @@ def figure(results: Results, drawn: Figure) -> None:
             label = name if outputs == OUTPUTS[0] else "_"
             axes.plot(x, means, color=style.colour, marker=style.mark, ls="none", label=label)
     tried = np.array(results.values("outputs"))
-    plotting.reference(axes, "all data", tried, DIM / (tried * EACH), f"all records, {EACH:,} for each output")
-    plotting.level(axes, "bound", _promised(), "Theorem 4.1, one output")
+    figures.reference(axes, "all data", tried, DIM / (tried * EACH), f"all records, {EACH:,} for each output")
+    figures.level(axes, "bound", _promised(), "Theorem 4.1, one output")
     axes.set_xticks(tried)
-    plotting.legend(drawn, axes, columns=2)
+    figures.legend(drawn, axes, columns=2)
 
 
 def verdict(results: Results) -> Verdict:
@@ -102,10 +102,10 @@ def verdict(results: Results) -> Verdict:
     return Verdict.of(
         {
             "each output of Algorithm 2 is as good as Theorem 4.1 promises for one": not any(
-                judging.above(one, _promised(), DIM) for q in tried for one in errors[q]
+                significance.above(one, _promised(), DIM) for q in tried for one in errors[q]
             ),
             "each output of LinearRegression is as good as all data": all(
-                judging.as_good(one) for q in tried for one in ratios[q]
+                significance.as_good(one) for q in tried for one in ratios[q]
             ),
         },
         f"With {most} outputs, the worst of Algorithm 2 is off by {max(one.mean() for one in errors[most]):.1e}, where "

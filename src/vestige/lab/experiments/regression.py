@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import paper, theory
-from vestige.lab import judging, plotting
-from vestige.lab.contenders import answered, squared
+from vestige.lab import figures, significance
+from vestige.lab.baselines import answered, squared
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
 from vestige.policies import LinearRegression, Window
 from vestige.policy import Policy
-from vestige.records import Floats
+from vestige.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,11 +69,11 @@ def figure(results: Results, drawn: Figure) -> None:
         ylabel="worst squared prediction error,\nqueries of norm 1 (noise variances)",
     )
     for i, name in enumerate(PARTS):
-        plotting.curve(axes, name, results.series("retention", "worst", policy=name), aside=0.01 * (i - 1))
-    plotting.level(axes, "all data", DIM / LENGTH, f"all {LENGTH:,} records")
-    plotting.reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "Theorem 4.1")
-    plotting.whole_ticks(axes, list(RETENTIONS))
-    plotting.legend(drawn, axes)
+        figures.curve(axes, name, results.series("retention", "worst", policy=name), aside=0.01 * (i - 1))
+    figures.level(axes, "all data", DIM / LENGTH, f"all {LENGTH:,} records")
+    figures.reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "Theorem 4.1")
+    figures.whole_ticks(axes, list(RETENTIONS))
+    figures.legend(drawn, axes)
 
 
 def verdict(results: Results) -> Verdict:
@@ -82,15 +82,15 @@ def verdict(results: Results) -> Verdict:
     tried = results.values("retention")
     published, window = (found[name, ENOUGH]["error"] for name in ("algorithm 2", "window"))
     queries = results["worst"] / results["error"]
-    aside = math.pi / 2.0 * (1.0 - (judging.LEVEL / len(results)) ** (1.0 / QUERIES))
+    aside = math.pi / 2.0 * (1.0 - (significance.LEVEL / len(results)) ** (1.0 / QUERIES))
     return Verdict.of(
         {
             "Algorithm 2 is as good as Theorem 4.1 promises": not any(
-                judging.above(found["algorithm 2", m]["error"], _promised(m), DIM) for m in tried
+                significance.above(found["algorithm 2", m]["error"], _promised(m), DIM) for m in tried
             ),
-            "it leaves the window behind": judging.smaller(published, window, 1, DIM),
+            "it leaves the window behind": significance.smaller(published, window, 1, DIM),
             "LinearRegression is as good as all data": all(
-                judging.as_good(found["LinearRegression", m]["ratio"]) for m in tried
+                significance.as_good(found["LinearRegression", m]["ratio"]) for m in tried
             ),
             "the worst query is off by the length of the coefficients' error": bool(
                 np.all((queries >= math.cos(aside) ** 2) & (queries <= 1.0 + 1e-9))
@@ -105,7 +105,7 @@ def verdict(results: Results) -> Verdict:
 
 
 def _promised(retention: int) -> float:
-    return judging.promised(DIM, retention, LENGTH, theory.regression_retention, theory.regression_rounds)
+    return significance.promised(DIM, retention, LENGTH, theory.regression_retention, theory.regression_rounds)
 
 
 EXPERIMENT = Experiment(

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import theory
-from vestige.lab import judging, plotting
-from vestige.lab.contenders import MEANS, answered, fits, over_all_data, squared
+from vestige.lab import figures, significance
+from vestige.lab.baselines import MEANS, answered, fits, over_all_data, squared
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
-from vestige.records import Floats
+from vestige.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,13 +46,13 @@ def figure(results: Results, drawn: Figure) -> None:
         ylim=(DIM / LENGTH / 4.0, 1.5),
     )
     for i, name in enumerate(MEANS):
-        plotting.curve(axes, name, results.series("retention", "error", policy=name), aside=0.02 * (i - 3))
-    plotting.reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "Theorem 3.1")
-    plotting.level(axes, "all data", DIM / LENGTH, f"all {LENGTH:,} records")
+        figures.curve(axes, name, results.series("retention", "error", policy=name), aside=0.02 * (i - 3))
+    figures.reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "Theorem 3.1")
+    figures.level(axes, "all data", DIM / LENGTH, f"all {LENGTH:,} records")
     some = np.arange(2, 40)
-    plotting.reference(axes, "lower bound", some, [theory.mean_squared_error_floor(DIM, int(m)) for m in some])
-    plotting.whole_ticks(axes, [2, 4, 8, *RETENTIONS[:3], *RETENTIONS[4:]])
-    plotting.legend(drawn, axes)
+    figures.reference(axes, "lower bound", some, [theory.mean_squared_error_floor(DIM, int(m)) for m in some])
+    figures.whole_ticks(axes, [2, 4, 8, *RETENTIONS[:3], *RETENTIONS[4:]])
+    figures.legend(drawn, axes)
 
 
 def verdict(results: Results) -> Verdict:
@@ -70,21 +70,22 @@ def verdict(results: Results) -> Verdict:
     return Verdict.of(
         {
             "a window's error is the variance over its retention": not any(
-                test(windows[m], expected[m], DIM) for m in windows for test in (judging.above, judging.below)
+                test(windows[m], expected[m], DIM) for m in windows for test in (significance.above, significance.below)
             ),
             "the coordinate-wise algorithm is as good as Theorem 3.1 promises": not any(
-                judging.above(found, _promised(m), DIM) for m, found in published.items()
+                significance.above(found, _promised(m), DIM) for m, found in published.items()
             ),
-            "four times the retention gain it more than a window": judging.smaller(
+            "four times the retention gain it more than a window": significance.smaller(
                 published[128], published[32], 4, DIM
             ),
-            "it leaves the window behind": judging.smaller(published[128], errors("window", 128), 1, DIM),
-            "twice the retention gain Algorithm 1 more than a window": judging.smaller(
+            "it leaves the window behind": significance.smaller(published[128], errors("window", 128), 1, DIM),
+            "twice the retention gain Algorithm 1 more than a window": significance.smaller(
                 errors("algorithm 1", 64), errors("algorithm 1", 32), 2, DIM
             ),
-            "Mean is as good as all data": judging.as_good(ours),
+            "Mean is as good as all data": significance.as_good(ours),
             "nobody is below the lower bound": not any(
-                judging.below(found, theory.mean_squared_error_floor(DIM, m), DIM) for (_, m), found in least.items()
+                significance.below(found, theory.mean_squared_error_floor(DIM, m), DIM)
+                for (_, m), found in least.items()
             ),
         },
         f"From a retention of 32 to 128, the window's error fell {_gain(results, 'window', 32, 128):.1f} times and "
@@ -97,7 +98,7 @@ def verdict(results: Results) -> Verdict:
 
 
 def _promised(retention: int) -> float:
-    return judging.promised(DIM, retention, LENGTH, theory.mean_retention, theory.mean_rounds)
+    return significance.promised(DIM, retention, LENGTH, theory.mean_retention, theory.mean_rounds)
 
 
 def _gain(results: Results, policy: str, few: int, many: int) -> float:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vestige.lab import judging, plotting
-from vestige.lab.contenders import answered
+from vestige.figures import INK, look
+from vestige.lab import figures, significance
+from vestige.lab.baselines import answered
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
-from vestige.palette import INK, look
-from vestige.policies import Covariance, Gradient, LogisticRegression, Moments
+from vestige.policies import Covariance, CustomLoss, LogisticRegression, Moments
 from vestige.policy import Policy
-from vestige.records import Floats
+from vestige.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,7 +104,7 @@ PARTS: dict[str, Callable[[], Policy]] = {
     "Moments": lambda: Moments(2),
     "Covariance": lambda: Covariance(2),
     "LogisticRegression": lambda: LogisticRegression(2),
-    "Gradient": lambda: Gradient(falling, (1.0, 1.0, 0.0), columns=2),
+    "Gradient": lambda: CustomLoss(falling, (1.0, 1.0, 0.0), columns=2),
 }
 DATA: dict[str, tuple[Callable[[np.random.Generator], Floats], Callable[[Floats], Best]]] = {
     "Moments": (_normals, _moments),
@@ -112,7 +112,12 @@ DATA: dict[str, tuple[Callable[[np.random.Generator], Floats], Callable[[Floats]
     "LogisticRegression": (_classes, _classifier),
     "Gradient": (_points, _fitted),
 }
-LIMITS = {"Moments": judging.PROMISED, "Covariance": judging.PROMISED, "LogisticRegression": NEARLY, "Gradient": NEARLY}
+LIMITS = {
+    "Moments": significance.PROMISED,
+    "Covariance": significance.PROMISED,
+    "LogisticRegression": NEARLY,
+    "Gradient": NEARLY,
+}
 
 
 def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
@@ -135,13 +140,13 @@ def figure(results: Results, drawn: Figure) -> None:
         axes.plot(np.full(len(ratios), i), ratios, color=style.colour, marker=style.mark, ls="none", alpha=0.6)
         axes.plot([i - 0.3, i + 0.3], [LIMITS[name]] * 2, color=INK, ls="-.", label="_" if i else "limit")
     axes.set_xticks(range(len(PARTS)), list(PARTS), fontsize=9)
-    plotting.level(axes, "all data", 1.0)
-    plotting.legend(drawn, axes)
+    figures.level(axes, "all data", 1.0)
+    figures.legend(drawn, axes)
 
 
 def verdict(results: Results) -> Verdict:
     """Each within its limit, as is shown."""
-    found = {name: judging.interval(results.where(policy=name)["ratio"]) for name in PARTS}
+    found = {name: significance.interval(results.where(policy=name)["ratio"]) for name in PARTS}
     told = ", ".join(f"{name} {one.mid:.4f} (shown to be below {one.high:.3f})" for name, one in found.items())
     return Verdict.of(
         {f"{name} is within {LIMITS[name]:g} of all data": one.high < LIMITS[name] for name, one in found.items()},

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import subset, theory
-from vestige.lab import judging, plotting
+from vestige.lab import figures, significance
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict
 from vestige.lab.results import Results, Series
-from vestige.records import Floats
 from vestige.theory.subsets import SUM_FAILURE, SUM_SIZE
+from vestige.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,13 +88,13 @@ def figure(results: Results, drawn: Figure) -> None:
     for i, kind in enumerate(SIZES):
         series = results.series("size", "failed", kind=kind)
         seen = series.mean > 0.0
-        plotting.curve(axes, "", Series(series.x[seen], series.mean[seen], series.error[seen]), number=i, label=kind)
+        figures.curve(axes, "", Series(series.x[seen], series.mean[seen], series.error[seen]), number=i, label=kind)
     sizes = np.array(SIZES[SUMS])
     allowed = [theory.subset_sum_failure(int(size)) for size in sizes]
-    plotting.reference(axes, "bound", sizes, allowed, f"allowed for sums, C_1 = {SUM_FAILURE:g}")
-    plotting.level(axes, "all data", ERROR / 2.0, "allowed for averages")
-    plotting.whole_ticks(axes, [2, 4, 8, 16, 32, 64, 128, 223])
-    plotting.legend(drawn, axes, columns=2)
+    figures.reference(axes, "bound", sizes, allowed, f"allowed for sums, C_1 = {SUM_FAILURE:g}")
+    figures.level(axes, "all data", ERROR / 2.0, "allowed for averages")
+    figures.whole_ticks(axes, [2, 4, 8, 16, 32, 64, 128, 223])
+    figures.legend(drawn, axes, columns=2)
 
 
 def verdict(results: Results) -> Verdict:
@@ -102,7 +102,7 @@ def verdict(results: Results) -> Verdict:
 
     def refuted(kind: str, size: int, chance: float) -> bool:
         failed: Floats = results.where(kind=kind, size=size)["failed"]
-        return judging.more_often(failed.sum() * DRAWS, len(failed) * DRAWS, chance)
+        return significance.more_often(failed.sum() * DRAWS, len(failed) * DRAWS, chance)
 
     sums = results.where(kind=SUMS)
     rates = {size: sums.where(size=size).mean("failed") for size in sums.values("size")}

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import theory
-from vestige.coins import Rehearsal
-from vestige.lab import judging, plotting
-from vestige.lab.contenders import MEANS
+from vestige.lab import figures, significance
+from vestige.lab.baselines import MEANS
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results, Series
+from vestige.random.keys import AuditSeed
 from vestige.stream import Stream
-from vestige.theory.sufficing import MEAN_RETENTION
+from vestige.theory.upper_bounds import MEAN_RETENTION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +35,7 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
     """Seconds of the processor that an update takes, at best."""
     retention = theory.mean_retention(1, float(point["error"]))
     batch = (retention if point["policy"] == "algorithm 1" else max(LEAST, retention)) // 2
-    stream = Stream(parts[str(point["policy"])](1), retention=2 * batch, seed=Rehearsal(int(rng.integers(2**62))))
+    stream = Stream(parts[str(point["policy"])](1), retention=2 * batch, seed=AuditSeed(int(rng.integers(2**62))))
     stream.extend(rng.normal(size=2 * batch))
     took = []
     for _ in range(UPDATES):
@@ -53,16 +53,16 @@ def figure(results: Results, drawn: Figure) -> None:
     )
     for name in POLICIES:
         series = results.series("error", "seconds", policy=name)
-        plotting.curve(axes, name, Series(1.0 / series.x, 1e6 * series.mean, 1e6 * series.error))
+        figures.curve(axes, name, Series(1.0 / series.x, 1e6 * series.mean, 1e6 * series.error))
     errors = np.array(ERRORS)
     start = results.where(policy="algorithm 1", error=ERRORS[-SMALLEST]).mean("seconds")
-    plotting.reference(
+    figures.reference(
         axes, "bound", 1.0 / errors, 1e6 * start * errors[-SMALLEST] / errors, "in proportion to 1 / error"
     )
-    plotting.legend(drawn, axes)
+    figures.legend(drawn, axes)
 
 
-def powers(results: Results, policy: str) -> judging.Interval:
+def powers(results: Results, policy: str) -> significance.Interval:
     """With which power of the number of subsets the time grows, for the smallest errors, where the search dominates."""
     found = []
     for trial_number in results.values("trial"):
@@ -71,7 +71,7 @@ def powers(results: Results, policy: str) -> judging.Interval:
         log_subsets = mine.series("error", "batch").mean[:SMALLEST] / 2.0 * np.log(2.0)
         if len(log_subsets) == SMALLEST:
             found.append(np.polyfit(log_subsets, np.log(series.mean[:SMALLEST]), 1)[0])
-    return judging.interval(np.array(found))
+    return significance.interval(np.array(found))
 
 
 def verdict(results: Results) -> Verdict:

@@ -1,3 +1,0 @@
-"""`vestige audit`: what retained records reveal about erased ones, in plain words."""
-
-from vestige.cli.auditing import compare, examples, source, store  # noqa: F401  # they add their commands

@@ -1,0 +1,242 @@
+"""The commands that look into a store: list, estimate, retained, verify.
+
+A stream that cannot be read or asked is named in its row; the others are shown, and the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+
+import click
+import numpy as np
+
+from vestige import origin
+from vestige.cli.access import end_with, json_option, now_option, read_copy, store_argument, streams_option
+from vestige.cli.answers import Asked, check_strict, show_many
+from vestige.cli.group import command
+from vestige.cli.output import announced, as_json, plain, say, show_table
+from vestige.cli.reports import STATISTICS, plain_report
+from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeError
+from vestige.policy import count_waiting
+from vestige.records import Records
+from vestige.store import State, Terms, verify
+from vestige.store.snapshot import Copy, copy_store, open_key
+from vestige.store.state import worded
+from vestige.stream import revived
+
+_UNREADABLE = "cannot be read"
+
+
+@command.command("list")
+@store_argument
+@json_option
+def list_streams(store: str, *, machine: bool) -> None:
+    """Show the streams in STORE and their limits.
+
+    arrived: all records that ever came; since: the first of them that the statistic counts, 1 unless it started over;
+    held: how many STORE holds now.
+
+    \b
+    Example:
+      vestige list visits.db
+    """  # noqa: D301  # the sign says to leave the lines as they are
+    copy = read_copy(store)
+    facts = {name: _overview(terms, state) for name, (terms, state) in copy.streams.items()}
+    if machine:
+        as_json(facts | {name: {"problem": text} for name, text in copy.troubles.items()})
+    else:
+        header = ("stream", "policy", "arrived", "since", "held", "retention", "max age", "open requests")
+        rows: list[tuple[str, ...]] = [
+            (
+                name,
+                str(fact["policy"]).removeprefix("vestige."),
+                f"{fact['t']:,}",
+                f"{fact['since']:,}",
+                f"{fact['held']:,}",
+                _or_dash(fact["retention"]),
+                _or_dash(None if (age := copy.streams[name][0].max_age) is None else worded(age)),
+                f"{fact['open_requests']}",
+            )
+            for name, fact in facts.items()
+        ]
+        rows += [(name, _UNREADABLE, *("-",) * (len(header) - 2)) for name in copy.troubles]
+        show_table(header, sorted(rows), words=("policy",))
+    end_with(copy.troubles)
+
+
+def _overview(terms: Terms, state: State) -> dict[str, object]:
+    return {
+        "policy": terms.policy["name"],
+        "parameters": terms.policy["parameters"],
+        "about": dict(terms.about),
+        "t": state.clock.t,
+        "since": state.clock.since,
+        "held": len(state.retained),
+        "retention": terms.retention,
+        "notice": terms.notice,
+        "max_age": None if terms.max_age is None else terms.max_age.total_seconds(),
+        "open_requests": sum(receipt.erased is None for receipt in state.receipts),
+        "sources": {name: position.rows for name, position in state.positions.items()},
+    }
+
+
+def _or_dash(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+@command.command()
+@store_argument
+@streams_option
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with status 1 where a statistic started over, missed its target or has no answer.",
+)
+@json_option
+def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool) -> None:
+    """Print the answers in STORE.
+
+    They are all-time answers. Where a statistic started over, because its records were due before it could be carried
+    on, the answer says since which record it counts.
+
+    \b
+    Examples:
+      vestige estimate visits.db
+      vestige estimate visits.db --stream main --strict
+    """  # noqa: D301  # the sign says to leave the lines as they are
+    copy = read_copy(store, names)
+    troubles, made = dict(copy.troubles), {}
+    for name, (terms, state) in copy.streams.items():
+        try:
+            made[name] = _asked(terms, state)
+        except VestigeError as problem:
+            troubles[name] = str(problem)
+    if machine:
+        problems = {name: {"value": None, "problem": text} for name, text in troubles.items()}
+        as_json({name: asked.facts for name, asked in made.items()} | problems)
+    elif len(made) == 1 and not troubles:
+        ((name, asked),) = made.items()
+        terms, _ = copy.streams[name]
+        asked.show("no limit in records" if terms.retention is None else f"limit {terms.retention}")
+    elif made:
+        show_many("stream", made | {name: _unasked(copy, name, text) for name, text in troubles.items()})
+    elif not troubles:
+        raise NoAnswerError(f"{store}: there is no stream yet; vestige run --store {store} makes one")
+    end_with(troubles)
+    if strict:
+        check_strict(made)
+
+
+def _unasked(copy: Copy, name: str, problem: str) -> Asked:
+    """A stream that cannot be asked, with what is known of it."""
+    if name not in copy.streams:
+        return Asked(0, 1, 0, problem=problem)
+    state = copy.streams[name][1]
+    clock = state.clock
+    return Asked(clock.t, clock.since, clock.encoded + count_waiting(clock, state.retained), problem=problem)
+
+
+def _asked(terms: Terms, state: State) -> Asked:
+    about = terms.about
+    known = STATISTICS.get(str(about.get("statistic")))
+    columns, targets = (tuple(_texts(about.get(key))) for key in ("columns", "targets"))
+    return Asked.of(revived(terms, state), plain_report if known is None else known.report, columns, targets)
+
+
+def _texts(value: object) -> Iterator[str]:
+    yield from (str(text) for text in value) if isinstance(value, list) else ()
+
+
+@command.command()
+@store_argument
+@streams_option
+@json_option
+def retained(store: str, names: tuple[str, ...], *, machine: bool) -> None:
+    """Export the records that STORE holds.
+
+    The records, their values included, are printed as CSV, or as one JSON object per line; STORE holds nothing else of
+    what arrived. Subjects are printed as the pseudonyms that STORE has of them.
+
+    \b
+    Example:
+      vestige retained visits.db --stream main
+    """  # noqa: D301  # the sign says to leave the lines as they are
+    copy = read_copy(store, names)
+    width = max((terms.columns for terms, _ in copy.streams.values()), default=0)
+    labels = {tuple(_labels(terms)) for terms, _ in copy.streams.values()}
+    header = list(labels.pop()) if len(labels) == 1 else [f"value_{i + 1}" for i in range(width)]
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    on_paper = plain if sys.stdout.isatty() else str
+    if not machine:
+        writer.writerow(["stream", "round", "time", "subject", "leaving", *map(on_paper, header)])
+    for name, (terms, state) in copy.streams.items():
+        for number, when, who, leaving, values in _records(state.retained):
+            if machine:
+                fields = dict(zip(_labels(terms), values, strict=True))
+                as_json({"stream": name, "round": number, "time": when, "subject": who, "leaving": leaving} | fields)
+            else:
+                writer.writerow([on_paper(name), number, when or "", who or "", int(leaving), *map(repr, values)])
+    end_with(copy.troubles)
+
+
+def _labels(terms: Terms) -> list[str]:
+    named = [*_texts(terms.about.get("columns")), *_texts(terms.about.get("targets"))]
+    return named if len(named) == terms.columns else [f"value_{i + 1}" for i in range(terms.columns)]
+
+
+def _records(records: Records) -> Iterator[tuple[int, str | None, str | None, bool, list[float]]]:
+    for i, number in enumerate(records.rounds.tolist()):
+        when = None if np.isnat(records.times[i]) else f"{np.datetime_as_string(records.times[i])}Z"
+        yield number, when, records.subjects[i], bool(records.leaving[i]), records.values[i].tolist()
+
+
+@command.command("verify")
+@store_argument
+@now_option
+@click.option("--canary", "texts", multiple=True, help="A text that must not be in any file of the store.")
+@click.option(
+    "--canary-hex", "codes", multiple=True, help="Bytes in hexadecimal that must not be in any file of the store."
+)
+@json_option
+def verify_store(
+    store: str, now: datetime | None, texts: tuple[str, ...], codes: tuple[str, ...], *, machine: bool
+) -> None:
+    """Check that nothing is left in STORE.
+
+    This checks the rules of retention, the file, every unused byte, canaries, and whether the sources that were read
+    are still the same files and say in the rows that are held what they said; STORE may be in use. It exits with
+    status 1 if anything is found. It looks at files, not at the device, snapshots or backups.
+    """
+    try:
+        canaries = [text.encode() for text in texts] + [bytes.fromhex(code) for code in codes]
+    except ValueError:
+        raise ParameterError("--canary-hex is no hexadecimal; write bytes such as 0f1e2d") from None
+    with announced(f"Verifying {store} ..."):
+        found = verify(store, now=now, canaries=canaries)
+        changed, gone = _check_sources(store)
+        found += changed
+    if machine:
+        as_json({"findings": list(found)} | ({"notes": list(gone)} if gone else {}))
+    else:
+        for text in found + gone:
+            click.echo(plain(text))
+        if not found:
+            say(f"{store}: nothing found; rules, pragmas, pages and files are as they must be.")
+    if found:
+        sys.exit(1)
+
+
+def _check_sources(store: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The sources that changed, and those that are gone; neither where the store cannot be read, as `verify` says."""
+    try:
+        copy = copy_store(store)
+    except StoreError:
+        return (), ()
+    try:
+        pseudonym = open_key(store, known=copy.fingerprint)
+    except StoreError:
+        pseudonym = None
+    return origin.check(copy.streams, pseudonym)

@@ -1,0 +1,106 @@
+"""Records that may stay serve a window in proportion to their number; who writes the mean into recent ones needs none.
+
+Left open by Immorlica et al. (2024), Section 5: some data points can be retained for much longer. Here a share of
+the records never asks to be removed; each of the others does so 64 records after it arrived, and is gone within 64 more
+(footnote 2's model: `notice` without `retention`).
+Limits: the squared error of a mean of n normals is a chi squared over n; whoever may stay is held, each of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vestige.lab import figures, significance
+from vestige.lab.baselines import MEANS, over_all_data, squared
+from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
+from vestige.lab.results import Results, Series
+from vestige.random.keys import AuditSeed
+from vestige.stream import Stream
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NOTICE, DELAY, LENGTH, PIECE = 64, 64, 2_048, 32
+SHARES = (0.001, 0.01, 0.1, 0.5, 1.0)
+POLICIES = ("window", "Mean, auto")
+
+
+def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+    """The squared error of the answer, also over that of all data, and how many records were held, and may stay."""
+    rows, asks = rng.normal(size=(LENGTH, 1)), rng.random(LENGTH) >= float(point["share"])
+    policy = parts[str(point["policy"])](1)
+    stream = Stream(policy, notice=NOTICE, seed=AuditSeed(int(rng.integers(2**62))))
+    for start in range(0, LENGTH, PIECE):
+        stream.extend(rows[start : start + PIECE])
+        due = np.arange(max(0, start - DELAY), max(0, start - DELAY + PIECE))
+        if asks[due].any():
+            stream.forget(rounds=1 + due[asks[due]])
+    estimate = stream.estimate()
+    answer = np.atleast_1d(np.asarray(estimate.value, np.float64))
+    return {
+        "error": squared(answer),
+        "ratio": over_all_data(answer, rows, 1.0),
+        "held": float(estimate.held),
+        "stay": float(LENGTH - asks.sum()),
+    }
+
+
+def figure(results: Results, drawn: Figure) -> None:
+    """Error against the share that stays."""
+    axes = drawn.add_subplot(
+        xscale="log",
+        yscale="log",
+        xlabel="share of records that may stay (%)",
+        ylabel="mean squared error (variances)",
+    )
+    for name in POLICIES:
+        series = results.series("share", "ratio", policy=name)
+        figures.curve(axes, name, Series(100.0 * series.x, series.mean / LENGTH, series.error / LENGTH))
+    held = results.series("share", "held", policy="window")
+    figures.reference(axes, "bound", 100.0 * held.x, 1.0 / held.mean, "1 / records that the window holds")
+    figures.level(axes, "all data", 1.0 / LENGTH, f"all {LENGTH:,} records")
+    axes.set_xticks([100.0 * share for share in SHARES], [f"{100.0 * share:g}" for share in SHARES])
+    axes.minorticks_off()
+    figures.legend(drawn, axes, columns=2)
+
+
+def verdict(results: Results) -> Verdict:
+    """A window is worth the records that it holds; Mean is worth them all, whoever stays."""
+    shares = results.values("share")
+    window, mean = ({s: results.where(policy=name, share=s) for s in shares} for name in POLICIES)
+    worth = {share: part["error"] * part["held"] for share, part in window.items()}
+    few, many = window[shares[0]], window[shares[-1]]
+    average = float(np.mean([found.mean() for found in worth.values()]))
+    return Verdict.of(
+        {
+            "a window is worth what it holds": not any(
+                test(found, 1.0) for found in worth.values() for test in (significance.above, significance.below)
+            ),
+            "and holds whoever may stay": all(bool(np.all(part["held"] >= part["stay"])) for part in window.values()),
+            "Mean is as good as all data at any share": all(
+                significance.as_good(part["ratio"]) for part in mean.values()
+            ),
+        },
+        f"With {100.0 * shares[0]:g}% of {LENGTH:,} records staying, a window holds {few.mean('held'):.0f}; with "
+        f"{100.0 * shares[-1]:g}%, {many.mean('held'):,.0f}. Its error is {average:.2f} / records held. Mean has at "
+        f"most {max(part.mean('ratio') for part in mean.values()):.3f} times the error of all data, and holds about "
+        f"{results.where(policy='Mean, auto').mean('held'):.0f}.",
+    )
+
+
+EXPERIMENT = Experiment(
+    name="staying",
+    claim="A share of records that may stay makes a window as good as that many records; with the mean written into "
+    "recent ones, none need to stay.",
+    source="Left open in Section 5",
+    grid=grid(policy=POLICIES, share=SHARES),
+    trial=trial,
+    figure=figure,
+    verdict=verdict,
+    parts=MEANS,
+    trials=40,
+    quick=lambda point: point["share"] in (0.001, 1.0),
+    quick_trials=30,
+)

@@ -1,0 +1,111 @@
+"""Least squares, recursively: what is encoded is the coefficients themselves and how the predictors vary.
+
+Averages of products determine the fit, but rounding them moves it by the condition number of the predictors times the
+rounding. The same averages can be told from the predictors' products, the coefficients and the noise; rounded in that
+form, each coefficient is off by its own rounding only (Plackett, "Some theorems in least squares", 1950).
+Guarantee: the steps compose to the least-squares fit to every prefix; held by tests/test_statistics.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from vestige.statistics.moments import Products
+from vestige.statistics.statistic import Averages
+from vestige.types import Floats
+
+_SINGULAR = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What is encoded, unpacked.
+
+    Attributes:
+        means: of predictors, then outputs; zeros for a model without an intercept; shape (dim + outputs,).
+        predictors: the averages of their products about the means; shape (dim, dim).
+        slopes: the coefficients; shape (dim, outputs).
+        noise: the average squares of what the fit leaves; shape (outputs,).
+    """
+
+    means: Floats
+    predictors: Floats
+    slopes: Floats
+    noise: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class LeastSquares(Averages):
+    """The least-squares fit of `outputs` columns to the `dim` before them, with or without an intercept."""
+
+    dim: int
+    outputs: int
+    intercept: bool
+
+    @property
+    def size(self) -> int:
+        """Means if there is an intercept, products of predictors, coefficients, noise."""
+        return self._products.size
+
+    @property
+    def _products(self) -> Products:
+        d, k = self.dim, self.outputs
+        predictors = tuple(combinations_with_replacement(range(d), 2))
+        across = tuple((i, d + j) for i in range(d) for j in range(k))
+        squares = tuple((d + j, d + j) for j in range(k))
+        return Products(d + k, predictors + across + squares, centred=self.intercept)
+
+    def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
+        """The fit to all records so far."""
+        before = None if estimate is None else self._averages(self.fit(estimate))
+        return self._coded(self._products.step(before, values, weights, share))
+
+    def atoms(self, values: Floats) -> Floats:
+        """The products of pairs of columns, and the columns if there is an intercept."""
+        return self._products.atoms(values)
+
+    def from_averages(self, averages: Floats) -> Floats:
+        """The fit; where noise has left the predictors less than no variance along an axis, it is taken for none."""
+        centred = np.array(self._products.from_averages(averages))
+        raw = self.fit(centred)
+        sizes, axes = np.linalg.eigh(raw.predictors)
+        means = (self.dim + self.outputs) * self.intercept
+        upper = np.triu_indices(self.dim)
+        centred[means : means + len(upper[0])] = ((axes * np.maximum(sizes, 0.0)) @ axes.T)[upper]
+        return self._coded(centred)
+
+    def fit(self, estimate: Floats) -> Fit:
+        """The encoded numbers, unpacked."""
+        d, k = self.dim, self.outputs
+        means, first, second = np.split(estimate, np.cumsum([(d + k) * self.intercept, d * (d + 1) // 2]))
+        predictors = np.empty((d, d))
+        upper = np.triu_indices(d)
+        predictors[upper] = predictors[upper[::-1]] = first
+        return Fit(
+            means if self.intercept else np.zeros(d + k),
+            predictors,
+            second[: d * k].reshape(d, k),
+            np.maximum(second[d * k :], 0.0),
+        )
+
+    def _averages(self, fit: Fit) -> Floats:
+        """The averages of products that have this fit."""
+        across = fit.predictors @ fit.slopes
+        squares = fit.noise + (fit.slopes * across).sum(axis=0)
+        upper = fit.predictors[np.triu_indices(self.dim)]
+        return np.concatenate((fit.means * self.intercept, upper, across.ravel(), squares))[-self.size :]
+
+    def _coded(self, averages: Floats) -> Floats:
+        """The fit that these averages of products have; the shortest where they do not determine it."""
+        raw = self.fit(averages)
+        across, squares = raw.slopes, raw.noise
+        lengths = np.sqrt(np.maximum(raw.predictors.diagonal(), 0.0))
+        lengths = np.where(lengths > 0.0, lengths, 1.0)
+        sizes, axes = np.linalg.eigh(raw.predictors / np.outer(lengths, lengths))
+        inverse = np.where(sizes > _SINGULAR * max(sizes[-1], 0.0), 1.0 / np.where(sizes > 0.0, sizes, 1.0), 0.0)
+        slopes = ((axes * inverse) @ axes.T @ (across / lengths[:, None])) / lengths[:, None]
+        noise = squares - (slopes * across).sum(axis=0)
+        return np.concatenate((averages[: -slopes.size - len(noise)], slopes.ravel(), np.maximum(noise, 0.0)))

@@ -1,0 +1,272 @@
+"""How the file of a SQLite store is opened: made whole or not at all, pragmas set and asserted, one writer.
+
+A store is made in memory and written to a draft beside it, which is renamed; readers copy the file and let go of it.
+Guarantee: what SQLite overwrites or deletes under these pragmas is zero in the file after the commit, and no journal
+outlives it; held by tests/store/test_erasure.py. Errors of SQLite come out as ours, and say what to do; a file that is
+not a whole store is refused and left as it is; held by tests/store/test_damage.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from vestige.errors import StoreBusyError, StoreError
+from vestige.store import version1
+from vestige.store.layout import About
+from vestige.store.paths import beside, make_private, write_private
+from vestige.validation import check_float
+
+APPLICATION, VERSION = 0x56535447, 3
+"""What the header of the file says: that it is a store ("VSTG"), and in which version of the format."""
+PAGE = 4096
+_LONGEST = 10**6  # seconds
+SCHEMA = (
+    "CREATE TABLE about (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE streams (id INTEGER PRIMARY KEY, name BLOB NOT NULL, terms BLOB NOT NULL, body BLOB NOT NULL)",
+    "CREATE TABLE states (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE sources (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE receipts (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+)
+PRAGMAS = {
+    "journal_mode": ("DELETE", "delete"),
+    "secure_delete": ("ON", 1),
+    "synchronous": ("EXTRA", 3),
+    "temp_store": ("MEMORY", 2),
+    "mmap_size": (0, 0),
+    "trusted_schema": ("OFF", 0),
+    "cell_size_check": ("ON", 1),
+    "auto_vacuum": ("NONE", 0),
+}
+"""Each with what it is set to, and what SQLite must say then; defaults differ between builds."""
+DAMAGED = "restore a copy that is younger than the limits"
+_REMEDIES = {
+    "SQLITE_FULL": "the disk is full; make room and try again: nothing was changed",
+    "SQLITE_READONLY": "cannot be written; make the file and its folder writable, or copy it elsewhere",
+    "SQLITE_CANTOPEN": "cannot be opened; its folder must be there and writable, and the path must not be a folder",
+    "SQLITE_PERM": "its permissions do not let you read it; have its owner allow that (chmod, chown)",
+    "SQLITE_NOTADB": "is not a store, or its first page is damaged; give another path, or restore a copy",
+    "SQLITE_CORRUPT": f"is damaged (cut off, or bits changed); {DAMAGED}",
+    "SQLITE_CONSTRAINT": f"is damaged (a row is where there should be none); {DAMAGED}",
+    "SQLITE_IOERR": "could not be read or written to its end (a full or failing disk, a quota); make room or "
+    "mend it and try again: nothing was changed",
+}
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite into ours, which name the file and the remedy."""
+    try:
+        yield
+    except sqlite3.Error as problem:
+        name = getattr(problem, "sqlite_errorname", "") or ""
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise StoreBusyError(
+                f"{path}: another process reads or writes the file and does not let go, so what is due cannot be "
+                "erased; end that process (fuser or lsof names it) and try again: nothing was changed"
+            ) from None
+        if name.startswith("SQLITE_CANTOPEN") and path.exists() and not os.access(path, os.R_OK):
+            name = "SQLITE_PERM"
+        for start, remedy in _REMEDIES.items():
+            if name.startswith(start):
+                raise StoreError(f"{path}: {remedy}") from None
+        raise StoreError(f"{path}: SQLite says {problem} ({name}); nothing was changed") from None
+
+
+@contextmanager
+def explained_opening(path: Path) -> Iterator[None]:
+    """The same while a file is opened, when SQLite may quote damaged text that is not UTF-8."""
+    try:
+        with explained(path):
+            yield
+    except UnicodeDecodeError:
+        raise StoreError(f"{path}: {_REMEDIES['SQLITE_CORRUPT']}") from None
+
+
+def empty_store() -> sqlite3.Connection:
+    """A store without streams, in memory."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for pragma in (f"page_size={PAGE}", "auto_vacuum=NONE", "encoding='UTF-8'"):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.execute("BEGIN")
+    connection.execute(f"PRAGMA application_id={APPLICATION}")
+    connection.execute(f"PRAGMA user_version={VERSION}")
+    for table in SCHEMA:
+        connection.execute(table)
+    connection.execute("INSERT INTO about VALUES (1, ?)", (About().packed,))
+    connection.execute("COMMIT")
+    connection.text_factory = bytes
+    return connection
+
+
+def make_store(path: Path) -> None:
+    """Make an empty store where there is no file: all of it or nothing."""
+    journal = beside(path, "-journal")
+    if journal.exists():
+        raise StoreError(
+            f"{path}: there is no such store, but its journal {journal} is there; put the store back that it belongs "
+            "to, or delete the journal to begin with an empty store"
+        )
+    with closing(empty_store()) as made:
+        write_private(path, made.serialize())
+
+
+def check_patience(patience: object) -> None:
+    """An error unless it is a time that somebody could wait."""
+    check_float("patience", patience, lambda n: 0.0 <= n <= _LONGEST, f"a number of seconds from 0 to {_LONGEST:,}")
+
+
+def connected(path: Path, patience: float) -> sqlite3.Connection:
+    """A connection that erases, to a store of this version or of an earlier one: every pragma is set, then asked for.
+
+    Whether the file can be written is said now, and a journal that a crash has left is gone then.
+    """
+    check_not_empty(path)
+    connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+    try:
+        check_kind(connection, path, versions=range(1, VERSION + 1))
+        set_pragmas(connection, path)
+        size = check_whole(connection, path)
+        if size < path.stat().st_size:
+            os.truncate(path, size)
+        clear_journal(connection)
+        connection.text_factory = bytes
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def set_pragmas(connection: sqlite3.Connection, path: Path, besides: Sequence[str] = ()) -> None:
+    """Set every pragma but those named, and raise an error where SQLite did not follow."""
+    for name, (value, expected) in PRAGMAS.items():
+        if name in besides:
+            continue
+        connection.execute(f"PRAGMA {name}={value}")
+        answer = ask(connection, name)
+        if answer != expected:
+            raise StoreError(
+                f"{path}: this build of SQLite ({sqlite3.sqlite_version}) leaves {name} at {answer!r} where a store "
+                f"needs {expected!r}; use another build"
+            )
+
+
+def ask(connection: sqlite3.Connection, pragma: str) -> object:
+    """What SQLite says to a pragma."""
+    return connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+
+
+def clear_journal(connection: sqlite3.Connection) -> None:
+    """Replace a journal that was never used by one that is removed: SQLite ignores, and leaves, such a one."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(f"PRAGMA user_version={ask(connection, 'user_version')}")
+    connection.execute("ROLLBACK")
+
+
+def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[int] = (VERSION,)) -> None:
+    """An error unless the file is a store of one of these versions; rolls back what a crash has left."""
+    connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    application, version = ask(connection, "application_id"), ask(connection, "user_version")
+    if application != APPLICATION:
+        raise StoreError(f"{path}: is a SQLite file, but not a store of Vestige; give another path")
+    if version not in versions:
+        remedy = (
+            f"open it once for writing, as vestige sweep does, which brings it to version {VERSION}"
+            if version in range(1, VERSION)
+            else "use the Vestige that wrote it"
+        )
+        raise StoreError(
+            f"{path}: was written in version {version} of the format, and this Vestige reads version {VERSION}; "
+            f"{remedy}"
+        )
+    found = connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY rootpage").fetchall()
+    expected = version1.SCHEMA if version == 1 else SCHEMA
+    if [sql for (sql,) in found] != [sql.encode() for sql in expected]:
+        raise StoreError(f"{path}: its tables are not those of a store; was it changed by another program?")
+
+
+def check_not_empty(path: Path) -> None:
+    """An error if the file has no bytes: it may have been a store."""
+    if path.stat().st_size == 0:
+        raise StoreError(
+            f"{path}: is empty, and a store never is (it was cut off, or never was one); restore a copy that is "
+            "younger than the limits, or delete it to begin with an empty store"
+        )
+
+
+def check_whole(connection: sqlite3.Connection, path: Path) -> int:
+    """How many bytes of the file count; an error if it is shorter than that, or what it says of its length is wrong.
+
+    It may be longer: SQLite cuts off what it needs no more at the end of a commit, and may be killed before that.
+    """
+    size, stored = PAGE * int(str(ask(connection, "page_count"))), path.stat().st_size
+    longer = stored > size and ask(connection, "quick_check") in ("ok", b"ok")
+    if ask(connection, "page_size") != PAGE or stored % PAGE or not (stored == size or longer):
+        raise StoreError(f"{path}: is damaged (cut off, or longer than it says); {DAMAGED}")
+    return size
+
+
+def writer_lock(path: Path) -> sqlite3.Connection:
+    """What shows others that there is a writer: an exclusive lock on an empty file beside the store.
+
+    The operating system lets go of it however the process ends.
+    """
+    name = beside(path, ".lock")
+    try:
+        make_private(name)
+    except OSError as problem:
+        raise StoreError(
+            f"{path}: cannot be opened for writing, since {name} cannot be made ({problem.strerror}); run this as the "
+            "owner of the store, or have its owner let you write to it and to its folder (chmod, chown)"
+        ) from None
+    lock = sqlite3.connect(name, timeout=0.0, isolation_level=None, check_same_thread=False)
+    try:
+        lock.execute("PRAGMA journal_mode=MEMORY")
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as problem:
+        lock.close()
+        if problem.sqlite_errorname.startswith("SQLITE_BUSY"):
+            raise StoreBusyError(
+                f"{path}: is open for writing elsewhere; a store has one writer: close the other one first"
+            ) from None
+        raise
+    return lock
+
+
+def copied(path: Path, patience: float) -> bytes:
+    """All bytes of the file at one moment, page by page; a commit waits no longer than this takes."""
+    if not path.exists():
+        raise StoreError(f"{path}: there is no such store; make one with vestige run --store, or vestige.SqliteStore")
+    check_not_empty(path)
+    with explained_opening(path), closing(_connect_there(path, patience)) as connection:
+        connection.execute("BEGIN")  # one lock for all that is read: a busy writer is waited for once
+        ask(connection, "schema_version")  # rolls back what a crash has left
+        check_whole(connection, path)
+        image = connection.serialize()
+        connection.execute("COMMIT")
+        if beside(path, "-journal").exists():  # of a writer that is at work, or of one that was killed
+            connection.execute("PRAGMA busy_timeout=0")
+            with suppress(sqlite3.Error):
+                clear_journal(connection)
+        return image
+
+
+def _connect_there(path: Path, patience: float) -> sqlite3.Connection:
+    """A connection to a file that is there; SQLite would make one that is not."""
+    check_patience(patience)
+    uri = f"file:{quote(os.fsencode(path))}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)
+
+
+@contextmanager
+def reading(image: bytes, path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to a copy of a store, in memory."""
+    with explained_opening(path), closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.deserialize(image[:18] + b"\1\1" + image[20:])  # a copy needs no write-ahead log
+        check_kind(connection, path)
+        connection.text_factory = bytes
+        yield connection

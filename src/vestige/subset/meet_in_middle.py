@@ -1,0 +1,163 @@
+"""The subset of up to 48 numbers whose average is nearest zero, exactly, in the square root of the obvious time.
+
+Horowitz and Sahni, "Computing partitions with applications to the knapsack problem" (1974): the sums of each half
+are built in order by merging, and two pointers pair them. For the *average* a pair is weighed by its count: it can only
+beat the best average so far if its sum is below `best * n`, so the pointers look around each crossing no further than
+that. Of equal sums the one with the most numbers is kept. Where the lists would be too large, a few numbers are left
+out and each of their subsets is tried as an offset (time for memory, as in Schroeppel and Shamir, 1981).
+Guarantee: the nearest average of all nonempty subsets, or the first that is within the tolerance; held by
+tests/subset/test_subset.py against brute force.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige._numba import kernel
+from vestige.random.kernels import ones
+from vestige.types import Ints
+
+_LARGEST_LIST = 20
+_ONE = np.uint64(1)
+
+Masks = NDArray[np.uint32]
+
+
+@kernel
+def _merge(sums: Ints, masks: Masks, size: int, item: int, bit: np.uint32, merged: Ints, merged_masks: Masks) -> None:
+    """Merge the sorted `sums` with themselves plus `item`, from both ends at once, so that neither waits.
+
+    What may be taken is loaded first: then there is no branch, and none could be foreseen.
+    """
+    top = np.uint64(2 * size - 1)
+    low, low_with_it = np.uint64(0), np.uint64(0)
+    high, high_with_it = np.uint64(size - 1), np.uint64(size - 1)
+    for step in range(np.uint64(size)):
+        without, with_it = sums[low], sums[low_with_it] + item
+        mask, mask_with_it = masks[low], masks[low_with_it] | bit
+        keep = without <= with_it
+        merged[step] = without if keep else with_it
+        merged_masks[step] = mask if keep else mask_with_it
+        low = low + _ONE if keep else low
+        low_with_it = low_with_it if keep else low_with_it + _ONE
+        without, with_it = sums[high], sums[high_with_it] + item
+        mask, mask_with_it = masks[high], masks[high_with_it] | bit
+        keep = without > with_it
+        merged[top - step] = without if keep else with_it
+        merged_masks[top - step] = mask if keep else mask_with_it
+        high = high - _ONE if keep else high
+        high_with_it = high_with_it if keep else high_with_it - _ONE
+
+
+@kernel
+def sorted_sums(items: Ints) -> tuple[Ints, Masks]:
+    """All subset sums of `items` in increasing order, with their subsets as bit masks; of equal ones, a largest."""
+    n = len(items)
+    sums, masks = np.empty(1 << n, np.int64), np.empty(1 << n, np.uint32)
+    half = max(1, 1 << (n - 1)) if n else 1
+    spare_sums, spare_masks = np.empty(half, np.int64), np.empty(half, np.uint32)
+    if n % 2:
+        spare_sums[0], spare_masks[0] = 0, 0
+    else:
+        sums[0], masks[0] = 0, 0
+    for j in range(n):
+        bit = np.uint32(1) << np.uint32(j)
+        if (n - j) % 2:
+            _merge(spare_sums, spare_masks, 1 << j, items[j], bit, sums, masks)
+        else:
+            _merge(sums, masks, 1 << j, items[j], bit, spare_sums, spare_masks)
+    ties = 0
+    for i in range(np.uint64(1), np.uint64(1 << n)):
+        ties += sums[i] == sums[i - _ONE]
+    if ties == 0:
+        return sums, masks
+    size = 0
+    for i in range(1, 1 << n):
+        if sums[i] != sums[size]:
+            size += 1
+            sums[size], masks[size] = sums[i], masks[i]
+        elif ones(np.uint64(masks[i])) > ones(np.uint64(masks[size])):
+            masks[size] = masks[i]
+    return sums[: size + 1], masks[: size + 1]
+
+
+@kernel
+def _pair(
+    left: Ints,
+    left_masks: Masks,
+    right: Ints,
+    right_masks: Masks,
+    offset: int,
+    counted: int,
+    best: float,
+    reach: int,
+    tolerance: float,
+) -> tuple[float, int, int]:
+    """The pair whose sum with `offset`, over its count with `counted`, is nearest zero, if nearer than `best`.
+
+    `reach` is the largest count there can be. Both sides of a crossing are weighed before it stops within `tolerance`,
+    so that neither sign is preferred. Returns the average, and the pair's places (-1 if none is nearer).
+    """
+    best_left, best_right = -1, -1
+    limit = np.int64(best * reach) + 1
+    crossing = len(right)
+    for i in range(len(left)):
+        if best <= tolerance:
+            break
+        base = left[i] + offset
+        while crossing > 0 and base + right[crossing - 1] >= 0:
+            crossing -= 1
+        j = crossing
+        while j < len(right) and base + right[j] < limit:
+            count = counted + ones(np.uint64(left_masks[i])) + ones(np.uint64(right_masks[j]))
+            distance = base + right[j]
+            if count > 0 and distance < best * count:
+                best, best_left, best_right = distance / count, i, j
+                limit = np.int64(best * reach) + 1
+            j += 1
+        j = crossing - 1
+        while j >= 0 and -(base + right[j]) < limit:
+            count = counted + ones(np.uint64(left_masks[i])) + ones(np.uint64(right_masks[j]))
+            distance = -(base + right[j])
+            if count > 0 and distance < best * count:
+                best, best_left, best_right = distance / count, i, j
+                limit = np.int64(best * reach) + 1
+            j -= 1
+    return best, best_left, best_right
+
+
+@kernel
+def meet(offsets: Ints, base: int, counted: int, tolerance: float) -> np.uint64:
+    """The subset of `offsets`, as a bit mask, whose sum with `base`, over its count with `counted`, is nearest zero.
+
+    Nonempty unless `counted` is positive: `base` is the sum of so many that must be in. Stops within `tolerance`.
+    """
+    n = len(offsets)
+    outside = max(0, n - 2 * _LARGEST_LIST)
+    half = (n - outside) // 2
+    left, left_masks = sorted_sums(offsets[outside : outside + half])
+    right, right_masks = sorted_sums(offsets[outside + half :])
+    best, best_mask = np.inf, np.uint64(0)
+    if counted > 0:
+        best = abs(base) / counted
+    for i in range(n):
+        if abs(base + offsets[i]) < best * (counted + 1):
+            best, best_mask = abs(base + offsets[i]) / (counted + 1), _ONE << np.uint64(i)
+    for subset in range(1 << outside):
+        if best <= tolerance:
+            break
+        shift, taken = base, counted
+        for i in range(outside):
+            if (subset >> i) & 1:
+                shift += offsets[i]
+                taken += 1
+        nearer, i, j = _pair(left, left_masks, right, right_masks, shift, taken, best, counted + n, tolerance)
+        if i >= 0:
+            best = nearer
+            best_mask = (
+                np.uint64(subset)
+                | (np.uint64(left_masks[i]) << np.uint64(outside))
+                | (np.uint64(right_masks[j]) << np.uint64(outside + half))
+            )
+    return best_mask

@@ -1,0 +1,190 @@
+"""Times of whole columns: ISO 8601, dates or Unix times in, microseconds of UTC out.
+
+A time without a zone is UTC. A bare number such as 20240531 is a date; any other is a Unix time, in the only unit in
+which it lies between 1990 and 2100. Where the unit is given, every bare number counts that. What one row means never
+depends on the rows beside it; held by tests/test_timestamps.py. What cannot be read raises `pyarrow.ArrowInvalid`,
+whose text may quote the value: show it to nobody, and ask `first_unreadable` for the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Literal, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import compute, csv, types
+
+from vestige.types import Ints, Times
+
+Unit = Literal["s", "ms", "us", "ns"]
+
+ACCEPTED = (
+    "ISO 8601 such as 2024-05-31T12:30:00Z (without a zone: UTC), dates such as 2024-05-31 or 20240531, and Unix times "
+    "between 1990 and 2100 in s, ms, us or ns; give --time-unit (time_unit) for other numbers"
+)
+_ISO = (
+    r"^(?P<day>\d{4}-\d{2}-\d{2})"
+    r"(?:[Tt ](?P<clock>\d{2}(?::\d{2}){0,2})(?:(?P<fraction>\.\d{1,6})\d*)? ?(?P<zone>[Zz]|[+-]\d{2}(?::?\d{2})?)?)?$"
+)
+_WHOLE = r"^-?\d{1,19}$"
+_MISSING = pa.array(csv.ConvertOptions().null_values)
+_NOTATIONS = (pa.timestamp("us", "UTC"), pa.timestamp("us"))
+_PROBE = 64
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_MICROSECONDS = 10**6
+_EARLIEST, _LATEST = (int(np.datetime64(year, "s").astype(np.int64)) for year in ("1990", "2100"))
+_FIRST, _LAST = np.datetime64("0001-01-01", "us"), np.datetime64("9999-12-31T23:59:59.999999", "us")
+_FIRST_DATE, _LAST_DATE = 19000101, 21001231
+
+
+def parsed(column: pa.Array, unit: Unit | None = None) -> Times:
+    """The times in a column of timestamps, dates, numbers or text; NaT where one is missing.
+
+    Args:
+        column: what to read.
+        unit: what bare numbers count since 1970; inferred for each number by itself if it is not given.
+    """
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if types.is_timestamp(kind) or types.is_date(kind):
+        made = _from_instants(column)
+    elif types.is_integer(kind):
+        made = _from_whole(compute.cast(column, pa.int64()), unit)
+    elif types.is_floating(kind):
+        made = _from_floats(column, unit)
+    elif types.is_decimal(kind):
+        made = _from_numbers(compute.cast(column, pa.string()), unit)
+    elif types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) or types.is_null(kind):
+        made = _from_text(spelled(compute.cast(column, pa.string())), unit)
+    else:
+        raise pa.ArrowInvalid("this type says no times")
+    if ((made < _FIRST) | (made > _LAST)).any():
+        raise pa.ArrowInvalid("beyond the years 1 to 9999")
+    return made
+
+
+def first_unreadable(column: pa.Array, read: Callable[[pa.Array], object]) -> int:
+    """The index of the first value of which `read` raises `pyarrow.ArrowInvalid`, in a column that has one."""
+    start, n = 0, len(column)
+    while n > 1:
+        half = n // 2
+        try:
+            read(column.slice(start, half))
+        except pa.ArrowInvalid:
+            n = half
+        else:
+            start, n = start + half, n - half
+    return start
+
+
+def spelled(text: pa.Array) -> pa.Array:
+    """The text without blanks around it; null where it says that a value is missing, such as NA."""
+    text = compute.utf8_trim_whitespace(text)
+    return compute.if_else(compute.is_in(text, value_set=_MISSING), None, text)
+
+
+def _from_instants(column: pa.Array) -> Times:
+    """Timestamps and dates; a zone only says how to show them. Below a microsecond is cut off."""
+    target = pa.timestamp("us", getattr(column.type, "tz", None))
+    made = compute.cast(column, options=compute.CastOptions(target, allow_time_truncate=True))
+    return cast(Times, made.to_numpy(zero_copy_only=False))
+
+
+def _from_whole(column: pa.Array, unit: Unit | None) -> Times:
+    """Whole numbers, exactly; below a microsecond is cut off."""
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    numbers = column.fill_null(0).to_numpy()
+    made = np.full(len(numbers), np.datetime64("NaT", "us"))
+    for each, these in _units(numbers, ~missing, unit):
+        made[these] = _counted(numbers[these], each)
+    if unit is None:
+        dates = ~missing & np.isnat(made)
+        made[dates] = _from_dates(numbers[dates])
+    return made
+
+
+def _from_floats(column: pa.Array, unit: Unit | None) -> Times:
+    """Numbers with a fraction, to the nearest microsecond; those without one as whole numbers."""
+    numbers = compute.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    missing = np.isnan(numbers)
+    whole = np.floor(numbers)
+    fits = ~missing & (np.abs(whole) < 2.0**62)
+    if (~missing & ~fits).any():
+        raise pa.ArrowInvalid("beyond the range of times")
+    floor = np.where(fits, whole, 0.0).astype(np.int64)
+    made = np.full(len(numbers), np.datetime64("NaT", "us"))
+    for each, these in _units(floor, fits, unit):
+        parts = np.rint((numbers[these] - whole[these]) * (_MICROSECONDS / _PER_SECOND[each])).astype(np.int64)
+        made[these] = _counted(floor[these], each) + parts
+    if unit is None:
+        dates = fits & np.isnat(made)
+        if (numbers[dates] != floor[dates]).any():
+            raise pa.ArrowInvalid("not a date")
+        made[dates] = _from_dates(floor[dates])
+    return made
+
+
+def _units(numbers: Ints, given: NDArray[np.bool_], unit: Unit | None) -> list[tuple[Unit, NDArray[np.bool_]]]:
+    """Each unit with the numbers that are in it; numbers that are in none are left out."""
+    if unit is not None:
+        return [(unit, given)]
+    bounds = ((each, _EARLIEST * scale, _LATEST * scale) for each, scale in _PER_SECOND.items())
+    return [(cast(Unit, each), given & (numbers >= low) & (numbers < high)) for each, low, high in bounds]
+
+
+def _counted(numbers: Ints, unit: Unit) -> Times:
+    """So many units since 1970; an error if that is beyond all years."""
+    if unit == "ns":
+        return (numbers // 1_000).view("datetime64[us]")
+    scale = _MICROSECONDS // _PER_SECOND[unit]
+    if (np.abs(numbers) >= 2**62 // scale).any():
+        raise pa.ArrowInvalid("beyond the range of times")
+    return (numbers * scale).view("datetime64[us]")
+
+
+def _from_dates(numbers: Ints) -> Times:
+    """Numbers such as 20240531; an error if one is not."""
+    if ((numbers < _FIRST_DATE) | (numbers > _LAST_DATE)).any():
+        raise pa.ArrowInvalid("neither a date nor a plausible Unix time")
+    month = numbers // 100 % 100
+    months = (numbers // 10_000 - 1970) * 12 + month - 1
+    days = months.astype("datetime64[M]").astype("datetime64[D]") + (numbers % 100 - 1)
+    wrong = (month < 1) | (month > 12) | (days.astype("datetime64[M]").astype(np.int64) != months)
+    if wrong.any():
+        raise pa.ArrowInvalid("not a date")
+    return cast(Times, days.astype("datetime64[us]"))
+
+
+def _from_text(text: pa.Array, unit: Unit | None) -> Times:
+    """The quick ways fit a column in one notation, the last way fits any."""
+    for kind in _NOTATIONS:
+        with suppress(pa.ArrowInvalid):
+            compute.cast(text.slice(0, _PROBE), kind)  # since a cast that fails takes 30 times as long
+            return _from_instants(compute.cast(text, kind))
+    return _from_mixed(text, unit)
+
+
+def _from_mixed(text: pa.Array, unit: Unit | None) -> Times:
+    """ISO 8601 brought into one form, and numbers where the text has not its shape."""
+    parts = compute.extract_regex(text, _ISO)
+    day, clock, fraction, zone = (compute.struct_field(parts, i) for i in range(4))
+    form = (day, "T", _or(clock, "00"), fraction, compute.utf8_upper(_or(zone, "Z")), "")
+    instants = _from_instants(compute.cast(compute.binary_join_element_wise(*form), pa.timestamp("us", "UTC")))
+    others = compute.if_else(parts.is_valid(), None, text)
+    return np.where(np.isnat(instants), _from_numbers(others, unit), instants)
+
+
+def _from_numbers(text: pa.Array, unit: Unit | None) -> Times:
+    """Bare numbers, of which those without a fraction are read to the last digit."""
+    whole = compute.match_substring_regex(text, _WHOLE)
+    exact = _from_whole(compute.cast(compute.if_else(whole, text, None), pa.int64()), unit)
+    rest = _from_floats(compute.cast(compute.if_else(whole, None, text), pa.float64()), unit)
+    return np.where(np.isnat(exact), rest, exact)
+
+
+def _or(text: pa.Array, instead: str) -> pa.Array:
+    return compute.if_else(compute.equal(text, ""), instead, text)

@@ -1,0 +1,125 @@
+"""The game: a window shows nothing, a planted leak shows all, and the audit is reproducible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vestige import Mean, Policy, Window
+from vestige.audit import Leakage, leakage
+from vestige.errors import ParameterError
+from vestige.records import Clock, Records
+from vestige.types import Bools
+
+
+def audit(policy: Policy, **options: Any) -> Leakage:
+    given: dict[str, Any] = {"retention": 64, "t": 64 + 32 * 30, "trials": 300, "workers": 1} | options
+    return leakage(policy, **given)
+
+
+@pytest.mark.parametrize("adversary", ["knows-all", "knows-distribution"])
+def test_a_window_shows_nothing_at_any_age(adversary: str) -> None:
+    found = audit(Window(), adversary=adversary, retention=16, t=16 + 8 * 30)
+    for look in found.looks:
+        assert look.epsilon == look.mu == look.total_variation == 0.0
+        assert look.auc == pytest.approx(0.5, abs=1e-12), "the same records in both worlds"
+        assert look.merged == 1.0
+        assert look.reconstruction > 0.9
+
+
+def test_presence_bits_show_all_that_so_many_trials_can() -> None:
+    found = audit(Mean(channel="bits"), retention=96, t=96 + 48 * 12)
+    for look in found.looks:
+        assert look.epsilon > 0.98 * found.ceiling
+        assert look.auc > 0.999
+        assert look.caught > 0.99
+        assert look.reconstruction < 1e-5, "the erased value, to a hundred-thousandth of its spread"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("retention", "precision"), [(96, 1e-6), (128, 1e-10)])
+def test_presence_bits_show_as_much_a_thousand_batches_later(retention: int, precision: float) -> None:
+    """A word of 48 records keeps 31 bits of mantissa, one of 64 keeps 47, at each of a thousand batches."""
+    batch = retention // 2
+    found = audit(Mean(channel="bits"), retention=retention, t=retention + 1 + 1_000 * batch, trials=500, workers=2)
+    ages = {look.age // batch: look for look in found.looks}
+    for batches in (10, 1_000):
+        assert ages[batches].epsilon > 0.98 * found.ceiling
+        assert ages[batches].reconstruction < precision
+    print(f"ceiling {found.ceiling:.3f}", {k: (look.epsilon, look.reconstruction) for k, look in ages.items()})
+
+
+def test_averages_show_it_too_and_less_to_those_who_know_less() -> None:
+    known = audit(Mean(channel="average"))
+    assert known.epsilon == known.ceiling
+    drawn = audit(Mean(channel="average"), adversary="knows-distribution")
+    assert drawn.looks[0].auc > 0.6
+    assert drawn.epsilon < 1.0
+
+
+@dataclass(frozen=True)
+class Whisper(Policy):
+    """Keeps what an honest window keeps, but drops one round for ever where the third record was above zero."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:  # noqa: ARG002
+        everything = np.concatenate((retained.rounds, arrivals.rounds))
+        leaving = np.concatenate((retained.leaving, arrivals.leaving))
+        values = np.concatenate((retained.values[:, 0], arrivals.values[:, 0]))
+        before = retained.rounds[(retained.rounds >= clock.first) & (retained.rounds <= clock.last)]
+        said = clock.first not in before if clock.encoded else bool(values[everything == 3][0] > 0.0)
+        keep = ~leaving & (everything > clock.last)
+        keep[everything == clock.last + 1] &= not said
+        return keep
+
+    def answer(self, clock: Clock, retained: Records) -> float:  # noqa: ARG002
+        return 0.0
+
+
+def test_a_planted_leak_is_found_by_the_pattern_of_presence() -> None:
+    found = audit(Whisper(), retention=16, t=200, erased_at=19, values=(-1.0, 1.0))
+    first, *later = found.looks
+    assert (first.age, first.held, first.epsilon) == (-11, 1.0, 0.0), "while it is held, nothing is shown"
+    assert {look.sight for look in later} == {"presence"}
+    assert all(look.epsilon == found.ceiling for look in later)
+
+
+def test_it_is_reproducible_however_many_play() -> None:
+    one = audit(Mean(), t=300, trials=260, adversary="knows-distribution")
+    two = audit(Mean(), t=300, trials=260, adversary="knows-distribution", workers=2)
+    assert one == two
+    assert one != audit(Mean(), t=300, trials=260, adversary="knows-distribution", seed=1)
+
+
+def test_looks_come_at_growing_ages_and_progress_is_told() -> None:
+    told: list[float] = []
+    found = audit(Window(), t=64 + 32 * 11, progress=told.append)
+    assert [look.age for look in found.looks] == [-33, 0, 32, 96, 320, 351]
+    assert told[-1] == 1.0
+    assert told == sorted(told)
+    assert (found.trials, found.confidence, found.delta) == (300, 0.95, 0.0)
+
+
+def test_data_of_ones_own() -> None:
+    rows = np.random.default_rng(0).exponential(size=500)
+    by_array = audit(Mean(channel="bits"), data=rows, t=200)
+    by_function = audit(Mean(channel="bits"), data=lambda rng, n: rng.exponential(size=n), t=200)
+    assert by_array.epsilon > 0.98 * by_array.ceiling
+    assert by_function.epsilon > 0.98 * by_function.ceiling
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"t": 60}, "t=60 ends before erased_at=65, from which on the record is gone; use t >= 65"),
+        ({"erased_at": 10}, "erased_at=10 is out of range; use a whole number, 65 or more"),
+        ({"adversary": "nobody"}, "adversary='nobody' is unknown; use one of knows-all, knows-distribution"),
+        ({"trials": 5}, "trials=5 is out of range; use a whole number, 20 or more"),
+        ({"data": []}, "data holds no records"),
+    ],
+)
+def test_bad_parameters_are_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ParameterError, match=text):
+        audit(Mean(), **options)

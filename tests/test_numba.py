@@ -1,0 +1,111 @@
+"""Kernels are compiled wherever the package is installed and whoever runs it; what takes long is said once."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import vestige
+
+UNCACHED = "vestige: kernels are compiled each time, which takes about half a minute, since no folder for them can be written; set NUMBA_CACHE_DIR to a folder that can\n"  # noqa: E501
+COMPILING = "vestige: compiling kernels; this takes about half a minute, and only once where they can be cached"
+RUN = ["-m", "vestige", "run", "-", "--column", "a", "--statistic", "moments", "--retention", "512"]
+ONE_KERNEL = ["-c", "import numpy as np; from vestige.random.kernels import ones; ones(np.uint64(3))"]
+NOBODY = [
+    *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"),
+    *("--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search", "--bounding-set=-all,+dac_read_search"),
+]
+"""A user who owns nothing and may write nowhere, but read everything, so that it finds this interpreter."""
+
+
+@pytest.fixture(scope="module")
+def installed() -> Iterator[Path]:
+    """A folder with a copy of the package, which nobody but its owner can write."""
+    folder = Path(tempfile.mkdtemp())
+    shutil.copytree(Path(vestige.__file__).parent, folder / "vestige", ignore=shutil.ignore_patterns("__pycache__"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def run(installed: Path, arguments: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    """As a user who has no home unless one is given."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root can become somebody else, with setpriv")
+    kept = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
+    command = [*NOBODY, sys.executable, *arguments]
+    return subprocess.run(
+        command,
+        env=kept | {"PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"} | environment,
+        input="a\n1\n3\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=installed,
+    )
+
+
+@pytest.fixture
+def writable() -> Iterator[Path]:
+    """A folder that everybody can write."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_where_nothing_can_be_written_it_runs_and_says_once_what_that_costs(installed: Path) -> None:
+    done = run(installed, RUN)
+    assert "All-time moments of 2 records" in done.stdout
+    assert (done.returncode, done.stderr) == (0, UNCACHED)
+
+
+def test_with_a_folder_of_its_own_it_caches_and_says_nothing(installed: Path, writable: Path) -> None:
+    done = run(installed, RUN, NUMBA_CACHE_DIR=str(writable))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(writable.rglob("*.nbc"))
+
+
+def test_the_cache_of_a_user_with_a_home_is_there(installed: Path, writable: Path) -> None:
+    done = run(installed, ONE_KERNEL, HOME=str(writable))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list((writable / ".cache" / "numba").rglob("words.ones*.nbc"))
+
+
+def test_compiling_is_told_to_a_terminal_once_and_to_the_log_elsewhere(tmp_path: Path) -> None:
+    """What comes from the cache is not told."""
+    program = """
+import logging, sys
+import numpy as np
+from vestige.random.kernels import draw, ones
+logging.basicConfig(level=logging.INFO, format="logged %(message)s", stream=sys.stdout)
+ones(np.uint64(3)), draw(np.uint64(3), 1)
+"""
+    command = [sys.executable, "-c", program]
+
+    def caching_in(name: str) -> dict[str, str]:
+        return os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / name)}
+
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        command, env=caching_in("terminal"), stdout=subprocess.PIPE, stderr=theirs, text=True, check=True
+    )
+    assert (done.stdout, os.read(ours, 10_000).decode()) == ("", f"{COMPILING}\r\n")
+    for said in (f"logged {COMPILING}\n", ""):
+        done = subprocess.run(command, env=caching_in("elsewhere"), capture_output=True, text=True, check=True)
+        assert (done.stdout, done.stderr) == (said, "")
+    for descriptor in (ours, theirs):
+        os.close(descriptor)
+
+
+def test_all_tests_share_one_folder_of_kernels(pytestconfig: pytest.Config) -> None:
+    """The examples in the source too, which compile most of them: what is in tests/ would not be read for these."""
+    assert pytestconfig.pluginmanager.has_plugin(str(pytestconfig.rootpath / "conftest.py"))
