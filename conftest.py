@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent
 _digest = hashlib.sha256()
 for _path in sorted((ROOT / "src").rglob("*.py")):
     _source = _path.read_bytes()
-    if b"import kernel" in _source or _path.name in ("_numba.py", "random/keys.py"):
+    if b"import kernel" in _source or _path.match("vestige/_numba.py") or _path.match("random/keys.py"):
         _digest.update(_source)
 os.environ["OMP_NUM_THREADS"] = "1"  # two workers share two cores; more threads only wait for each other
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "kernels" / _digest.hexdigest()[:16]))

@@ -2,7 +2,8 @@
 
 Section 4 of Immorlica et al. (2024) takes gradient steps. Least squares needs only the averages of `x_i x_j` and
 `x_i y`; keeping these makes the answer that of all records (see `vestige.statistics.least_squares` for the form
-that they are kept in). With an intercept, they are taken about the means: then columns that lie far from zero cost no digits.
+that they are kept in). With an intercept, they are taken about the means: then columns that lie far from zero cost no
+digits.
 Guarantee: within 5% of the all-data error; held by tests/policies/test_linear.py.
 """
 
