@@ -6,7 +6,6 @@ Guarantee: a warning fails the build; every public name and every command is in 
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import inspect
 import shutil
 from pathlib import Path
@@ -21,7 +20,7 @@ import vestige
 HERE = Path(__file__).parent
 project = "Vestige"
 author = "The Vestige authors"
-version = release = importlib.metadata.version("vestige")
+version = release = vestige.__version__
 project_copyright = author
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click"]

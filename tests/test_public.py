@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from types import ModuleType
 
 import vestige
@@ -32,3 +33,7 @@ def test_import_is_light() -> None:
     program = "import sys, json, vestige; print(json.dumps(sorted(sys.modules)))"
     loaded = json.loads(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout)
     assert not set(HEAVY) & set(loaded)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert vestige.__version__ == version("vestige")

@@ -1,4 +1,7 @@
-"""All-time answers from a window of records; and the truth about what that window still reveals."""
+"""All-time statistics from a short window of records, and a measure of what that window still reveals.
+
+Guarantee: the import is light, and `__all__` is the whole public surface; held by tests/test_public.py.
+"""
 
 from vestige import audit, checks, operations, paper, store, subset, theory
 from vestige.errors import VestigeError
@@ -16,6 +19,8 @@ from vestige.policy import Answer, Policy
 from vestige.records import Clock, Records
 from vestige.store import MemoryStore, Receipt, SqliteStore
 from vestige.stream import Batched, Estimate, Stream
+
+__version__ = "0.1.0"
 
 __all__ = [
     "Answer",
