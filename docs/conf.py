@@ -5,7 +5,6 @@ Guarantee: a warning fails the build; every public name and every command is in 
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import shutil
 from pathlib import Path
