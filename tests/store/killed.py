@@ -42,8 +42,9 @@ def without_subjects(path: Path) -> None:
 
 
 def of_version_1(path: Path) -> None:
-    shutil.copy(FIXTURES / "version1.db", path)
-    shutil.copy(FIXTURES / "version1.db.key", path.with_name(f"{path.name}.key"))
+    for source, copy in (("version1.db", path), ("version1.db.key", path.with_name(f"{path.name}.key"))):
+        shutil.copy(FIXTURES / source, copy)
+        copy.chmod(0o600)
 
 
 def nothing(_path: Path) -> None:

@@ -30,6 +30,8 @@ _FORGOTTEN = 3600.0
 """Seconds after which a reply that nobody has read is removed, and so is a file that was never completed."""
 _PROMPT = 60.0
 """Seconds within which a request is carried out by whoever looks for one."""
+_PATIENCE = 10.0
+"""Seconds for which a request is written again where the folder is removed meanwhile."""
 _REQUEST, _REPLY, _DRAFT = ".request", ".reply", ".draft"
 _UNREADABLE = "is not a request that can be read, and is left as it is; remove the file"
 
@@ -198,7 +200,8 @@ class Inbox:
 
     def _write(self, name: str, text: str) -> None:
         """Put a file into the folder: all of it or nothing, for the owner of the store only."""
-        for _ in range(100):
+        patient = time.monotonic() + _PATIENCE
+        while time.monotonic() < patient:
             with suppress(FileNotFoundError):  # whoever empties the folder removes it, maybe between these steps
                 with suppress(FileExistsError):
                     self.folder.mkdir(mode=0o700)
