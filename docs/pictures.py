@@ -16,11 +16,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vestige import Mean, Stream
-from vestige.figures import FAINT, INK, SHADES
+from vestige.figures import COLOURS, FAINT, INK
 from vestige.types import Bools, Floats
 
 BATCHES = 5
-BLUE, VERMILION, GREEN, _, ORANGE = SHADES[:5]
+BLUE, VERMILION, GREEN, _, ORANGE = COLOURS[:5]
 PALE = "#c4c4c4"
 PARTS = (("sign", 1, VERMILION), ("power of two", 11, GREEN), ("fraction", 15, BLUE), ("how to\nread", 5, INK))
 """What the presence bits of a batch of 32 say: how many records each, in this order."""

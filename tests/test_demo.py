@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from vestige.demo import COLUMNS, figure, fits, table, tour
+from vestige.demo import COLUMNS, draw_tour, fits, table, tour
 from vestige.flights import flights
 
 
@@ -27,7 +27,7 @@ def test_the_tour(tmp_path: Path) -> None:
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     for wanted in ("departure delay", "distance", "all flights", "Vestige", "sliding window", "s.e.", "flights ago"):
         assert wanted in shown
-    figure(seen, tmp_path / "deep" / "tour.png")
+    draw_tour(seen, tmp_path / "deep" / "tour.png")
     assert (tmp_path / "deep" / "tour.png").stat().st_size > 10_000
 
 

@@ -1,20 +1,90 @@
-"""Figures in which policies can be told apart, and are the same everywhere."""
+"""Figures distinguish policies, are the same everywhere, and leave matplotlib's backend alone."""
 
 from __future__ import annotations
 
-from vestige.audit import default_policies
-from vestige.figures import ALIASES, LOOKS, look
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import vestige
+from vestige import Mean, Window
+from vestige.audit import compare, default_policies, draw_comparison, draw_leakage, draw_outlier, leakage, outlier
+from vestige.demo import draw_tour, tour
+from vestige.figures import ALIASES, STYLES, find_style, make_figure, use_style
 from vestige.lab.baselines import MEANS
+from vestige.planning import draw_plan, plan
+
+SOURCE = Path(vestige.__file__).parent
+NORMAL = np.random.default_rng(0).normal(size=(2_000, 2))
+DRAW: dict[str, Callable[[Path], object]] = {
+    "draw_leakage": lambda path: draw_leakage(
+        {name: leakage(Window(), retention=8, t=40, trials=20, workers=1) for name in "ab"}, path
+    ),
+    "draw_comparison": lambda path: draw_comparison(
+        compare({"Window": Window()}, retention=8, t=40, trials=20, workers=1), path
+    ),
+    "draw_outlier": lambda path: draw_outlier(outlier(runs=1), path),
+    "draw_plan": lambda path: draw_plan(plan(Mean(), records=1_000), path),
+    "draw_tour": lambda path: draw_tour(tour(NORMAL), path),
+}
 
 
 def test_no_two_policies_look_the_same() -> None:
-    assert len(set(LOOKS.values())) == len(LOOKS)
-    assert look("window") == look("window", 5) != look("my own", 5)
+    assert len(set(STYLES.values())) == len(STYLES)
+    assert find_style("window") == find_style("window", 5) != find_style("my own", 5)
 
 
-def test_a_policy_looks_the_same_by_all_its_names() -> None:
-    assert {look(name) for name in (*MEANS, *default_policies())} <= set(LOOKS.values())
-    assert look("Window()") == look("window")
-    assert look("paper.SimpleMean()") == look("algorithm 1")
-    assert look("Mean, bits") != look("Mean, average") != look("Mean, auto") == look("Mean()")
-    assert set(ALIASES.values()) <= set(LOOKS)
+def test_a_policy_looks_the_same_under_all_its_names() -> None:
+    assert {find_style(name) for name in (*MEANS, *default_policies())} <= set(STYLES.values())
+    assert find_style("Window()") == find_style("window")
+    assert find_style("paper.SimpleMean()") == find_style("algorithm 1")
+    assert find_style("Mean, bits") != find_style("Mean, average") != find_style("Mean, auto") == find_style("Mean()")
+    assert set(ALIASES.values()) <= set(STYLES)
+
+
+@pytest.fixture
+def backend() -> Iterator[str]:
+    """A backend that no library code would choose."""
+    before = mpl.get_backend()
+    mpl.use("pdf")
+    yield "pdf"
+    mpl.use(before)
+
+
+def test_every_function_that_draws_is_tested_here() -> None:
+    names = set()
+    for module in pkgutil.walk_packages([str(SOURCE)], "vestige."):
+        if module.name != "vestige.__main__" and not module.name.startswith("vestige.lab.experiments."):
+            members = vars(importlib.import_module(module.name)).items()
+            names |= {name for name, one in members if name.startswith("draw_") and inspect.isfunction(one)}
+    assert names == set(DRAW)
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_the_backend_is_untouched(name: str, backend: str, tmp_path: Path) -> None:
+    settings = dict(mpl.rcParams)
+    drawn = DRAW[name](tmp_path / "folder" / "figure.png")
+    assert mpl.get_backend() == backend
+    assert dict(mpl.rcParams) == settings
+    assert isinstance(drawn, Figure)
+    assert (tmp_path / "folder" / "figure.png").stat().st_size > 5_000
+
+
+def test_library_code_does_not_import_pyplot_or_choose_a_backend() -> None:
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text()
+        assert not re.search(r"import pyplot|\.pyplot\b|(mpl|matplotlib)\.use\(", text), path
+
+
+def test_a_notebook_displays_a_figure() -> None:
+    with use_style():
+        shown = make_figure()._repr_png_()  # type: ignore[attr-defined]
+    assert shown.startswith(b"\x89PNG")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige.errors import MissingExtraError
-from vestige.figures import INK, look
+from vestige.figures import INK, find_style, make_panels, save_figure, use_style
 from vestige.flights import flights
 from vestige.policies import LinearRegression, Mean, Window
 from vestige.store import Place, SqliteStore, verify
@@ -24,6 +24,7 @@ from vestige.stream import Estimate, Stream
 from vestige.types import Floats, Ints
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.table import Table
 
 RETENTION = 512
@@ -146,22 +147,16 @@ def _all_data(rows: Floats) -> tuple[Floats, Floats]:
     return fit, np.sqrt(variance * np.linalg.inv(x.T @ x).diagonal())
 
 
-def figure(seen: Tour, path: Path) -> None:
+@use_style()
+def draw_tour(seen: Tour, path: str | Path | None = None) -> Figure:
     """The answers along the way, as a picture."""
-    try:
-        import matplotlib as mpl  # noqa: PLC0415
-    except ModuleNotFoundError:
-        raise MissingExtraError("the figure", "plot") from None
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
-
-    drawn, panels = plt.subplots(1, len(LABELS), figsize=(10, 3.8), layout="constrained")
+    drawn, panels = make_panels(len(LABELS), width=5.0)
     for i, (panel, label) in enumerate(zip(panels, LABELS, strict=True)):
         thousands = seen.t / 1000
         panel.plot(
             thousands,
             seen.window[:, i],
-            color=look("Window").colour,
+            color=find_style("Window").colour,
             lw=0.9,
             label=f"mean of the last {RETENTION} records",
         )
@@ -169,19 +164,17 @@ def figure(seen: Tour, path: Path) -> None:
         panel.plot(
             thousands,
             seen.vestige[:, i],
-            color=look("Mean").colour,
+            color=find_style("Mean").colour,
             lw=1.4,
             ls="--",
             label=f"Vestige, holding at most {RETENTION}",
         )
         panel.set(xlabel="flights so far (thousands)", ylabel=label)
         panel.margins(x=0.01)
-        panel.spines[["top", "right"]].set_visible(False)
     handles, names = panels[0].get_legend_handles_labels()
-    drawn.legend(handles, names, loc="outside upper center", ncols=3, frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawn.savefig(path, dpi=150)
-    plt.close(drawn)
+    drawn.legend(handles, names, loc="outside upper center", ncols=3)
+    save_figure(drawn, path)
+    return drawn
 
 
 def main() -> None:
@@ -209,7 +202,7 @@ def main() -> None:
         seen = tour(rows, store.stream("flights", about=about), progress=bar)
     seconds = time.perf_counter() - started
     console.print(table(seen))
-    figure(seen, path)
+    draw_tour(seen, path)
     console.print(f"s.e.: standard errors of the mean of all flights. {seconds:.1f} s. Figure: {path}")
     found = verify(file)
     console.print(

@@ -4,56 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vestige.audit.comparison import Comparison
 from vestige.audit.examples import Outlier
 from vestige.audit.leakage import Leakage
-from vestige.errors import MissingExtraError
-from vestige.figures import FAINT, look
+from vestige.figures import FAINT, find_style, make_panels, save_figure, use_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _LEAST = 1e-6
 
 
 def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """A colour and a mark for each name."""
-    looks = {name: look(name, number) for number, name in enumerate(names)}
-    return {name: {"color": one.colour, "marker": one.mark, "clip_on": False} for name, one in looks.items()}
+    looks = {name: find_style(name, number) for number, name in enumerate(names)}
+    return {name: {"color": one.colour, "marker": one.marker, "clip_on": False} for name, one in looks.items()}
 
 
-def _panels(count: int) -> tuple[Any, Any]:
-    """An empty figure, and its panels."""
-    try:
-        import matplotlib as mpl  # noqa: PLC0415
-    except ModuleNotFoundError:
-        raise MissingExtraError("the figure", "plot") from None
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
-
-    drawn, panels = plt.subplots(1, count, figsize=(5.2 * count, 3.8), layout="constrained", squeeze=False)
-    for panel in panels[0]:
-        panel.spines[["top", "right"]].set_visible(False)
-    return drawn, panels[0]
-
-
-def _saved(drawn: Any, path: str | Path) -> None:
-    from matplotlib import pyplot as plt  # noqa: PLC0415
-
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    drawn.savefig(path, dpi=150)
-    plt.close(drawn)
-
-
-def draw_leakage(found: Mapping[str, Leakage], path: str | Path) -> None:
+@use_style()
+def draw_leakage(found: Mapping[str, Leakage], path: str | Path | None = None) -> Figure:
     """How much can be told, and how well the record can be guessed, against the rounds since it was erased.
 
     Args:
         found: by name, drawn in one colour each.
         path: where the picture goes; its ending says in which format.
     """
-    drawn, (left, right) = _panels(2)
+    drawn, (left, right) = make_panels(2)
     styles = _styles(found)
     for name, one in found.items():
         looks = [seen for seen in one.looks if seen.age >= 0]
@@ -73,17 +53,19 @@ def draw_leakage(found: Mapping[str, Leakage], path: str | Path) -> None:
     right.axhline(1.0, color=FAINT, lw=0.8, ls=":")
     if len(found) > 1:
         drawn.legend(loc="outside upper center", ncols=len(found), frameon=False)
-    _saved(drawn, path)
+    save_figure(drawn, path)
+    return drawn
 
 
-def draw_comparison(compared: Comparison, path: str | Path) -> None:
+@use_style()
+def draw_comparison(compared: Comparison, path: str | Path | None = None) -> Figure:
     """How far each answer is off against how much it reveals: filled for who knows all others, hollow for who does not.
 
     Args:
         compared: what `compare` found.
         path: where the picture goes; its ending says in which format.
     """
-    drawn, (panel,) = _panels(1)
+    drawn, (panel,) = make_panels(1)
     ceiling = max(row.known.ceiling for row in compared.rows)
     styles = _styles(row.name for row in compared.rows)
     for row in compared.rows:
@@ -115,12 +97,14 @@ def draw_comparison(compared: Comparison, path: str | Path) -> None:
         ylim=(0, 1.15 * ceiling),
     )
     drawn.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=8)
-    _saved(drawn, path)
+    save_figure(drawn, path)
+    return drawn
 
 
-def draw_outlier(found: Outlier, path: str | Path) -> None:
+@use_style()
+def draw_outlier(found: Outlier, path: str | Path | None = None) -> Figure:
     """By how much an extreme first record raises the estimate, against the batches since it was erased."""
-    drawn, (panel,) = _panels(1)
+    drawn, (panel,) = make_panels(1)
     batches = np.array(found.batches) + 1
     styles = _styles(found.excess)
     for name, excess in found.excess.items():
@@ -132,4 +116,5 @@ def draw_outlier(found: Outlier, path: str | Path) -> None:
         ylabel="estimate too high (deviations of the data)",
     )
     drawn.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=8)
-    _saved(drawn, path)
+    save_figure(drawn, path)
+    return drawn

@@ -6,7 +6,6 @@ tests/lab/test_report.py.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Sequence
 from textwrap import fill
@@ -14,56 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vestige.errors import MissingExtraError
-from vestige.figures import INK, look
+from vestige.figures import INK, find_style, make_figure, render_figure, use_style
 from vestige.lab.results import Results, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIZE = (5.4, 4.2)
-"""Inches; small enough for its text to be read where a phone shows it."""
-_STYLE: Any = {
-    "font.size": 10.5,
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10.5,
-    "axes.titlecolor": INK,
-    "axes.titlelocation": "left",
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "vestige",
-    "lines.markersize": 5.5,
-    "lines.linewidth": 1.5,
-}
-
 
 def rendered(draw: Callable[[Results, Figure], None], results: Results, kind: str) -> bytes:
     """A figure as `png` or `svg`."""
-    try:
-        import matplotlib as mpl  # noqa: PLC0415
-    except ModuleNotFoundError:
-        raise MissingExtraError("the figure", "plot") from None
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=SIZE, layout="constrained")
-        FigureCanvasAgg(figure)
+    with use_style():
+        figure = make_figure()
         draw(results, figure)
-        out = io.BytesIO()
-        figure.savefig(
-            out, format=kind, dpi=150, transparent=kind == "svg", metadata={"Date": None} if kind == "svg" else None
-        )
-    return out.getvalue()
+        return render_figure(figure, kind)
 
 
 def inline(svg: bytes, name: str) -> str:
@@ -89,7 +52,7 @@ def curve(
     joined: bool = True,
 ) -> None:
     """Averages with bars of two standard errors, joined or not; `aside` by a share of x, where curves meet."""
-    style = look(name, number)
+    style = find_style(name, number)
     error = np.nan_to_num(2.0 * series.error)
     if axes.get_yscale() == "log":  # a bar that reaches below 0 is cut at a tenth of the average
         error = np.stack((np.minimum(error, 0.9 * np.abs(series.mean)), error))
@@ -98,7 +61,7 @@ def curve(
         series.mean,
         error,
         color=style.colour,
-        marker=style.mark,
+        marker=style.marker,
         ls=style.line if joined else "none",
         label=name if label is None else label,
         capsize=2,
@@ -108,13 +71,13 @@ def curve(
 
 def reference(axes: Axes, name: str, x: Any, y: Any, label: str | None = None) -> None:
     """A line that was computed, not measured."""
-    style = look(name)
+    style = find_style(name)
     axes.plot(x, y, color=style.colour, ls=style.line, lw=1.4, label=label or name, zorder=1.5)
 
 
 def level(axes: Axes, name: str, y: float, label: str | None = None) -> None:
     """A horizontal line."""
-    style = look(name)
+    style = find_style(name)
     axes.axhline(y, color=style.colour, ls=style.line, lw=1.4, label=label or name, zorder=1.5)
 
 

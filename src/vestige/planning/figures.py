@@ -3,59 +3,65 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige import theory
-from vestige.errors import MissingExtraError
-from vestige.figures import look
+from vestige.figures import find_style, make_figure, save_figure, use_style
 from vestige.planning.influence import Known
 from vestige.planning.plan import Plan, contenders, means_in
 from vestige.planning.prediction import foretold
 from vestige.policies import Encoded, Window
 from vestige.policy import Policy
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _POINTS = 9
 
 
-def draw_plan(found: Plan, path: str | Path, sample: ArrayLike | None = None) -> None:
+@use_style()
+def draw_plan(found: Plan, path: str | Path | None = None, sample: ArrayLike | None = None) -> Figure:
     """Draw the error that is expected after all records against retention, both logarithmic.
 
     Args:
         found: the plan.
-        path: where the picture goes; its ending says in which format.
+        path: file to save the figure in; its suffix determines the format. Default: do not save.
         sample: what the plan was made with.
-    """
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ModuleNotFoundError:
-        raise MissingExtraError("the figure", "plot") from None
 
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    Returns:
+        The figure, which a notebook displays.
+
+    Raises:
+        MissingExtraError: if matplotlib is not installed.
+    """
+    figure = make_figure((6.4, 4.2))
     axes = figure.add_subplot(
         xscale="log", yscale="log", xlabel="retention (records)", ylabel="error expected (standard deviations)"
     )
-    axes.spines[["top", "right"]].set_visible(False)
     known = Known(found.policy, sample, found.mean)
     drawn: dict[str, Policy] = dict(contenders(found.policy))
     if found.private is not None:
         drawn["Private"] = found.private
     drawn["window"] = Window(found.policy)
     for number, (name, policy) in enumerate(drawn.items()):
-        retentions, style = _retentions(policy, found), look(name, number)
+        retentions, style = _retentions(policy, found), find_style(name, number)
         errors = [foretold(known, policy, m, found.records, noted=False, steady=True).error for m in retentions]
-        axes.plot(retentions, errors, color=style.colour, marker=style.mark, ls=style.line, label=name, ms=5)
+        axes.plot(retentions, errors, color=style.colour, marker=style.marker, ls=style.line, label=name, ms=5)
     least, means = found.row("anybody").retention or 1, means_in(found.policy)
     held = np.unique(np.geomspace(2, 1.5 * least + 4, 40).astype(int))
     floor = [np.sqrt(theory.mean_squared_error_floor(means, int(m)) / means) for m in held]
-    axes.plot(held, floor, color=look("lower bound").colour, ls=look("lower bound").line, label="lower bound")
-    style = look("all data")
+    axes.plot(
+        held, floor, color=find_style("lower bound").colour, ls=find_style("lower bound").line, label="lower bound"
+    )
+    style = find_style("all data")
     axes.axhline(found.records**-0.5, color=style.colour, ls=style.line, label=f"all {found.records:,} records")
     axes.set_ylim(found.records**-0.5 / 4.0, 1.2)
-    figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    figure.legend(loc="outside upper left", ncols=3, fontsize=9)
+    save_figure(figure, path)
+    return figure
 
 
 def _retentions(policy: Policy, found: Plan) -> list[int]:

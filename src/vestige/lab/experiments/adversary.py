@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige.channels import mantissa_bits
-from vestige.figures import look
+from vestige.figures import find_style
 from vestige.lab import figures, significance
 from vestige.lab.baselines import MEANS
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
@@ -72,9 +72,9 @@ def figure(results: Results, drawn: Figure) -> None:
             mine = results.where(policy=policy, arrivals=arrivals)
             off = np.maximum(mine["off"], 1e-12)
             x = place + (i - 1.5) * 0.15
-            style = look(policy)
+            style = find_style(policy)
             label = policy if place == 0 else "_"
-            axes.plot(np.full(len(off), x), off, color=style.colour, marker=style.mark, ls="none", label=label)
+            axes.plot(np.full(len(off), x), off, color=style.colour, marker=style.marker, ls="none", label=label)
     figures.level(axes, "bound", most_off("Mean, bits"), "the most that bits can be off")
     axes.set_xticks((0, 1), ("by chance", "chosen by who\nreads the state"))
     axes.set_xlim(-0.5, 1.5)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vestige.figures import look
+from vestige.figures import find_style
 from vestige.lab import figures
 from vestige.lab.baselines import MEANS, squared
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
@@ -81,9 +81,9 @@ def figure(results: Results, drawn: Figure) -> None:
         mine = results.where(way=FORTH, policy=name)
         figures.curve(axes, name, mine.series("batch", "batched"), aside=-0.02, label=f"{name}, batches of m")
         series = mine.series("batch", "streamed")
-        style = look(name)
+        style = find_style(name)
         axes.plot(
-            series.x * 1.02, series.mean, ls="none", marker=style.mark, mfc="none", ms=10, mec=style.colour,
+            series.x * 1.02, series.mean, ls="none", marker=style.marker, mfc="none", ms=10, mec=style.colour,
             label=f"{name}, retention 2 m",
         )  # fmt: skip
     figures.whole_ticks(axes, list(BATCHES))

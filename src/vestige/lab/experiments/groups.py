@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import theory
-from vestige.figures import INK, SHADES
+from vestige.figures import COLOURS, INK
 from vestige.lab import figures, significance
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict
 from vestige.lab.results import Results
@@ -92,7 +92,7 @@ def figure(results: Results, drawn: Figure) -> None:
         label = f"measured, dimension {dim}"
         figures.curve(axes, "", results.series("group", "density", dim=dim), number=i, label=label)
         sizes = np.arange(theory.group_size(dim), TIMES[-1] * theory.group_size(dim) + 1)
-        axes.plot(sizes, [promised(dim, int(k)) for k in sizes], color=SHADES[i], ls=":", lw=1.4)
+        axes.plot(sizes, [promised(dim, int(k)) for k in sizes], color=COLOURS[i], ls=":", lw=1.4)
     axes.plot([], [], color=INK, ls=":", lw=1.4, label="Student's t")
     figures.whole_ticks(axes, [3, 5, 10, 20, 40, 88])
     figures.legend(drawn, axes, columns=2)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige.audit import ceiling, leakage
-from vestige.figures import FAINT, INK, look
+from vestige.figures import FAINT, INK, SIZE, find_style
 from vestige.lab import figures, significance
 from vestige.lab.baselines import answered, over_all_data
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
@@ -111,7 +111,7 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
 
 def figure(results: Results, drawn: Figure) -> None:
     """How well the worlds are told apart against the error; and epsilon, beside what is promised and can be shown."""
-    drawn.set_size_inches(figures.SIZE[0], 6.4)
+    drawn.set_size_inches(SIZE[0], 6.4)
     upper, lower = drawn.subplots(2, 1, height_ratios=(3, 2))
     upper.set(
         xscale="log",
@@ -126,10 +126,10 @@ def figure(results: Results, drawn: Figure) -> None:
         mine = results.where(policy=name)
         x, y = mine.mean("ratio"), mine.mean("auc")
         family, knob = _family(name)
-        style = look(family)
+        style = find_style(family)
         known = family in upper.get_legend_handles_labels()[1]
         upper.errorbar(
-            x, y, 2.0 * mine.error("auc"), 2.0 * mine.error("ratio"), color=style.colour, marker=style.mark,
+            x, y, 2.0 * mine.error("auc"), 2.0 * mine.error("ratio"), color=style.colour, marker=style.marker,
             ls="none", capsize=2, elinewidth=1, label="_" if known else family,
         )  # fmt: skip
         if y > 0.9:  # one beneath the other, where all is told
@@ -138,7 +138,7 @@ def figure(results: Results, drawn: Figure) -> None:
         else:
             top, aside = (y + 2.0 * mine.error("auc"), 5) if y > 0.51 else (y, -15)
             upper.annotate(knob, (x, top), (0, aside), textcoords="offset points", fontsize=9, ha="center")
-        lower.plot(place, mine["epsilon"].max(), color=style.colour, marker=style.mark, ls="none")
+        lower.plot(place, mine["epsilon"].max(), color=style.colour, marker=style.marker, ls="none")
         lower.plot(
             place, mine.mean("ceiling"), color=FAINT, marker="_", ms=16, mew=1.4, ls="none", label=_once(place, SEEN)
         )

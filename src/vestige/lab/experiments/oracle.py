@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import subset, theory
-from vestige.figures import look
+from vestige.figures import find_style
 from vestige.lab import figures, significance
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict
 from vestige.lab.results import Results
@@ -72,7 +72,7 @@ def figure(results: Results, drawn: Figure) -> None:
         figures.reference(axes, "lower bound", some, bound, "lower bound of each" if i == 0 else "_")
     window = np.arange(2, 17)
     reached = [allowed(1, 1) / m for m in window]
-    axes.plot(window, reached, color=look("window").colour, lw=1.4, label="window, dimension 1")
+    axes.plot(window, reached, color=find_style("window").colour, lw=1.4, label="window, dimension 1")
     figures.legend(drawn, axes, columns=2)
 
 

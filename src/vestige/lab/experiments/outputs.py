@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import paper, theory
-from vestige.figures import look
+from vestige.figures import find_style
 from vestige.lab import figures, significance
 from vestige.lab.baselines import answered, squared
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
@@ -80,12 +80,12 @@ def figure(results: Results, drawn: Figure) -> None:
         yscale="log", xlabel="outputs", ylabel="squared error of the coefficients,\neach output (noise variances)"
     )
     for i, name in enumerate(PARTS):
-        style = look(name)
+        style = find_style(name)
         for outputs in results.values("outputs"):
             means = [errors.mean() for errors in _each(results, "error", name, outputs)]
             x = outputs + 0.1 * (i - 0.5) + 0.05 * (np.arange(outputs) - (outputs - 1) / 2.0)
             label = name if outputs == OUTPUTS[0] else "_"
-            axes.plot(x, means, color=style.colour, marker=style.mark, ls="none", label=label)
+            axes.plot(x, means, color=style.colour, marker=style.marker, ls="none", label=label)
     tried = np.array(results.values("outputs"))
     figures.reference(axes, "all data", tried, DIM / (tried * EACH), f"all records, {EACH:,} for each output")
     figures.level(axes, "bound", _promised(), "Theorem 4.1, one output")

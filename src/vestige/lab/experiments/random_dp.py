@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vestige.figures import INK, SHADES
+from vestige.figures import COLOURS, INK
 from vestige.lab import figures, significance
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results, Series
@@ -163,7 +163,7 @@ def figure(results: Results, drawn: Figure) -> None:
         figures.curve(axes, "", Series(shares.x, 100.0 * shares.mean, 100.0 * shares.error), number=i, label=label)
         if record == DRAWN:
             all_of_them = _shares(results, ALL, record=record, batch=batch)
-            axes.plot(all_of_them.x, 100.0 * all_of_them.mean, color=SHADES[i], ls=":", lw=1.4)
+            axes.plot(all_of_them.x, 100.0 * all_of_them.mean, color=COLOURS[i], ls=":", lw=1.4)
     axes.plot([], [], color=INK, ls=":", lw=1.4, label="drawn, all states so far together")
     figures.level(axes, "bound", 100.0 * GAMMA, f"gamma = {100.0 * GAMMA:g}%")
     axes.set_xticks(AGES)

@@ -18,7 +18,7 @@ import numpy as np
 
 from vestige import theory
 from vestige.channels import mantissa_bits
-from vestige.figures import look
+from vestige.figures import find_style
 from vestige.lab import figures, significance
 from vestige.lab.baselines import MEANS, answered, over_all_data
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
@@ -96,9 +96,9 @@ def figure(results: Results, drawn: Figure) -> None:
     for i, mean in enumerate(MEANS_TRIED[1:], 1):
         found = np.array([needed(results, (AUTO,), 1, n, mean) for n in FAR_EQUALS])
         there = np.isfinite(found)
-        style, x = look("", i), np.array(FAR_EQUALS)[there] * 1.15**i
+        style, x = find_style("", i), np.array(FAR_EQUALS)[there] * 1.15**i
         axes_label = f"auto, mean {mean:g}"
-        left.plot(x, found[there], color=style.colour, marker=style.mark, ls="none", label=axes_label)
+        left.plot(x, found[there], color=style.colour, marker=style.marker, ls="none", label=axes_label)
     for axes in (left, right):
         axes.xaxis.minorticks_off()
     figures.legend(drawn, left, columns=2)
@@ -112,10 +112,10 @@ def _lines(axes: Axes, results: Results, places: list[tuple[int, int]], x: list[
     for name, policies in ((PAPER, (PAPER,)), ("Mean, auto", OURS)):
         found = np.array([needed(results, policies, d, n) for d, n in places])
         short = np.array([_smaller(m, d) for m, (d, _) in zip(found, places, strict=True)])
-        style, there = look(name), np.isfinite(found)
+        style, there = find_style(name), np.isfinite(found)
         axes.errorbar(
             np.array(x)[there], found[there], (short[there], np.zeros(there.sum())), color=style.colour,
-            marker=style.mark, label=name.split(",")[0], capsize=2, elinewidth=1,
+            marker=style.marker, label=name.split(",")[0], capsize=2, elinewidth=1,
         )  # fmt: skip
 
 

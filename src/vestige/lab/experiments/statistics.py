@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vestige.figures import INK, look
+from vestige.figures import INK, find_style
 from vestige.lab import figures, significance
 from vestige.lab.baselines import answered
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
@@ -136,8 +136,8 @@ def figure(results: Results, drawn: Figure) -> None:
     """The error of each over that of all data."""
     axes = drawn.add_subplot(ylabel="mean squared error (that of all data)")
     for i, name in enumerate(PARTS):
-        ratios, style = results.where(policy=name)["ratio"], look("", i)
-        axes.plot(np.full(len(ratios), i), ratios, color=style.colour, marker=style.mark, ls="none", alpha=0.6)
+        ratios, style = results.where(policy=name)["ratio"], find_style("", i)
+        axes.plot(np.full(len(ratios), i), ratios, color=style.colour, marker=style.marker, ls="none", alpha=0.6)
         axes.plot([i - 0.3, i + 0.3], [LIMITS[name]] * 2, color=INK, ls="-.", label="_" if i else "limit")
     axes.set_xticks(range(len(PARTS)), list(PARTS), fontsize=9)
     figures.level(axes, "all data", 1.0)
