@@ -20,6 +20,7 @@ from vestige.audit.leakage import ADVERSARIES, Leakage, leakage, source_of
 from vestige.errors import ParameterError
 from vestige.policies import Mean, Private, Window
 from vestige.policy import Policy
+from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.stream import Stream
 from vestige.types import Floats
@@ -174,7 +175,7 @@ def _off(policy: Policy, retention: int, t: int, draw: Data, seed: int) -> float
     """How far the answer is from the mean of all records, in its standard errors; the root mean square of many runs."""
     gaps: list[Floats] = []
     for run in range(_ACCURACY_RUNS):
-        rows = draw(np.random.default_rng([seed, 4, run]), t)
+        rows = draw(make_generator(seed, 4, run), t)
         stream = Stream(policy, retention=retention, seed=AuditSeed(run))
         stream.extend(rows)
         answer = np.ravel(np.asarray(stream.estimate().value))

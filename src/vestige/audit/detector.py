@@ -24,6 +24,7 @@ from vestige.audit.permutation import (
     word_p_value,
 )
 from vestige.errors import ParameterError
+from vestige.random.generators import make_generator
 from vestige.records import Clock, Records
 from vestige.types import Ints
 from vestige.validation import check_int, show_value
@@ -170,7 +171,7 @@ def detect(
         raise ParameterError(f"removed={show_value(removed)} does not list rounds; pass whole numbers, or none at all")
     gone = np.array(sorted({check_int("removed", n, 1, 2**62) for n in removed}), np.int64)
     batches = [_batch(snapshot, gone) for snapshot in _apart(_checked(snapshots))]
-    rng = np.random.default_rng(check_int("seed", seed, 0))
+    rng = make_generator(check_int("seed", seed, 0))
     slots, words = _of_presence(batches, draws, rng)
     chosen = [i for i, batch in enumerate(batches) if batch.chosen]
     averages: float | None = None

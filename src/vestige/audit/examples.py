@@ -18,6 +18,7 @@ from vestige import paper
 from vestige.audit.bounds import ceiling, epsilon_lower_bound
 from vestige.policies import Mean, Window
 from vestige.policy import Policy
+from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.stream import Batched, Stream
 from vestige.types import Floats
@@ -112,7 +113,7 @@ def outlier(*, runs: int = 20, seed: int = 0) -> Outlier:
     for name, policy in policies.items():
         gaps = []
         for run in range(runs):
-            rows = np.random.default_rng([seed, run]).normal(size=retention * 2 + 32 * after[-1])
+            rows = make_generator(seed, run).normal(size=retention * 2 + 32 * after[-1])
             with_it = rows.copy()
             with_it[0] = _EXTREME
             gaps.append(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vestige.errors import NoAnswerError, NoRecordsError
 from vestige.policy import Answer, Policy
+from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.records import Clock, Records
 from vestige.stream import Stream
@@ -48,11 +49,11 @@ class Game:
 
     def played(self, number: int, value: Floats) -> Seen:
         """What is seen in trial `number` if the record has this value."""
-        draw = np.random.default_rng([self.seed, 1, number])
+        draw = make_generator(self.seed, 1, number)
         rows = self.data(draw, self.looks[-1]) if self.others is None else self.others
         rows = np.array(rows, np.float64).reshape(-1, self.policy.columns)
         rows[self.round - 1] = value
-        coins = int(np.random.default_rng([self.seed, 2, number]).integers(2**63))
+        coins = int(make_generator(self.seed, 2, number).integers(2**63))
         stream = Stream(self.policy, retention=self.retention, seed=AuditSeed(coins))
         answers, present = [], np.zeros((len(self.looks), self.retention), np.bool_)
         held, overdue = np.zeros(len(self.looks), np.bool_), np.zeros(len(self.looks), np.bool_)

@@ -29,6 +29,7 @@ from vestige.audit.game import Data, Game, Seen
 from vestige.audit.workers import play_tasks
 from vestige.errors import ParameterError
 from vestige.policy import Policy
+from vestige.random.generators import make_generator
 from vestige.types import Floats
 from vestige.validation import check_choice, check_floats, check_int, show_value
 
@@ -175,7 +176,7 @@ def leakage(
         check_int("workers", workers, 1, _MOST_WORKERS)
     ceiling(trials, confidence=confidence, delta=delta)  # says at once what is wrong with them
     draw = source_of(data, policy.columns)
-    example = draw(np.random.default_rng([seed, 0]), max(t, 1_000))
+    example = draw(make_generator(seed, 0), max(t, 1_000))
     worlds = (
         (example[:1_000].min(axis=0), example[:1_000].max(axis=0))
         if values is None
@@ -184,7 +185,7 @@ def leakage(
     known = example[:t] if adversary == "knows-all" else None
     game = Game(policy, retention, gone - retention, _looks(policy, gone, t, retention), known, draw, seed)
     teaching = max(20, int(_TEACHING * trials))
-    at_random = draw(np.random.default_rng([seed, 3]), teaching)
+    at_random = draw(make_generator(seed, 3), teaching)
     first, second, third = (np.asarray(v, np.float64).reshape(-1, policy.columns) for v in (*worlds, at_random))
     seen = _played(
         game, [(first, teaching + trials), (second, teaching + trials), (third, teaching)], workers, progress

@@ -21,6 +21,7 @@ from vestige.checks.subprocess_check import ask_elsewhere
 from vestige.checks.traces import Exchange, Question, ask_again, same, same_at_once, takes_many, trace
 from vestige.errors import CheckError, ParameterError
 from vestige.policy import Policy
+from vestige.random.generators import make_generator
 from vestige.records import Records
 from vestige.types import Floats, Ints
 from vestige.validation import check_int, show_value
@@ -67,13 +68,13 @@ def check_policy(policy: Policy, *, batch: int | None = None, rows: Rows | None 
     name = type(policy).__name__
     size = batch or max(policy.min_batch, min(32, policy.max_batch or 32))
     make = rows or (lambda rng, n: rng.normal(size=(n, policy.columns)))
-    data = [make(np.random.default_rng([seed, i]), max(_PATIENCE, 6 * size + size // 3)) for i in range(4)]
+    data = [make(make_generator(seed, i), max(_PATIENCE, 6 * size + size // 3)) for i in range(4)]
     before = _pickled(policy, name)
     trace(policy, size, data[0], seed)  # what is loaded or compiled on first use is there from now on
     found = fingerprints(policy)
     exchanges = trace(policy, size, data[1], seed + 1)
     trace(policy, size, data[2], seed + 2)
-    shuffled = [exchanges[i] for i in np.random.default_rng(seed).permutation(len(exchanges))]
+    shuffled = [exchanges[i] for i in make_generator(seed).permutation(len(exchanges))]
     ask_again(policy, shuffled, f"{name} remembers", "after it had seen another stream")
     if takes_many(policy) and not same_at_once(policy, size, data[1], seed + 1):
         raise CheckError(f"{name}.update_many keeps other records than update for each batch; make them agree")
@@ -103,7 +104,7 @@ def _pickled(policy: Policy, name: str) -> bytes:
 
 def _ask_out_of_order(policy: Policy, exchanges: Sequence[Exchange], name: str, seed: int) -> None:
     """Store the records in another order: the same must be kept, and the answer be the same but for rounding."""
-    rng = np.random.default_rng(seed)
+    rng = make_generator(seed)
     for exchange in exchanges:
         question = exchange.question
         if question.method not in (
@@ -129,7 +130,7 @@ def _ask_out_of_order(policy: Policy, exchanges: Sequence[Exchange], name: str, 
 
 def _ask_whether_it_goes_on(policy: Policy, exchanges: Sequence[Exchange], rows: Floats, name: str, seed: int) -> None:
     """What the clock comes from: `can_encode` where all records leave, and `rewrite` with other values."""
-    rng = np.random.default_rng(seed)
+    rng = make_generator(seed)
     for exchange in exchanges:
         question = exchange.question
         if question.method == "can_encode" and policy.all_or_nothing:

@@ -16,6 +16,7 @@ import numpy as np
 
 from vestige.errors import CheckError, ParameterError, StoreError
 from vestige.policies import Mean
+from vestige.random.generators import make_generator
 from vestige.records import Clock, Records
 from vestige.store import Position, Receipt, State, Store, Terms
 from vestige.stream import Stream
@@ -38,7 +39,7 @@ def check_store(opened: Opened, *, seed: int = 0) -> None:
     """
     if not callable(opened):
         raise ParameterError(f"opened={show_value(opened)} does not open a store; pass a function that does")
-    rng = np.random.default_rng(check_int("seed", seed, 0))
+    rng = make_generator(check_int("seed", seed, 0))
     with opened() as store:
         _expect(store.names() == (), "is not empty at first; pass one without streams")
         _expect(_read(store, "a") == State.empty(2), "gives something else than the empty state for a new stream")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from vestige.errors import CheckError, NoAnswerError, NoRecordsError, RuleError
 from vestige.policy import Answer, Policy
+from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.records import Clock, Records
 from vestige.stream import Stream
@@ -190,7 +191,7 @@ def _begin(policy: Policy, batch: int, seed: int, t: int = 0, max_age: timedelta
 
 def _drive(stream: Stream, rows: Floats, seed: int, steps: int) -> None:
     """Let `rows` arrive, with pauses where a limit in time is set; ask for the answer, and for removals."""
-    rng, before = np.random.default_rng(seed), set(vars(stream))
+    rng, before = make_generator(seed), set(vars(stream))
     policy: Policy = stream.policy.policy  # type: ignore[attr-defined]
     name = type(policy).__name__
     moments = _DAYBREAK + np.cumsum(rng.exponential(1e6, len(rows))).astype("timedelta64[us]")

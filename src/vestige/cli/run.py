@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, NoReturn, get_args
 
 import click
-import numpy as np
 
 from vestige.channels import CHANNELS
 from vestige.cli.answers import Asked, check_strict, show_many
@@ -26,6 +25,7 @@ from vestige.ingest import KEEP_PLACES, IfReplaced, Ingest
 from vestige.origin import explain_no_witness
 from vestige.policies import LogisticRegression
 from vestige.policy import Policy
+from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.sources import Source
 from vestige.store import SqliteStore, Store
@@ -399,7 +399,7 @@ def _say_how_to_mend(ingest: Ingest) -> str:
 def _rehearse(policy: Policy) -> None:
     """Compile or load the kernels before the clock starts."""
     rehearsal = Stream(policy, retention=2 * policy.min_batch, seed=AuditSeed(0))
-    rows = np.random.default_rng(0).normal(size=(2 * rehearsal.batch + 1, policy.columns))
+    rows = make_generator(0).normal(size=(2 * rehearsal.batch + 1, policy.columns))
     rows[:, -1] = rows[:, -1] > 0.0 if isinstance(policy, LogisticRegression) else rows[:, -1]
     rehearsal.extend(rows)
     rehearsal.estimate()

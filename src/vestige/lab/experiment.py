@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vestige.lab.results import Results
+from vestige.random.generators import make_generator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,7 +103,7 @@ class Experiment:
 
     def measured(self, point: Point, seed: int, number: int) -> dict[str, Any]:
         """One row of results; trials of the same number have the same draws at each point, so that they compare."""
-        rng = np.random.default_rng([seed, zlib.crc32(self.name.encode()), number])
+        rng = make_generator(seed, self.name, number)
         return {**point, "trial": number, **self.trial(point, rng, self.parts)}
 
     def judged(self, results: Results) -> Verdict:

@@ -21,6 +21,7 @@ import numpy as np
 
 from vestige.channels import mantissa_bits
 from vestige.policies import Encoded, Mean
+from vestige.random.generators import make_generator
 from vestige.types import Floats
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class _Segment:
     def __init__(self, policy: Encoded, column: Floats | None, length: int, batch: int) -> None:
         length = min(length, _LONGEST)  # among more records nothing is lost any more
         self.policy, self.column, self.length, self.batch = policy, column, length, batch
-        self.rng = np.random.default_rng(length)
+        self.rng = make_generator(length)
         self.everyone, self.keep = np.ones(length, np.bool_), np.zeros(length, np.bool_)
 
     def lost(self, number: float, spread: float, batches: int, noise: float) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from vestige.errors import DataError, NoAnswerError, ParameterError
 from vestige.policies import Encoded, LinearRegression, Private
 from vestige.policy import Answer
+from vestige.random.generators import make_generator
 from vestige.statistics import Averages, Clipped, LeastSquares, Mean
 from vestige.stream.pending import rows_of
 from vestige.types import Floats
@@ -172,7 +173,7 @@ class Known:
         """
         if numbers.through is None:
             return 1.0, 0.0
-        rng, size = np.random.default_rng(0), len(numbers.encoded)
+        rng, size = make_generator(0), len(numbers.encoded)
         unit = np.sqrt((numbers.moves**2).mean(axis=0))
         unit = np.where(unit > 0.0, unit, 1.0)  # columns in different units would drown in one another's rounding
         moves = numbers.moves / unit
@@ -233,7 +234,7 @@ def _distance(mean: float | None, *, given: bool) -> float | None:
 def _assumed(policy: Encoded, mean: float) -> Floats:
     """Records as they are assumed to be where nobody knows any."""
     count = int(np.clip(_CELLS // policy.statistic.size, _FEWEST, _ROWS))
-    rows = np.random.default_rng(0).normal(mean, 1.0, (count, policy.columns))
+    rows = make_generator(0).normal(mean, 1.0, (count, policy.columns))
     if isinstance(policy, LinearRegression):
         rows[:, policy.dim :] += rows[:, : policy.dim].sum(axis=1, keepdims=True) - mean
     return rows

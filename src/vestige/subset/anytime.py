@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.random import keys
+from vestige.random.generators import make_generator
 from vestige.subset.methods import met
 from vestige.subset.problem import Problem, Selection
 from vestige.types import Bools, Floats
@@ -64,7 +65,7 @@ def _choices_of_one(problem: Problem, seed: int) -> Iterator[tuple[Bools, bool]]
     nearest = free[[np.abs(offsets[free]).argmin()]] if len(free) else free
     yield met(problem, _mask_of(nearest, len(offsets)), 0.0), len(free) <= 1
     for turn in itertools.count():
-        rng = np.random.default_rng([seed, turn])
+        rng = make_generator(seed, turn)
         size = min(len(free), _CHOICES[min(turn, len(_CHOICES) - 1)])
         chosen = _around(offsets, free, size, rng if turn >= len(_CHOICES) else None)
         everyone = size == len(free)

@@ -17,6 +17,7 @@ from vestige.lab import figures, significance
 from vestige.lab.baselines import MEANS, answered
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
+from vestige.random.generators import make_generator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +33,7 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
     marked = rows.copy()
     marked[0] = OUTLIER
     policy = parts[str(point["policy"])](1)
-    answers = [answered(policy, these, RETENTION, np.random.default_rng(coins))[0] for these in (marked, rows)]
+    answers = [answered(policy, these, RETENTION, make_generator(coins))[0] for these in (marked, rows)]
     higher = float(answers[0] - answers[1])
     off = higher - float(marked.mean() - rows.mean())
     return {"higher": higher, "ratio": 1.0 + off**2 * len(rows) / 2.0}  # two answers, each off by itself
