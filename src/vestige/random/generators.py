@@ -23,7 +23,7 @@ def make_generator(seed: int, *path: int | str) -> np.random.Generator:
         A generator that depends on the seed and the path alone.
 
     Example:
-        >>> draws = [make_generator(0, "noise", trial).integers(1000) for trial in (1, 1, 2)]
+        >>> draws = [int(make_generator(0, "noise", trial).integers(1000)) for trial in (1, 1, 2)]
         >>> draws[0] == draws[1], draws[0] == draws[2]
         (True, False)
     """
