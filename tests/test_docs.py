@@ -83,7 +83,7 @@ def test_linked_files_exist() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-TABLES = [ROOT / "docs" / "theorems.md", ROOT / "docs" / "notation.md"]
+TABLES = [ROOT / "docs" / name for name in ("theorems.md", "notation.md", "bibliography.md")]
 
 
 def named(dotted: str) -> object:
@@ -149,11 +149,28 @@ def test_nothing_that_lies_beside_a_store_is_part_of_the_project() -> None:
     assert [name for name in tracked() if ".inbox/" in name] == []
 
 
-def test_no_host_is_named() -> None:
-    scheme = "http" + "s?://"
+DOI = re.compile("https" + r"://doi\.org/([^\s`'\"]+)")
+
+
+def cited(text: str) -> set[str]:
+    """The DOIs that a text cites, without the punctuation that follows them; the last bracket of one may be its own."""
+    found = (doi.rstrip(".,:;>") for doi in DOI.findall(text))
+    return {doi[: -1 if doi.count(")") > doi.count("(") else None].rstrip(".,:;") for doi in found}
+
+
+def test_no_host_is_named_but_in_citations() -> None:
+    scheme = re.compile("http" + "s?://(?!doi\\.org/10\\.)")
     for name in tracked():
         if not name.endswith(".png"):
-            assert not re.search(scheme, (ROOT / name).read_text(encoding="utf-8", errors="replace")), name
+            assert not scheme.search((ROOT / name).read_text(encoding="utf-8", errors="replace")), name
+
+
+def test_every_cited_paper_is_in_the_bibliography() -> None:
+    listed = cited((ROOT / "docs" / "bibliography.md").read_text())
+    assert listed
+    for name in tracked():
+        if name.endswith((".py", ".md")):
+            assert cited((ROOT / name).read_text()) <= listed, name
 
 
 def test_every_module_opens_with_a_claim() -> None:

@@ -29,6 +29,11 @@ def test_the_error_tree_is_drawn_whole() -> None:
     assert all(issubclass(getattr(errors, name), errors.VestigeError) for name in defined)
 
 
+def test_every_error_is_exported() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    assert all(getattr(vestige, kind.__name__) is kind and kind.__name__ in vestige.__all__ for kind in kinds)
+
+
 def test_import_is_light() -> None:
     program = "import sys, json, vestige; print(json.dumps(sorted(sys.modules)))"
     loaded = json.loads(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout)

@@ -4,7 +4,19 @@ Guarantee: the import is light, and `__all__` is the whole public surface; held 
 """
 
 from vestige import audit, checks, operations, paper, store, subset, theory
-from vestige.errors import VestigeError
+from vestige.errors import (
+    CheckError,
+    DataError,
+    MissingExtraError,
+    NoAnswerError,
+    NoRecordsError,
+    ParameterError,
+    RuleError,
+    SourceError,
+    StoreBusyError,
+    StoreError,
+    VestigeError,
+)
 from vestige.policies import (
     Covariance,
     CustomLoss,
@@ -25,20 +37,30 @@ __version__ = "0.1.0"
 __all__ = [
     "Answer",
     "Batched",
+    "CheckError",
     "Clock",
     "Covariance",
     "CustomLoss",
+    "DataError",
     "Estimate",
     "LinearRegression",
     "LogisticRegression",
     "Mean",
     "MemoryStore",
+    "MissingExtraError",
     "Moments",
+    "NoAnswerError",
+    "NoRecordsError",
+    "ParameterError",
     "Policy",
     "Private",
     "Receipt",
     "Records",
+    "RuleError",
+    "SourceError",
     "SqliteStore",
+    "StoreBusyError",
+    "StoreError",
     "Stream",
     "VestigeError",
     "Window",

@@ -1,46 +1,47 @@
 """Every error that Vestige raises on purpose, in one tree.
 
     VestigeError
-    ├── ParameterError     a parameter is outside its limits             (also a ValueError)
-    ├── DataError          a record cannot be taken as it is             (also a ValueError)
-    ├── NoRecordsError     there is nothing to answer from
+    ├── ParameterError     a parameter is out of range                   (also a ValueError)
+    ├── DataError          a record cannot be accepted                   (also a ValueError)
+    ├── NoRecordsError     there are no records to answer from
     ├── NoAnswerError      the records held do not determine the answer
     ├── RuleError          a policy broke a rule of the model
     ├── CheckError         a conformance check failed                    (also an AssertionError)
-    ├── SourceError        a file of records cannot be read
-    ├── StoreError         a store cannot be used as it is
-    │   └── StoreBusyError another process holds it                      (nothing was changed: try again)
-    └── MissingExtraError  an optional part is not installed             (also an ImportError)
+    ├── SourceError        a source of records cannot be read
+    ├── StoreError         a store cannot be used in its present state
+    │   └── StoreBusyError another process holds the store               (nothing was changed: try again)
+    └── MissingExtraError  an optional dependency is not installed       (also an ImportError)
 
-A message names the parameter, its value, the limit and the remedy. It never carries a record's value: an error
+A message names the parameter, its value, the limit and the remedy. It never contains the value of a record: an error
 log is retained data.
+Guarantee: the tree is complete and exported from `vestige`; held by tests/test_public.py.
 """
 
 from __future__ import annotations
 
 
 class VestigeError(Exception):
-    """The root: catch this to catch everything that Vestige raises on purpose."""
+    """Base class of all errors that Vestige raises on purpose."""
 
 
 class ParameterError(VestigeError, ValueError):
-    """A parameter is outside its limits."""
+    """A parameter is out of range."""
 
 
 class DataError(VestigeError, ValueError):
-    """A record cannot be taken as it is; nothing was taken."""
+    """A record cannot be accepted; none of the call's records was."""
 
 
 class NoRecordsError(VestigeError):
-    """There is nothing to answer from: nothing has arrived, or everything had to be erased."""
+    """There are no records to answer from: none has arrived, or all had to be erased."""
 
 
 class NoAnswerError(VestigeError):
-    """The records so far do not determine the answer, for instance because two predictors say the same."""
+    """The records so far do not determine the answer, for instance because two predictors are collinear."""
 
 
 class RuleError(VestigeError):
-    """A policy broke a rule of the model; the update that it broke it in was not made."""
+    """A policy broke a rule of the model; the update in which it did was not made."""
 
 
 class CheckError(VestigeError, AssertionError):
@@ -48,19 +49,28 @@ class CheckError(VestigeError, AssertionError):
 
 
 class SourceError(VestigeError):
-    """A file of records cannot be read."""
+    """A source of records cannot be read."""
 
 
 class StoreError(VestigeError):
-    """A store cannot be used as it is; it is as it was before the call."""
+    """A store cannot be used in its present state; the call did not change it."""
 
 
 class StoreBusyError(StoreError):
-    """Another process holds the store; it is as it was before the call, which can be made again."""
+    """Another process holds the store; the call did not change it and can be repeated."""
 
 
 class MissingExtraError(VestigeError, ImportError):
-    """An optional part is not installed."""
+    """An optional dependency is not installed.
+
+    Args:
+        what: the feature that needs it.
+        extra: name of the extra that installs it.
+
+    Example:
+        >>> print(MissingExtraError("vestige.river", "river"))
+        vestige.river needs the 'river' extra; install it with: pip install 'vestige[river]'
+    """
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the {extra!r} extra; install it with: pip install 'vestige[{extra}]'")

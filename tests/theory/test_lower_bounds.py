@@ -12,7 +12,7 @@ from scipy import integrate, optimize, stats
 
 from vestige import theory
 from vestige.errors import ParameterError
-from vestige.theory.lower_bounds import log_chi2_below
+from vestige.theory.lower_bounds import log_chi2_cdf
 from vestige.types import Floats
 
 KNOWN = [
@@ -56,7 +56,7 @@ def test_the_series_against_scipy(dim: int, log: float) -> None:
     x = math.exp(log)
     below = stats.chi2.cdf(x, dim)
     if below > 1e-290:
-        assert log_chi2_below(dim, np.array([x]))[0] == pytest.approx(math.log(below), rel=1e-10, abs=1e-12)
+        assert log_chi2_cdf(dim, np.array([x]))[0] == pytest.approx(math.log(below), rel=1e-10, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_the_series_against_an_integral(dim: int, x: float) -> None:
     a = dim / 2
     whole = integrate.quad(lambda v: math.exp(-x * (v ** (1 / a) - 1.0) / 2), 0.0, 1.0, epsabs=0.0, limit=500)[0]
     expected = a * math.log(x / 2) - math.lgamma(a + 1) - x / 2 + math.log(whole)
-    assert log_chi2_below(dim, np.array([x]))[0] == pytest.approx(expected, rel=1e-9)
+    assert log_chi2_cdf(dim, np.array([x]))[0] == pytest.approx(expected, rel=1e-9)
 
 
 def union_bound(dim: int, retention: int, error: float) -> float:
@@ -212,7 +212,7 @@ def test_bad_parameters_are_refused() -> None:
 def test_the_density_of_the_proof_grows_with_half_the_dimension(dim: int) -> None:
     """It says O(sqrt(m)) in any dimension. A ball's chance is its volume times (m / 2 pi)^(dim / 2), for small ones."""
     error, few, many = 1e-12, 10.0, 1_000.0
-    chances = log_chi2_below(dim, error * np.array([few, many]))
+    chances = log_chi2_cdf(dim, error * np.array([few, many]))
     assert chances[1] - chances[0] == pytest.approx(dim / 2.0 * math.log(many / few), rel=1e-6)
     volume = dim / 2.0 * math.log(math.pi) - math.lgamma(dim / 2.0 + 1.0)
     expected = volume + dim / 2.0 * math.log(few * error / (2.0 * math.pi))

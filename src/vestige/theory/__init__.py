@@ -1,12 +1,13 @@
-"""The paper's bounds as functions: how long records must be held for an error, and how long at least.
+"""The paper's bounds as functions: the retention that suffices for an error, and the retention that is necessary.
 
-Immorlica, Lucier, Mobius, Siderius, "Online Algorithms with Limited Data Retention" (FORC 2024). Errors are expected
-squared l2 errors unless said. Where the paper names no constant, a measured one is the default, and the docstring says
-how it was measured. docs/theorems.md maps each claim to its function here and to the test that tries to break it.
-Guarantee: held by tests/theory.
+Immorlica, Lucier, Mobius, Siderius, "Online Algorithms with Limited Data Retention" (FORC 2024,
+https://doi.org/10.48550/arXiv.2404.10997). Errors are expected squared l2 errors if not stated otherwise. Where the
+paper does not name a constant, the default is a measured one, and the docstring says how it was measured.
+docs/theorems.md maps each claim to its function here and to the test that tries to break it.
+Guarantee: the bounds hold in Monte Carlo trials; held by tests/theory/test_upper_bounds.py and its neighbours.
 """
 
-from vestige.theory.batching import batched_to_streaming, streaming_to_batched
+from vestige.theory.conversion import batched_to_streaming, streaming_to_batched
 from vestige.theory.descent import descent_bound, noise_limit
 from vestige.theory.groups import group_density, group_size, normal_group_density, proven_group_size
 from vestige.theory.lower_bounds import finite_lower_bound, lower_bound, mean_squared_error_floor, success_upper_bound
