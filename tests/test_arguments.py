@@ -160,7 +160,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "Covariance": (opened(Covariance), {"dim": 2, "half_life": 9.0}),
         "LinearRegression": (opened(LinearRegression), {"dim": 1, "intercept": True, "outputs": 1, "half_life": 9.0}),
         "LogisticRegression": (opened(LogisticRegression), {"dim": 1, "classes": 2, "l2": 0.1, "half_life": 9.0}),
-        "Gradient": (opened(CustomLoss), {"loss": loss, "start": (0.0,), "columns": 1, "half_life": 9.0}),
+        "CustomLoss": (opened(CustomLoss), {"loss": loss, "start": (0.0,), "columns": 1, "half_life": 9.0}),
         "Private": (opened(Private), {"policy": Mean(), "bound": 1.0, "epsilon": 1.0, "delta": 1e-6}),
         "Window": (opened(Window), {"policy": Mean()}),
         "SimpleMean": (opened(paper.SimpleMean), {"dim": 1}),
