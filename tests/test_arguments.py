@@ -217,7 +217,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "epsilon_lower_bound": (audit.epsilon_lower_bound, {**tables, "delta": 0.0}),
         "mu_lower_bound": (audit.mu_lower_bound, tables),
         "total_variation_lower_bound": (audit.total_variation_lower_bound, tables),
-        "usual_policies": (audit.default_policies, {"bound": 3.0}),
+        "default_policies": (audit.default_policies, {"bound": 3.0}),
         "outlier": (audit.outlier, {"runs": 1, "seed": 0}),
         "detect": (audit.detect, {"snapshots": [snapshot], "removed": (), "draws": 99, "seed": 0}),
         "leakage": (
