@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from vestige import figures
 from vestige.cli import command
 from vestige.lab import EXPERIMENTS, Results, Verdict, run
-from vestige.lab.experiment import HELD, NOT, UNFINISHED
-from vestige.lab.report import findings, page
+from vestige.lab.experiment import HELD, INCOMPLETE, NOT
+from vestige.lab.report import collect_findings, render_page
 
 FAST = [EXPERIMENTS["oracle"], EXPERIMENTS["descent"]]
 
@@ -56,7 +56,7 @@ def vestige(*arguments: object) -> Result:
 
 
 def test_the_page_is_whole_and_alone(folder: Path) -> None:
-    text = page(findings(FAST, folder), "vestige lab run")
+    text = render_page(collect_findings(FAST, folder), "vestige lab run")
     parser = Tags()
     parser.feed(text)
     assert not parser.open
@@ -76,17 +76,17 @@ def test_the_page_is_whole_and_alone(folder: Path) -> None:
 
 
 def test_the_same_results_make_the_same_page(folder: Path) -> None:
-    assert page(findings(FAST, folder), "x") == page(findings(FAST, folder), "x")
+    assert render_page(collect_findings(FAST, folder), "x") == render_page(collect_findings(FAST, folder), "x")
 
 
 def test_a_page_says_what_did_not_hold(folder: Path) -> None:
     def never(_: Results) -> Verdict:
-        return Verdict.of({"<so>": False}, "")
+        return Verdict.from_checks({"<so>": False}, "")
 
-    found = findings([replace(FAST[0], verdict=never)], folder)
-    text = page(found, "vestige lab run")
+    found = collect_findings([replace(FAST[0], find_verdict=never)], folder)
+    text = render_page(found, "vestige lab run")
     assert f'<span class="not">✗ {NOT}</span>' in text
-    assert "Not so: &lt;so&gt;." in text
+    assert "Failed: &lt;so&gt;." in text
     assert f"✓ {HELD}" not in text
 
 
@@ -103,10 +103,10 @@ def test_the_command_writes_page_and_figures(folder: Path, tmp_path: Path) -> No
 def test_what_was_not_run_to_its_end_has_no_verdict(tmp_path: Path) -> None:
     half = replace(FAST[0], quick=lambda point: point["retention"] == 2)
     run([half], tmp_path, quick=True)
-    found = FAST[0].judged(findings([half], tmp_path)[0].results)
-    assert found.outcome == UNFINISHED
-    assert found.because == "There are 0 trials at dim 1, retention 4; run the experiment to its end."
-    assert FAST[0].judged(Results.of([])).outcome == UNFINISHED
+    found = FAST[0].judge(collect_findings([half], tmp_path)[0].results)
+    assert found.outcome == INCOMPLETE
+    assert found.reason == "There are 0 trials at dim 1, retention 4; run the experiment to its end."
+    assert FAST[0].judge(Results.from_rows([])).outcome == INCOMPLETE
 
 
 def test_a_missing_library_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,5 +117,7 @@ def test_a_missing_library_is_named(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_page_says_what_one_trial_is(folder: Path) -> None:
-    audits = [replace(FAST[0], each="an audit of 9 games")]
-    assert "trials, not all points of the grid, each an audit of 9 games." in page(findings(audits, folder), "x")
+    audits = [replace(FAST[0], trial_unit="an audit of 9 games")]
+    assert "trials, not all points of the grid, each an audit of 9 games." in render_page(
+        collect_findings(audits, folder), "x"
+    )

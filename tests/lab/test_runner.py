@@ -21,7 +21,7 @@ from vestige.cli import command
 from vestige.errors import MissingExtraError, ParameterError, StoreError
 from vestige.lab import EXPERIMENTS, Experiment, Progress, Results, Verdict, grid, run
 from vestige.lab.experiment import CONSTANTS, HELD, NOT, Parts, Point
-from vestige.lab.results import read
+from vestige.lab.results import read_rows
 
 CALLS: list[tuple[float, float]] = []
 
@@ -37,8 +37,8 @@ TOY = replace(
     EXPERIMENTS["retention"],
     name="toy",
     grid=grid(shift=[0.0, 10.0, 20.0]),
-    trial=drawn,
-    verdict=lambda results: Verdict.of({"it is above": results.mean("drawn") > 5.0}, ""),
+    run_trial=drawn,
+    find_verdict=lambda results: Verdict.from_checks({"it is above": results.mean("drawn") > 5.0}, ""),
     parts={"scaled": lambda x: x},
     trials=4,
     quick=lambda point: float(point["shift"]) < 15.0,
@@ -48,7 +48,7 @@ FAST = replace(EXPERIMENTS["retention"], grid=grid(policy=["Mean, auto", "Mean, 
 
 
 def rows(folder: Path, experiment: Experiment = TOY) -> list[dict[str, Any]]:
-    return read(folder / f"{experiment.name}.parquet")
+    return read_rows(folder / f"{experiment.name}.parquet")
 
 
 def test_a_trial_depends_on_the_seed_and_its_number_alone(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_trial_depends_on_the_seed_and_its_number_alone(tmp_path: Path) -> Non
     assert len({row["drawn"] - row["shift"] for row in first}) >= 4  # each number has draws of its own ...
     ours = [[row["drawn"] - shift for row in first if row["shift"] == shift] for shift in (0.0, 10.0)]
     assert ours[0] == pytest.approx(ours[1])  # ... which are the same at each point
-    assert first[0] == TOY.measured({"shift": first[0]["shift"]}, 3, first[0]["trial"])
+    assert first[0] == TOY.measure({"shift": first[0]["shift"]}, 3, first[0]["trial"])
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_files_say_what_made_them_and_are_not_mixed(tmp_path: Path) -> None:
     said = parquet.read_schema(tmp_path / "toy.parquet").metadata
     assert said[b"vestige.seed"] == b"1"
     assert re.fullmatch(rb"\d+\.\d+.*", said[b"vestige.version"])
-    with pytest.raises(StoreError, match=r"toy.parquet has results of seed 1, not 2; begin anew with --fresh"):
+    with pytest.raises(StoreError, match=r"toy.parquet has results of seed 1, not 2; start over with --fresh"):
         run([TOY], tmp_path, seed=2)
     with pytest.raises(StoreError, match="has results of experiment"):
         run([replace(TOY, grid=grid(shift=[1.0, 2.0]))], tmp_path, seed=1)
@@ -128,7 +128,7 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         run([TOY], tmp_path, seed=-1)
     silent = SimpleNamespace(Client=lambda *_, **__: (_ for _ in ()).throw(TimeoutError()))
     monkeypatch.setitem(sys.modules, "distributed", silent)
-    with pytest.raises(ParameterError, match=r"dask='tcp:x' does not answer; start one with: dask scheduler"):
+    with pytest.raises(ParameterError, match=r"dask='tcp:x' does not answer; start a scheduler with: dask scheduler"):
         run([TOY], tmp_path, dask="tcp:x")
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ParameterError, match=r"dask='tcp:x' needs the package distributed; .*pip install"):
@@ -143,21 +143,21 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_results_are_averaged_along_a_parameter() -> None:
-    made = Results.of([{"x": x, "kind": kind, "y": x + k} for x in (1, 2) for kind in "ab" for k in (0.0, 2.0)])
+    made = Results.from_rows([{"x": x, "kind": kind, "y": x + k} for x in (1, 2) for kind in "ab" for k in (0.0, 2.0)])
     series = made.series("x", "y", kind="a")
     assert series.x.tolist() == [1.0, 2.0]
     assert series.mean.tolist() == [2.0, 3.0]
-    assert series.error.tolist() == pytest.approx([1.0, 1.0])
+    assert series.standard_error.tolist() == pytest.approx([1.0, 1.0])
     assert len(made.where(kind="b", x=2)) == 2
-    assert Results.of([]).values("x") == []
+    assert Results.from_rows([]).values("x") == []
     assert np.isnan(made.where(kind="c").mean("y"))
 
 
 def test_a_verdict_says_what_failed() -> None:
-    assert Verdict.of({"a": True}, "Seen.") == Verdict(HELD, "Seen.")
-    assert Verdict.of({"a": True}, "Seen.", {"C": 2.0}).outcome == CONSTANTS
-    found = Verdict.of({"a": True, "b holds": False}, "Seen.", {"C": 2.0})
-    assert (found.outcome, found.because, found.constants) == (NOT, "Not so: b holds. Seen.", {})
+    assert Verdict.from_checks({"a": True}, "Seen.") == Verdict(HELD, "Seen.")
+    assert Verdict.from_checks({"a": True}, "Seen.", {"C": 2.0}).outcome == CONSTANTS
+    found = Verdict.from_checks({"a": True, "b holds": False}, "Seen.", {"C": 2.0})
+    assert (found.outcome, found.reason, found.constants) == (NOT, "Failed: b holds. Seen.", {})
 
 
 def vestige(*arguments: object) -> Any:
@@ -173,12 +173,12 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pa.parquet.read_table(tmp_path / "toy.parquet").num_rows == 12
     refused = vestige("lab", "run", "other", "--out", tmp_path)
     assert refused.exit_code == 1
-    assert "NAME='other' is no experiment; use some of toy" in refused.output
+    assert "NAME='other' is not an experiment; use one of toy" in refused.output
 
 
 def test_points_have_the_same_parameters_and_names_are_words() -> None:
     for name, experiment in EXPERIMENTS.items():
-        assert re.fullmatch(r"[a-z]+", name)
+        assert re.fullmatch(r"[a-z_]+", name)
         assert len({tuple(point) for point in experiment.grid}) == 1, name
         assert len({json.dumps(dict(point)) for point in experiment.grid}) == len(experiment.grid), name
         assert 0 < len(experiment.points(quick=True)) <= len(experiment.grid), name

@@ -26,29 +26,29 @@ def test_what_is_on_the_limit_goes_wrong_as_often_as_the_level_says() -> None:
     slack = 4.0 * np.sqrt(0.05 * 0.95 / RUNS)
     squares = (rng.normal(size=(RUNS, 8, 2)) ** 2).sum(axis=2) * 1.5
     others = (rng.normal(size=(RUNS, 8, 2)) ** 2).sum(axis=2) * 4.5
-    assert share([significance.above(one, 3.0, 2) for one in squares]) == pytest.approx(0.05, abs=slack)
-    assert share([significance.below(one, 3.0, 2) for one in squares]) == pytest.approx(0.05, abs=slack)
-    found = [significance.smaller(*pair, 3.0, 2) for pair in zip(squares, others, strict=True)]
+    assert share([significance.is_above(one, 3.0, 2) for one in squares]) == pytest.approx(0.05, abs=slack)
+    assert share([significance.is_below(one, 3.0, 2) for one in squares]) == pytest.approx(0.05, abs=slack)
+    found = [significance.is_smaller(*pair, 3.0, 2) for pair in zip(squares, others, strict=True)]
     assert share(found) == pytest.approx(0.05, abs=slack)
     means = rng.normal(1.0, 1.0, (RUNS, 8))
-    assert share([significance.interval(one).low > 1.0 for one in means]) == pytest.approx(0.05, abs=slack)
+    assert share([significance.confidence_interval(one).low > 1.0 for one in means]) == pytest.approx(0.05, abs=slack)
     hits = rng.binomial(100, 0.3, RUNS)
-    assert share([significance.more_often(one, 100, 0.3) for one in hits]) < 0.05 + slack
-    assert share([significance.less_often(one, 100, 0.3) for one in hits]) < 0.05 + slack
+    assert share([significance.is_more_often(one, 100, 0.3) for one in hits]) < 0.05 + slack
+    assert share([significance.is_less_often(one, 100, 0.3) for one in hits]) < 0.05 + slack
 
 
 def test_what_is_beyond_the_limit_is_seen() -> None:
-    assert significance.above(np.full(8, 6.0), 3.0, 2)
-    assert significance.below(np.full(8, 0.5), 3.0, 2)
-    assert significance.smaller(np.full(8, 1.0), np.full(8, 20.0), 3.0, 2)
-    assert significance.as_good(np.array([1.0, 1.01, 1.02]))
-    assert not significance.as_good(np.array([1.0, 1.2, 1.0]))
-    assert significance.more_often(50, 100, 0.3)
-    assert significance.less_often(10, 100, 0.3)
-    assert not significance.more_often(0, 100, 0.0)
+    assert significance.is_above(np.full(8, 6.0), 3.0, 2)
+    assert significance.is_below(np.full(8, 0.5), 3.0, 2)
+    assert significance.is_smaller(np.full(8, 1.0), np.full(8, 20.0), 3.0, 2)
+    assert significance.is_as_good(np.array([1.0, 1.01, 1.02]))
+    assert not significance.is_as_good(np.array([1.0, 1.2, 1.0]))
+    assert significance.is_more_often(50, 100, 0.3)
+    assert significance.is_less_often(10, 100, 0.3)
+    assert not significance.is_more_often(0, 100, 0.0)
 
 
 def test_what_a_theorem_promises() -> None:
-    found = significance.promised(2, 128, 8_192, theory.mean_retention, theory.mean_rounds)
+    found = significance.promised_error(2, 128, 8_192, theory.mean_retention, theory.mean_rounds)
     assert theory.mean_rounds(2, found) <= 8_192 < theory.mean_rounds(2, 0.97 * found)
-    assert significance.promised(1, 2, 8_192, theory.mean_retention, theory.mean_rounds) == np.inf
+    assert significance.promised_error(1, 2, 8_192, theory.mean_retention, theory.mean_rounds) == np.inf

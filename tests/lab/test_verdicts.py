@@ -18,7 +18,7 @@ from vestige.lab import EXPERIMENTS, Experiment, Results, significance
 from vestige.lab.baselines import MEANS
 from vestige.lab.experiment import CONSTANTS, HELD, NOT
 from vestige.lab.experiments import batching, descent, groups, leakage, oracle, random_dp, regression, statistics
-from vestige.lab.results import read
+from vestige.lab.results import read_rows
 from vestige.noise import gaussian_epsilon
 from vestige.policies import LinearRegression, Mean, Private, Window
 from vestige.policies.linear import LinearAnswer
@@ -33,7 +33,7 @@ BITS = leakage.PARTS["Mean, bits"]
 def quick_rows(experiment: Experiment) -> list[Row]:
     """What a quick run measures."""
     points = experiment.points(quick=True)
-    return [experiment.measured(point, 0, k) for point in points for k in range(experiment.quick_trials)]
+    return [experiment.measure(point, 0, k) for point in points for k in range(experiment.quick_trials)]
 
 
 def pushed_too_far(limit: float, *others: Any) -> Any:
@@ -168,7 +168,7 @@ BROKEN: dict[str, list[dict[str, Callable[..., Any]]]] = {
         {"algorithm 1": Knowing},
     ],
     "length": [{"algorithm 1": WINDOW}, {"Mean, auto": WINDOW}],
-    "needed": [
+    "required_batch": [
         {"Mean, average": WINDOW, "Mean, auto": WINDOW},
         {"coordinate-wise": WINDOW},
         {"Mean, auto": half_of("auto")},
@@ -208,9 +208,9 @@ BROKEN: dict[str, list[dict[str, Callable[..., Any]]]] = {
         {"Private, epsilon 1": lambda: Slackening(clipped=1.0, noise=0.85)},
         {"Private, epsilon 1": lambda: Slackening(clipped=10.0, noise=1.0)},
     ],
-    "typical": [{"halves": one_half, "nearest": spelled}, {"nearest": smallest}],
+    "random_dp": [{"halves": one_half, "nearest": spelled}, {"nearest": smallest}],
     "timing": [{"algorithm 1": WINDOW}, {"Mean, auto": MEANS["algorithm 1"]}],
-    "staying": [{"window": MEANS["Mean, auto"]}, {"Mean, auto": WINDOW}],
+    "long_lived_records": [{"window": MEANS["Mean, auto"]}, {"Mean, auto": WINDOW}],
 }
 
 
@@ -224,8 +224,8 @@ def concerned(experiment: Experiment, point: Any, broken: dict[str, Callable[...
 def test_a_verdict_holds_and_changes_with_a_broken_part(name: str) -> None:
     experiment = EXPERIMENTS[name]
     rows = quick_rows(experiment)
-    held = experiment.judged(Results.of(rows))
-    assert held.outcome in (HELD, CONSTANTS), held.because
+    held = experiment.judge(Results.from_rows(rows))
+    assert held.outcome in (HELD, CONSTANTS), held.reason
     for broken in BROKEN[name]:
         assert set(broken) <= set(experiment.parts)
         changed = replace(
@@ -234,8 +234,8 @@ def test_a_verdict_holds_and_changes_with_a_broken_part(name: str) -> None:
             grid=tuple(point for point in experiment.grid if concerned(experiment, point, broken)),
         )
         others = [row for row in rows if not concerned(experiment, row, broken)]
-        found = experiment.judged(Results.of(others + quick_rows(changed)))
-        assert found.outcome == NOT, (sorted(broken), found.because)
+        found = experiment.judge(Results.from_rows(others + quick_rows(changed)))
+        assert found.outcome == NOT, (sorted(broken), found.reason)
 
 
 @pytest.mark.parametrize("names", [("descent", "groups"), pytest.param(tuple(EXPERIMENTS), marks=pytest.mark.slow)])
@@ -245,10 +245,10 @@ def test_the_quick_mode(tmp_path: Path, names: tuple[str, ...]) -> None:
     assert done.exit_code == 0, done.output
     for name in names:
         assert f"{name}: held" in done.output
-        drawn, experiment = read(tmp_path / f"{name}.parquet"), EXPERIMENTS[name]
+        drawn, experiment = read_rows(tmp_path / f"{name}.parquet"), EXPERIMENTS[name]
         assert len(drawn) == len(experiment.points(quick=True)) * experiment.quick_trials
         if name not in ("timing", "dimension"):  # which measure time
-            assert experiment.measured(experiment.points(quick=True)[0], 0, 0) in drawn
+            assert experiment.measure(experiment.points(quick=True)[0], 0, 0) in drawn
 
 
 def test_the_games_can_show_more_than_is_promised() -> None:

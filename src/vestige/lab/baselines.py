@@ -1,6 +1,6 @@
-"""Who is on trial in most experiments: the window, the paper's algorithms, and `Mean` with each channel.
+"""The policies that most experiments compare: the window, the paper's algorithms, and `Mean` with each channel.
 
-All run under `vestige.Stream`, which holds them to the rules, whatever they claim to be: held by
+All of them run under `vestige.Stream`, which enforces retention whatever the policy does: held by
 tests/stream/test_rules.py.
 """
 
@@ -18,66 +18,128 @@ from vestige.random.keys import AuditSeed
 from vestige.stream import Stream
 from vestige.types import Floats
 
-Maker = Callable[[int], Policy]
-Draw = Callable[[np.random.Generator, int], Floats]
-"""So many numbers of some kind."""
+MakePolicy = Callable[[int], Policy]
+"""From the dimension to a policy."""
+Sample = Callable[[np.random.Generator, int], Floats]
+"""From a random generator and a number of values to that many values; shape (n,)."""
 RETENTION, LENGTH = 64, 8_192  # where kinds of data are compared
 
 
-def _window(dim: int) -> Policy:
+def _make_window(dim: int) -> Policy:
     return Window(Mean(dim))
 
 
-def _mean(dim: int, channel: str) -> Policy:
+def _make_mean(dim: int, channel: str) -> Policy:
     return Mean(dim, channel)
 
 
-MEANS: dict[str, Maker] = {
-    "window": _window,
+MEANS: dict[str, MakePolicy] = {
+    "window": _make_window,
     "algorithm 1": paper.SimpleMean,
     "coordinate-wise": paper.CoordinateMean,
-    "Mean, average": partial(_mean, channel="average"),
-    "Mean, bits": partial(_mean, channel="bits"),
-    "Mean, auto": partial(_mean, channel="auto"),
+    "Mean, average": partial(_make_mean, channel="average"),
+    "Mean, bits": partial(_make_mean, channel="bits"),
+    "Mean, auto": partial(_make_mean, channel="auto"),
 }
-"""A policy for so many dimensions, by name."""
+"""Policies that estimate a mean, by name."""
 
 
-def fits(name: str, dim: int, retention: int, most: int = 16) -> bool:
-    """Whether a contender can work with this retention, and chooses among at most `most` records where it tries all."""
+def is_feasible(name: str, dim: int, retention: int, max_choices: int = 16) -> bool:
+    """Tell whether a policy can run at a retention in reasonable time.
+
+    Args:
+        name: one of `MEANS`.
+        dim: dimension of the records.
+        retention: retention of the stream, in records.
+        max_choices: largest number of records among which an exhaustive search may choose.
+
+    Returns:
+        Whether the batch is large enough for the policy and small enough for its search.
+
+    Example:
+        >>> is_feasible("algorithm 1", 1, 64), is_feasible("algorithm 1", 1, 128)
+        (True, False)
+    """
     policy = MEANS[name](dim)
     batch = retention // 2
     choices = {"algorithm 1": batch / 2, "coordinate-wise": batch / 2 / dim}.get(name, 0)
-    return policy.min_batch <= batch and choices <= most
+    return policy.min_batch <= batch and choices <= max_choices
 
 
-def answered(policy: Policy, rows: Floats, retention: int, rng: np.random.Generator) -> Floats:
-    """What a stream of these rows says in the end."""
+def run_stream(policy: Policy, rows: Floats, retention: int, rng: np.random.Generator) -> Floats:
+    """Run a stream to its end.
+
+    Args:
+        policy: the policy of the stream.
+        rows: the records that arrive; shape (n, columns).
+        retention: retention of the stream, in records.
+        rng: generator for the seed of the stream.
+
+    Returns:
+        The final answer, as an array of at least one dimension.
+
+    Example:
+        >>> run_stream(Mean(), np.ones((100, 1)), 64, np.random.default_rng(0))
+        array([1.])
+    """
     stream = Stream(policy, retention=retention, seed=AuditSeed(int(rng.integers(2**62))))
     stream.extend(rows)
     return np.atleast_1d(np.asarray(stream.estimate().value, np.float64))
 
 
-def on_kind(draw: Draw, policy: Policy, rng: np.random.Generator) -> dict[str, float]:
-    """The error of an answer over that of all data, on a stream of one kind."""
-    rows = draw(rng, LENGTH)[:, None]
-    return {"ratio": over_all_data(answered(policy, rows, RETENTION, rng), rows, float(rows.var()))}
+def measure_kind(sample: Sample, policy: Policy, rng: np.random.Generator) -> dict[str, float]:
+    """Measure the error of a policy on one kind of data.
+
+    Args:
+        sample: draws the data.
+        policy: the policy of the stream.
+        rng: generator for data and seed.
+
+    Returns:
+        The measurement `ratio`: the squared error as a multiple of that of all data.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> measure_kind(lambda rng, n: rng.normal(size=n), Mean(), rng)["ratio"] < 1.05
+        True
+    """
+    rows = sample(rng, LENGTH)[:, None]
+    return {"ratio": error_ratio(run_stream(policy, rows, RETENTION, rng), rows, float(rows.var()))}
 
 
-def squared(x: Floats) -> float:
-    """The squared length of a vector."""
+def squared_norm(x: Floats) -> float:
+    """Square the Euclidean norm of a vector.
+
+    Args:
+        x: the vector; shape (dim,).
+
+    Returns:
+        The sum of its squares.
+
+    Example:
+        >>> squared_norm(np.array([3.0, 4.0]))
+        25.0
+    """
     return float((x**2).sum())
 
 
-def over_all_data(answer: Floats, rows: Floats, variance: float) -> float:
-    """The mean squared error that an answer stands for, over that of the mean of all rows.
+def error_ratio(answer: Floats, rows: Floats, variance: float) -> float:
+    """Estimate the mean squared error of an answer as a multiple of that of the mean of all rows.
 
-    How far an answer is from that mean, and how far the mean is off, are independent for normals, where the answer
-    moves with the data (Basu's theorem). So the errors add up, and the second need not be measured.
+    How far the answer is from that mean, and how far that mean is from the truth, are independent for normals if the
+    answer moves with the data (Basu 1955, Sankhya 15, 377-380). So the two errors add up, and only the first has to be
+    measured.
 
     Args:
-        answer: shape (dim,).
-        rows: all that arrived; shape (n, dim).
-        variance: of a row, all coordinates together.
+        answer: the answer of a policy; shape (dim,).
+        rows: all records that arrived; shape (n, dim).
+        variance: variance of a row, summed over its coordinates.
+
+    Returns:
+        The ratio, at least 1.
+
+    Example:
+        >>> error_ratio(np.array([0.5]), np.array([[0.0], [1.0]]), 0.25)
+        1.0
     """
-    return 1.0 + squared(answer - rows.mean(axis=0)) * len(rows) / variance
+    return 1.0 + squared_norm(answer - rows.mean(axis=0)) * len(rows) / variance

@@ -1,7 +1,7 @@
-"""An experiment is a claim, a grid, a trial that is a pure function, a figure, and a verdict that could be no.
+"""An experiment is a claim, a grid, a trial that is a pure function, a figure, and a verdict that could be negative.
 
-What is on trial is handed to the trial by name (`parts`), so that a test can put something broken in its place and see
-the verdict change.
+The parts on trial are passed to each trial by name, so that a test can replace one by a broken part and see the verdict
+change.
 Guarantee: the same seed gives the same results, whatever was run before; held by tests/lab/test_runner.py.
 """
 
@@ -24,109 +24,169 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Point = Mapping[str, str | int | float]
-"""One place of a grid: parameters by name."""
+"""One point of a grid: parameters by name."""
 Parts = Mapping[str, Callable[..., Any]]
-"""What is on trial, by the name that it claims to be."""
-Trial = Callable[[Point, np.random.Generator, Parts], Mapping[str, float]]
+"""The parts on trial, by the name of what each claims to be."""
+RunTrial = Callable[[Point, np.random.Generator, Parts], Mapping[str, float]]
+"""One trial: from a point, a random generator and the parts to measurements by name."""
 
 HELD, NOT, CONSTANTS = "held", "did not hold", "held with these constants"
-UNFINISHED = "not tried enough"
+NOT_SHOWN, INCOMPLETE = "not shown", "incomplete"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a claim held, and the figures that say so.
+    """Whether a claim held, and the measurements that say so.
 
     Attributes:
-        outcome: `held`, `did not hold` or `held with these constants`; or `not tried enough`, where points are missing.
-        because: what was measured, in sentences.
-        constants: those that the paper leaves open, as measured.
+        outcome: `held`, `held with these constants` or `did not hold`; `not shown` where there are too few trials to
+            decide, and `incomplete` where points of the grid are missing.
+        reason: what was measured, in sentences.
+        constants: measured values of constants that the paper leaves open.
     """
 
     outcome: str
-    because: str
+    reason: str
     constants: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, checks: Mapping[str, bool], because: str, constants: Mapping[str, float] | None = None) -> Verdict:
-        """Held if all checks did; else it says which did not.
+    def from_checks(
+        cls, checks: Mapping[str, bool], reason: str, constants: Mapping[str, float] | None = None
+    ) -> Verdict:
+        """Decide by checks: the claim held if all of them did.
 
         Args:
-            checks: by what each of them says.
-            because: what was measured.
-            constants: where the claim leaves constants open, the measured ones.
+            checks: whether each check held, by the sentence that it checks.
+            reason: what was measured, in sentences.
+            constants: measured values of constants that the claim leaves open.
 
-        >>> Verdict.of({"the error falls": False}, "It went from 1 to 2.").because
-        'Not so: the error falls. It went from 1 to 2.'
+        Returns:
+            The verdict; its reason begins with the checks that failed.
+
+        Example:
+            >>> Verdict.from_checks({"the error falls": False}, "It went from 1 to 2.").reason
+            'Failed: the error falls. It went from 1 to 2.'
         """
         failed = [name for name, held in checks.items() if not held]
         if failed:
-            return cls(NOT, f"Not so: {'; '.join(failed)}. {because}")
-        return cls(CONSTANTS, because, constants) if constants else cls(HELD, because)
+            return cls(NOT, f"Failed: {'; '.join(failed)}. {reason}")
+        return cls(CONSTANTS, reason, constants) if constants else cls(HELD, reason)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is claimed, and how it is tried.
+    """A claim and how it is tested.
 
     Attributes:
-        name: for the command line.
-        claim: a sentence.
-        source: where the paper says so, or that it is ours.
-        grid: where it is tried; all points have the same parameters.
-        trial: what is measured in one trial at a point, with the parts that are given.
-        figure: draws the results.
-        verdict: judges them.
-        parts: what is on trial, by name.
-        trials: at each point.
-        quick: which points a quick run takes.
-        quick_trials: at each of them.
-        each: what one trial is, where it is more than one draw.
+        name: name on the command line.
+        claim: the claim, one sentence.
+        source: where the paper states it; or that it is ours.
+        grid: the points where it is tested; all have the same parameters.
+        run_trial: measures one trial at a point, with the given parts.
+        draw_figure: draws the results.
+        find_verdict: computes the verdict from the results.
+        parts: the parts on trial, by name.
+        trials: number of trials at each point.
+        quick: selects the points of a quick run.
+        quick_trials: number of trials at each point of a quick run; with fewer, no claim is called refuted.
+        trial_unit: what one trial consists of, where it is more than one stream.
     """
 
     name: str
     claim: str
     source: str
     grid: tuple[Point, ...]
-    trial: Trial
-    figure: Callable[[Results, Figure], None]
-    verdict: Callable[[Results], Verdict]
+    run_trial: RunTrial
+    draw_figure: Callable[[Results, Figure], None]
+    find_verdict: Callable[[Results], Verdict]
     parts: Parts
     trials: int
     quick: Callable[[Point], bool]
     quick_trials: int
-    each: str = ""
+    trial_unit: str = ""
 
     def points(self, *, quick: bool) -> tuple[Point, ...]:
-        """The grid, or what a quick run takes of it."""
+        """List the points of a run.
+
+        Args:
+            quick: whether the run is quick.
+
+        Returns:
+            The grid, or the part of it that a quick run takes.
+
+        Example:
+            >>> from vestige.lab import EXPERIMENTS
+            >>> len(EXPERIMENTS["descent"].points(quick=False)), len(EXPERIMENTS["descent"].points(quick=True))
+            (28, 12)
+        """
         return tuple(point for point in self.grid if not quick or self.quick(point))
 
-    def measured(self, point: Point, seed: int, number: int) -> dict[str, Any]:
-        """One row of results; trials of the same number have the same draws at each point, so that they compare."""
-        rng = make_generator(seed, self.name, number)
-        return {**point, "trial": number, **self.trial(point, rng, self.parts)}
+    def measure(self, point: Point, seed: int, number: int) -> dict[str, Any]:
+        """Run one trial. Trials of one number use the same random numbers at each point, so that points compare.
 
-    def judged(self, results: Results) -> Verdict:
-        """The verdict, once each point of a quick run has been tried twice at least."""
-        for point in self.points(quick=True):
-            tried = len(results.where(**point)) if len(results) else 0
-            if tried < 2:
-                said = ", ".join(f"{name} {value}" for name, value in point.items())
-                return Verdict(UNFINISHED, f"There are {tried} trials at {said}; run the experiment to its end.")
-        return self.verdict(results)
+        Args:
+            point: a point of the grid.
+            seed: seed of the run.
+            number: number of the trial.
+
+        Returns:
+            One row of results: the point, the number of the trial, and the measurements.
+
+        Example:
+            >>> from vestige.lab import EXPERIMENTS
+            >>> row = EXPERIMENTS["descent"].measure({"adversary": "none", "steps": 1}, seed=0, number=3)
+            >>> sorted(row)
+            ['adversary', 'distance', 'gradient', 'steps', 'trial']
+        """
+        rng = make_generator(seed, self.name, number)
+        return {**point, "trial": number, **self.run_trial(point, rng, self.parts)}
+
+    def judge(self, results: Results) -> Verdict:
+        """Compute the verdict.
+
+        Args:
+            results: all trials.
+
+        Returns:
+            The verdict. It is `incomplete` unless each point of a quick run has at least two trials, and a claim that
+            does not hold is only `not shown` if one of these points has fewer trials than a quick run.
+
+        Example:
+            >>> from vestige.lab import EXPERIMENTS
+            >>> EXPERIMENTS["descent"].judge(Results.from_rows([])).outcome
+            'incomplete'
+        """
+        points = self.points(quick=True)
+        counts = [len(results.where(**point)) if len(results) else 0 for point in points]
+        fewest = min(counts)
+        label = ", ".join(f"{name} {value}" for name, value in points[counts.index(fewest)].items())
+        if fewest < 2:
+            return Verdict(INCOMPLETE, f"There are {fewest} trials at {label}; run the experiment to its end.")
+        verdict = self.find_verdict(results)
+        if verdict.outcome == NOT and fewest < self.quick_trials:
+            few = f"With {fewest} trials at {label} this is inconclusive; use at least {self.quick_trials}."
+            return Verdict(NOT_SHOWN, f"{few} {verdict.reason}")
+        return verdict
 
     @property
     def digest(self) -> str:
-        """Of the file that the experiment is in, and of its grid: results of another are not of this one."""
-        code = inspect.getsource(inspect.getmodule(self.trial) or self.trial)
-        places = json.dumps([dict(point) for point in self.grid])
-        return hashlib.sha256((code + places).encode()).hexdigest()[:16]
+        """Digest of the experiment's file and grid; results with another digest are of another experiment."""
+        code = inspect.getsource(inspect.getmodule(self.run_trial) or self.run_trial)
+        points = json.dumps([dict(point) for point in self.grid])
+        return hashlib.sha256((code + points).encode()).hexdigest()[:16]
 
 
 def grid(**parameters: Iterable[str | int | float]) -> tuple[Point, ...]:
-    """All combinations.
+    """Combine all values of all parameters.
 
-    >>> grid(policy=["window"], retention=[8, 16])
-    ({'policy': 'window', 'retention': 8}, {'policy': 'window', 'retention': 16})
+    Args:
+        **parameters: the values of each parameter.
+
+    Returns:
+        One point for each combination.
+
+    Example:
+        >>> grid(policy=["window"], retention=[8, 16])
+        ({'policy': 'window', 'retention': 8}, {'policy': 'window', 'retention': 16})
     """
     return tuple(dict(zip(parameters, values, strict=True)) for values in product(*parameters.values()))

@@ -1,7 +1,6 @@
-"""Figures as for a paper: labelled axes, a legend beside the data, and two standard errors about every average.
+"""Figures as in a paper: labelled axes, a legend beside the data, and two standard errors about every average.
 
-Guarantee: a figure is the same bytes for the same results, and an inline one names no host; held by
-tests/lab/test_report.py.
+Guarantee: the same results give the same bytes, and an inline figure names no host; held by tests/lab/test_report.py.
 """
 
 from __future__ import annotations
@@ -21,16 +20,44 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def rendered(draw: Callable[[Results, Figure], None], results: Results, kind: str) -> bytes:
-    """A figure as `png` or `svg`."""
+def render(draw: Callable[[Results, Figure], None], results: Results, kind: str) -> bytes:
+    """Render a figure.
+
+    Args:
+        draw: draws the results into a figure.
+        results: the results.
+        kind: `png` or `svg`.
+
+    Returns:
+        The file's content.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> render(lambda results, figure: None, Results({}), "png")[1:4]
+        b'PNG'
+    """
     with use_style():
         figure = make_figure()
         draw(results, figure)
         return render_figure(figure, kind)
 
 
-def inline(svg: bytes, name: str) -> str:
-    """An SVG that can stand in a page: ids of its own, the page's ink, no addresses."""
+def inline_svg(svg: bytes, name: str) -> str:
+    """Prepare an SVG for a page: unique ids, the text colour of the page, no addresses.
+
+    Args:
+        svg: the file's content.
+        name: prefix of its ids.
+
+    Returns:
+        The element.
+
+    Example:
+        >>> inline_svg(b'<?xml?><svg width="9" height="9"><g id="a"/></svg>', "one")
+        '<svg><g id="one-a"/></svg>'
+    """
     text = svg.decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
@@ -41,69 +68,112 @@ def inline(svg: bytes, name: str) -> str:
     return text.replace(INK, "currentColor")
 
 
-def curve(
+def draw_curve(
     axes: Axes,
     name: str,
     series: Series,
     *,
     number: int = 0,
     label: str | None = None,
-    aside: float = 0.0,
-    joined: bool = True,
+    shift: float = 0.0,
+    join: bool = True,
 ) -> None:
-    """Averages with bars of two standard errors, joined or not; `aside` by a share of x, where curves meet."""
+    """Draw averages with bars of two standard errors.
+
+    Args:
+        axes: where to draw.
+        name: name of the policy, which determines colour and marker.
+        series: the averages.
+        number: number of the curve, which determines colour and marker if the name is empty.
+        label: label in the legend; default: the name.
+        shift: share of x by which to shift the curve, so that curves that coincide remain visible.
+        join: whether to join the averages by a line.
+    """
     style = find_style(name, number)
-    error = np.nan_to_num(2.0 * series.error)
+    error = np.nan_to_num(2.0 * series.standard_error)
     if axes.get_yscale() == "log":  # a bar that reaches below 0 is cut at a tenth of the average
         error = np.stack((np.minimum(error, 0.9 * np.abs(series.mean)), error))
     axes.errorbar(
-        series.x * (1.0 + aside),
+        series.x * (1.0 + shift),
         series.mean,
         error,
         color=style.colour,
         marker=style.marker,
-        ls=style.line if joined else "none",
+        ls=style.line if join else "none",
         label=name if label is None else label,
         capsize=2,
         elinewidth=1,
     )
 
 
-def reference(axes: Axes, name: str, x: Any, y: Any, label: str | None = None) -> None:
-    """A line that was computed, not measured."""
+def draw_reference(axes: Axes, name: str, x: Any, y: Any, label: str | None = None) -> None:
+    """Draw a line that was computed, not measured.
+
+    Args:
+        axes: where to draw.
+        name: name that determines colour and line, such as `bound`.
+        x: values along the axis.
+        y: height at each of them.
+        label: label in the legend; default: the name.
+    """
     style = find_style(name)
     axes.plot(x, y, color=style.colour, ls=style.line, lw=1.4, label=label or name, zorder=1.5)
 
 
-def level(axes: Axes, name: str, y: float, label: str | None = None) -> None:
-    """A horizontal line."""
+def draw_level(axes: Axes, name: str, y: float, label: str | None = None) -> None:
+    """Draw a horizontal line.
+
+    Args:
+        axes: where to draw.
+        name: name that determines colour and line, such as `all data`.
+        y: height of the line.
+        label: label in the legend; default: the name.
+    """
     style = find_style(name)
     axes.axhline(y, color=style.colour, ls=style.line, lw=1.4, label=label or name, zorder=1.5)
 
 
-def legend(figure: Figure, axes: Axes, columns: int = 3) -> None:
-    """Above the axes, where it covers no data."""
+def draw_legend(figure: Figure, axes: Axes, columns: int = 3) -> None:
+    """Draw the legend above the axes, where it covers no data.
+
+    Args:
+        figure: the figure.
+        axes: the axes with the labelled curves.
+        columns: number of columns.
+    """
     handles, names = axes.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper left", ncols=columns, fontsize=9.5, handlelength=2.2)
 
 
-def whole_ticks(axes: Axes, values: list[int]) -> None:
-    """Ticks of a logarithmic axis at just these whole numbers."""
+def set_whole_ticks(axes: Axes, values: list[int]) -> None:
+    """Set the ticks of a logarithmic axis to given whole numbers.
+
+    Args:
+        axes: the axes.
+        values: positions of the ticks along x.
+    """
     axes.set_xticks(values, [f"{value:,}" for value in values])
     axes.minorticks_off()
 
 
-def kinds(figure: Figure, results: Results, data: Sequence[str], policies: Sequence[str]) -> None:
-    """The error over that of all data for each kind of data, the policies side by side."""
+def draw_kinds(figure: Figure, results: Results, kinds: Sequence[str], policies: Sequence[str]) -> None:
+    """Draw the error as a multiple of that of all data for each kind of data, the policies side by side.
+
+    Args:
+        figure: the figure.
+        results: trials with the parameters `data` and `policy` and the measurement `ratio`.
+        kinds: the kinds of data, from left to right.
+        policies: the policies.
+    """
     axes = figure.add_subplot(yscale="log", ylabel="mean squared error (that of all data)")
     for i, policy in enumerate(policies):
-        parts = [results.where(data=kind, policy=policy) for kind in data]
+        parts = [results.where(data=kind, policy=policy) for kind in kinds]
         means = np.array([part.mean("ratio") for part in parts])
-        error = np.array([part.error("ratio") for part in parts])
-        places = np.arange(float(len(data))) + (i - (len(policies) - 1) / 2.0) * 0.15
-        curve(axes, policy, Series(places, means, error), joined=False)
-    axes.set_xticks(range(len(data)), [fill(kind, 11, break_long_words=False) for kind in data])
-    for edge in np.arange(len(data) - 1) + 0.5:
+        errors = np.array([part.standard_error("ratio") for part in parts])
+        places = np.arange(float(len(kinds))) + (i - (len(policies) - 1) / 2.0) * 0.15
+        draw_curve(axes, policy, Series(places, means, errors), join=False)
+    axes.set_xticks(range(len(kinds)), [fill(kind, 11, break_long_words=False) for kind in kinds])
+    for edge in np.arange(len(kinds) - 1) + 0.5:
         axes.axvline(edge, color=INK, lw=0.3)
-    level(axes, "all data", 1.0)
-    legend(figure, axes)
+    draw_level(axes, "all data", 1.0)
+    draw_legend(figure, axes)

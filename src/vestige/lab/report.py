@@ -1,34 +1,35 @@
-"""One page that shows each claim, its figure, the verdict and the command that tries it again; it needs nothing else.
+"""One self-contained page that shows each claim, its figure, its verdict and the command that repeats it.
 
-Figures are inline and take the page's ink, so that they read on a phone, on paper, on white and on black.
+Figures are inline and take the text colour of the page, so that they are legible on a phone, on paper, in light and in
+dark mode.
 Guarantee: the page refers to nothing outside itself, and the same results give the same page; held by
 tests/lab/test_report.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
 
 from vestige.lab import figures
-from vestige.lab.experiment import CONSTANTS, HELD, UNFINISHED, Experiment, Verdict
-from vestige.lab.results import Results, made_by, read, seed_of
+from vestige.lab.experiment import CONSTANTS, HELD, INCOMPLETE, NOT_SHOWN, Experiment, Verdict
+from vestige.lab.results import Results, make_metadata, read_rows, read_seed
 
-_MARKS = {HELD: ("✓", "held"), CONSTANTS: ("✓", "held"), UNFINISHED: ("…", "open")}
+_MARKS = {HELD: ("✓", "held"), CONSTANTS: ("✓", "held"), NOT_SHOWN: ("…", "open"), INCOMPLETE: ("…", "open")}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
-    """An experiment with what was found.
+    """An experiment with its results.
 
     Attributes:
-        experiment: which.
-        verdict: on its results.
+        experiment: the experiment.
+        verdict: verdict on the results.
         results: all trials.
-        seed: of their draws.
+        seed: seed of the run.
     """
 
     experiment: Experiment
@@ -37,27 +38,53 @@ class Finding:
     seed: int
 
 
-def findings(experiments: Iterable[Experiment], folder: Path) -> list[Finding]:
-    """What the results in a folder say; experiments that were not run are left out."""
-    made = []
+def collect_findings(experiments: Iterable[Experiment], folder: Path) -> list[Finding]:
+    """Read the results in a folder and judge them; see `render_page` for an example.
+
+    Args:
+        experiments: experiments to look for; those without results are left out.
+        folder: folder of the results.
+
+    Returns:
+        The findings, in the order of the experiments.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+        StoreError: results are of another version of Vestige or of the experiment.
+    """
+    findings = []
     for experiment in experiments:
         path = folder / f"{experiment.name}.parquet"
-        results = Results.of(read(path, made_by(experiment.digest)))
+        results = Results.from_rows(read_rows(path, make_metadata(experiment.digest)))
         if len(results):
-            made.append(Finding(experiment, experiment.judged(results), results, seed_of(path)))
-    return made
+            findings.append(Finding(experiment, experiment.judge(results), results, read_seed(path)))
+    return findings
 
 
-def page(found: Iterable[Finding], command: str) -> str:
-    """The whole page; `command` is what runs the experiments, without their names."""
-    found = list(found)
+def render_page(findings: Sequence[Finding], command: str) -> str:
+    """Render the page.
+
+    Args:
+        findings: what the page shows.
+        command: the command that runs an experiment, without its name.
+
+    Returns:
+        The page as HTML.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> render_page([], "vestige lab run")[:15]
+        '<!DOCTYPE html>'
+    """
     contents = "\n".join(
-        f'<tr><td><a href="#{one.experiment.name}">{one.experiment.name}</a></td>'
-        f"<td>{escape(one.experiment.source)}</td><td>{_badge(one.verdict)}</td></tr>"
-        for one in found
+        f'<tr><td><a href="#{finding.experiment.name}">{finding.experiment.name}</a></td>'
+        f"<td>{escape(finding.experiment.source)}</td><td>{_render_badge(finding.verdict)}</td></tr>"
+        for finding in findings
     )
-    sections = "\n".join(_section(one, command) for one in found)
-    trials = sum(len(one.results) for one in found)
+    sections = "\n".join(_render_section(finding, command) for finding in findings)
+    trials = sum(len(finding.results) for finding in findings)
     return (
         _PAGE.replace("{style}", _STYLE)
         .replace("{trials}", f"{trials:,}")
@@ -67,46 +94,47 @@ def page(found: Iterable[Finding], command: str) -> str:
     )
 
 
-def _badge(verdict: Verdict) -> str:
+def _render_badge(verdict: Verdict) -> str:
     mark, kind = _MARKS.get(verdict.outcome, ("✗", "not"))
     return f'<span class="{kind}">{mark} {verdict.outcome}</span>'
 
 
-def _section(one: Finding, command: str) -> str:
-    name, verdict = one.experiment.name, one.verdict
-    drawn = verdict.outcome != UNFINISHED
-    svg = figures.inline(figures.rendered(one.experiment.figure, one.results, "svg"), name) if drawn else ""
+def _render_section(finding: Finding, command: str) -> str:
+    experiment, verdict = finding.experiment, finding.verdict
+    svg = ""
+    if verdict.outcome != INCOMPLETE:
+        svg = figures.inline_svg(figures.render(experiment.draw_figure, finding.results, "svg"), experiment.name)
     constants = "; ".join(f"{key} = {value:.3g}" for key, value in verdict.constants.items())
-    return f"""<section id="{name}">
-<h2>{escape(one.experiment.claim)}</h2>
-<p class="source">{escape(one.experiment.source)}</p>
-<p>{_badge(verdict)}{f": {escape(constants)}" if constants else ""}</p>
-<figure role="img" aria-label="{escape(one.experiment.claim, quote=True)}">{svg}
-<figcaption>Bars are two standard errors, unless said; {_count(one)}.</figcaption></figure>
-<p>{escape(verdict.because)}</p>
-<pre><code>{escape(command)} {name}{_options(one)}</code></pre>
+    return f"""<section id="{experiment.name}">
+<h2>{escape(experiment.claim)}</h2>
+<p class="source">{escape(experiment.source)}</p>
+<p>{_render_badge(verdict)}{f": {escape(constants)}" if constants else ""}</p>
+<figure role="img" aria-label="{escape(experiment.claim, quote=True)}">{svg}
+<figcaption>Bars show two standard errors, where there are any; {_describe_trials(finding)}.</figcaption></figure>
+<p>{escape(verdict.reason)}</p>
+<pre><code>{escape(command)} {experiment.name}{_list_options(finding)}</code></pre>
 </section>"""
 
 
-def _trials(one: Finding) -> int:
-    """How many trials there are at each point, at most."""
-    return int(one.results["trial"].max()) + 1
+def _count_trials(finding: Finding) -> int:
+    """The largest number of trials at a point."""
+    return int(finding.results["trial"].max()) + 1
 
 
-def _options(one: Finding) -> str:
-    """What the command must be told to come to these results."""
-    trials = f" --trials {_trials(one)}" if _trials(one) != one.experiment.trials else ""
-    return trials + (f" --seed {one.seed}" if one.seed else "")
+def _list_options(finding: Finding) -> str:
+    """The options with which the command gives these results."""
+    count = _count_trials(finding)
+    trials = f" --trials {count}" if count != finding.experiment.trials else ""
+    return trials + (f" --seed {finding.seed}" if finding.seed else "")
 
 
-def _count(one: Finding) -> str:
-    """How many trials there are at each point."""
-    whole = len(one.results) == len(one.experiment.grid) * _trials(one)
-    each = f", each {one.experiment.each}" if one.experiment.each else ""
-    where = (
-        f"{_trials(one)} trials at each point" if whole else f"{len(one.results):,} trials, not all points of the grid"
-    )
-    return f"{where}{each}"
+def _describe_trials(finding: Finding) -> str:
+    """The number of trials at each point, and what a trial is."""
+    count, total = _count_trials(finding), len(finding.results)
+    unit = f", each {finding.experiment.trial_unit}" if finding.experiment.trial_unit else ""
+    if total == len(finding.experiment.grid) * count:
+        return f"{count} trials at each point{unit}"
+    return f"{total:,} trials, not all points of the grid{unit}"
 
 
 _STYLE = """
@@ -147,15 +175,15 @@ _PAGE = """<!DOCTYPE html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Limited data retention: each claim, run</title>
+<title>Limited data retention: every claim, tested</title>
 <style>{style}</style>
 </head>
 <body>
-<h1>Limited data retention: each claim, run</h1>
+<h1>Limited data retention: every claim, tested</h1>
 <p>The claims of <em>Online Algorithms with Limited Data Retention</em> (Immorlica, Lucier, Mobius, Siderius, 2024), and
-some of ours, each tried by an experiment. A verdict is computed from the results and could have been <em>did
+some of ours, each tested by an experiment. A verdict is computed from the results and could have been <em>did
 not hold</em>. {trials} trials, Vestige {version}.</p>
-<table><tr><th>experiment</th><th>of</th><th>verdict</th></tr>
+<table><tr><th>experiment</th><th>source</th><th>verdict</th></tr>
 {contents}
 </table>
 {sections}

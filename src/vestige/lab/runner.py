@@ -1,7 +1,7 @@
-"""Trials run wherever joblib sends them; a run that is stopped goes on where it was.
+"""Trials run wherever joblib sends them, and a run that was stopped continues where it was.
 
 The same tasks go to this process, to the cores of this machine (loky) or to a Dask cluster (joblib's own backend).
-Guarantee: what is run where makes no difference to the results; held by tests/lab/test_runner.py.
+Guarantee: results do not depend on where trials run; held by tests/lab/test_runner.py.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _SAVE_EVERY = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is.
+    """Progress of a run.
 
     Attributes:
-        done: trials.
-        total: trials, those of earlier runs not counted.
-        left: seconds, as far as one can tell.
+        done: number of trials that are done.
+        total: number of trials of this run; those of earlier runs are not counted.
+        left: estimated seconds until the end.
     """
 
     done: int
@@ -51,58 +51,71 @@ def run(
     dask: str | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> None:
-    """Run what is missing of these experiments, and save it now and then.
+    """Run the missing trials of experiments, and save the results every few seconds.
 
     Args:
-        experiments: whose trials to run.
-        folder: where the results are, one file per experiment.
-        seed: of all draws.
-        trials: at each point; as many as the experiment says unless said.
-        jobs: processes; -1 for one per core.
-        quick: take the quick points only, with few trials.
-        fresh: begin anew.
-        dask: the address of a scheduler, to run there instead.
-        progress: is told how far it is after each piece.
+        experiments: experiments to run.
+        folder: folder of the results, one file per experiment.
+        seed: seed of all random numbers.
+        trials: number of trials at each point; default: what each experiment declares.
+        jobs: number of processes; -1 for one per core.
+        quick: whether to run only the quick points, with few trials.
+        fresh: whether to discard earlier results.
+        dask: address of a Dask scheduler to run on instead of this machine.
+        progress: is called after each trial.
+
+    Raises:
+        MissingExtraError: joblib or pyarrow is not installed.
+        ParameterError: the seed or the number of trials is out of range, or the scheduler does not answer.
+        StoreError: the folder has results of another seed, version or experiment.
+
+    Example:
+        >>> import tempfile
+        >>> from vestige.lab import EXPERIMENTS
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run([EXPERIMENTS["descent"]], Path(folder), trials=2, quick=True)
+        ...     len(results.read_rows(Path(folder) / "descent.parquet"))
+        24
     """
     check_int("seed", seed, 0)
     if trials is not None:
         check_int("trials", trials, 2)
-    books = {experiment.name: _Book(experiment, folder, seed, fresh=fresh) for experiment in experiments}
-    places = [found for book in books.values() for found in book.missing(trials, quick=quick)]
-    places.sort(key=lambda found: found[0])  # round by round, so that what is left takes as long as what is done
+    files = {experiment.name: _ResultsFile(experiment, folder, seed, fresh=fresh) for experiment in experiments}
+    tasks = [task for file in files.values() for task in file.missing(trials, quick=quick)]
+    tasks.sort(key=lambda task: task[0])  # interleaved, so that the rest takes as long as what is done
     try:
-        _work([task for _, task in places], books, jobs, dask, progress)
+        _run_tasks([task for _, task in tasks], files, jobs, dask, progress)
     finally:
-        for book in books.values():
-            book.save()
+        for file in files.values():
+            file.save()
 
 
-def _work(
+def _run_tasks(
     tasks: Sequence[Task],
-    books: dict[str, _Book],
+    files: dict[str, _ResultsFile],
     jobs: int,
     dask: str | None,
     progress: Callable[[Progress], None],
 ) -> None:
     started = saved = time.monotonic()
-    for done, (name, row) in enumerate(_results(tasks, jobs, dask), 1):
-        books[name].add(row)
+    for done, (name, row) in enumerate(_run_parallel(tasks, jobs, dask), 1):
+        files[name].add(row)
         now = time.monotonic()
         progress(Progress(done, len(tasks), (now - started) / done * (len(tasks) - done)))
         if now - saved > _SAVE_EVERY:
-            for book in books.values():
-                book.save()
+            for file in files.values():
+                file.save()
             saved = now
 
 
-class _Book:
-    """The rows of one experiment, and its file."""
+class _ResultsFile:
+    """The rows of one experiment, and the file that they are saved in."""
 
     def __init__(self, experiment: Experiment, folder: Path, seed: int, *, fresh: bool) -> None:
         self._experiment, self._seed = experiment, seed
         self._path = folder / f"{experiment.name}.parquet"
-        self._made = results.made_by(experiment.digest, seed)
-        self._rows = [] if fresh else results.read(self._path, self._made)
+        self._metadata = results.make_metadata(experiment.digest, seed)
+        self._rows = [] if fresh else results.read_rows(self._path, self._metadata)
         self._saved = len(self._rows)
 
     def missing(self, trials: int | None, *, quick: bool) -> Iterator[tuple[float, Task]]:
@@ -110,10 +123,10 @@ class _Book:
         experiment = self._experiment
         count = trials or (experiment.quick_trials if quick else experiment.trials)
         points = experiment.points(quick=quick)
-        there = {self._key(row) for row in self._rows}
+        present = {self._key(row) for row in self._rows}
         for number in range(count):
             for point in points:
-                if self._key({**point, "trial": number}) not in there:
+                if self._key({**point, "trial": number}) not in present:
                     yield (number + 0.5) / count, (experiment, point, self._seed, number)
 
     def _key(self, row: dict[str, Any]) -> tuple[Any, ...]:
@@ -125,28 +138,28 @@ class _Book:
     def save(self) -> None:
         if len(self._rows) > self._saved:
             self._rows.sort(key=lambda row: tuple(map(str, self._key(row))))
-            results.write(self._path, self._rows, self._made)
+            results.write_rows(self._path, self._rows, self._metadata)
             self._saved = len(self._rows)
 
 
-def _results(tasks: Sequence[Task], jobs: int, dask: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows in the order in which they are done."""
+def _run_parallel(tasks: Sequence[Task], jobs: int, dask: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield rows in the order in which they are done."""
     try:
         import joblib  # noqa: PLC0415
     except ModuleNotFoundError:
         raise MissingExtraError("the lab", "lab") from None
-    with _backend(dask) as found:
-        parallel = joblib.Parallel(n_jobs=found or jobs, return_as="generator_unordered")
-        yield from parallel(joblib.delayed(_row)(*task) for task in tasks)
+    with _open_backend(dask) as backend_jobs:
+        parallel = joblib.Parallel(n_jobs=backend_jobs or jobs, return_as="generator_unordered")
+        yield from parallel(joblib.delayed(_run_task)(*task) for task in tasks)
 
 
-def _row(experiment: Experiment, point: Point, seed: int, number: int) -> tuple[str, dict[str, Any]]:
-    return experiment.name, experiment.measured(point, seed, number)
+def _run_task(experiment: Experiment, point: Point, seed: int, number: int) -> tuple[str, dict[str, Any]]:
+    return experiment.name, experiment.measure(point, seed, number)
 
 
 @contextmanager
-def _backend(address: str | None) -> Iterator[int | None]:
-    """Joblib's backend, and how many jobs it takes: None says that the caller knows."""
+def _open_backend(address: str | None) -> Iterator[int | None]:
+    """Set joblib's backend, and yield its number of jobs; None leaves it to the caller."""
     if address is None:
         yield None
         return
@@ -161,6 +174,6 @@ def _backend(address: str | None) -> Iterator[int | None]:
     try:
         client = distributed.Client(address, timeout="10s")
     except (OSError, ValueError):
-        raise ParameterError(f"dask={address!r} does not answer; start one with: dask scheduler") from None
+        raise ParameterError(f"dask={address!r} does not answer; start a scheduler with: dask scheduler") from None
     with client, joblib.parallel_config(backend="dask"):
         yield -1

@@ -1,8 +1,9 @@
-"""What trials can show: every check of a verdict is a test at one level, which was fixed before there were results.
+"""Statistical tests behind the verdicts, all at one significance level that was fixed before there were results.
 
-A bound or an equality of theory stands unless it is refuted. A difference, and that something is as good as all data,
-must be shown. Answers are taken to be normal about what they tell, so that their squared errors are those of normals.
-Guarantee: a test that holds is refuted as seldom as the level says; held by tests/lab/test_significance.py.
+A bound or an equality from theory stands until it is refuted. A difference between policies, and the claim that a
+policy is as good as keeping all data, must be shown. Answers are taken to be normal about the truth, so squared errors
+follow the laws of squared normals.
+Guarantee: a true hypothesis is rejected as rarely as the level says; held by tests/lab/test_significance.py.
 """
 
 from __future__ import annotations
@@ -16,96 +17,188 @@ import numpy as np
 from vestige.types import Floats
 
 LEVEL = 1e-3
-"""The chance that one comparison goes wrong, where what it asks about is on the limit."""
+"""Significance level of one comparison: its error rate where the hypothesis is exactly on the limit."""
 PROMISED = 1.05
-"""As good as all data: at most so many times its error, which is what `Mean` and `LinearRegression` guarantee."""
+"""Limit for "as good as all data": the ratio of squared errors that `Mean` and `LinearRegression` guarantee."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An average, and between which limits it is, each with a confidence of 1 - LEVEL."""
+    """An average with one-sided confidence limits, each at confidence 1 - `LEVEL`.
+
+    Attributes:
+        low: lower limit.
+        mid: the average.
+        high: upper limit.
+    """
 
     low: float
     mid: float
     high: float
 
 
-def interval(values: Floats) -> Interval:
-    """Student's, for the mean.
+def confidence_interval(values: Floats) -> Interval:
+    """Compute Student's confidence limits for the mean of some values.
 
-    >>> interval(np.array([1.0, 1.0, 1.0]))
-    Interval(low=1.0, mid=1.0, high=1.0)
+    Args:
+        values: one value for each trial, at least two; shape (n,).
+
+    Returns:
+        The average and its limits.
+
+    Example:
+        >>> confidence_interval(np.array([1.0, 1.0, 1.0]))
+        Interval(low=1.0, mid=1.0, high=1.0)
     """
     from scipy.special import stdtrit  # noqa: PLC0415
 
     mid = float(np.mean(values))
-    wide = float(stdtrit(len(values) - 1, 1.0 - LEVEL) * np.std(values, ddof=1) / math.sqrt(len(values)))
-    return Interval(mid - wide, mid, mid + wide)
+    width = float(stdtrit(len(values) - 1, 1.0 - LEVEL) * np.std(values, ddof=1) / math.sqrt(len(values)))
+    return Interval(mid - width, mid, mid + width)
 
 
-def as_good(ratios: Floats) -> bool:
-    """Whether errors, as multiples of that of all data, are shown to be what is promised at most."""
-    return interval(ratios).high < PROMISED
-
-
-def above(errors: Floats, expected: float, dim: int = 1) -> bool:
-    """Whether squared lengths of normals show that their mean is above `expected`, by the law of chi squared.
+def is_as_good(ratios: Floats) -> bool:
+    """Test whether a policy is shown to be as good as keeping all data.
 
     Args:
-        errors: squared lengths, one for each trial.
-        expected: the mean that theory says, at most.
-        dim: of the normals.
+        ratios: squared errors as multiples of that of all data, one for each trial; shape (n,).
+
+    Returns:
+        Whether the upper confidence limit of their mean is below `PROMISED`.
+
+    Example:
+        >>> is_as_good(np.array([1.0, 1.001, 1.002]))
+        True
+    """
+    return confidence_interval(ratios).high < PROMISED
+
+
+def is_above(errors: Floats, expected: float, dim: int = 1) -> bool:
+    """Test whether squared errors show that their mean is above a value, by the chi-squared distribution.
+
+    Args:
+        errors: squared norms of normal vectors, one for each trial; shape (n,).
+        expected: the largest mean that theory allows.
+        dim: dimension of the vectors.
+
+    Returns:
+        Whether `expected` is refuted.
+
+    Example:
+        >>> is_above(np.full(8, 12.0), 3.0, dim=2)
+        True
     """
     from scipy.special import chdtrc  # noqa: PLC0415
 
     return bool(chdtrc(dim * len(errors), dim * float(np.sum(errors)) / expected) < LEVEL)
 
 
-def below(errors: Floats, expected: float, dim: int = 1) -> bool:
-    """The same for a mean below `expected`."""
+def is_below(errors: Floats, expected: float, dim: int = 1) -> bool:
+    """Test whether squared errors show that their mean is below a value, by the chi-squared distribution.
+
+    Args:
+        errors: squared norms of normal vectors, one for each trial; shape (n,).
+        expected: the smallest mean that theory allows.
+        dim: dimension of the vectors.
+
+    Returns:
+        Whether `expected` is refuted.
+
+    Example:
+        >>> is_below(np.full(8, 0.5), 3.0, dim=2)
+        True
+    """
     from scipy.special import chdtr  # noqa: PLC0415
 
     return bool(chdtr(dim * len(errors), dim * float(np.sum(errors)) / expected) < LEVEL)
 
 
-def smaller(errors: Floats, others: Floats, times: float = 1.0, dim: int = 1) -> bool:
-    """Whether squared errors are shown to be more than so many times smaller than others on average, by Fisher's F."""
+def is_smaller(errors: Floats, others: Floats, factor: float = 1.0, dim: int = 1) -> bool:
+    """Test whether squared errors are shown to be smaller than others by more than a factor, by Fisher's F test.
+
+    Args:
+        errors: squared norms of normal vectors, one for each trial; shape (n,).
+        others: those that they are compared with; shape (m,).
+        factor: how many times smaller they must be on average.
+        dim: dimension of the vectors.
+
+    Returns:
+        Whether the difference is shown.
+
+    Example:
+        >>> is_smaller(np.full(8, 1.0), np.full(8, 20.0), factor=3.0, dim=2)
+        True
+    """
     from scipy.special import fdtrc  # noqa: PLC0415
 
-    ratio = float(np.mean(others) / np.mean(errors)) / times
+    ratio = float(np.mean(others) / np.mean(errors)) / factor
     return bool(fdtrc(dim * len(others), dim * len(errors), ratio) < LEVEL)
 
 
-def more_often(hits: float, draws: int, chance: float) -> bool:
-    """Whether so many hits show that they come with more than this chance, by the binomial law."""
-    from scipy.special import bdtrc  # noqa: PLC0415
-
-    return hits > 0 and bool(bdtrc(round(hits) - 1, draws, chance) < LEVEL)
-
-
-def less_often(hits: float, draws: int, chance: float) -> bool:
-    """Whether so few hits show that they come with less than this chance."""
-    from scipy.special import bdtr  # noqa: PLC0415
-
-    return bool(bdtr(round(hits), draws, chance) < LEVEL)
-
-
-def promised(
-    dim: int, retention: int, length: int, needed: Callable[[int, float], int], rounds: Callable[[int, float], int]
-) -> float:
-    """The least error that a theorem promises with this retention after so many records; infinite if it has none.
+def is_more_often(hits: float, trials: int, chance: float) -> bool:
+    """Test whether hits are shown to occur with more than a given chance, by the binomial distribution.
 
     Args:
-        dim: of the records.
-        retention: that there is.
-        length: how many records have arrived.
-        needed: the retention that an error takes, such as `vestige.theory.mean_retention`.
-        rounds: the records that it takes, such as `vestige.theory.mean_rounds`.
+        hits: number of trials that hit.
+        trials: number of trials.
+        chance: the chance that is to be refuted.
 
-    >>> from vestige import theory
-    >>> round(promised(1, 64, 4_096, theory.mean_retention, theory.mean_rounds), 6)
-    0.000986
+    Returns:
+        Whether there are too many hits for this chance.
+
+    Example:
+        >>> is_more_often(50, 100, 0.3)
+        True
+    """
+    from scipy.special import bdtrc  # noqa: PLC0415
+
+    return hits > 0 and bool(bdtrc(round(hits) - 1, trials, chance) < LEVEL)
+
+
+def is_less_often(hits: float, trials: int, chance: float) -> bool:
+    """Test whether hits are shown to occur with less than a given chance, by the binomial distribution.
+
+    Args:
+        hits: number of trials that hit.
+        trials: number of trials.
+        chance: the chance that is to be refuted.
+
+    Returns:
+        Whether there are too few hits for this chance.
+
+    Example:
+        >>> is_less_often(10, 100, 0.3)
+        True
+    """
+    from scipy.special import bdtr  # noqa: PLC0415
+
+    return bool(bdtr(round(hits), trials, chance) < LEVEL)
+
+
+def promised_error(
+    dim: int,
+    retention: int,
+    length: int,
+    retention_for: Callable[[int, float], int],
+    rounds_for: Callable[[int, float], int],
+) -> float:
+    """Find the smallest error that a theorem promises at a retention and a length of stream.
+
+    Args:
+        dim: dimension of the records.
+        retention: retention of the stream, in records.
+        length: number of records that have arrived.
+        retention_for: from dimension and error to the retention required, such as `vestige.theory.mean_retention`.
+        rounds_for: from dimension and error to the number of records required, such as `vestige.theory.mean_rounds`.
+
+    Returns:
+        The error; infinite where the theorem promises none.
+
+    Example:
+        >>> from vestige import theory
+        >>> round(promised_error(1, 64, 4_096, theory.mean_retention, theory.mean_rounds), 6)
+        0.000986
     """
     errors = dim / 2.0 * 10.0 ** -np.arange(0.0, 8.0, 0.005)
-    kept = [e for e in map(float, errors) if needed(dim, e) <= retention and rounds(dim, e) <= length]
-    return min(kept, default=math.inf)
+    feasible = (e for e in map(float, errors) if retention_for(dim, e) <= retention and rounds_for(dim, e) <= length)
+    return min(feasible, default=math.inf)

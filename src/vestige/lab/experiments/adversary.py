@@ -40,7 +40,7 @@ def contrary(said: float, sizes: Floats) -> Floats:
     return sizes if said <= 0.0 else -sizes
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """How far the answer is from the mean of all that arrived; and over the error of all data, where chance chose."""
     policy = parts[str(point["policy"])](1)
     stream = Stream(policy, retention=2 * BATCH, seed=AuditSeed(int(rng.integers(2**62))))
@@ -64,9 +64,9 @@ def most_off(policy: str) -> float:
     return steps + (TOLERANCE * 0.5 / math.sqrt(BATCH) if policy == "Mean, auto" else 0.0)
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """How far each answer is off, for both kinds of arrivals."""
-    axes = drawn.add_subplot(yscale="log", ylabel="off the mean of all records\n(records lie up to 1 from zero)")
+    axes = figure.add_subplot(yscale="log", ylabel="off the mean of all records\n(records lie up to 1 from zero)")
     for i, policy in enumerate(POLICIES):
         for place, arrivals in enumerate((CHANCE, CHOSEN)):
             mine = results.where(policy=policy, arrivals=arrivals)
@@ -75,17 +75,17 @@ def figure(results: Results, drawn: Figure) -> None:
             style = find_style(policy)
             label = policy if place == 0 else "_"
             axes.plot(np.full(len(off), x), off, color=style.colour, marker=style.marker, ls="none", label=label)
-    figures.level(axes, "bound", most_off("Mean, bits"), "the most that bits can be off")
+    figures.draw_level(axes, "bound", most_off("Mean, bits"), "the most that bits can be off")
     axes.set_xticks((0, 1), ("by chance", "chosen by who\nreads the state"))
     axes.set_xlim(-0.5, 1.5)
-    figures.legend(drawn, axes, columns=2)
+    figures.draw_legend(figure, axes, columns=2)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Bits and auto hold for certain; averages hold against chance only."""
     chosen = {name: results.where(policy=name, arrivals=CHOSEN)["off"] for name in POLICIES}
     chance = {name: results.where(policy=name, arrivals=CHANCE) for name in POLICIES}
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "bits are within what they round off, whoever chooses": all(
                 float(off.max()) <= most_off("Mean, bits")
@@ -95,7 +95,7 @@ def verdict(results: Results) -> Verdict:
                 float(off.max()) <= most_off("Mean, auto")
                 for off in (chosen["Mean, auto"], chance["Mean, auto"]["off"])
             ),
-            "averages are as good as all data by chance": significance.as_good(chance["Mean, average"]["ratio"]),
+            "averages are as good as all data by chance": significance.is_as_good(chance["Mean, average"]["ratio"]),
             "and worthless where arrivals are chosen": float(chosen["Mean, average"].min()) > APART,
             "so is the paper's algorithm": float(chosen["algorithm 1"].min()) > APART,
         },
@@ -113,9 +113,9 @@ EXPERIMENT = Experiment(
     "bits and auto stay within what they round off.",
     source="Left open in Section 5; channels are ours",
     grid=grid(policy=POLICIES, arrivals=(CHANCE, CHOSEN)),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts={**MEANS, "contrary": contrary},
     trials=20,
     quick=lambda _: True,

@@ -12,7 +12,7 @@ import numpy as np
 
 from vestige.figures import find_style
 from vestige.lab import figures
-from vestige.lab.baselines import MEANS, squared
+from vestige.lab.baselines import MEANS, squared_norm
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
 from vestige.policies import Window
@@ -45,7 +45,7 @@ def batched(policy: Policy, batch: int, seed: int) -> Batched:
     return Batched(policy, batch=batch, seed=seed)
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The errors in both models at the end of each batch, and how far their answers are apart at most."""
     policy, batch, seed = MEANS[str(point["policy"])](1), int(point["batch"]), int(rng.integers(2**62))
     length = LENGTH if point["way"] == FORTH else LENGTH // 4  # a policy that updates in every round takes its time
@@ -61,7 +61,7 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
         first, second = (_kept(model, batch) for model in models)
         states += int(not np.array_equal(first, second))
         apart = max(apart, abs(float(models[0].estimate().value) - float(models[1].estimate().value)))
-    errors = [squared(np.atleast_1d(model.estimate().value)) for model in models]
+    errors = [squared_norm(np.atleast_1d(model.estimate().value)) for model in models]
     return {"batched": errors[0], "streamed": errors[1], "apart": apart, "states_apart": float(states)}
 
 
@@ -72,32 +72,32 @@ def _kept(model: Stream | Batched, batch: int) -> Floats:
     return recent
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """Errors against the batch, in both models."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         xscale="log", yscale="log", xlabel="batch m (records)", ylabel="mean squared error (variances)"
     )
     for name in POLICIES:
         mine = results.where(way=FORTH, policy=name)
-        figures.curve(axes, name, mine.series("batch", "batched"), aside=-0.02, label=f"{name}, batches of m")
+        figures.draw_curve(axes, name, mine.series("batch", "batched"), shift=-0.02, label=f"{name}, batches of m")
         series = mine.series("batch", "streamed")
         style = find_style(name)
         axes.plot(
             series.x * 1.02, series.mean, ls="none", marker=style.marker, mfc="none", ms=10, mec=style.colour,
             label=f"{name}, retention 2 m",
         )  # fmt: skip
-    figures.whole_ticks(axes, list(BATCHES))
-    figures.legend(drawn, axes, columns=2)
+    figures.set_whole_ticks(axes, list(BATCHES))
+    figures.draw_legend(figure, axes, columns=2)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """States that are equal, not similar; a window answers from all it holds, so that its answers may differ."""
     there, back = (results.where(way=way) for way in (FORTH, BACK))
     states = there["states_apart"].sum() + back["states_apart"].sum()
     encoded = there.where(policy="Mean, auto")["apart"].max(), there.where(policy="algorithm 1")["apart"].max()
     answers = max(*encoded, back["apart"].max())
     ratio = there.where(policy="window").mean("batched") / there.where(policy="window").mean("streamed")
-    return Verdict.of(
+    return Verdict.from_checks(
         {"no state differs": states == 0.0, "no answer differs": answers == 0.0},
         f"In {len(results):,} pairs of streams, {states:.0f} states differed, and answers by at most {answers:g}. Only "
         f"the window gains from the stream's longer retention: {ratio:.1f} times.",
@@ -117,9 +117,9 @@ EXPERIMENT = Experiment(
         ),
         *grid(way=[BACK], policy=["window"], batch=BATCHES),
     ),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts={"streamed": streamed, "batched": batched},
     trials=30,
     quick=lambda point: point["batch"] in (32, 128),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige.lab import figures, significance
-from vestige.lab.baselines import MEANS, Draw, on_kind
+from vestige.lab.baselines import MEANS, Sample, measure_kind
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
 from vestige.types import Floats
@@ -27,7 +27,7 @@ def _hole(rng: np.random.Generator, n: int) -> Floats:
     return rng.normal(size=n) * 0.1 + np.where(rng.random(n) < 0.1, 9.0, -1.0)
 
 
-DATA: dict[str, Draw] = {
+DATA: dict[str, Sample] = {
     "normal": lambda rng, n: rng.normal(size=n),
     "heavy tails": lambda rng, n: rng.standard_t(2.5, n),
     "whole numbers": lambda rng, n: rng.poisson(2.0, n).astype(np.float64),
@@ -37,21 +37,21 @@ DATA: dict[str, Draw] = {
 KINDS = list(DATA)
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The error of one stream's answer, over that of all data."""
-    return on_kind(DATA[str(point["data"])], parts[str(point["policy"])](1), rng)
+    return measure_kind(DATA[str(point["data"])], parts[str(point["policy"])](1), rng)
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """The error over that of all data, for each kind."""
-    figures.kinds(drawn, results, KINDS, POLICIES)
+    figures.draw_kinds(figure, results, KINDS, POLICIES)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Bits hold for all data; averages for normals, and not for all."""
     ratios = {(name, kind): results.where(policy=name, data=kind)["ratio"] for name in POLICIES for kind in KINDS}
     failing = {
-        name: [kind for kind in KINDS if significance.above(ratios[name, kind], significance.PROMISED)]
+        name: [kind for kind in KINDS if significance.is_above(ratios[name, kind], significance.PROMISED)]
         for name in ("algorithm 1", "Mean, average")
     }
     told = "; ".join(
@@ -60,13 +60,13 @@ def verdict(results: Results) -> Verdict:
         if kinds
     )
     bits, auto = (max(ratios[name, kind].mean() for kind in KINDS) for name in ("Mean, bits", "Mean, auto"))
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "presence bits are as good as all data, whatever the data": all(
-                significance.as_good(ratios["Mean, bits", kind]) for kind in KINDS
+                significance.is_as_good(ratios["Mean, bits", kind]) for kind in KINDS
             ),
-            "so is auto": all(significance.as_good(ratios["Mean, auto", kind]) for kind in KINDS),
-            "averages are for normals": significance.as_good(ratios["Mean, average", "normal"]),
+            "so is auto": all(significance.is_as_good(ratios["Mean, auto", kind]) for kind in KINDS),
+            "averages are for normals": significance.is_as_good(ratios["Mean, average", "normal"]),
             "averages fail where there is no density": "two points" in failing["Mean, average"],
         },
         f"Bits have at most {bits:.3f} times the error of all data, auto {auto:.3f}. More than "
@@ -79,9 +79,9 @@ EXPERIMENT = Experiment(
     claim="Subset averages need a density about the mean; where data have none they fail, and presence bits do not.",
     source="The assumption of Theorem 3.1; channels are ours",
     grid=grid(policy=POLICIES, data=KINDS),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=MEANS,
     trials=40,
     quick=lambda _: True,

@@ -54,7 +54,7 @@ def gradient_bound(steps: int) -> float:
         gamma_2 = 1.001 * largest
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The squared distance after so many steps of |w|^2 / 2, in units of Gamma^2 / (lambda^2 T)."""
     steps, adversary = int(point["steps"]), str(point["adversary"])
     gamma_2 = gradient_bound(steps)
@@ -69,23 +69,23 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
     return {"distance": float((w**2).sum(axis=1).mean()) * steps / gamma_2, "gradient": largest / gamma_2}
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """The distance in units of the bound, against steps."""
-    axes = drawn.add_subplot(xscale="log", xlabel="steps T", ylabel="squared distance (Γ² / λ²T)", ylim=(0.0, 7.5))
+    axes = figure.add_subplot(xscale="log", xlabel="steps T", ylabel="squared distance (Γ² / λ²T)", ylim=(0.0, 7.5))
     for i, adversary in enumerate(ADVERSARIES):
         series = results.series("steps", "distance", adversary=adversary)
-        figures.curve(axes, "", series, number=i, label="no adversary" if i == 0 else f"{adversary} pushes")
-    figures.level(axes, "bound", 7.0, "the lemma: 7")
-    figures.whole_ticks(axes, list(STEPS))
-    figures.legend(drawn, axes)
+        figures.draw_curve(axes, "", series, number=i, label="no adversary" if i == 0 else f"{adversary} pushes")
+    figures.draw_level(axes, "bound", 7.0, "the lemma: 7")
+    figures.set_whole_ticks(axes, list(STEPS))
+    figures.draw_legend(figure, axes)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """The bound holds for all adversaries, and they tried: what they did shows."""
     worst = {name: _largest(results, name) for name in ADVERSARIES}
     hardest = max(worst, key=lambda name: worst[name])
     most = max(results.where(steps=steps).mean("gradient") for steps in results.values("steps"))
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "no adversary gets beyond 7": max(worst.values()) < 7.0,
             "the adversaries make it worse": worst["proportional"] > 1.2 * worst["none"],
@@ -106,9 +106,9 @@ EXPERIMENT = Experiment(
     "mean square of at most Γ²/(λ²T³).",
     source="Lemma 3.2",
     grid=grid(adversary=ADVERSARIES, steps=STEPS),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts={"push": push},
     trials=40,
     quick=lambda point: point["steps"] in (1, 10, 100),

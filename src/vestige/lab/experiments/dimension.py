@@ -32,7 +32,7 @@ UPDATES, REPEATS = {"coordinate-wise": 1, "Mean, auto": 12}, 20
 LOW, HIGH = 0.5, 1.5
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """Seconds of the processor that an update takes, and how many times those of one coordinate alone."""
     name, dim = str(point["policy"]), int(point["dim"])
     updates = {d: _prepared(name, d, rng, parts) for d in (1, dim)}
@@ -58,17 +58,17 @@ def _prepared(name: str, dim: int, rng: np.random.Generator, parts: Parts) -> Ca
     return run
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """Time against dimension, both logarithmic."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         xscale="log", yscale="log", xlabel="dimension d", ylabel="time of an update, over that of one coordinate"
     )
     for name in POLICIES:
-        figures.curve(axes, name, results.series("dim", "times", policy=name))
+        figures.draw_curve(axes, name, results.series("dim", "times", policy=name))
     dims = np.array(DIMS, np.float64)
-    figures.reference(axes, "bound", dims, dims, "in proportion to d")
-    figures.whole_ticks(axes, list(DIMS))
-    figures.legend(drawn, axes)
+    figures.draw_reference(axes, "bound", dims, dims, "in proportion to d")
+    figures.set_whole_ticks(axes, list(DIMS))
+    figures.draw_legend(figure, axes)
 
 
 def powers(results: Results, policy: str) -> significance.Interval:
@@ -77,10 +77,10 @@ def powers(results: Results, policy: str) -> significance.Interval:
     for number in results.values("trial"):
         series = results.where(policy=policy, trial=number).series("dim", "times")
         found.append(np.polyfit(np.log(series.x), np.log(series.mean), 1)[0])
-    return significance.interval(np.array(found))
+    return significance.confidence_interval(np.array(found))
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Nearer to linear than to a constant or a square."""
     found = {name: powers(results, name) for name in POLICIES}
     said = "; ".join(
@@ -89,7 +89,7 @@ def verdict(results: Results) -> Verdict:
         f"{max(results.values('dim'))}"
         for name, power in found.items()
     )
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             f"{name} is nearer to linear than to {other}": held
             for name, power in found.items()
@@ -105,9 +105,9 @@ EXPERIMENT = Experiment(
     claim="At the same error of each coordinate, an update takes time in proportion to the dimension.",
     source="Introduction, Section 3.3",
     grid=grid(policy=POLICIES, dim=DIMS),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=MEANS,
     trials=12,
     quick=lambda point: point["dim"] != DIMS[1],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige.lab import figures, significance
-from vestige.lab.baselines import MEANS, Draw, on_kind
+from vestige.lab.baselines import MEANS, Sample, measure_kind
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
 from vestige.types import Floats
@@ -27,7 +27,7 @@ def _seasons(rng: np.random.Generator, n: int) -> Floats:
     return made
 
 
-DATA: dict[str, Draw] = {
+DATA: dict[str, Sample] = {
     "stationary": lambda rng, n: rng.normal(size=n),
     "seasons": _seasons,
     "trend": lambda rng, n: rng.normal(size=n) + np.linspace(0.0, 4.0, n),
@@ -36,32 +36,32 @@ DATA: dict[str, Draw] = {
 KINDS = list(DATA)
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The error of one stream's answer, over that of all data."""
-    return on_kind(DATA[str(point["data"])], parts[str(point["policy"])](1), rng)
+    return measure_kind(DATA[str(point["data"])], parts[str(point["policy"])](1), rng)
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """The error over that of all data, for each kind."""
-    figures.kinds(drawn, results, KINDS, POLICIES)
+    figures.draw_kinds(figure, results, KINDS, POLICIES)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Bits and auto hold on every stream; averages only where it does not drift."""
     ratios = {(name, kind): results.where(policy=name, data=kind)["ratio"] for name in POLICIES for kind in KINDS}
     auto, bits = (max(ratios[name, kind].mean() for kind in KINDS) for name in ("Mean, auto", "Mean, bits"))
     averages, published = (
         [ratios[name, kind].mean() for kind in ("stationary", "sorted")] for name in ("Mean, average", "algorithm 1")
     )
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "auto is as good as all data on every stream": all(
-                significance.as_good(ratios["Mean, auto", kind]) for kind in KINDS
+                significance.is_as_good(ratios["Mean, auto", kind]) for kind in KINDS
             ),
-            "so are bits": all(significance.as_good(ratios["Mean, bits", kind]) for kind in KINDS),
-            "averages are on a stationary stream": significance.as_good(ratios["Mean, average", "stationary"]),
-            "and fail on a sorted one": significance.above(ratios["Mean, average", "sorted"], significance.PROMISED),
-            "the paper's algorithm too": significance.above(ratios["algorithm 1", "sorted"], significance.PROMISED),
+            "so are bits": all(significance.is_as_good(ratios["Mean, bits", kind]) for kind in KINDS),
+            "averages are on a stationary stream": significance.is_as_good(ratios["Mean, average", "stationary"]),
+            "and fail on a sorted one": significance.is_above(ratios["Mean, average", "sorted"], significance.PROMISED),
+            "the paper's algorithm too": significance.is_above(ratios["algorithm 1", "sorted"], significance.PROMISED),
         },
         f"On every stream, auto has at most {auto:.3f} times the error of all data, bits {bits:.3f}. Averages have "
         f"{averages[0]:.2f} times that error on a stationary stream and {averages[1]:,.0f} times on a sorted one; "
@@ -74,9 +74,9 @@ EXPERIMENT = Experiment(
     claim="On streams that drift or are sorted, averages of recent records cannot say the all-time mean; bits can.",
     source="Left open in Section 5; channels are ours",
     grid=grid(policy=POLICIES, data=KINDS),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=MEANS,
     trials=40,
     quick=lambda _: True,

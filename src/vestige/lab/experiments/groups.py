@@ -36,7 +36,7 @@ def estimates(x: Floats, y: Floats) -> Floats:
     return fitted
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The density at a distance of gamma from the truth, which is 0, times gamma."""
     dim, group = int(point["dim"]), int(point["group"])
     x, noise = rng.normal(size=(GROUPS, group, dim)), rng.normal(size=(GROUPS, group))
@@ -64,7 +64,7 @@ def chance(dim: int, group: int) -> float:
     return float(2.0 * (high - low))
 
 
-def promised(dim: int, group: int) -> float:
+def promised_density(dim: int, group: int) -> float:
     """The product of alpha and gamma, for normal predictors exactly."""
     gamma = 1.0 / math.sqrt(group)
     return theory.normal_group_density(dim, group, gamma) * gamma
@@ -80,9 +80,9 @@ def _surprise(parts: dict[tuple[int, int], Results]) -> Floats:
     return np.array(made)
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """The product against the group, for each dimension."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         xscale="log",
         xlabel="records in a group",
         ylabel="density at gamma from the truth,\ntimes gamma",
@@ -90,26 +90,26 @@ def figure(results: Results, drawn: Figure) -> None:
     )
     for i, dim in enumerate(DIMS):
         label = f"measured, dimension {dim}"
-        figures.curve(axes, "", results.series("group", "density", dim=dim), number=i, label=label)
+        figures.draw_curve(axes, "", results.series("group", "density", dim=dim), number=i, label=label)
         sizes = np.arange(theory.group_size(dim), TIMES[-1] * theory.group_size(dim) + 1)
-        axes.plot(sizes, [promised(dim, int(k)) for k in sizes], color=COLOURS[i], ls=":", lw=1.4)
+        axes.plot(sizes, [promised_density(dim, int(k)) for k in sizes], color=COLOURS[i], ls=":", lw=1.4)
     axes.plot([], [], color=INK, ls=":", lw=1.4, label="Student's t")
-    figures.whole_ticks(axes, [3, 5, 10, 20, 40, 88])
-    figures.legend(drawn, axes, columns=2)
+    figures.set_whole_ticks(axes, [3, 5, 10, 20, 40, 88])
+    figures.draw_legend(figure, axes, columns=2)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """No density below what it should be, and none that vanishes."""
     places = [(dim, group) for dim in results.values("dim") for group in results.where(dim=dim).values("group")]
     parts = {place: results.where(dim=place[0], group=place[1]) for place in places}
     found = [mine.mean("density") for mine in parts.values()]
-    off = np.abs(np.array(found) - [promised(*place) for place in places])
+    off = np.abs(np.array(found) - [promised_density(*place) for place in places])
     spread = np.concatenate([mine["spread"] for mine in parts.values()])
-    return Verdict.of(
+    return Verdict.from_checks(
         {
-            "the density is that of Student's t": not significance.above(_surprise(parts), 1.0),
+            "the density is that of Student's t": not significance.is_above(_surprise(parts), 1.0),
             "and so is the spread": not any(
-                test(spread, 1.0, GROUPS) for test in (significance.above, significance.below)
+                test(spread, 1.0, GROUPS) for test in (significance.is_above, significance.is_below)
             ),
             "alpha gamma does not vanish": min(found) > ENOUGH,
         },
@@ -125,9 +125,9 @@ EXPERIMENT = Experiment(
     "and alpha gamma does not vanish.",
     source="Lemma 4.2",
     grid=tuple({"dim": dim, "group": times * theory.group_size(dim)} for dim in DIMS for times in TIMES),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts={"estimates": estimates},
     trials=40,
     quick=lambda point: int(point["group"]) <= 20,

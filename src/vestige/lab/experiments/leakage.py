@@ -21,7 +21,7 @@ import numpy as np
 from vestige.audit import ceiling, leakage
 from vestige.figures import FAINT, INK, SIZE, find_style
 from vestige.lab import figures, significance
-from vestige.lab.baselines import answered, over_all_data
+from vestige.lab.baselines import error_ratio, run_stream
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
 from vestige.policies import Mean, Private, Window
@@ -85,7 +85,7 @@ def noise_of(policy: Policy, epsilon: float, rng: np.random.Generator) -> tuple[
     return tuple(np.mean(off**2, axis=0) / (2.0 * BOUND * _private(epsilon).scale / batch) ** 2)
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """One audit: how well the worlds are told apart; and the error over that of all data."""
     name = str(point["policy"])
     policy, seed = parts[name](), int(rng.integers(2**31))
@@ -97,7 +97,7 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
     ratios = []
     for _ in range(STREAMS):
         rows = rng.normal(size=(LENGTH, 1))
-        ratios.append(over_all_data(answered(policy, rows, RETENTION, rng), rows, 1.0))
+        ratios.append(error_ratio(run_stream(policy, rows, RETENTION, rng), rows, 1.0))
     return {
         "auc": found.auc,
         "epsilon": found.epsilon,
@@ -109,10 +109,10 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
     }
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """How well the worlds are told apart against the error; and epsilon, beside what is promised and can be shown."""
-    drawn.set_size_inches(SIZE[0], 6.4)
-    upper, lower = drawn.subplots(2, 1, height_ratios=(3, 2))
+    figure.set_size_inches(SIZE[0], 6.4)
+    upper, lower = figure.subplots(2, 1, height_ratios=(3, 2))
     upper.set(
         xscale="log",
         xlabel="mean squared error (that of all data)",
@@ -129,14 +129,14 @@ def figure(results: Results, drawn: Figure) -> None:
         style = find_style(family)
         known = family in upper.get_legend_handles_labels()[1]
         upper.errorbar(
-            x, y, 2.0 * mine.error("auc"), 2.0 * mine.error("ratio"), color=style.colour, marker=style.marker,
-            ls="none", capsize=2, elinewidth=1, label="_" if known else family,
+            x, y, 2.0 * mine.standard_error("auc"), 2.0 * mine.standard_error("ratio"), color=style.colour,
+            marker=style.marker, ls="none", capsize=2, elinewidth=1, label="_" if known else family,
         )  # fmt: skip
         if y > 0.9:  # one beneath the other, where all is told
             upper.annotate(knob, (x, y), (8, 5 - 13 * certain), textcoords="offset points", fontsize=9)
             certain += 1
         else:
-            top, aside = (y + 2.0 * mine.error("auc"), 5) if y > 0.51 else (y, -15)
+            top, aside = (y + 2.0 * mine.standard_error("auc"), 5) if y > 0.51 else (y, -15)
             upper.annotate(knob, (x, top), (0, aside), textcoords="offset points", fontsize=9, ha="center")
         lower.plot(place, mine["epsilon"].max(), color=style.colour, marker=style.marker, ls="none")
         lower.plot(
@@ -145,14 +145,14 @@ def figure(results: Results, drawn: Figure) -> None:
         if name in PROMISES:
             first = _once(place - there.index(next(iter(PROMISES))), "promised")
             lower.plot(place, PROMISES[name], color=INK, marker="_", ms=16, mew=1.4, ls="none", label=first)
-    figures.level(upper, "all data", 0.5, "chance")
+    figures.draw_level(upper, "all data", 0.5, "chance")
     lower.set_xticks(
         range(len(there)),
         [_family(name)[1].replace(" ", "\n") for name in there],
         fontsize=9,
     )
     lower.legend(loc="upper center", ncols=2, fontsize=9)
-    figures.legend(drawn, upper)
+    figures.draw_legend(figure, upper)
 
 
 SEEN = "the most that so many games can show"
@@ -169,7 +169,7 @@ def _family(name: str) -> tuple[str, str]:
     return ("Mean, average" if knob.startswith("tol.") else name if kind == "Mean" else kind), knob or kind
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Exact answers leak, a window does not, and Private keeps what it promises at a price."""
     found = {name: results.where(policy=name) for name in results.values("policy")}
     private = {name: e for name, e in PROMISES.items() if name in found}
@@ -183,7 +183,7 @@ def verdict(results: Results) -> Verdict:
     )
     excess = {name: found[name]["ratio"] - 1.0 for name in private}
     priced = {name: _private(e).price(RETENTION // 2, 1.0) - 1.0 for name, e in private.items()}
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "presence bits tell all that games can show": bool(
                 np.all(found["Mean, bits"]["epsilon"] == found["Mean, bits"]["ceiling"])
@@ -197,12 +197,12 @@ def verdict(results: Results) -> Verdict:
                 test(found[name][batch], 1.0, DRAWS)
                 for name in private
                 for batch in NOISES
-                for test in (significance.above, significance.below)
+                for test in (significance.is_above, significance.is_below)
             ),
             "for the price that it names": not any(
                 test(excess[name], priced[name], STREAMS)
                 for name in private
-                for test in (significance.above, significance.below)
+                for test in (significance.is_above, significance.is_below)
             ),
         },
         f"{LENGTH - RETENTION} records after it was erased, whether a record was -3 or 3 is told with an AUC of "
@@ -220,12 +220,12 @@ EXPERIMENT = Experiment(
     "price in accuracy.",
     source="Appendix D; Private is ours",
     grid=grid(policy=PARTS),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=PARTS,
     trials=8,
     quick=lambda point: point["policy"] in QUICK,
     quick_trials=2,
-    each=f"an audit of {GAMES} games or more",
+    trial_unit=f"an audit of {GAMES} games or more",
 )

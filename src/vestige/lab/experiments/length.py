@@ -12,7 +12,7 @@ import numpy as np
 
 from vestige import theory
 from vestige.lab import figures, significance
-from vestige.lab.baselines import MEANS, answered, over_all_data
+from vestige.lab.baselines import MEANS, error_ratio, run_stream
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
 from vestige.theory.upper_bounds import MEAN_ROUNDS
@@ -25,27 +25,27 @@ LENGTHS = (256, 1_024, 4_096, 16_384, 65_536)
 POLICIES = tuple(name for name in MEANS if name != "coordinate-wise")  # in one dimension, it is Algorithm 1
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The error that one stream's answer stands for, over that of all data and in variances."""
     rows = rng.normal(size=(int(point["length"]), 1))
-    answer = answered(parts[str(point["policy"])](1), rows, RETENTION, rng)
-    ratio = over_all_data(answer, rows, 1.0)
+    answer = run_stream(parts[str(point["policy"])](1), rows, RETENTION, rng)
+    ratio = error_ratio(answer, rows, 1.0)
     return {"ratio": ratio, "error": ratio / len(rows)}
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """Error against length, both logarithmic."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         xscale="log", yscale="log", xlabel="length of the stream (records)", ylabel="mean squared error (variances)"
     )
     for i, name in enumerate(POLICIES):
-        figures.curve(axes, name, results.series("length", "error", policy=name), aside=0.04 * (i - 2))
+        figures.draw_curve(axes, name, results.series("length", "error", policy=name), shift=0.04 * (i - 2))
     lengths = np.array(LENGTHS)
-    figures.reference(axes, "all data", lengths, 1.0 / lengths)
+    figures.draw_reference(axes, "all data", lengths, 1.0 / lengths)
     promised = lengths[[_covered(length) for length in LENGTHS]]
-    figures.reference(axes, "bound", promised, MEAN_ROUNDS / promised, f"promised, C_1 = {MEAN_ROUNDS:g}")
-    figures.whole_ticks(axes, list(LENGTHS))
-    figures.legend(drawn, axes)
+    figures.draw_reference(axes, "bound", promised, MEAN_ROUNDS / promised, f"promised, C_1 = {MEAN_ROUNDS:g}")
+    figures.set_whole_ticks(axes, list(LENGTHS))
+    figures.draw_legend(figure, axes)
 
 
 def _covered(length: int) -> bool:
@@ -53,7 +53,7 @@ def _covered(length: int) -> bool:
     return theory.mean_retention(1, MEAN_ROUNDS / length) <= RETENTION
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Where the theorem speaks, the error is within C_1 of all data; Mean is as good, and a window is not."""
     lengths = results.values("length")
     published = {length: results.where(policy="algorithm 1", length=length)["ratio"] for length in lengths}
@@ -61,13 +61,13 @@ def verdict(results: Results) -> Verdict:
     longest = lengths[-1]
     ours, window = (results.where(policy=name, length=longest)["ratio"] for name in ("Mean, auto", "window"))
     most = max(float(published[length].mean()) for length in covered)
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "Algorithm 1 is within C_1 of all data where it should be": not any(
-                significance.above(published[length], MEAN_ROUNDS) for length in covered
+                significance.is_above(published[length], MEAN_ROUNDS) for length in covered
             ),
-            "Mean is as good as all data": significance.as_good(ours),
-            "the window falls behind": significance.smaller(ours, window),
+            "Mean is as good as all data": significance.is_as_good(ours),
+            "the window falls behind": significance.is_smaller(ours, window),
         },
         f"With a retention of {RETENTION}, up to {max(covered):,} records, Algorithm 1 has at most {most:.1f} times "
         f"the error of all data. At {longest:,} records Mean has {ours.mean():.3f} times that error, the window "
@@ -82,9 +82,9 @@ EXPERIMENT = Experiment(
     "length that the retention is enough for.",
     source="Theorem 3.1",
     grid=grid(policy=POLICIES, length=LENGTHS),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=MEANS,
     trials=30,
     quick=lambda point: point["length"] in (1_024, 4_096),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige.lab import figures, significance
-from vestige.lab.baselines import MEANS, over_all_data, squared
+from vestige.lab.baselines import MEANS, error_ratio, squared_norm
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results, Series
 from vestige.random.keys import AuditSeed
@@ -27,7 +27,7 @@ SHARES = (0.001, 0.01, 0.1, 0.5, 1.0)
 POLICIES = ("window", "Mean, auto")
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The squared error of the answer, also over that of all data, and how many records were held, and may stay."""
     rows, asks = rng.normal(size=(LENGTH, 1)), rng.random(LENGTH) >= float(point["share"])
     policy = parts[str(point["policy"])](1)
@@ -40,16 +40,16 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
     estimate = stream.estimate()
     answer = np.atleast_1d(np.asarray(estimate.value, np.float64))
     return {
-        "error": squared(answer),
-        "ratio": over_all_data(answer, rows, 1.0),
+        "error": squared_norm(answer),
+        "ratio": error_ratio(answer, rows, 1.0),
         "held": float(estimate.held),
         "stay": float(LENGTH - asks.sum()),
     }
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """Error against the share that stays."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         xscale="log",
         yscale="log",
         xlabel="share of records that may stay (%)",
@@ -57,30 +57,30 @@ def figure(results: Results, drawn: Figure) -> None:
     )
     for name in POLICIES:
         series = results.series("share", "ratio", policy=name)
-        figures.curve(axes, name, Series(100.0 * series.x, series.mean / LENGTH, series.error / LENGTH))
+        figures.draw_curve(axes, name, Series(100.0 * series.x, series.mean / LENGTH, series.standard_error / LENGTH))
     held = results.series("share", "held", policy="window")
-    figures.reference(axes, "bound", 100.0 * held.x, 1.0 / held.mean, "1 / records that the window holds")
-    figures.level(axes, "all data", 1.0 / LENGTH, f"all {LENGTH:,} records")
+    figures.draw_reference(axes, "bound", 100.0 * held.x, 1.0 / held.mean, "1 / records that the window holds")
+    figures.draw_level(axes, "all data", 1.0 / LENGTH, f"all {LENGTH:,} records")
     axes.set_xticks([100.0 * share for share in SHARES], [f"{100.0 * share:g}" for share in SHARES])
     axes.minorticks_off()
-    figures.legend(drawn, axes, columns=2)
+    figures.draw_legend(figure, axes, columns=2)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """A window is worth the records that it holds; Mean is worth them all, whoever stays."""
     shares = results.values("share")
     window, mean = ({s: results.where(policy=name, share=s) for s in shares} for name in POLICIES)
     worth = {share: part["error"] * part["held"] for share, part in window.items()}
     few, many = window[shares[0]], window[shares[-1]]
     average = float(np.mean([found.mean() for found in worth.values()]))
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "a window is worth what it holds": not any(
-                test(found, 1.0) for found in worth.values() for test in (significance.above, significance.below)
+                test(found, 1.0) for found in worth.values() for test in (significance.is_above, significance.is_below)
             ),
             "and holds whoever may stay": all(bool(np.all(part["held"] >= part["stay"])) for part in window.values()),
             "Mean is as good as all data at any share": all(
-                significance.as_good(part["ratio"]) for part in mean.values()
+                significance.is_as_good(part["ratio"]) for part in mean.values()
             ),
         },
         f"With {100.0 * shares[0]:g}% of {LENGTH:,} records staying, a window holds {few.mean('held'):.0f}; with "
@@ -91,14 +91,14 @@ def verdict(results: Results) -> Verdict:
 
 
 EXPERIMENT = Experiment(
-    name="staying",
+    name="long_lived_records",
     claim="A share of records that may stay makes a window as good as that many records; with the mean written into "
     "recent ones, none need to stay.",
     source="Left open in Section 5",
     grid=grid(policy=POLICIES, share=SHARES),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=MEANS,
     trials=40,
     quick=lambda point: point["share"] in (0.001, 1.0),

@@ -33,7 +33,7 @@ def nearest(values: Floats) -> float:
     return float(subset.nearest_average(values, np.zeros(values.shape[1]), method="exhaustive").residual) ** 2
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The oracle's squared error, averaged over draws, and what it stays below one time in three.
 
     And the share of draws within what the bound allows so many records, and within what it allows half as many.
@@ -59,24 +59,24 @@ def allowed(dim: int, retention: int) -> float:
     return math.exp(brentq(over, -60.0, math.log(4.0 * dim)))
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """The error met one time in three against retention, with the bound for each dimension."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         yscale="log", xlabel="retention (records)", ylabel="squared error met one time in three\n(variances)"
     )
     for i, dim in enumerate(results.values("dim")):
         label = f"best subset, dimension {dim}"
-        figures.curve(axes, "", results.series("retention", "third", dim=dim), number=i, label=label)
+        figures.draw_curve(axes, "", results.series("retention", "third", dim=dim), number=i, label=label)
         some = np.arange(2, max(RETENTIONS[dim]) + 1)
         bound = [allowed(dim, int(m)) for m in some]
-        figures.reference(axes, "lower bound", some, bound, "lower bound of each" if i == 0 else "_")
+        figures.draw_reference(axes, "lower bound", some, bound, "lower bound of each" if i == 0 else "_")
     window = np.arange(2, 17)
     reached = [allowed(1, 1) / m for m in window]
     axes.plot(window, reached, color=find_style("window").colour, lw=1.4, label="window, dimension 1")
-    figures.legend(drawn, axes, columns=2)
+    figures.draw_legend(figure, axes, columns=2)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """The bounds must not be beaten, on average or one time in three; and must not be idle."""
     places = {
         (dim, m): results.where(dim=dim, retention=m) for dim in results.values("dim") for m in _tried(results, dim)
@@ -85,18 +85,18 @@ def verdict(results: Results) -> Verdict:
     deepest = {dim: max(_tried(results, dim)) for dim in results.values("dim")}
     over = {dim: m / needed[dim, m] for dim, m in deepest.items()}
     told = ", ".join(f"{m} records where it asks for {needed[dim, m]} at dimension {dim}" for dim, m in deepest.items())
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "the mean squared error is not below its floor": all(
-                significance.interval(mine["error"]).high > theory.mean_squared_error_floor(*place)
+                significance.confidence_interval(mine["error"]).high > theory.mean_squared_error_floor(*place)
                 for place, mine in places.items()
             ),
             "nobody is within the bound more than one time in three": not any(
-                significance.more_often(mine["within"].sum() * DRAWS, len(mine) * DRAWS, CHANCE)
+                significance.is_more_often(mine["within"].sum() * DRAWS, len(mine) * DRAWS, CHANCE)
                 for mine in places.values()
             ),
             "twice as many records are": all(
-                significance.more_often(mine["near"].sum() * DRAWS, len(mine) * DRAWS, CHANCE)
+                significance.is_more_often(mine["near"].sum() * DRAWS, len(mine) * DRAWS, CHANCE)
                 for mine in places.values()
             ),
         },
@@ -114,9 +114,9 @@ EXPERIMENT = Experiment(
     claim="No choice of subset beats the lower bound, not even with the mean known; and the best comes near it.",
     source="Theorem 3.6 and its proof",
     grid=tuple({"dim": dim, "retention": m} for dim, retentions in RETENTIONS.items() for m in retentions),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts={"oracle": nearest},
     trials=40,
     quick=lambda point: point["retention"] in (2, 4, 8, 12),

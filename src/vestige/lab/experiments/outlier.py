@@ -14,7 +14,7 @@ import numpy as np
 
 from vestige.figures import INK
 from vestige.lab import figures, significance
-from vestige.lab.baselines import MEANS, answered
+from vestige.lab.baselines import MEANS, run_stream
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
 from vestige.random.generators import make_generator
@@ -27,49 +27,49 @@ LENGTHS = (32, 128, 512, 2_048, 8_192)
 POLICIES = ("window", "algorithm 1", "Mean, average", "Mean, auto")
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """By how much the answer is higher for the outlier; and how far that is from what all data do, in their error."""
     rows, coins = rng.normal(size=(int(point["length"]), 1)), int(rng.integers(2**62))
     marked = rows.copy()
     marked[0] = OUTLIER
     policy = parts[str(point["policy"])](1)
-    answers = [answered(policy, these, RETENTION, make_generator(coins))[0] for these in (marked, rows)]
+    answers = [run_stream(policy, these, RETENTION, make_generator(coins))[0] for these in (marked, rows)]
     higher = float(answers[0] - answers[1])
     off = higher - float(marked.mean() - rows.mean())
     return {"higher": higher, "ratio": 1.0 + off**2 * len(rows) / 2.0}  # two answers, each off by itself
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """What the outlier does to the answer, against the records since."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         xscale="log", xlabel="records since the outlier", ylabel="answer higher by (standard deviations)"
     )
     axes.set_yscale("symlog", linthresh=0.01)
     for i, name in enumerate(POLICIES):
-        figures.curve(axes, name, results.series("length", "higher", policy=name), aside=0.04 * (i - 1.5))
+        figures.draw_curve(axes, name, results.series("length", "higher", policy=name), shift=0.04 * (i - 1.5))
     lengths = np.array(LENGTHS)
-    figures.reference(axes, "all data", lengths, OUTLIER / lengths)
+    figures.draw_reference(axes, "all data", lengths, OUTLIER / lengths)
     axes.axvline(RETENTION, color=INK, lw=0.8)
     axes.annotate("erased", (RETENTION, 0.02), xytext=(4, 0), textcoords="offset points", fontsize=9.5)
-    figures.whole_ticks(axes, list(LENGTHS))
-    figures.legend(drawn, axes)
+    figures.set_whole_ticks(axes, list(LENGTHS))
+    figures.draw_legend(figure, axes)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Long after the erasure: a window has forgotten for certain, the paper's algorithm has not."""
     after = [length for length in results.values("length") if length > RETENTION]
     found = {(name, n): results.where(policy=name, length=n) for name in POLICIES for n in after}
     last = after[-1]
     predicted = 2.0 * _largest(RETENTION // 4) / (last / (RETENTION // 2))
     high = {name: found[name, last].mean("higher") for name in POLICIES}
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "the window has forgotten": all(not found["window", n]["higher"].any() for n in after),
             "Algorithm 1 has not": all(
-                significance.interval(found["algorithm 1", n]["higher"]).low > 0.0 for n in after
+                significance.confidence_interval(found["algorithm 1", n]["higher"]).low > 0.0 for n in after
             ),
             "Mean remembers as all data would": all(
-                significance.as_good(found["Mean, auto", n]["ratio"]) for n in after
+                significance.is_as_good(found["Mean, auto", n]["ratio"]) for n in after
             ),
         },
         f"{last:,} records after an outlier of {OUTLIER:g} standard deviations, {last // RETENTION} times as long as "
@@ -92,9 +92,9 @@ EXPERIMENT = Experiment(
     claim="An extreme record keeps the answer high long after it was erased, but not a window's.",
     source="Footnote on outliers",
     grid=grid(policy=POLICIES, length=LENGTHS),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=MEANS,
     trials=40,
     quick=lambda point: point["length"] in (32, 512, 2_048),

@@ -17,7 +17,7 @@ import numpy as np
 from vestige import paper, theory
 from vestige.figures import find_style
 from vestige.lab import figures, significance
-from vestige.lab.baselines import answered, squared
+from vestige.lab.baselines import run_stream, squared_norm
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
 from vestige.policies import LinearRegression
@@ -43,23 +43,23 @@ def _fit(dim: int, outputs: int) -> Policy:
 PARTS = {"algorithm 2": _published, "LinearRegression": _fit}
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The squared error of each output's coefficients, and over that of all data; nan beyond the last output."""
     name, outputs = str(point["policy"]), int(point["outputs"])
     x = rng.normal(size=(outputs * EACH, DIM))
     y = x @ TRUTH[:outputs].T + rng.normal(size=(len(x), outputs))
     policy = parts[name](DIM, outputs)
     if policy.columns == DIM + outputs:
-        found = answered(policy, np.column_stack((x, y)), outputs * RETENTION, rng).reshape(outputs, DIM)
+        found = run_stream(policy, np.column_stack((x, y)), outputs * RETENTION, rng).reshape(outputs, DIM)
     else:
         shares = [np.column_stack((x, y[:, [j]]))[j::outputs] for j in range(outputs)]
-        found = np.array([answered(policy, share, RETENTION, rng) for share in shares])
+        found = np.array([run_stream(policy, share, RETENTION, rng) for share in shares])
     best = np.linalg.solve(x.T @ x, x.T @ y).T
     made = {}
     for j in range(MOST):
         there = j < outputs
-        made[f"error {j}"] = squared(found[j] - TRUTH[j]) if there else float("nan")
-        made[f"ratio {j}"] = 1.0 + squared(found[j] - best[j]) * len(x) / DIM if there else float("nan")
+        made[f"error {j}"] = squared_norm(found[j] - TRUTH[j]) if there else float("nan")
+        made[f"ratio {j}"] = 1.0 + squared_norm(found[j] - best[j]) * len(x) / DIM if there else float("nan")
     return made
 
 
@@ -71,12 +71,12 @@ def _each(results: Results, what: str, policy: str, outputs: int) -> list[Floats
 
 def _promised() -> float:
     """What Theorem 4.1 promises for the records of one output."""
-    return significance.promised(DIM, RETENTION, EACH, theory.regression_retention, theory.regression_rounds)
+    return significance.promised_error(DIM, RETENTION, EACH, theory.regression_retention, theory.regression_rounds)
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """The squared error of each output, against how many there are."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         yscale="log", xlabel="outputs", ylabel="squared error of the coefficients,\neach output (noise variances)"
     )
     for i, name in enumerate(PARTS):
@@ -87,25 +87,25 @@ def figure(results: Results, drawn: Figure) -> None:
             label = name if outputs == OUTPUTS[0] else "_"
             axes.plot(x, means, color=style.colour, marker=style.marker, ls="none", label=label)
     tried = np.array(results.values("outputs"))
-    figures.reference(axes, "all data", tried, DIM / (tried * EACH), f"all records, {EACH:,} for each output")
-    figures.level(axes, "bound", _promised(), "Theorem 4.1, one output")
+    figures.draw_reference(axes, "all data", tried, DIM / (tried * EACH), f"all records, {EACH:,} for each output")
+    figures.draw_level(axes, "bound", _promised(), "Theorem 4.1, one output")
     axes.set_xticks(tried)
-    figures.legend(drawn, axes, columns=2)
+    figures.draw_legend(figure, axes, columns=2)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Each output as if it were alone, by the paper's algorithm; as good as all data by sufficient statistics."""
     tried, (published, ours) = results.values("outputs"), PARTS
     errors = {q: _each(results, "error", published, q) for q in tried}
     ratios = {q: _each(results, "ratio", ours, q) for q in tried}
     most = max(tried)
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "each output of Algorithm 2 is as good as Theorem 4.1 promises for one": not any(
-                significance.above(one, _promised(), DIM) for q in tried for one in errors[q]
+                significance.is_above(one, _promised(), DIM) for q in tried for one in errors[q]
             ),
             "each output of LinearRegression is as good as all data": all(
-                significance.as_good(one) for q in tried for one in ratios[q]
+                significance.is_as_good(one) for q in tried for one in ratios[q]
             ),
         },
         f"With {most} outputs, the worst of Algorithm 2 is off by {max(one.mean() for one in errors[most]):.1e}, where "
@@ -120,9 +120,9 @@ EXPERIMENT = Experiment(
     "and by sufficient statistics from all of them.",
     source="Footnote on multidimensional outcomes; Theorem 4.1",
     grid=grid(policy=PARTS, outputs=OUTPUTS),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=PARTS,
     trials=12,
     quick=lambda point: point["outputs"] == 2,

@@ -127,7 +127,7 @@ def epsilons(rows: Floats, value: float, choices: Choices, find: Finder) -> tupl
     return np.array(alone), np.array(together)
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """In what share of some sets of data epsilon is above 1: of one look, and of all states since the erasure."""
     above, choices = np.zeros((2, len(AGES))), Choices.of(parts["halves"](int(point["batch"])))
     for _ in range(DATA):
@@ -146,13 +146,13 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
 def _shares(results: Results, look: str = ONE, **fixed: str | float) -> Series:
     """The share of data with a larger epsilon, against age."""
     mine = results.where(**fixed)
-    found = [(mine.mean(f"{look} {age}"), mine.error(f"{look} {age}")) for age in AGES]
+    found = [(mine.mean(f"{look} {age}"), mine.standard_error(f"{look} {age}")) for age in AGES]
     return Series(np.array(AGES, np.float64), *np.array(found).T)
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """The share of data with a larger epsilon, against the updates since the record's own batch."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         xlabel="updates since the record's own batch; the first erases it",
         ylabel="share of data with epsilon above 1 (%)",
         ylim=(-2.0, 104.0),
@@ -160,35 +160,38 @@ def figure(results: Results, drawn: Figure) -> None:
     for i, (record, batch) in enumerate((record, batch) for record in (DRAWN, CHOSEN) for batch in BATCHES):
         shares = _shares(results, record=record, batch=batch)
         label = f"{'drawn record' if record == DRAWN else 'extreme record'}, batches of {batch}"
-        figures.curve(axes, "", Series(shares.x, 100.0 * shares.mean, 100.0 * shares.error), number=i, label=label)
+        figures.draw_curve(
+            axes, "", Series(shares.x, 100.0 * shares.mean, 100.0 * shares.standard_error), number=i, label=label
+        )
         if record == DRAWN:
             all_of_them = _shares(results, ALL, record=record, batch=batch)
             axes.plot(all_of_them.x, 100.0 * all_of_them.mean, color=COLOURS[i], ls=":", lw=1.4)
     axes.plot([], [], color=INK, ls=":", lw=1.4, label="drawn, all states so far together")
-    figures.level(axes, "bound", 100.0 * GAMMA, f"gamma = {100.0 * GAMMA:g}%")
+    figures.draw_level(axes, "bound", 100.0 * GAMMA, f"gamma = {100.0 * GAMMA:g}%")
     axes.set_xticks(AGES)
-    figures.legend(drawn, axes, columns=2)
+    figures.draw_legend(figure, axes, columns=2)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """One look hides drawn records at last, not at once, and extreme ones later; all looks together never do."""
     batches = results.values("batch")
     ages = {batch: _hidden_from(results, batch) for batch in batches}
     first = {batch: _shares(results, record=DRAWN, batch=batch).mean[0] for batch in batches}
     whole = {batch: _shares(results, ALL, record=DRAWN, batch=batch).mean for batch in batches}
     longer = {
-        batch: significance.interval(_told(results, CHOSEN, batch) - _told(results, DRAWN, batch)) for batch in batches
+        batch: significance.confidence_interval(_told(results, CHOSEN, batch) - _told(results, DRAWN, batch))
+        for batch in batches
     }
     told = ", ".join(f"{age:g} updates with batches of {batch}" for batch, age in ages.items())
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "one late look hides records that are drawn": all(age < math.inf for age in ages.values()),
             "but not right after their erasure": all(
-                significance.more_often(share * _sets(results, batch), _sets(results, batch), GAMMA)
+                significance.is_more_often(share * _sets(results, batch), _sets(results, batch), GAMMA)
                 for batch, share in first.items()
             ),
             "all states since the erasure together do not, and never will": all(
-                significance.more_often(whole[batch][i] * _sets(results, batch), _sets(results, batch), GAMMA)
+                significance.is_more_often(whole[batch][i] * _sets(results, batch), _sets(results, batch), GAMMA)
                 and whole[batch][i] >= whole[batch][0]
                 for batch in batches
                 for i in range(len(AGES))
@@ -217,7 +220,7 @@ def _sets(results: Results, batch: int) -> int:
 def _hidden_from(results: Results, batch: int) -> float:
     """The age from which on epsilon is shown to be above 1 in less than gamma of the data; infinite if none is."""
     shares, sets = _shares(results, record=DRAWN, batch=batch).mean, _sets(results, batch)
-    shown = [significance.less_often(share * sets, sets, GAMMA) for share in shares]
+    shown = [significance.is_less_often(share * sets, sets, GAMMA) for share in shares]
     return next((float(age) for i, age in enumerate(AGES) if all(shown[i:])), math.inf)
 
 
@@ -229,14 +232,14 @@ def _told(results: Results, record: str, batch: int) -> Floats:
 
 
 EXPERIMENT = Experiment(
-    name="typical",
+    name="random_dp",
     claim="One look at Algorithm 1's state, some updates after a record's own batch, respects random differential "
     "privacy, for data as they come; all states since the erasure together do not, at any age.",
     source="Related work; Appendix D",
     grid=grid(record=(DRAWN, CHOSEN), batch=BATCHES),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts={"halves": halves, "nearest": nearest},
     trials=20,
     quick=lambda point: point["batch"] == BATCHES[0],

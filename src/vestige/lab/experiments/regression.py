@@ -15,7 +15,7 @@ import numpy as np
 
 from vestige import paper, theory
 from vestige.lab import figures, significance
-from vestige.lab.baselines import answered, squared
+from vestige.lab.baselines import run_stream, squared_norm
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
 from vestige.policies import LinearRegression, Window
@@ -42,17 +42,17 @@ def _window(dim: int) -> Policy:
 PARTS = {"window": _window, "algorithm 2": paper.Regression, "LinearRegression": _fit}
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The squared error of the coefficients, that of the worst of many predictions; and over that of all data."""
     x = rng.normal(size=(LENGTH, DIM))
     y = x @ TRUTH + rng.normal(size=LENGTH)
-    fit = answered(parts[str(point["policy"])](DIM), np.column_stack((x, y)), int(point["retention"]), rng)
+    fit = run_stream(parts[str(point["policy"])](DIM), np.column_stack((x, y)), int(point["retention"]), rng)
     directions = rng.normal(size=(QUERIES, DIM))
     queries = directions / np.linalg.norm(directions, axis=1, keepdims=True)
     return {
-        "error": squared(fit - TRUTH),
+        "error": squared_norm(fit - TRUTH),
         "worst": float(((queries @ (fit - TRUTH)) ** 2).max()),
-        "ratio": 1.0 + squared(fit - _all_data(x, y)) * LENGTH / DIM,
+        "ratio": 1.0 + squared_norm(fit - _all_data(x, y)) * LENGTH / DIM,
     }
 
 
@@ -60,37 +60,37 @@ def _all_data(x: Floats, y: Floats) -> Floats:
     return np.linalg.solve(x.T @ x, x.T @ y).astype(np.float64)
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """The worst prediction against retention."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         xscale="log",
         yscale="log",
         xlabel="retention (records)",
         ylabel="worst squared prediction error,\nqueries of norm 1 (noise variances)",
     )
     for i, name in enumerate(PARTS):
-        figures.curve(axes, name, results.series("retention", "worst", policy=name), aside=0.01 * (i - 1))
-    figures.level(axes, "all data", DIM / LENGTH, f"all {LENGTH:,} records")
-    figures.reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "Theorem 4.1")
-    figures.whole_ticks(axes, list(RETENTIONS))
-    figures.legend(drawn, axes)
+        figures.draw_curve(axes, name, results.series("retention", "worst", policy=name), shift=0.01 * (i - 1))
+    figures.draw_level(axes, "all data", DIM / LENGTH, f"all {LENGTH:,} records")
+    figures.draw_reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "Theorem 4.1")
+    figures.set_whole_ticks(axes, list(RETENTIONS))
+    figures.draw_legend(figure, axes)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Algorithm 2 keeps what the theorem promises and leaves the window behind; what we keep is as good as all data."""
     found = {(name, m): results.where(policy=name, retention=m) for name in PARTS for m in results.values("retention")}
     tried = results.values("retention")
     published, window = (found[name, ENOUGH]["error"] for name in ("algorithm 2", "window"))
     queries = results["worst"] / results["error"]
     aside = math.pi / 2.0 * (1.0 - (significance.LEVEL / len(results)) ** (1.0 / QUERIES))
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "Algorithm 2 is as good as Theorem 4.1 promises": not any(
-                significance.above(found["algorithm 2", m]["error"], _promised(m), DIM) for m in tried
+                significance.is_above(found["algorithm 2", m]["error"], _promised(m), DIM) for m in tried
             ),
-            "it leaves the window behind": significance.smaller(published, window, 1, DIM),
+            "it leaves the window behind": significance.is_smaller(published, window, 1, DIM),
             "LinearRegression is as good as all data": all(
-                significance.as_good(found["LinearRegression", m]["ratio"]) for m in tried
+                significance.is_as_good(found["LinearRegression", m]["ratio"]) for m in tried
             ),
             "the worst query is off by the length of the coefficients' error": bool(
                 np.all((queries >= math.cos(aside) ** 2) & (queries <= 1.0 + 1e-9))
@@ -105,7 +105,7 @@ def verdict(results: Results) -> Verdict:
 
 
 def _promised(retention: int) -> float:
-    return significance.promised(DIM, retention, LENGTH, theory.regression_retention, theory.regression_rounds)
+    return significance.promised_error(DIM, retention, LENGTH, theory.regression_retention, theory.regression_rounds)
 
 
 EXPERIMENT = Experiment(
@@ -114,9 +114,9 @@ EXPERIMENT = Experiment(
     "without loss by keeping sufficient statistics.",
     source="Theorem 4.1; LinearRegression is ours",
     grid=grid(policy=PARTS, retention=RETENTIONS),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=PARTS,
     trials=20,
     quick=lambda point: point["retention"] == ENOUGH,

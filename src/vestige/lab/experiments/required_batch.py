@@ -20,7 +20,7 @@ from vestige import theory
 from vestige.channels import mantissa_bits
 from vestige.figures import find_style
 from vestige.lab import figures, significance
-from vestige.lab.baselines import MEANS, answered, over_all_data
+from vestige.lab.baselines import MEANS, error_ratio, run_stream
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
 
@@ -46,14 +46,14 @@ def _records(policy: str, dim: int, equal: int) -> int:
     return theory.mean_rounds(dim, dim / equal) if policy == PAPER else round(SLACK * equal)
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The error that one stream's answer stands for, in that of N records."""
     policy, dim, equal = str(point["policy"]), int(point["dim"]), int(point["equal"])
     batch = dim * int(point["segment"])
     length = -(-_records(policy, dim, equal) // batch) * batch
     rows = float(point["mean"]) + rng.normal(size=(length, dim))
-    answer = answered(parts[policy](dim), rows, 2 * batch, rng)  # the same states as in batches, and faster
-    over = over_all_data(answer, rows, dim)
+    answer = run_stream(parts[policy](dim), rows, 2 * batch, rng)  # the same states as in batches, and faster
+    over = error_ratio(answer, rows, dim)
     return {"error": over * equal / length, "lost": over - 1.0}
 
 
@@ -64,7 +64,7 @@ def needed(results: Results, policies: tuple[str, ...], dim: int, equal: int, me
         mine = results.where(policy=policy, dim=dim, equal=equal, mean=mean)
         for segment in reversed(mine.values("segment")):
             errors = mine.where(segment=segment)["error"]
-            if significance.above(errors, 1.0, dim):
+            if significance.is_above(errors, 1.0, dim):
                 break
             if errors.mean() <= 1.0:
                 found = min(found, float(dim * segment))
@@ -80,9 +80,9 @@ def most_lost(policy: str, equal: int, segment: int, mean: float) -> float:
     return rounded + (TOLERANCE**2 if policy == AUTO else 0.0)
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """The batch needed against N at dimension 1, and against the dimension at one N."""
-    left, right = drawn.subplots(1, 2, width_ratios=(3, 2))
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     left.set(
         xlabel="d / error (= N records)",
         ylabel="batch needed (records);\nbars reach to the next smaller one tried",
@@ -101,14 +101,16 @@ def figure(results: Results, drawn: Figure) -> None:
         left.plot(x, found[there], color=style.colour, marker=style.marker, ls="none", label=axes_label)
     for axes in (left, right):
         axes.xaxis.minorticks_off()
-    figures.legend(drawn, left, columns=2)
+    figures.draw_legend(figure, left, columns=2)
 
 
 def _lines(axes: Axes, results: Results, places: list[tuple[int, int]], x: list[int]) -> None:
     axes.set(xscale="log", yscale="log")
-    figures.reference(axes, "window", x, [theory.window_retention(d, d / n) for d, n in places], "window (exactly N)")
-    figures.reference(axes, "bound", x, [_asked(d, n) for d, n in places], "Theorem 3.1")
-    figures.reference(axes, "lower bound", x, [theory.finite_lower_bound(d, d / n) for d, n in places])
+    figures.draw_reference(
+        axes, "window", x, [theory.window_retention(d, d / n) for d, n in places], "window (exactly N)"
+    )
+    figures.draw_reference(axes, "bound", x, [_asked(d, n) for d, n in places], "Theorem 3.1")
+    figures.draw_reference(axes, "lower bound", x, [theory.finite_lower_bound(d, d / n) for d, n in places])
     for name, policies in ((PAPER, (PAPER,)), ("Mean, auto", OURS)):
         found = np.array([needed(results, policies, d, n) for d, n in places])
         short = np.array([_smaller(m, d) for m, (d, _) in zip(found, places, strict=True)])
@@ -129,7 +131,7 @@ def _asked(dim: int, equal: int) -> int:
     return theory.mean_retention(dim, dim / equal) // 2
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Between the lower bound and the theorem, and by how much."""
     near = results.where(mean=0.0)
     tried = sorted(set(zip(near["dim"].tolist(), near["equal"].tolist(), strict=True)) - _only_bits(near))
@@ -145,7 +147,7 @@ def verdict(results: Results) -> Verdict:
         f"{ours[d, n]:g} at dimension {d} for {n:,} (lower bound {least[d, n]}, theorem {_asked(d, n)})"
         for d, n in hardest.items()
     )
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "Mean needs at most what the theorem asks for": all(ours[p] <= _asked(*p) for p in tried),
             "so does the coordinate-wise algorithm": all(m <= _asked(*p) for p, m in published.items()),
@@ -183,7 +185,7 @@ def _too_much_lost(results: Results) -> set[tuple[str, int, int, float]]:
         mine = results.where(policy=policy, dim=1)
         for place in set(zip(*(mine[name].tolist() for name in ("equal", "segment", "mean")), strict=True)):
             lost = mine.where(equal=place[0], segment=place[1], mean=place[2])["lost"]
-            if significance.above(lost, most_lost(policy, *place)):
+            if significance.is_above(lost, most_lost(policy, *place)):
                 found.add((policy, *place))
     return found
 
@@ -222,7 +224,7 @@ def _quick(point: Point) -> bool:
 
 
 EXPERIMENT = Experiment(
-    name="needed",
+    name="required_batch",
     claim="The batch that is needed grows with log(1 / error) and in proportion to the dimension; at mean 0 it lies "
     "between the lower bound and what the theorem asks for, and far from zero bits need more.",
     source="Theorems 3.1 and 3.6",
@@ -232,9 +234,9 @@ EXPERIMENT = Experiment(
             grid(policy=(PAPER, *OURS, BITS), dim=DIMS, equal=EQUALS, segment=SEGMENTS, mean=MEANS_TRIED),
         )
     ),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=MEANS,
     trials=16,
     quick=_quick,

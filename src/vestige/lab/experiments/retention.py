@@ -14,7 +14,7 @@ import numpy as np
 
 from vestige import theory
 from vestige.lab import figures, significance
-from vestige.lab.baselines import MEANS, answered, fits, over_all_data, squared
+from vestige.lab.baselines import MEANS, error_ratio, is_feasible, run_stream, squared_norm
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
 from vestige.types import Floats
@@ -28,17 +28,17 @@ RETENTIONS = (16, 32, 64, 112, 128, 256, 512)
 QUICK = {"window": (32, 128), "algorithm 1": (32, 64), "coordinate-wise": (32, 128), "Mean, auto": (256,)}
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The error that one stream's answer stands for, over that of all data and in variances; and how far it is off."""
     rows = rng.normal(size=(LENGTH, DIM))
-    answer = answered(parts[str(point["policy"])](DIM), rows, int(point["retention"]), rng)
-    ratio = over_all_data(answer, rows, DIM)
-    return {"ratio": ratio, "error": ratio * DIM / LENGTH, "off": squared(answer)}
+    answer = run_stream(parts[str(point["policy"])](DIM), rows, int(point["retention"]), rng)
+    ratio = error_ratio(answer, rows, DIM)
+    return {"ratio": ratio, "error": ratio * DIM / LENGTH, "off": squared_norm(answer)}
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """Error against retention, both logarithmic."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         xscale="log",
         yscale="log",
         xlabel="retention (records)",
@@ -46,16 +46,16 @@ def figure(results: Results, drawn: Figure) -> None:
         ylim=(DIM / LENGTH / 4.0, 1.5),
     )
     for i, name in enumerate(MEANS):
-        figures.curve(axes, name, results.series("retention", "error", policy=name), aside=0.02 * (i - 3))
-    figures.reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "Theorem 3.1")
-    figures.level(axes, "all data", DIM / LENGTH, f"all {LENGTH:,} records")
+        figures.draw_curve(axes, name, results.series("retention", "error", policy=name), shift=0.02 * (i - 3))
+    figures.draw_reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "Theorem 3.1")
+    figures.draw_level(axes, "all data", DIM / LENGTH, f"all {LENGTH:,} records")
     some = np.arange(2, 40)
-    figures.reference(axes, "lower bound", some, [theory.mean_squared_error_floor(DIM, int(m)) for m in some])
-    figures.whole_ticks(axes, [2, 4, 8, *RETENTIONS[:3], *RETENTIONS[4:]])
-    figures.legend(drawn, axes)
+    figures.draw_reference(axes, "lower bound", some, [theory.mean_squared_error_floor(DIM, int(m)) for m in some])
+    figures.set_whole_ticks(axes, [2, 4, 8, *RETENTIONS[:3], *RETENTIONS[4:]])
+    figures.draw_legend(figure, axes)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """The exponential, where a window gains in proportion; and nobody beats the lower bound."""
 
     def errors(policy: str, retention: int, what: str = "error") -> Floats:
@@ -67,24 +67,26 @@ def verdict(results: Results) -> Verdict:
     published = {m: errors("coordinate-wise", m) for m in results.where(policy="coordinate-wise").values("retention")}
     least = {(p, m): errors(p, m, "off") for p in results.values("policy") for m in (32, 64) if len(errors(p, m))}
     ours = errors("Mean, auto", 256, "ratio")
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "a window's error is the variance over its retention": not any(
-                test(windows[m], expected[m], DIM) for m in windows for test in (significance.above, significance.below)
+                test(windows[m], expected[m], DIM)
+                for m in windows
+                for test in (significance.is_above, significance.is_below)
             ),
             "the coordinate-wise algorithm is as good as Theorem 3.1 promises": not any(
-                significance.above(found, _promised(m), DIM) for m, found in published.items()
+                significance.is_above(found, _promised(m), DIM) for m, found in published.items()
             ),
-            "four times the retention gain it more than a window": significance.smaller(
+            "four times the retention gain it more than a window": significance.is_smaller(
                 published[128], published[32], 4, DIM
             ),
-            "it leaves the window behind": significance.smaller(published[128], errors("window", 128), 1, DIM),
-            "twice the retention gain Algorithm 1 more than a window": significance.smaller(
+            "it leaves the window behind": significance.is_smaller(published[128], errors("window", 128), 1, DIM),
+            "twice the retention gain Algorithm 1 more than a window": significance.is_smaller(
                 errors("algorithm 1", 64), errors("algorithm 1", 32), 2, DIM
             ),
-            "Mean is as good as all data": significance.as_good(ours),
+            "Mean is as good as all data": significance.is_as_good(ours),
             "nobody is below the lower bound": not any(
-                significance.below(found, theory.mean_squared_error_floor(DIM, m), DIM)
+                significance.is_below(found, theory.mean_squared_error_floor(DIM, m), DIM)
                 for (_, m), found in least.items()
             ),
         },
@@ -98,7 +100,7 @@ def verdict(results: Results) -> Verdict:
 
 
 def _promised(retention: int) -> float:
-    return significance.promised(DIM, retention, LENGTH, theory.mean_retention, theory.mean_rounds)
+    return significance.promised_error(DIM, retention, LENGTH, theory.mean_retention, theory.mean_rounds)
 
 
 def _gain(results: Results, policy: str, few: int, many: int) -> float:
@@ -114,11 +116,11 @@ EXPERIMENT = Experiment(
     grid=tuple(
         point
         for point in grid(policy=MEANS, retention=RETENTIONS)
-        if fits(str(point["policy"]), DIM, int(point["retention"]))
+        if is_feasible(str(point["policy"]), DIM, int(point["retention"]))
     ),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=MEANS,
     trials=40,
     quick=lambda point: point["retention"] in QUICK.get(str(point["policy"]), ()),

@@ -16,7 +16,7 @@ import numpy as np
 
 from vestige.figures import INK, find_style
 from vestige.lab import figures, significance
-from vestige.lab.baselines import answered
+from vestige.lab.baselines import run_stream
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
 from vestige.policies import Covariance, CustomLoss, LogisticRegression, Moments
@@ -120,35 +120,35 @@ LIMITS = {
 }
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The squared error that an answer stands for, over that of all data."""
     name = str(point["policy"])
     draw, best_of = DATA[name]
     rows = draw(rng)
     best = best_of(rows)
-    answer = answered(parts[name](), rows, RETENTION, rng)
+    answer = run_stream(parts[name](), rows, RETENTION, rng)
     found = answer[np.triu_indices(2)] if answer.ndim == 2 else answer
     off = found - best.value
     return {"ratio": 1.0 + float(off @ np.linalg.solve(best.covariance, off)) / len(off)}
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """The error of each over that of all data."""
-    axes = drawn.add_subplot(ylabel="mean squared error (that of all data)")
+    axes = figure.add_subplot(ylabel="mean squared error (that of all data)")
     for i, name in enumerate(PARTS):
         ratios, style = results.where(policy=name)["ratio"], find_style("", i)
         axes.plot(np.full(len(ratios), i), ratios, color=style.colour, marker=style.marker, ls="none", alpha=0.6)
         axes.plot([i - 0.3, i + 0.3], [LIMITS[name]] * 2, color=INK, ls="-.", label="_" if i else "limit")
     axes.set_xticks(range(len(PARTS)), list(PARTS), fontsize=9)
-    figures.level(axes, "all data", 1.0)
-    figures.legend(drawn, axes)
+    figures.draw_level(axes, "all data", 1.0)
+    figures.draw_legend(figure, axes)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Each within its limit, as is shown."""
-    found = {name: significance.interval(results.where(policy=name)["ratio"]) for name in PARTS}
+    found = {name: significance.confidence_interval(results.where(policy=name)["ratio"]) for name in PARTS}
     told = ", ".join(f"{name} {one.mid:.4f} (shown to be below {one.high:.3f})" for name, one in found.items())
-    return Verdict.of(
+    return Verdict.from_checks(
         {f"{name} is within {LIMITS[name]:g} of all data": one.high < LIMITS[name] for name, one in found.items()},
         f"From a retention of {RETENTION} of {LENGTH:,} records, over the squared error of all of them: {told}.",
     )
@@ -159,9 +159,9 @@ EXPERIMENT = Experiment(
     claim="Moments and covariances are kept as well as all data tell them; classifiers and losses of one's own nearly.",
     source="Left open in Section 5; the policies are ours",
     grid=grid(policy=PARTS),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=PARTS,
     trials=20,
     quick=lambda _: True,

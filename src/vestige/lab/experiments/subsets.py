@@ -45,7 +45,7 @@ def normal(rng: np.random.Generator, size: int, dim: int) -> Floats:
     return rng.normal(size=(size, dim))
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The share of draws that fail."""
     kind, size = str(point["kind"]), int(point["size"])
     if kind == SUMS:
@@ -76,9 +76,9 @@ def _miss(vectors: Floats) -> float:
     return float(subset.nearest_average(vectors[order], target, method="exhaustive").residual)
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """The chance of failure against the numbers to choose from."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         xscale="log",
         yscale="log",
         xlabel="numbers or vectors to choose from",
@@ -88,21 +88,23 @@ def figure(results: Results, drawn: Figure) -> None:
     for i, kind in enumerate(SIZES):
         series = results.series("size", "failed", kind=kind)
         seen = series.mean > 0.0
-        figures.curve(axes, "", Series(series.x[seen], series.mean[seen], series.error[seen]), number=i, label=kind)
+        figures.draw_curve(
+            axes, "", Series(series.x[seen], series.mean[seen], series.standard_error[seen]), number=i, label=kind
+        )
     sizes = np.array(SIZES[SUMS])
     allowed = [theory.subset_sum_failure(int(size)) for size in sizes]
-    figures.reference(axes, "bound", sizes, allowed, f"allowed for sums, C_1 = {SUM_FAILURE:g}")
-    figures.level(axes, "all data", ERROR / 2.0, "allowed for averages")
-    figures.whole_ticks(axes, [2, 4, 8, 16, 32, 64, 128, 223])
-    figures.legend(drawn, axes, columns=2)
+    figures.draw_reference(axes, "bound", sizes, allowed, f"allowed for sums, C_1 = {SUM_FAILURE:g}")
+    figures.draw_level(axes, "all data", ERROR / 2.0, "allowed for averages")
+    figures.set_whole_ticks(axes, [2, 4, 8, 16, 32, 64, 128, 223])
+    figures.draw_legend(figure, axes, columns=2)
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Sums fail no more often than e^(-C_1 n); as many vectors as the lemma asks for fail as seldom as it says."""
 
     def refuted(kind: str, size: int, chance: float) -> bool:
         failed: Floats = results.where(kind=kind, size=size)["failed"]
-        return significance.more_often(failed.sum() * DRAWS, len(failed) * DRAWS, chance)
+        return significance.is_more_often(failed.sum() * DRAWS, len(failed) * DRAWS, chance)
 
     sums = results.where(kind=SUMS)
     rates = {size: sums.where(size=size).mean("failed") for size in sums.values("size")}
@@ -110,7 +112,7 @@ def verdict(results: Results) -> Verdict:
     enough = {dim: _enough(results, dim) for dim in asked}
     told = ", ".join(f"{enough[dim]:g} of {asked[dim]} at dimension {dim}" for dim in enough)
     least = min(-math.log(rate) / size for size, rate in rates.items() if rate > 0.0)
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "sums fail no more often than the theorem allows": not any(
                 refuted(SUMS, size, theory.subset_sum_failure(size)) for size in rates
@@ -143,9 +145,9 @@ EXPERIMENT = Experiment(
     "that falls exponentially with how many there are.",
     source="Theorem 3.5, Lemma 3.3",
     grid=tuple({"kind": kind, "size": size} for kind, sizes in SIZES.items() for size in sizes),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts={"uniform": uniform, "normal": normal},
     trials=50,
     quick=lambda point: point["size"] in (4, 6, 8, 12, 70, 223),

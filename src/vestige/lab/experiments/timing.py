@@ -31,7 +31,7 @@ POLICIES = ("algorithm 1", "Mean, auto")
 LEAST, UPDATES, SMALLEST = 56, 6, 3
 
 
-def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
+def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """Seconds of the processor that an update takes, at best."""
     retention = theory.mean_retention(1, float(point["error"]))
     batch = (retention if point["policy"] == "algorithm 1" else max(LEAST, retention)) // 2
@@ -46,20 +46,20 @@ def trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, flo
     return {"seconds": min(took), "batch": float(batch)}
 
 
-def figure(results: Results, drawn: Figure) -> None:
+def _draw_figure(results: Results, figure: Figure) -> None:
     """Time against 1 / error, both logarithmic."""
-    axes = drawn.add_subplot(
+    axes = figure.add_subplot(
         xscale="log", yscale="log", xlabel="1 / error that the retention is enough for", ylabel="time of an update (µs)"
     )
     for name in POLICIES:
         series = results.series("error", "seconds", policy=name)
-        figures.curve(axes, name, Series(1.0 / series.x, 1e6 * series.mean, 1e6 * series.error))
+        figures.draw_curve(axes, name, Series(1.0 / series.x, 1e6 * series.mean, 1e6 * series.standard_error))
     errors = np.array(ERRORS)
     start = results.where(policy="algorithm 1", error=ERRORS[-SMALLEST]).mean("seconds")
-    figures.reference(
+    figures.draw_reference(
         axes, "bound", 1.0 / errors, 1e6 * start * errors[-SMALLEST] / errors, "in proportion to 1 / error"
     )
-    figures.legend(drawn, axes)
+    figures.draw_legend(figure, axes)
 
 
 def powers(results: Results, policy: str) -> significance.Interval:
@@ -71,17 +71,17 @@ def powers(results: Results, policy: str) -> significance.Interval:
         log_subsets = mine.series("error", "batch").mean[:SMALLEST] / 2.0 * np.log(2.0)
         if len(log_subsets) == SMALLEST:
             found.append(np.polyfit(log_subsets, np.log(series.mean[:SMALLEST]), 1)[0])
-    return significance.interval(np.array(found))
+    return significance.confidence_interval(np.array(found))
 
 
-def verdict(results: Results) -> Verdict:
+def _find_verdict(results: Results) -> Verdict:
     """Polynomial is at most in proportion to the subsets; and stopping early is better than that."""
     published, ours = (powers(results, name) for name in POLICIES)
     error = results.values("error")[0]
     took = {name: 1e6 * results.where(policy=name, error=error).mean("seconds") for name in POLICIES}
     unit = MEAN_RETENTION / 2.0 * np.log(2.0)
     linear = "not refuted" if published.low * unit <= 1.0 <= published.high * unit else "refuted"
-    return Verdict.of(
+    return Verdict.from_checks(
         {
             "Algorithm 1 takes time in proportion to the subsets at most": published.low <= 1.0,
             "and really looks at them": published.low > 0.5,
@@ -101,9 +101,9 @@ EXPERIMENT = Experiment(
     "the logarithm of 1 / error.",
     source="Theorem 3.1, Introduction",
     grid=grid(policy=POLICIES, error=ERRORS),
-    trial=trial,
-    figure=figure,
-    verdict=verdict,
+    run_trial=_run_trial,
+    draw_figure=_draw_figure,
+    find_verdict=_find_verdict,
     parts=MEANS,
     trials=12,
     quick=lambda point: float(point["error"]) in ERRORS[-SMALLEST:],
