@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import os
@@ -106,9 +107,13 @@ def test_names_and_tests_exist(page: Path) -> None:
     for name in names:
         named(name)
     for test in tests:
-        path, _, function = test.rstrip(".").partition("::")
-        assert (ROOT / path).exists(), test
-        assert f"\ndef {function}(" in (ROOT / path).read_text() or not function, test
+        check_test_exists(test.rstrip("."))
+
+
+def check_test_exists(test: str) -> None:
+    path, _, function = test.partition("::")
+    assert (ROOT / path).exists(), test
+    assert f"\ndef {function}(" in (ROOT / path).read_text() or not function, test
 
 
 def test_each_claim_has_its_row() -> None:
@@ -173,9 +178,15 @@ def test_every_cited_paper_is_in_the_bibliography() -> None:
             assert cited((ROOT / name).read_text()) <= listed, name
 
 
-def test_every_module_opens_with_a_claim() -> None:
-    for path in (ROOT / "src").rglob("*.py"):
-        assert path.read_text().startswith('"""'), path
+@pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.py")), ids=lambda path: path.stem)
+def test_every_module_opens_with_a_claim(path: Path) -> None:
+    """One sentence that says something, and no test that is cited but does not exist."""
+    source = path.read_text()
+    claim = (ast.get_docstring(ast.parse(source)) or "").split("\n\n")[0]
+    assert len(claim.split()) > 3, claim
+    assert claim.endswith("."), claim
+    for test in re.findall(r"\btests/[\w/]+\.py(?:::\w+)?", source):
+        check_test_exists(test)
 
 
 def test_each_target_of_make_is_defined_once() -> None:

@@ -1,4 +1,4 @@
-"""The question and its answer: which of these numbers have an average nearest this target?"""
+"""Select the numbers whose average is nearest to a target: the public functions of `vestige.subset`."""
 
 from __future__ import annotations
 
