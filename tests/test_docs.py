@@ -158,9 +158,14 @@ DOI = re.compile("https" + r"://doi\.org/([^\s`'\"]+)")
 
 
 def cited(text: str) -> set[str]:
-    """The DOIs that a text cites, without the punctuation that follows them; the last bracket of one may be its own."""
-    found = (doi.rstrip(".,:;>") for doi in DOI.findall(text))
-    return {doi[: -1 if doi.count(")") > doi.count("(") else None].rstrip(".,:;") for doi in found}
+    """The DOIs that a text cites, without what follows them; some have brackets of their own."""
+    dois = set()
+    for match in DOI.findall(text):
+        doi = match.rstrip(".,:;>")
+        while doi.count(")") > doi.count("("):
+            doi = doi[:-1].rstrip(".,:;")
+        dois.add(doi)
+    return dois
 
 
 def test_no_host_is_named_but_in_citations() -> None:
