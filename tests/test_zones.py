@@ -16,7 +16,7 @@ from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.cli.group import moment
 from vestige.store import read_store, verify
-from vestige.stream import revived
+from vestige.stream import copy_stream
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 TIMES = [START + timedelta(hours=i) for i in range(100)]
@@ -42,7 +42,7 @@ def test_a_moment_is_the_same_in_every_zone(path: Path, zone: timezone, now: dat
     there, bare = now.astimezone(zone), now.replace(tzinfo=None)
     assert moment(there.isoformat()) == moment(now.isoformat()) == moment(bare.isoformat()) == now
     assert verify(path, now=there) == verify(path, now=now) == verify(path, now=bare)
-    kept = [revived(*read_store(path)["aged"]) for _ in range(3)]
+    kept = [copy_stream(*read_store(path)["aged"]) for _ in range(3)]
     assert len({copy.sweep(at) for copy, at in zip(kept, (there, now, bare), strict=True)}) == 1
 
 

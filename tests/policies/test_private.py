@@ -199,9 +199,9 @@ def test_one_by_one_is_the_same_as_at_once() -> None:
 
 def test_coins_come_from_the_operating_system() -> None:
     policy, rows = Private(**PROMISE), np.random.default_rng(0).normal(size=640)
-    with pytest.raises(ParameterError, match=r"seed=3 is not for Private: .*leave it out.*Rehearsal"):
+    with pytest.raises(ParameterError, match=r"seed=3 is not allowed for Private: .*leave it out.*AuditSeed"):
         Stream(policy, retention=128, seed=3)
-    with pytest.raises(ParameterError, match="seed=3 is not for Private"):
+    with pytest.raises(ParameterError, match="seed=3 is not allowed for Private"):
         Batched(policy, batch=64, seed=3)
     answers = set()
     for _ in range(2):

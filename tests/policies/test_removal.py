@@ -30,7 +30,7 @@ from vestige.audit import AuditSeed
 from vestige.errors import NoAnswerError, NoRecordsError
 from vestige.policies.encoded import Encoded
 from vestige.policies.mean import MeanAnswer
-from vestige.stream.runtime import Estimate
+from vestige.stream import Estimate
 from vestige.types import Floats, Ints
 
 SHARES = (0.0, 0.01, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)

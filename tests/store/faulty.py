@@ -55,7 +55,7 @@ def add(store: SqliteStore, _stream: Stream) -> None:
 def drop(store: SqliteStore, stream: Stream) -> None:
     terms, place = store.terms("a"), store.stream("a")
     place.write(terms, replace(place.read(terms), positions={}))
-    stream._positions = {}
+    stream._state.positions = {}
 
 
 def tidy(store: SqliteStore, _stream: Stream) -> None:

@@ -380,10 +380,9 @@ def past_and_present(
                 stream.extend(values[part], subjects=[str(subject) for subject in subjects[part]], source="file")
         store.flush()
         with monkeypatch.context() as later:
-            for room in ("updating", "deadlines"):
-                later.setattr(f"vestige.stream.{room}.wall_clock", lambda: wall_clock() + RECEIPTS_KEPT + DAY)
+            later.setattr("vestige.stream.stream.wall_clock", lambda: wall_clock() + RECEIPTS_KEPT + DAY)
             for stream in streams.values():
-                assert stream._receipts
+                assert stream._state.receipts
                 stream.sweep()
         store.tidy()
     assert verify(path) == ()

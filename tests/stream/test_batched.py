@@ -62,7 +62,7 @@ def test_only_whole_batches_are_taken() -> None:
     batched = Batched(Mean(), batch=28, seed=0)
     with pytest.raises(DataError, match="rows has 23 records; a batch has batch=28"):
         batched.push(np.zeros(23))
-    with pytest.raises(DataError, match="no whole batches of batch=28"):
+    with pytest.raises(DataError, match="not whole batches of batch=28"):
         batched.extend(np.zeros(50))
     assert batched.t == 0
 
@@ -85,3 +85,15 @@ def test_bad_parameters_are_refused() -> None:
     stream.extend(np.zeros(70))
     with pytest.raises(ParameterError, match="is in mid-batch"):
         Batched(Mean(), batch=30, retained=stream.retained, clock=stream.clock)
+
+
+def test_a_request_has_a_receipt_that_is_met_with_the_next_batch() -> None:
+    batched = Batched(Mean(), batch=30, seed=2)
+    batched.push(np.arange(30.0))
+    receipt = batched.forget(rounds=[7])
+    assert (receipt.requested_round, receipt.due_round, receipt.erased) == (30, 60, None)
+    assert batched.receipts == (receipt,)
+    assert not batched.forget(rounds=[7]).erased, "it says the same whether or not a record is held"
+    batched.push(np.arange(30.0))
+    assert [known.erased_round for known in batched.receipts] == [60, 60]
+    assert batched.receipts[0].id == receipt.id

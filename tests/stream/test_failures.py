@@ -228,7 +228,7 @@ def test_an_interrupt_leaves_nothing_of_a_record_that_was_not_taken(monkeypatch:
         raise KeyboardInterrupt
 
     stream = Stream(Mean(), retention=96, seed=0)
-    monkeypatch.setattr(stream._fresh, "label_next", interrupt)
+    monkeypatch.setattr(stream._state.pending, "label_next", interrupt)
     with pytest.raises(KeyboardInterrupt):
         stream.push(123.456789, subject="ada")
-    assert not stream._fresh.values.any()
+    assert not stream._state.pending.values.any()

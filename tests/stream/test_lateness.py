@@ -15,7 +15,8 @@ from vestige import Mean, Policy, Records, Stream, Window
 from vestige.errors import DataError, ParameterError
 from vestige.records import find_rows
 from vestige.store import MemoryStore, Position
-from vestige.stream.lateness import FAR, Moment
+from vestige.stream.deadlines import NEVER, find_ahead
+from vestige.stream.lateness import ArrivalWindow
 from vestige.stream.limits import Limits
 
 START, HOUR, DAY = datetime(2024, 1, 1, tzinfo=UTC), timedelta(hours=1), timedelta(days=1)
@@ -58,9 +59,9 @@ def test_rows_in_order_are_as_many_whether_or_not_they_may_be_late(
 ) -> None:
     """Before something has to be done, which is at the very moment, not after it."""
     ordered = np.sort(np.array(times, np.int64))
-    punctual = Moment(0, None, oldest=FAR, patience=patience, event=FAR if due is None else due)
+    punctual = ArrivalWindow(0, None, oldest=NEVER, patience=patience, event=NEVER if due is None else due)
     late = replace(punctual, lateness=5)
-    assert late.quiet(ordered) == punctual.quiet(ordered)
+    assert late.count_quiet(ordered) == punctual.count_quiet(ordered)
 
 
 @settings(max_examples=40)
@@ -174,7 +175,7 @@ def test_a_window_keeps_its_clock_when_a_late_record_goes() -> None:
 def test_just_as_far_ahead_as_is_allowed_is_not_too_far() -> None:
     now = 10**15
     times = np.array([now + 86_400 * 10**6, now + 86_400 * 10**6 + 1], "datetime64[us]")
-    assert Limits(retention=60, max_age=MONTH).ahead(times, now).tolist() == [False, True]
+    assert find_ahead(Limits(retention=60, max_age=MONTH), times, now).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(("hours", "fine"), [(23.0, True), (25.0, False), (24 * 365 * 50.0, False)])

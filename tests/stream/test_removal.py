@@ -132,14 +132,14 @@ def test_receipts_expire() -> None:
     (receipt,) = stream.receipts
     assert receipt.erased is not None
     old = Receipt(receipt.id, receipt.requested, 60, 96, None, receipt.erased - RECEIPTS_KEPT, 96)
-    stream._receipts = (old,)
+    stream._state.receipts = (old,)
     assert not stream.receipts
     again = Stream(Mean(), retention=96, seed=0, retained=stream.retained, clock=stream.clock)
-    again._receipts = (old,)
+    again._state.receipts = (old,)
     stream.sweep()
     again.extend(np.zeros(96))
-    assert not stream._receipts
-    assert not again._receipts
+    assert not stream._state.receipts
+    assert not again._state.receipts
 
 
 def test_a_request_is_met_in_time_where_nothing_arrives() -> None:
@@ -178,7 +178,7 @@ def test_even_a_very_short_batch_is_read_as_it_was_written(policy: Policy) -> No
         stream = Stream(policy, retention=128, max_age=timedelta(days=1), seed=n)
         stream.extend(np.random.default_rng(n).normal(size=(n, policy.columns)), times=times)
         rows = stream.retained.values
-        stream._update()
+        stream._close_batch()
         if stream.clock.encoded:
             assert stream.clock == replace(stream.clock, t=n, first=1, last=n, since=1)
             estimate = stream.estimate()

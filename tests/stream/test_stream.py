@@ -238,7 +238,7 @@ def test_records_say_their_source_and_their_row_in_it() -> None:
 
 
 def test_more_sources_than_slots_are_read_without_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vestige.stream.stream.LARGEST_SLOT", 1)
+    monkeypatch.setattr("vestige.stream.positions.LARGEST_SLOT", 1)
     stream = Stream(Mean(), retention=96, seed=0)
     for source in "ab":
         stream.extend([1.0, 2.0], source=source)

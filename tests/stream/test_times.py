@@ -161,7 +161,7 @@ def test_too_slow_a_stream_starts_anew_and_says_since_when() -> None:
     estimate = lazy.estimate()
     assert lazy.clock.since == 46
     assert estimate.value == pytest.approx(np.arange(45.0, 60.0).mean())
-    assert estimate.notes[0].startswith("Counts from round 46 on: what was known before had to be erased")
+    assert estimate.notes[0].startswith("Counts from round 46 on: earlier information had to be erased")
 
 
 def test_a_sweep_erases_without_an_arrival() -> None:

@@ -25,7 +25,7 @@ from vestige.records import Records
 from vestige.store import State, Terms, verify
 from vestige.store.snapshot import Copy, copy_store, open_key
 from vestige.store.state import worded
-from vestige.stream import revived
+from vestige.stream import copy_stream
 
 _UNREADABLE = "cannot be read"
 
@@ -143,7 +143,7 @@ def _asked(terms: Terms, state: State) -> Asked:
     about = terms.about
     known = STATISTICS.get(str(about.get("statistic")))
     columns, targets = (tuple(_texts(about.get(key))) for key in ("columns", "targets"))
-    return Asked.of(revived(terms, state), plain_report if known is None else known.report, columns, targets)
+    return Asked.of(copy_stream(terms, state), plain_report if known is None else known.report, columns, targets)
 
 
 def _texts(value: object) -> Iterator[str]:

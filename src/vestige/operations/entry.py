@@ -19,6 +19,7 @@ from vestige.store import State, Store, Terms
 from vestige.store.snapshot import UNNAMED
 from vestige.store.state import ticks
 from vestige.stream import Stream, open_stream
+from vestige.stream.deadlines import find_ahead
 from vestige.stream.limits import Limits
 from vestige.types import Bools
 from vestige.validation import show_value
@@ -89,7 +90,9 @@ class Entry:
         """Which of the records that are held are dated further ahead of `now` than they may be, where that counts."""
         held = self.state.retained
         return (
-            np.zeros(len(held), np.bool_) if self.terms.max_age is None else self.limits.ahead(held.times, ticks(now))
+            np.zeros(len(held), np.bool_)
+            if self.terms.max_age is None
+            else find_ahead(self.limits, held.times, ticks(now))
         )
 
 

@@ -3,7 +3,7 @@
 For a stream whose policy cannot be made from its name: its limits hold all the same. Without the policy nobody can say
 what the kept records meant once one of them is gone, so all of the encoded batch goes with it, and the clock says so.
 Guarantee: erases just what a stream with its policy erases where it cannot carry the statistic on (both by
-`vestige.stream.limits.expire`); held by tests/operations/test_erasure.py.
+`vestige.stream.deadlines.expire`); held by tests/operations/test_erasure.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from vestige.store import Receipt, State, Terms
 from vestige.store.state import TICK, ticks, wall_clock
-from vestige.stream.limits import expire, start_again
+from vestige.stream.deadlines import expire, restart_clock
 from vestige.types import Bools
 
 _FIRST = -(2**63) + 1
@@ -62,7 +62,7 @@ def erase(state: State, going: Bools, *, all_or_nothing: bool = True) -> State:
     left = held.where(~going)
     if all_or_nothing and (going & ~waits).any():
         left = held.where(~going & waits)
-        clock = start_again(clock, left)
+        clock = restart_clock(clock, left)
     return _settled(replace(state, clock=clock, retained=left))
 
 

@@ -21,7 +21,7 @@ from vestige.records import Records
 from vestige.store import MemoryStore, Receipt, State, Store, Terms
 from vestige.store.keys import EARLIER
 from vestige.stream import Stream
-from vestige.stream.runtime import check_rounds
+from vestige.stream.removal import check_rounds
 from vestige.types import Ints
 from vestige.validation import check_bool, check_list
 

@@ -18,8 +18,9 @@ from vestige.operations.erasure import erase_overdue
 from vestige.operations.outcome import Erasure, Swept, kept_apart
 from vestige.store import State, Store, Terms
 from vestige.store.state import in_utc, ticks, wall_clock
-from vestige.stream.limits import earliest
-from vestige.stream.masks import check_encodable
+from vestige.stream.deadlines import find_earliest, must_close
+from vestige.stream.rules import make_rules
+from vestige.stream.update import can_close
 from vestige.validation import check_bool, check_list
 
 TOGETHER = 256
@@ -136,15 +137,12 @@ def _change(before: State, after: State) -> Erasure:
 
 def _would_close(entry: Entry, state: State, now: datetime) -> bool:
     """Whether a sweep would close the batch that waits in `state`."""
-    terms, policy, held = entry.terms, entry.policy, state.retained
-    waiting = held.where(held.rounds > state.clock.last)
-    pending = earliest(waiting.times)
-    if terms.max_age is None or policy is None or not entry.all_or_nothing or pending is None or entry.ahead(now).any():
+    held = state.retained
+    if entry.terms.max_age is None or entry.policy is None or entry.ahead(now).any():
         return False
-    limits = entry.limits
-    enough = min(policy.min_early_batch, limits.in_rounds(policy)[1] // 2)
-    can = int((~waiting.leaving).sum()) >= enough and limits.presses(ticks(now), pending, state.clock.due)
-    return can and check_encodable(policy, policy.can_encode(state.clock.copy(), waiting.rounds, waiting.leaving))
+    rules, waiting = make_rules(entry.policy, entry.limits, None), held.where(held.rounds > state.clock.last)
+    urgent = must_close(rules.limits, ticks(now), find_earliest(waiting.times), state.clock.due)
+    return urgent and can_close(rules, state.clock, waiting, rules.min_early_batch)
 
 
 def _trouble(entry: Entry, done: Erasure, now: datetime, *, dry_run: bool) -> str:

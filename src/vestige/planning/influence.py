@@ -21,7 +21,7 @@ from vestige.policies import Encoded, LinearRegression, Private
 from vestige.policy import Answer
 from vestige.random.generators import make_generator
 from vestige.statistics import Averages, Clipped, LeastSquares, Mean
-from vestige.stream.pending import rows_of
+from vestige.stream.arrivals import read_rows
 from vestige.types import Floats
 
 NEAREST, FARTHEST = 1.0, 1_000.0
@@ -242,7 +242,7 @@ def _assumed(policy: Encoded, mean: float) -> Floats:
 
 def _taken(policy: Encoded, sample: ArrayLike) -> Floats:
     """The sample, if the policy can take it and it is large enough to tell a spread."""
-    rows = rows_of(sample, policy)
+    rows = read_rows(sample, policy)
     if len(rows) < _FEWEST:
         raise DataError(
             f"the sample has {len(rows)} records; give at least {_FEWEST}, so that they tell how records vary"

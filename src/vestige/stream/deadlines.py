@@ -1,138 +1,225 @@
-"""Limits in time: what is too old is erased, and a batch is closed early where it could not be saved later.
+"""Deadlines in time: when a batch must be closed, which records expire, and which times are refused.
 
-These limits are ours.
-Guarantee: no record is held when it is too old; held by tests/stream/test_times.py.
+These rules are ours. All of them are functions of times and the clock, never of values.
+Guarantee: no record is held once it is too old; held by tests/stream/test_times.py.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import DataError
-from vestige.store.state import wall_clock
-from vestige.stream.lateness import FAR, Moment
-from vestige.stream.limits import earliest, expire, latest
-from vestige.stream.pending import Time, check_known, check_order, instant_of
-from vestige.stream.removal import Requests
+from vestige.records import Clock, Records
+from vestige.stream.limits import Limits
+from vestige.types import Bools
+
+NEVER = 2**63 - 1
+"""A time that never comes."""
+_UNKNOWN = -(2**63)
+"""A time that is not known, as numpy stores it."""
+_PENDING_PARTS, _ENCODED_PARTS = 2, 8
+"""A batch is closed early once its oldest record has lived half of `max_age`, or the encoded one has an eighth left.
+
+So a record that is kept then has half of its life before it, and whoever sweeps a stream every eighth of `max_age`
+loses nothing that could be saved.
+"""
+_DUE_PARTS = 32
+"""`Clock.due` is a multiple of `max_age` divided by this."""
 
 
-class Deadlines(Requests):
-    """A stream that keeps `max_age`."""
+def find_due(limits: Limits, times: NDArray[np.datetime64]) -> int | None:
+    """Find the deadline of a batch, rounded down to a whole 32nd of `max_age`.
 
-    def sweep(self, now: Time | None = None) -> int:
-        """Erase what is due without an arrival; a batch that would be lost otherwise is closed early.
+    Args:
+        limits: have a `max_age`.
+        times: when its records arrived.
 
-        Call it every eighth of `max_age`, or more often.
+    Returns:
+        Microseconds since 1970; None if no time is known.
+    """
+    oldest, step = find_earliest(times), limits.age // _DUE_PARTS
+    return None if oldest is None else (oldest + limits.age) // step * step
 
-        Args:
-            now: the time by the clock that counts; that of the machine unless said.
 
-        Returns:
-            how many records were erased.
-        """
-        moment = instant_of(wall_clock() if now is None else now)
-        if np.isnat(moment):
-            raise DataError("now is not a time; pass a datetime or a numpy.datetime64")
-        instant = int(moment.astype(np.int64))
-        with self._lock:
-            if self._place is not None:
-                self._place.check_open()
-            return self._sweep(instant)
+def find_patience(limits: Limits) -> int:
+    """How long a record may wait before its batch must be closed, in microseconds."""
+    return limits.age // _PENDING_PARTS
 
-    def _sweep(self, instant: int) -> int:
-        if self._timed and self._limits.ahead(self.retained.times, instant).any():
-            problem = self._meet_requests()
-            raise DataError(
-                f"now lies more than max_ahead={self._limits.max_ahead} before the time of a record that is held: a "
-                "clock cannot run backwards; set it right, pass the time by the clock that the records' times come "
-                "from, or remove the record, if its time is wrong, with forget(rounds=...): nothing was erased for "
-                "its age"
-            ) from problem
-        before = len(self.retained)
-        if self._timed:
-            self._expire(instant)
-        problem = self._meet_requests()
-        if self._timed:
-            self._close_early(instant)
-        if problem is not None:
-            raise problem
-        return before - len(self.retained)
 
-    def _meet_requests(self) -> Exception | None:
-        """Erase at once what requests asked for whose time has come; what the policy raised, if it did."""
-        at, left = wall_clock(), self.receipts
-        if any(receipt.erased is None and receipt.due is not None and receipt.due <= at for receipt in left):
-            return self._forget_now()
-        if left != self._receipts:
-            self._receipts, self._unsaved = left, True
-            self._hold(self._held)
-            self._save()
-        return None
+def find_next_event(limits: Limits, oldest: int | None, due: int | None) -> int:
+    """Find when something must be done for the records that an update kept.
 
-    def _expire(self, now: int) -> None:
-        """Let it be `now`: erase what is too old, durably."""
-        if self._expired(now):
-            self._unsaved = True
-        if self._unsaved:
-            self._save()
+    Args:
+        limits: have a `max_age`.
+        oldest: earliest time of such a record, in microseconds since 1970.
+        due: deadline of the encoded batch.
 
-    def _close_early(self, now: int) -> None:
-        """Let it be `now`: close the batch early where it could not be saved later."""
-        fresh = self._fresh
-        if self._all_or_nothing and fresh.size:
-            pending = earliest(fresh.times[: fresh.size])
-            pressing = pending is not None and self._limits.presses(now, pending, self._clock.due)
-            if pressing and self._can_close(self._enough):
-                self._update()
+    Returns:
+        Microseconds since 1970; `NEVER` if there is nothing to do.
+    """
+    events = [] if due is None else [due - limits.age // _ENCODED_PARTS]
+    if oldest is not None:
+        events.append(oldest + limits.age)
+    return min(events, default=NEVER)
 
-    def _expired(self, now: int) -> bool:
-        """Erase what is too old, see `expire`; whether anything was."""
-        deadline = np.datetime64(now - self._limits.age, "us")
-        due, waiting = self._clock.due, self._fresh.times[: self._fresh.size]
-        passed = due is not None and due <= now
-        if not (passed or (self._held.times <= deadline).any() or (waiting <= deadline).any()):
-            return False
-        retained = self.retained
-        clock, left = expire(self.clock, retained, retained.times <= deadline, now, all_or_nothing=self._all_or_nothing)
-        if not len(left):
-            self._receipts = tuple(receipt.settled(clock.t) for receipt in self._receipts)
-        self._take_over(clock, left)
-        return True
 
-    def _check_times(self, times: NDArray[np.datetime64]) -> None:
-        """Raise a DataError where rows of these times cannot be taken."""
-        check_known(times)
-        ahead = self._limits.ahead(times, int(instant_of(wall_clock()).astype(np.int64)))
-        if ahead.any():
-            raise DataError(
-                f"the time of row {int(np.argmax(ahead))} of {len(times)} (counted from 0) lies more than "
-                f"max_ahead={self._limits.max_ahead} ahead of the machine's clock, and would erase what is held as too "
-                "old; correct it or drop the row, set the clock right, or allow more: nothing of this call was taken"
-            )
-        if self._limits.lateness is None:
-            check_order(times, self._newest)
+def must_close(limits: Limits, now: int, oldest: int | None, due: int | None) -> bool:
+    """Whether a batch must be closed early.
 
-    @property
-    def _newest(self) -> int | None:
-        """The newest time since the last update; before one has come, that of the oldest record before, rounded down.
+    Args:
+        limits: have a `max_age`.
+        now: microseconds since 1970.
+        oldest: earliest time of a record of the batch; None if it has none.
+        due: deadline of the encoded batch.
 
-        So it does not depend on which records were kept, and neither does which rows are taken.
-        """
-        due = self._clock.due
-        known = (latest(self._fresh.times[: self._fresh.size]), None if due is None else due - self._limits.age)
-        return max((time for time in known if time is not None), default=None)
+    Returns:
+        Whether it must.
+    """
+    return oldest is not None and now >= min(oldest + find_patience(limits), find_next_event(limits, None, due))
 
-    def _moment(self, arriving: int) -> Moment:
-        """What the times of the next rows are compared with, the first of which is `arriving`."""
-        newest, limits = self._newest, self._limits
-        oldest = earliest(self._fresh.times[: self._fresh.size])
-        return Moment(
-            newest=arriving if newest is None else newest,
-            lateness=None if limits.lateness is None else limits.lateness // timedelta(microseconds=1),
-            oldest=FAR if oldest is None else oldest,
-            patience=limits.patience,
-            event=limits.next_event(earliest(self._held.times), self._clock.due),
+
+def find_newest(limits: Limits, times: NDArray[np.datetime64], due: int | None) -> int | None:
+    """Find the newest time that is known, whichever records were kept.
+
+    It is that of a record since the last update; before one has arrived, the time of the oldest record before it,
+    rounded down. So it does not depend on values, and neither does which rows are taken.
+
+    Args:
+        limits: have a `max_age`.
+        times: of the records since the last update.
+        due: deadline of the encoded batch.
+
+    Returns:
+        Microseconds since 1970; None if no time is known.
+    """
+    known = (find_latest(times), None if due is None else due - limits.age)
+    return max((time for time in known if time is not None), default=None)
+
+
+def find_ahead(limits: Limits, times: NDArray[np.datetime64], now: int) -> Bools:
+    """Find the times that lie too far ahead.
+
+    Args:
+        limits: have a `max_ahead`.
+        times: of records.
+        now: microseconds since 1970.
+
+    Returns:
+        One flag per time.
+    """
+    assert limits.max_ahead is not None  # noqa: S101  # there is a max_age
+    ahead: Bools = times.view(np.int64) > min(now + limits.max_ahead // timedelta(microseconds=1), NEVER)
+    return ahead
+
+
+def check_times(limits: Limits, times: NDArray[np.datetime64], newest: int | None, now: int) -> None:
+    """Check that rows with these times can be taken under a `max_age`.
+
+    Args:
+        limits: have a `max_age`.
+        times: one per row.
+        newest: newest time that is known; see `find_newest`.
+        now: the machine's time, in microseconds since 1970.
+
+    Raises:
+        DataError: a time is missing, too far ahead, or before that of a record that came earlier.
+    """
+    missing = np.isnat(times)
+    if missing.any():
+        raise DataError(
+            f"times has none for row {int(np.argmax(missing))} (counted from 0), but max_age is set; pass a time for "
+            "each record, or no times at all to use the machine's clock: nothing of this call was taken"
         )
+    ahead = find_ahead(limits, times, now)
+    if ahead.any():
+        raise DataError(
+            f"the time of row {int(np.argmax(ahead))} of {len(times)} (counted from 0) lies more than "
+            f"max_ahead={limits.max_ahead} ahead of the machine's clock, and would erase what is held as too old; "
+            "correct it or drop the row, set the clock right, or allow more: nothing of this call was taken"
+        )
+    if limits.lateness is not None:
+        return
+    moments = times.view(np.int64)
+    backwards = np.diff(moments, prepend=moments[:1] if newest is None else newest) < 0
+    if backwards.any():
+        raise DataError(
+            f"the time of row {int(np.argmax(backwards))} of {len(times)} (counted from 0) lies before that of a "
+            "record that came earlier: with max_age a clock cannot run backwards; sort the records by time, set the "
+            "clock right, or allow rows to be late with lateness=...: nothing of this call was taken"
+        )
+
+
+def expire(clock: Clock, held: Records, late: Bools, now: int, *, all_or_nothing: bool) -> tuple[Clock, Records]:
+    """Erase the records that are too old.
+
+    A record that waits is erased alone and leaves a gap, as after a request: the statistic continues. Where the kept
+    records carry the answer only together, all of them are erased with the first, or when their batch is due; then,
+    and where nothing was encoded yet, the statistic counts from the first record that is left.
+
+    Args:
+        clock: the public clock.
+        held: all records that are held.
+        late: which of them are too old; shape (held,).
+        now: microseconds since 1970.
+        all_or_nothing: whether the kept records carry the answer only together.
+
+    Returns:
+        The clock, and the records that are left.
+    """
+    waits = held.rounds > clock.last
+    passed = clock.due is not None and clock.due <= now
+    lost = all_or_nothing and bool(passed or late[~waits].any())
+    if lost or (all_or_nothing and not clock.encoded and late.any()):
+        left = held.where(~late & waits)
+        return restart_clock(clock, left), left
+    return replace(clock, due=None) if passed else clock, held.where(~late)
+
+
+def restart_clock(clock: Clock, waiting: Records) -> Clock:
+    """Start the statistic over from the first of the records that wait, or from the next one that arrives.
+
+    Args:
+        clock: the public clock.
+        waiting: the records that are left, all of them after the encoded batch.
+
+    Returns:
+        A clock with the same `t`.
+    """
+    start = int(waiting.rounds[0]) if len(waiting) else clock.t + 1
+    return Clock(clock.t, first=start, last=start - 1, since=start)
+
+
+def find_earliest(times: NDArray[np.datetime64]) -> int | None:
+    """Find the earliest of these times.
+
+    Args:
+        times: not-a-time where unknown.
+
+    Returns:
+        Microseconds since 1970; None if no time is known.
+
+    Example:
+        >>> find_earliest(np.array(["1970-01-02", "NaT"], "datetime64[us]"))
+        86400000000
+    """
+    moments = times.view(np.int64)
+    if len(moments) and moments.min() == _UNKNOWN:
+        moments = moments[moments != _UNKNOWN]
+    return int(moments.min()) if len(moments) else None
+
+
+def find_latest(times: NDArray[np.datetime64]) -> int | None:
+    """Find the latest of these times.
+
+    Args:
+        times: not-a-time where unknown.
+
+    Returns:
+        Microseconds since 1970; None if no time is known.
+    """
+    newest = int(times.view(np.int64).max(initial=_UNKNOWN))
+    return None if newest == _UNKNOWN else newest

@@ -1,33 +1,35 @@
-"""Late rows: which are still taken, and how many rows can be taken before something has to be done.
+"""Late rows: which of them are taken, and how many rows can be taken before something must be done.
 
-These rules are ours. A row is late by how much its time lies before the newest one since the last update; none of them
-waits for others, so that each deadline is that of the record's own time. What is decided depends on times alone, never
-on values, and is the same however rows are cut into calls.
+These rules are ours. A row is late by how much its time lies before the newest one since the last update; no row waits
+for others, so that each deadline follows from the record's own time. What is decided depends on times alone, never on
+values, and is the same however rows are split into calls.
 Guarantee: extending is pushing one by one; held by tests/stream/test_lateness.py against a plain reference.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 import numpy as np
+from numpy.typing import NDArray
 
+from vestige.records import Records
+from vestige.stream.deadlines import NEVER, find_earliest, find_newest, find_next_event, find_patience
+from vestige.stream.limits import Limits
 from vestige.types import Bools, Ints
-
-FAR = 2**63 - 1
-"""A time that never comes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """What the times of the next rows are compared with; all in microseconds, times since 1970.
+class ArrivalWindow:
+    """What the times of the next rows are compared with, in microseconds; times are since 1970.
 
     Attributes:
-        newest: the newest time since the last update, to which rows may be late.
+        newest: newest time since the last update; lateness is counted from it.
         lateness: how late a row may be; None if rows are known to come in the order of their times.
-        oldest: the oldest time of a record that waits for an update.
-        patience: how long a record may wait before its batch has to be closed.
-        event: when something has to be done for the records that were kept.
+        oldest: oldest time of a record that waits for an update.
+        patience: how long a record may wait before its batch must be closed.
+        event: when something must be done for the records that were kept.
     """
 
     newest: int
@@ -37,24 +39,64 @@ class Moment:
     event: int
 
     def admit(self, times: Ints) -> Bools | slice:
-        """Which rows are taken: those that are not too late when they come, after the rows before them."""
-        return slice(0, len(times)) if self.lateness is None else self._punctual(times, self.lateness)
+        """Select the rows that are taken: those that are not too late, given the rows before them.
 
-    def quiet(self, times: Ints) -> int:
-        """How many of the next rows, at least one, come before something has to be done."""
+        Args:
+            times: of the next rows, in order of arrival.
+
+        Returns:
+            One flag per row, or a slice of all of them.
+        """
+        return slice(0, len(times)) if self.lateness is None else self._find_punctual(times, self.lateness)
+
+    def count_quiet(self, times: Ints) -> int:
+        """Count the rows that can be taken before something must be done.
+
+        Args:
+            times: of the next rows, in order of arrival.
+
+        Returns:
+            The number of rows; at least 1.
+        """
         if self.lateness is None:
             event = min(min(self.oldest, int(times[0])) + self.patience, self.event)
             return max(1, int(np.searchsorted(times, event)))
-        taken = self._punctual(times, self.lateness)
-        oldest = np.minimum(np.minimum.accumulate(np.where(taken, times, FAR)), self.oldest)
-        events = np.minimum(np.minimum(oldest, FAR - self.patience) + self.patience, self.event)
-        busy = self._running(times)[1:] >= events[:-1]
+        taken = self._find_punctual(times, self.lateness)
+        oldest = np.minimum(np.minimum.accumulate(np.where(taken, times, NEVER)), self.oldest)
+        events = np.minimum(np.minimum(oldest, NEVER - self.patience) + self.patience, self.event)
+        busy = self._find_newest(times)[1:] >= events[:-1]
         return 1 + int(np.argmax(busy)) if busy.any() else len(times)
 
-    def _punctual(self, times: Ints, lateness: int) -> Bools:
-        return times >= self._running(times) - lateness
+    def _find_punctual(self, times: Ints, lateness: int) -> Bools:
+        return times >= self._find_newest(times) - lateness
 
-    def _running(self, times: Ints) -> Ints:
-        """The newest time so far, at each row."""
+    def _find_newest(self, times: Ints) -> Ints:
+        """Find the newest time so far, at each row."""
         running: Ints = np.maximum(np.maximum.accumulate(times), self.newest)
         return running
+
+
+def make_window(
+    limits: Limits, arriving: int, pending_times: NDArray[np.datetime64], held: Records, due: int | None
+) -> ArrivalWindow:
+    """Gather what the times of the next rows are compared with.
+
+    Args:
+        limits: have a `max_age`.
+        arriving: time of the first row.
+        pending_times: of the records since the last update.
+        held: the records that this update kept.
+        due: deadline of the encoded batch.
+
+    Returns:
+        The window.
+    """
+    newest = find_newest(limits, pending_times, due)
+    oldest = find_earliest(pending_times)
+    return ArrivalWindow(
+        newest=arriving if newest is None else newest,
+        lateness=None if limits.lateness is None else limits.lateness // timedelta(microseconds=1),
+        oldest=NEVER if oldest is None else oldest,
+        patience=find_patience(limits),
+        event=find_next_event(limits, find_earliest(held.times), due),
+    )

@@ -1,133 +1,175 @@
-"""The paper's streaming model: one record a round, erased in time.
+"""The streaming model: one record a round, erased in time.
 
-Section 2 of Immorlica et al. (2024), with the m-recency property. How a batch is closed is in
-`vestige.stream.updating`; limits in time and removal requests, for which it is closed early where it must be, in
-`vestige.stream.deadlines` and `vestige.stream.removal`.
+Section 2 of Immorlica et al. (2024), with the m-recency property. A `Stream` only orchestrates: a lock, its state
+(`vestige.stream.state`), its store, and functions for updates (`update`), deadlines (`deadlines`, `lateness`) and
+removal requests (`removal`) under rules that never change (`rules`).
 Guarantee: after every round the retained records obey the limits; held by tests/stream/test_rules.py and
 tests/stream/test_times.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+import sys
+import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import timedelta
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vestige.errors import DataError, ParameterError
-from vestige.records import LARGEST_ROW, LARGEST_SLOT, drop_rows, number_rows
-from vestige.store import Position
-from vestige.stream.deadlines import Deadlines
-from vestige.stream.pending import Arrivals, Time, instant_of, instants_of, now_for, rows_of
+from vestige.errors import DataError, ParameterError, StoreError
+from vestige.policy import Policy
+from vestige.random.keys import AuditSeed
+from vestige.records import Clock, Records, number_rows
+from vestige.serialization import to_dict
+from vestige.store import Place, Position, Receipt, State, Terms
+from vestige.store.state import ticks, wall_clock
+from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
+from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
+from vestige.stream.estimate import Estimate, count_represented, make_estimate
+from vestige.stream.lateness import make_window
+from vestige.stream.limits import Limits, drop_expired
+from vestige.stream.masks import check_limits
+from vestige.stream.pending import Pending
+from vestige.stream.positions import check_numbers, find_slot
+from vestige.stream.removal import check_rounds, drop_leaving, has_overdue, keep_receipts, settle_receipts
+from vestige.stream.rules import check_restart, check_schedule, count_until_update, make_rules
+from vestige.stream.state import Snapshot, StreamState
+from vestige.stream.update import can_close, close_batch, rewrite, update_batches
 from vestige.types import Ints
-from vestige.validation import show_value
+from vestige.validation import check_bool, show_value
 
-_AT_ONCE = 1 << 16
+_RECORDS_PER_CALL = 1 << 16
 """Records per call of `update_many`: enough to spend the time there, few enough to answer an interrupt."""
 
 
-class Stream(Deadlines):
+class Stream:
     """A stream of records under a legal limit, one record a round.
-
-    Args:
-        policy: what to keep and what to answer.
-        retention: a record is gone this many rounds after it arrived.
-        notice: a record is gone this many rounds after its removal was requested.
-        max_age: a record is gone when it is this old, whatever comes first. Its time counts, or when it arrived if it
-            has none; times may not decrease. Without arrivals, `sweep` has to be called to keep this.
-        max_ahead: with `max_age`, a record that is dated further ahead of the machine's clock is refused; default: a
-            day or a tenth of `max_age`, whichever is less.
-        lateness: with `max_age`, a row may be dated this much before the newest record since the last update. It is
-            taken at once, with its own date; a row that comes later still is not taken. Default: rows must come in the
-            order of their times.
-        seed: makes the run reproducible; None takes coins from the operating system.
-        retained: with `clock`, restarts the stream that these records and this clock belong to.
-        clock: see `retained`.
-        store: where the stream lives when no process runs, as `store.stream(name)`; it goes on from there. Each update
-            is durable before the next batch is taken; `flush`, or closing the store, writes what came after the last.
 
     At least one of the limits in rounds is needed; a batch is half of the smaller one, so that a record that is kept
     once has left at the update after.
 
-    >>> from vestige import Mean
-    >>> stream = Stream(Mean(), retention=96, seed=0)
-    >>> for minute in range(1, 101):
-    ...     _ = stream.push(minute)
-    >>> round(stream.estimate().value, 9)
-    50.5
-    >>> again = Stream(Mean(), retention=96, seed=0, retained=stream.retained, clock=stream.clock)
-    >>> again.estimate().value == stream.estimate().value
-    True
+    Args:
+        policy: decides which records are kept, and answers from them.
+        retention: number of rounds after its arrival by which a record is erased.
+        notice: number of rounds after a removal request by which the record is erased.
+        max_age: age at which a record is erased, if that comes first. Its own time counts, or its arrival if it has
+            none; times may not decrease. While nothing arrives, `sweep` has to be called to keep this limit.
+        max_ahead: with `max_age`, a record that is dated further ahead of the machine's clock is refused; default: a
+            day or a tenth of `max_age`, whichever is less.
+        lateness: with `max_age`, how much a row may be dated before the newest record since the last update. It is
+            taken with its own date; a row that is later still is not taken. Default: rows must come in the order of
+            their times.
+        seed: makes the run reproducible; default: coins from the operating system.
+        retained: with `clock`, continues the stream that these records and this clock belong to.
+        clock: see `retained`.
+        store: where the stream is kept, as `store.stream(name)`; it continues from there. Each update is durable
+            before the next batch is taken; `flush`, or closing the store, writes what came after the last.
+
+    Raises:
+        ParameterError: the policy cannot work under these limits, or the state to continue from is not valid.
+
+    Example:
+        >>> from vestige import Mean
+        >>> stream = Stream(Mean(), retention=96, seed=0)
+        >>> for minute in range(1, 101):
+        ...     _ = stream.push(minute)
+        >>> round(stream.estimate().value, 9)
+        50.5
+        >>> again = Stream(Mean(), retention=96, seed=0, retained=stream.retained, clock=stream.clock)
+        >>> again.estimate().value == stream.estimate().value
+        True
     """
 
-    def position(self, source: str) -> Position:
-        """How far `source` was read; see `extend`."""
-        if not isinstance(source, str):
-            raise ParameterError(f"source={show_value(source)} is not a name; pass the text that it was read under")
-        return self._positions.get(source, Position())
-
-    def restart_source(self, source: str) -> None:
-        """Let `source` count as not read, since another file took its place; records keep no numbers of its rows."""
-        with self._lock:
-            self._drop_numbers(self.position(source).slot)
-            self._positions = {name: position for name, position in self._positions.items() if name != source}
-
-    def mark_source(self, source: str, mark: bytes) -> None:
-        """Let `mark` be what `source` is recognised by from now on; see `extend`. One that was not read has none."""
-        with self._lock:
-            if source in self._positions:
-                known = self.position(source)
-                self._positions = {**self._positions, source: replace(known, mark=mark)}
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        retention: int | None = None,
+        notice: int | None = None,
+        max_age: timedelta | None = None,
+        max_ahead: timedelta | None = None,
+        lateness: timedelta | None = None,
+        seed: int | AuditSeed | None = None,
+        retained: Records | None = None,
+        clock: Clock | None = None,
+        store: Place | None = None,
+    ) -> None:
+        self._rules = rules = make_rules(policy, Limits(retention, notice, max_age, max_ahead, lateness), seed)
+        if store is not None and not isinstance(store, Place):
+            raise ParameterError(
+                f"store={show_value(store)} is not a place in a store; pass store.stream(NAME) of an open one"
+            )
+        if store is not None and (retained is not None or clock is not None):
+            raise ParameterError("a stream continues from its store; leave out retained=... and clock=...")
+        self._place = store
+        # one lock for a store and its streams, so that neither waits for the other
+        self._lock = threading.RLock() if store is None else store.store._turn
+        self._pseudonym = None if store is None else store.store.pseudonym
+        self._terms = self._make_terms()
+        saved = None if store is None else store.open(self._terms)
+        if saved is not None:
+            retained, clock = saved.retained, saved.clock
+        retained, clock = check_restart(policy, retained, clock)
+        check_schedule(rules, retained, clock)
+        self._is_timed, self._max_magnitude = rules.is_timed, policy.max_magnitude
+        pending = Pending(rules.update_every, policy.columns, quick=not rules.is_timed)
+        self._state = StreamState(saved or State(clock, retained), pending)
+        self._note_saved()
+        self._schedule()
+        self._erase_expired()
+        if store is not None:
+            store.take(self)
 
     def push(self, row: ArrayLike, *, time: Time | None = None, subject: str | None = None) -> bool:
         """Take one record.
 
         Args:
-            row: its values; a number will do in one dimension.
-            time: when it arrived; kept with it, erased with it.
-            subject: whom it is about; kept with it, erased with it.
+            row: its values; a number in one dimension.
+            time: when it arrived; kept and erased with it.
+            subject: who or what it is about; kept and erased with it.
 
         Returns:
-            whether it was taken: False if it came later than `lateness` allows.
+            Whether it was taken: False if it came later than `lateness` allows.
 
         Raises:
             DataError: it cannot be taken.
+
+        Example:
+            >>> from vestige import Mean
+            >>> stream = Stream(Mean(), retention=96)
+            >>> stream.push(1.5, subject="ada")
+            True
         """
         self._lock.acquire()  # not a with statement, which takes twice as long
         try:
-            fresh = self._fresh
-            size = fresh.size
+            pending = self._state.pending
+            size = pending.size
             if self._place is not None:
                 self._place.check_open()
-            if self._timed:
+            if self._is_timed:
                 return self.extend([row], times=None if time is None else [time], subjects=[subject]) == 1
-            label = None if time is None and subject is None else (instant_of(time), self._named(subject))
-            if type(row) is float and fresh.single is not None and -(largest := self._largest) <= row <= largest:
-                fresh.single[size] = row  # the common case, fast
+            labels = None
+            if time is not None or subject is not None:
+                labels = read_time(time), read_subject(subject, self._pseudonym)
+            if type(row) is float and pending.single is not None and -(limit := self._max_magnitude) <= row <= limit:
+                pending.single[size] = row  # the common case, fast
             else:
-                fresh.values[size] = rows_of([row], self._policy)[0]
-            if label is not None:
-                fresh.label_next(*label)
-            fresh.size = size + 1
+                pending.values[size] = read_rows([row], self._rules.policy)[0]
+            if labels is not None:
+                pending.label_next(*labels)
+            pending.size = size + 1
             if size >= self._alarm:
-                self._ring()
+                self._finish_push()
         except BaseException:
-            self._fresh.wipe_next()
+            self._state.pending.wipe_next()
             raise
         finally:
             self._lock.release()
         return True
-
-    def _ring(self) -> None:
-        """Do what is due with the newest record, an update or an erasure; an update that fails does not take it."""
-        if self._fresh.size == self._full:
-            try:
-                self._update()
-            except BaseException:
-                self._fresh.cut(self._fresh.size - 1)
-                raise
-        self._erase_due()
 
     def extend(
         self,
@@ -142,141 +184,532 @@ class Stream(Deadlines):
         """Take many records in order: the same as pushing them one by one, but faster, and all or nothing.
 
         A row that cannot be taken is found before any is taken. With `max_age` and without `lateness`, the rows of one
-        call must be in the order of their times, and none may lie before those that came since the last update. Of what
-        came before that update, only what the clock says is known: rows must not lie before `clock.due - max_age`,
-        whatever records were kept. So rows that are pushed one by one may go back a little where an update lies between
-        them; those that are taken lead to the same state however they are cut into calls.
+        call must be in the order of their times, and none may be before those that came since the last update. Of what
+        came before that update, only what the clock says is known: rows must not be before `clock.due - max_age`,
+        whichever records were kept. So rows that are pushed one by one may go back a little where an update lies
+        between them; those that are taken lead to the same state however they are split into calls.
 
-        With a store or `max_age`, where an update or a commit fails, what is all or nothing is each batch: then `t` and
+        With a store or `max_age`, where an update or a commit fails, each batch is all or nothing: then `t` and
         `position` say how far it came.
 
         Args:
             rows: shape (n, columns), or (n,) in one dimension.
-            times: one per row, or none at all.
-            subjects: one per row, or none at all.
-            source: where the rows come from; how many of its rows were read is remembered with them.
+            times: one per row; default: none.
+            subjects: one per row; default: none.
+            source: where the rows come from; the number of its rows that were read is remembered with them.
             numbers: the number of each row in its source, counted from 1 and increasing; default: those that follow
                 its position. They stay with the records until the source is read from its start again.
-            mark: what the source can be recognised by, up to 64 bytes; remembered beside the position.
+            mark: identifies the content of the source, up to 64 bytes; remembered beside the position.
 
         Returns:
-            how many rows were taken: all but those that came later than `lateness` allows.
+            The number of rows that were taken: all but those that came later than `lateness` allows.
 
         Raises:
             DataError: a row cannot be taken; then none of them was.
+
+        Example:
+            >>> from vestige import Mean
+            >>> stream = Stream(Mean(), retention=96)
+            >>> stream.extend([1.0, 2.0, 3.0])
+            3
         """
         with self._lock:
-            if self._place is not None:
-                self._place.check_open()
-            new = self._checked(rows, times, subjects)
+            self._check_open()
+            new = read_arrivals(self._rules.policy, rows, times, subjects, self._pseudonym)
+            if self._is_timed:
+                new.times = repeat_now(len(new)) if new.times is None else new.times
+                check_times(self._rules.limits, new.times, self._find_newest_time(), ticks(wall_clock()))
             if source is not None:
-                new = replace(new, numbers=self._numbered(source, numbers, mark, len(new)))
-            return self._extend(new, source, mark)
+                new.numbers = check_numbers(self.position(source), numbers, mark, len(new))
+            return self._take_all(new, source, mark)
 
-    def _extend(self, new: Arrivals, source: str | None, mark: bytes) -> int:
-        """Take what was checked; how many of the rows were not too late."""
-        bit_by_bit = self._timed or self._place is not None
-        before, start, t = None if bit_by_bit else self._kept(whole=True), 0, self._t
+    def estimate(self) -> Estimate:
+        """Compute the policy's answer from the retained records and the clock alone.
+
+        Returns:
+            The answer, and what to know about it.
+
+        Raises:
+            NoRecordsError: no record is held.
+
+        Example:
+            >>> from vestige import Mean
+            >>> stream = Stream(Mean(), retention=96)
+            >>> _ = stream.extend([1.0, 2.0, 3.0])
+            >>> stream.estimate().value
+            2.0
+        """
+        with self._lock:
+            clock, retained = self._state.clock, self._state.retained
+        return make_estimate(self._rules.policy, self._rules.batch, clock, retained)
+
+    def forget(
+        self,
+        *,
+        rounds: int | Sequence[int] | NDArray[np.int64] | None = None,
+        subject: str | None = None,
+        now: bool = False,
+        receipt_id: str | None = None,
+    ) -> Receipt:
+        """Request the removal of records: the next update may learn from them, but not keep them.
+
+        Args:
+            rounds: rounds of the records; the records of other rounds stay.
+            subject: whose records to remove, in place of `rounds`.
+            now: erase them immediately. What they helped to encode is written into the newest records if there are
+                enough, or into all that are left if that is possible; if not, the statistic starts over from the newest
+                records, and says since when. Which of these happens depends on which records are still held; so from
+                then on the clock depends on values too, through them. Records that are erased before an update has
+                learned from them never count.
+            receipt_id: sixteen hexadecimal digits for the receipt; default: random ones. A request whose receipt exists
+                already is not carried out again, so that it can be repeated after a crash.
+
+        Returns:
+            A receipt, which says nothing of the records, not even whether there were any.
+
+        Raises:
+            ParameterError: not exactly one of `rounds` and `subject` is given, or one of the arguments is not valid.
+
+        Example:
+            >>> from vestige import Mean
+            >>> stream = Stream(Mean(), retention=96)
+            >>> _ = stream.extend([1.0, 2.0, 3.0], subjects=["ada", "bob", "ada"])
+            >>> stream.forget(subject="ada", now=True).erased_round
+            3
+            >>> stream.retained.rounds
+            array([2])
+        """
+        if (rounds is None) == (subject is None):
+            raise ParameterError("forget takes rounds=... or subject=..., just one of them")
+        check_bool("now", now)
+        with self._lock:
+            for receipt in self._state.receipts:
+                if receipt.id == receipt_id:
+                    return receipt
+            self._check_open()
+            state = self._state
+            before, problem = state.snapshot(), None
+            try:
+                self._mark_leaving(rounds, subject)
+                due = state.t if now else state.updated.last + self._room
+                receipt = Receipt.made(state.t, due, self.max_age, receipt_id)
+                state.receipts = (*state.receipts, receipt)
+                if now:
+                    problem = self._erase_leaving()
+                else:
+                    self._save()
+            except BaseException:
+                self._restore(before)
+                raise
+            if problem is not None:
+                problem.add_note("The records that were to go are erased all the same.")
+                raise problem
+            return next(known for known in state.receipts if known.id == receipt.id)
+
+    def sweep(self, now: Time | None = None) -> int:
+        """Erase what is due while nothing arrives; a batch that would be lost otherwise is closed early.
+
+        Call it every eighth of `max_age`, or more often.
+
+        Args:
+            now: the time by the clock that counts; default: the machine's.
+
+        Returns:
+            The number of records that were erased.
+
+        Raises:
+            DataError: `now` is not a time, or is before the time of a record by more than `max_ahead`.
+
+        Example:
+            >>> from datetime import datetime, timedelta
+            >>> from vestige import Mean
+            >>> stream = Stream(Mean(), retention=96, max_age=timedelta(days=1))
+            >>> stream.push(1.0, time=datetime(2024, 1, 1))
+            True
+            >>> stream.sweep(datetime(2024, 1, 2))
+            1
+        """
+        moment = read_time(wall_clock() if now is None else now)
+        if np.isnat(moment):
+            raise DataError("now is not a time; pass a datetime or a numpy.datetime64")
+        instant, limits = int(moment.astype(np.int64)), self._rules.limits
+        with self._lock:
+            self._check_open()
+            if self._is_timed and find_ahead(limits, self.retained.times, instant).any():
+                problem = self._meet_requests()
+                raise DataError(
+                    f"now lies more than max_ahead={limits.max_ahead} before the time of a record that is held: a "
+                    "clock cannot run backwards; set it right, pass the time by the clock that the records' times come "
+                    "from, or remove the record, if its time is wrong, with forget(rounds=...): nothing was erased for "
+                    "its age"
+                ) from problem
+            before = len(self.retained)
+            if self._is_timed:
+                self._expire(instant)
+            problem = self._meet_requests()
+            if self._is_timed:
+                self._close_early(instant)
+            if problem is not None:
+                raise problem
+            return before - len(self.retained)
+
+    def flush(self) -> None:
+        """Make durable what has arrived since the last update; without a store there is nothing to do.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._lock:
+            state, place = self._state, self._place
+            lost = place is not None and place.lost and (state.t or state.positions or state.receipts)
+            if lost or self._unsaved or self._saved != (state.t, state.positions):
+                self._save()
+
+    @property
+    def clock(self) -> Clock:
+        """The public clock; with `retained`, the whole state."""
+        with self._lock:
+            return self._state.clock
+
+    @property
+    def retained(self) -> Records:
+        """The records that are held; with the clock, the whole state."""
+        with self._lock:
+            return self._state.retained
+
+    @property
+    def t(self) -> int:
+        """Number of records that have arrived."""
+        with self._lock:
+            return self._state.t
+
+    @property
+    def counted(self) -> int:
+        """Number of records that the statistic counts: those that updates have learned from, and those that wait.
+
+        Where each record stands for itself alone, as in a window, those that are held.
+        """
+        with self._lock:
+            return count_represented(self._rules.policy, self._state.clock, self._state.retained)
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """The removal requests that are open, and those that were met in the last 30 days."""
+        return keep_receipts(self._state.receipts, wall_clock())
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that decides what is kept."""
+        return self._rules.policy
+
+    @property
+    def batch(self) -> int:
+        """Number of records in a batch; a policy that updates every round does so within it."""
+        return self._rules.batch
+
+    @property
+    def retention(self) -> int | None:
+        """Number of rounds after its arrival by which a record is erased."""
+        return self._rules.limits.retention
+
+    @property
+    def notice(self) -> int | None:
+        """Number of rounds after a removal request by which the record is erased."""
+        return self._rules.limits.notice
+
+    @property
+    def max_age(self) -> timedelta | None:
+        """Age at which a record is erased."""
+        return self._rules.limits.max_age
+
+    @property
+    def max_ahead(self) -> timedelta | None:
+        """With `max_age`, how far ahead of the machine's clock a record may be dated."""
+        return self._rules.limits.max_ahead
+
+    def position(self, source: str) -> Position:
+        """Look up how far a source was read; see `extend`.
+
+        Args:
+            source: the name that it was read under.
+
+        Returns:
+            The position; the start if it was not read.
+
+        Raises:
+            ParameterError: the name is not a text.
+        """
+        if not isinstance(source, str):
+            raise ParameterError(f"source={show_value(source)} is not a name; pass the text that it was read under")
+        return self._state.positions.get(source, Position())
+
+    def restart_source(self, source: str) -> None:
+        """Let a source count as not read, because another file took its place; records lose the numbers of its rows.
+
+        Args:
+            source: the name that it was read under.
+        """
+        with self._lock:
+            self._state.drop_numbers(self.position(source).slot)
+            self._state.positions = {name: at for name, at in self._state.positions.items() if name != source}
+
+    def mark_source(self, source: str, mark: bytes) -> None:
+        """Change the mark that identifies a source, see `extend`; one that was not read has none.
+
+        Args:
+            source: the name that it was read under.
+            mark: identifies its content, up to 64 bytes.
+        """
+        with self._lock:
+            if source in self._state.positions:
+                marked = replace(self.position(source), mark=mark)
+                self._state.positions = {**self._state.positions, source: marked}
+
+    def __repr__(self) -> str:
+        return f"<Stream of {self.policy}: t={self.t}, {len(self.retained)} held>"
+
+    def __getstate__(self) -> dict[str, object]:
+        if self._place is not None:
+            raise StoreError(
+                f"stream {self._place.name!r} lives in a store, which has just one of it; do not copy or pickle it, "
+                "open it from the store where it is needed"
+            )
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._lock = threading.RLock()
+
+    def __copy__(self) -> Self:
+        """As deep as any copy, since two streams cannot share records."""
+        return copy.deepcopy(self)
+
+    # Taking records.
+
+    def _check_open(self) -> None:
+        if self._place is not None:
+            self._place.check_open()
+
+    def _finish_push(self) -> None:
+        """Do what is due with the newest record, an update or an erasure; an update that fails does not take it."""
+        pending = self._state.pending
+        if pending.size == self._room:
+            try:
+                self._close_batch()
+            except BaseException:
+                pending.cut(pending.size - 1)
+                raise
+        self._erase_expired()
+
+    def _take_all(self, new: Arrivals, source: str | None, mark: bytes) -> int:
+        """Take rows that were checked; returns how many of them were not too late."""
+        state, start, t = self._state, 0, self._state.t
+        piecewise = self._is_timed or self._place is not None
+        before = None if piecewise else state.snapshot()
         try:
             slot, rows = 0, new.numbers
             if source is not None and rows is not None and len(rows):
-                slot = self._slot(source)
+                slot = find_slot(state.positions, source)
                 if rows[0] <= self.position(source).rows:
-                    self._drop_numbers(slot)  # it is read from its start again
-                new = replace(new, numbers=number_rows(rows, slot))
+                    state.drop_numbers(slot)  # it is read from its start again
+                new.numbers = number_rows(rows, slot)
             while start < len(new):
-                if self._timed and new.times is not None:
-                    before, now = None, self._now(new.times[start])
-                    self._expire(now)  # what was too old does not come back, whatever happens then
-                    self._close_early(now)
-                if bit_by_bit:
-                    before = self._kept(whole=False)
+                if self._is_timed and new.times is not None:
+                    before = None  # what is too old does not come back, whatever happens then
+                    self._meet_deadlines(int(new.times[start].astype(np.int64)))
+                if piecewise:
+                    before = state.snapshot(copy_pending=False)
                 stop = self._take(new, start)
                 if source is not None and rows is not None:
-                    self._positions = {**self._positions, source: Position(int(rows[stop - 1]), mark, slot)}
-                if self._fresh.size == self._full:
-                    self._update()
-                start = stop
-            self._erase_due()
+                    state.positions = {**state.positions, source: Position(int(rows[stop - 1]), mark, slot)}
+                if state.pending.size == self._room:
+                    self._close_batch()
+                start, before = stop, None if piecewise else before
+            self._erase_expired()
         except BaseException:
             if before is not None:
-                self._return_to(before)
+                self._restore(before)
             raise
-        return self._t - t
-
-    def _checked(
-        self,
-        rows: ArrayLike | Iterable[object],
-        times: Iterable[Time | None] | NDArray[np.datetime64] | None,
-        subjects: Iterable[str | None] | NDArray[np.object_] | None,
-    ) -> Arrivals:
-        """What arrives, if it can be taken."""
-        table = rows_of(rows, self._policy)
-        when = None if times is None else instants_of(times)
-        if self._timed:
-            when = now_for(len(table)) if when is None else when
-        who = None if subjects is None else self._all_named(subjects)
-        for name, given in (("times", when), ("subjects", who)):
-            if given is not None and len(given) != len(table):
-                raise DataError(
-                    f"{name} has {len(given)} entries for {len(table)} rows; pass one per row, or none at all"
-                )
-        if self._timed and when is not None:
-            self._check_times(when)
-        return Arrivals(table, when, who)
-
-    def _now(self, arriving: np.datetime64) -> int:
-        """The time when a row arrives: its own, or a later one that is known."""
-        time, newest = int(arriving.astype(np.int64)), self._newest
-        return time if newest is None else max(time, newest)
-
-    def _numbered(self, source: str, numbers: Ints | None, mark: bytes, n: int) -> Ints:
-        """The rows of `source` that n records are, checked."""
-        known = self.position(source).rows
-        Position(known, mark)  # says what is wrong with the mark
-        if numbers is None:
-            numbers = np.arange(known + 1, known + n + 1)
-        try:
-            given = np.asarray(numbers)
-        except ValueError:  # lists of different lengths
-            given = np.empty(0, np.int64)
-        if given.shape != (n,):
-            raise DataError(f"numbers has shape {given.shape} for {n} rows; pass one per row, or none at all")
-        if n and (given.dtype.kind not in "iu" or given[0] < 1 or (given[1:] <= given[:-1]).any()):
-            raise ParameterError("numbers are not whole numbers from 1 up that increase; pass those of the rows")
-        if n and given[-1] > LARGEST_ROW:
-            raise ParameterError(
-                f"numbers end beyond row {LARGEST_ROW:,}; read the rest under the name of another source"
-            )
-        return given.astype(np.int64)
-
-    def _slot(self, source: str) -> int:
-        """The slot of a source, the smallest that is free if it has none; 0 if all are taken."""
-        if slot := self.position(source).slot:
-            return slot
-        taken = {position.slot for position in self._positions.values()}
-        return next((slot for slot in range(1, LARGEST_SLOT + 1) if slot not in taken), 0)
-
-    def _drop_numbers(self, slot: int) -> None:
-        """Let no record be a row of the source in `slot` any more."""
-        self._hold(self._held.without_numbers(slot))
-        waiting = self._fresh.numbers[: self._fresh.size]
-        waiting[:] = drop_rows(waiting, slot)
+        return state.t - t
 
     def _take(self, new: Arrivals, start: int) -> int:
-        """Take rows from `start` on until something is due, or many whole batches at once; where to go on."""
-        size, free = self._update_every, self._place is None and not self._timed
-        whole = min(len(new) - start, max(size, _AT_ONCE)) // size if free and self._many_at_once else 0
-        if whole > 0 and self._fresh.size == 0 and self._full == size:
-            stop = start + whole * size
-            self._adopt(*self._at_once(new.part(slice(start, stop)), size))
-            return stop
-        stop = min(len(new), start + self._full - self._fresh.size)
+        """Take rows from `start` on until something is due, or many whole batches at once; returns where to go on."""
+        rules, state = self._rules, self._state
+        pending, size = state.pending, rules.update_every
+        if rules.has_update_many and self._place is None and not self._is_timed and not pending.size:
+            whole = min(len(new) - start, max(size, _RECORDS_PER_CALL)) // size
+            if whole and self._room == size:
+                stop = start + whole * size
+                batches = new.part(slice(start, stop))
+                self._commit(*update_batches(rules.policy, rules.seed, state.updated, state.held, batches, size))
+                return stop
+        stop = min(len(new), start + self._room - pending.size)
         part = new.part(slice(start, stop))
-        if self._timed and new.times is not None:
+        if self._is_timed and new.times is not None:
             times = new.times[start:stop].view(np.int64)
-            moment = self._moment(int(times[0]))
-            stop = start + moment.quiet(times)
-            part = new.part(slice(start, stop)).part(moment.admit(times[: stop - start]))
-        self._fresh.append(part)
+            waiting = pending.times[: pending.size]
+            window = make_window(rules.limits, int(times[0]), waiting, state.held, state.updated.due)
+            stop = start + window.count_quiet(times)
+            part = new.part(slice(start, stop)).part(window.admit(times[: stop - start]))
+        pending.append(part)
         return stop
+
+    # Updates.
+
+    def _close_batch(self) -> None:
+        """Close the batch that waits: the policy chooses, and everything else is erased."""
+        self._erase_expired()
+        state = self._state
+        self._commit(*close_batch(self._rules, state.updated, state.held, state.pending))
+
+    def _commit(self, clock: Clock, kept: Records) -> None:
+        """Move on after an update; the store has the new state before the stream does."""
+        state, rules = self._state, self._rules
+        receipts = settle_receipts(self.receipts, clock.t) if state.receipts else ()
+        # a store cannot erase between two updates, so what is due before the next one goes now
+        ahead = 0 if self._place is None else count_until_update(rules, clock, receipts) - 1
+        kept = drop_expired(kept, clock.last + ahead, rules.limits.retention)
+        check_limits(rules.policy, kept, clock.t, rules.limits.retention)
+        if self._place is not None:
+            self._place.commit(self._terms, State(clock, kept, state.positions, receipts))
+        state.advance(clock, kept, receipts)
+        self._note_saved()
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """Note after how many records something is to be done; has to follow each change of the state."""
+        state, retention = self._state, self._rules.limits.retention
+        self._room = count_until_update(self._rules, state.updated, state.receipts)
+        self._next_expiry = sys.maxsize
+        if retention is not None and len(state.held):
+            self._next_expiry = int(state.held.rounds[0]) + retention
+        self._alarm = min(self._room, self._next_expiry - state.updated.last) - 1
+
+    def _restore(self, before: Snapshot) -> None:
+        self._state.restore(before)
+        self._schedule()
+
+    def _erase_expired(self) -> None:
+        """Erase what `retention` no longer allows; the next update meets requests, and comes before they are due."""
+        state = self._state
+        if state.t >= self._next_expiry:
+            state.held = drop_expired(state.held, state.t, self._rules.limits.retention)
+            self._schedule()
+
+    # Limits in time.
+
+    def _find_newest_time(self) -> int | None:
+        state = self._state
+        return find_newest(self._rules.limits, state.pending.times[: state.pending.size], state.updated.due)
+
+    def _meet_deadlines(self, arriving: int) -> None:
+        """Let it be the time of a row that arrives, or a later one that is known."""
+        newest = self._find_newest_time()
+        now = arriving if newest is None else max(arriving, newest)
+        self._expire(now)
+        self._close_early(now)
+
+    def _expire(self, now: int) -> None:
+        """Erase what is too old at `now`, durably."""
+        state, deadline = self._state, np.datetime64(now - self._rules.limits.age, "us")
+        passed = state.updated.due is not None and state.updated.due <= now
+        waiting = state.pending.times[: state.pending.size]
+        if passed or (state.held.times <= deadline).any() or (waiting <= deadline).any():
+            retained = state.retained
+            late, all_or_nothing = retained.times <= deadline, self._rules.all_or_nothing
+            clock, left = expire(state.clock, retained, late, now, all_or_nothing=all_or_nothing)
+            if not len(left):
+                state.receipts = settle_receipts(state.receipts, clock.t)
+            state.resume(clock, left)
+            self._schedule()
+            self._unsaved = True
+        if self._unsaved:
+            self._save()
+
+    def _close_early(self, now: int) -> None:
+        """Close the batch that waits if it could not be saved after `now`."""
+        rules, state = self._rules, self._state
+        if not rules.all_or_nothing or not state.pending.size:
+            return
+        oldest = find_earliest(state.pending.times[: state.pending.size])
+        urgent = must_close(rules.limits, now, oldest, state.updated.due)
+        if urgent and can_close(rules, state.clock, state.waiting, rules.min_early_batch):
+            self._close_batch()
+
+    # Removal requests.
+
+    def _mark_leaving(self, rounds: int | Sequence[int] | NDArray[np.int64] | None, subject: str | None) -> None:
+        """Mark the records that a request asks for."""
+        state = self._state
+        if rounds is not None:
+            asked = check_rounds(rounds, state.t)
+            waiting = np.arange(state.updated.last + 1, state.t + 1)
+            state.mark_leaving(np.isin(state.held.rounds, asked), np.isin(waiting, asked))
+        else:
+            name = read_subject(subject, self._pseudonym)
+            waiting_subjects = state.pending.subjects[: state.pending.size]
+            state.mark_leaving(state.held.subjects == name, waiting_subjects == name)
+
+    def _meet_requests(self) -> Exception | None:
+        """Erase what was requested if its time has come; returns what the policy raised, if it did."""
+        state, now = self._state, wall_clock()
+        receipts = keep_receipts(state.receipts, now)
+        if has_overdue(receipts, now):
+            return self._erase_leaving()
+        if receipts != state.receipts:
+            state.receipts, self._unsaved = receipts, True
+            self._schedule()
+            self._save()
+        return None
+
+    def _erase_leaving(self) -> Exception | None:
+        """Erase what is leaving immediately, whatever the policy does; returns what it raised, if it did.
+
+        The batch is closed early if that can carry on what is known, and also if the answer would be rewritten into
+        kept records that could not wait for another batch.
+        """
+        rules, state = self._rules, self._state
+        rewritten, problem = None, None
+        try:
+            clock, waiting = state.clock, state.waiting
+            close = can_close(rules, clock, waiting, rules.min_early_batch)
+            rewritten = None if close else rewrite(rules, clock, state.retained)
+            if rewritten is not None and rewritten[0] > clock.last:
+                room = count_until_update(rules, replace(clock, last=clock.t), state.receipts)
+                close = room < rules.min_early_batch and can_close(rules, clock, waiting, 1)
+            if close:
+                self._close_batch()
+                return None
+        except StoreError:
+            raise
+        except Exception as raised:  # the policy's, which comes after what has to be erased
+            rewritten, problem = None, raised
+        state.resume(*drop_leaving(rules, state.clock, state.retained, rewritten))
+        state.receipts = settle_receipts(state.receipts, state.t)
+        self._schedule()
+        self._unsaved = True
+        self._save()
+        return problem
+
+    # The store.
+
+    def _make_terms(self) -> Terms:
+        limits, policy = self._rules.limits, self._rules.policy
+        return Terms(
+            policy=to_dict(policy),
+            columns=policy.columns,
+            capacity=limits.retention or 3 * self._rules.batch,
+            retention=limits.retention,
+            notice=limits.notice,
+            max_age=limits.max_age,
+            about={} if self._place is None else self._place.about,
+        )
+
+    def _save(self) -> None:
+        if self._place is not None:
+            self._place.commit(self._terms, self._state.to_saved())
+        self._note_saved()
+
+    def _note_saved(self) -> None:
+        self._saved, self._unsaved = (self._state.t, self._state.positions), False

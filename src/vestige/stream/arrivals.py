@@ -1,0 +1,261 @@
+"""Arrivals: rows, times and subjects as the user passes them, checked once, here.
+
+Guarantee: an error says where a row is wrong, never what it holds; held by tests/stream/test_failures.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vestige.errors import DataError
+from vestige.policy import Policy
+from vestige.records import NO_TIME
+from vestige.types import Bools, Floats, Ints
+
+Time = datetime | np.datetime64
+_FIRST_YEAR, _LAST_YEAR = 1 - 1970, 9999 - 1970
+
+
+def read_rows(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
+    """Read rows as an array of floats.
+
+    Args:
+        rows: shape (n, columns), or (n,) in one dimension.
+        policy: says how many columns there are, and which values it can take.
+
+    Returns:
+        Shape (n, columns).
+
+    Raises:
+        DataError: a row cannot be taken; the error says where, but shows no value.
+
+    Example:
+        >>> from vestige import Mean
+        >>> read_rows([1, 2], Mean())
+        array([[1.],
+               [2.]])
+    """
+    columns, largest = policy.columns, policy.max_magnitude
+    table = _read_numbers(rows, columns)
+    if not table.size and table.shape in ((0,), (0, columns)):
+        return np.empty((0, columns))
+    if table.ndim == 1 and columns == 1:
+        table = table[:, None]
+    if table.ndim != 2 or table.shape[1] != columns:
+        raise DataError(
+            f"rows have shape {np.shape(table)}; the policy takes records of {columns} values: (n, {columns})"
+        )
+    table = np.require(table, requirements=("C", "W"))  # one layout, so that each kernel is compiled once
+    fine = np.abs(table) <= largest
+    if not fine.all():
+        row, column = np.argwhere(~fine)[0]
+        raise DataError(
+            f"row {row} of {len(table)}, column {column}, is missing, infinite or beyond {largest:g} in magnitude "
+            "(counted from 0); drop or fill such records: nothing of this call was taken"
+        )
+    policy.check_rows(table)
+    return table
+
+
+def _read_numbers(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
+    """Convert rows to floats, missing ones to nan."""
+    problem = DataError(f"rows hold something that is not a number; pass numbers, {columns} per record")
+    if isinstance(rows, Mapping | str | bytes) or not (hasattr(rows, "__array__") or isinstance(rows, Iterable)):
+        raise problem
+    if not (hasattr(rows, "__array__") or isinstance(rows, Sequence)):
+        rows = list(cast("Iterable[object]", rows))
+    if isinstance(rows, np.ma.MaskedArray):
+        rows = np.ma.filled(rows.astype(np.float64), np.nan)
+    try:
+        table = np.asarray(rows)
+        if table.dtype.kind == "O" and not any(isinstance(item, str | bytes) for item in table.flat):
+            table = table.astype(np.float64)  # numbers of other kinds, and None
+    except (TypeError, ValueError, OverflowError):
+        raise problem from None
+    if table.dtype.kind not in "biuf":
+        raise problem
+    return table.astype(np.float64, copy=False)
+
+
+def read_time(time: Time | None) -> np.datetime64:
+    """Read a time.
+
+    Args:
+        time: one with a zone, or in UTC; None if there is none.
+
+    Returns:
+        The time in UTC to the microsecond; not-a-time where there is none.
+
+    Raises:
+        DataError: it is not a time, or is outside the years 1 to 9999.
+
+    Example:
+        >>> read_time(datetime.fromisoformat("2024-01-01T11:01-07:00"))
+        np.datetime64('2024-01-01T18:01:00.000000')
+    """
+    if time is None:
+        return NO_TIME
+    if isinstance(time, datetime):
+        try:
+            return np.datetime64(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, "us")
+        except OverflowError:
+            raise DataError("a time lies outside the years 1 to 9999 in UTC; correct it, or drop the row") from None
+    if isinstance(time, np.datetime64):
+        return np.datetime64(_check_years(np.array([time]))[0], "us")
+    raise DataError(f"time is a {type(time).__name__}; pass a datetime or a numpy.datetime64")
+
+
+def read_times(times: Iterable[Time | None] | NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+    """Read times.
+
+    Args:
+        times: one per row; None where there is none.
+
+    Returns:
+        The times in UTC to the microsecond.
+
+    Raises:
+        DataError: one of them is not a time, or is outside the years 1 to 9999.
+    """
+    if isinstance(times, np.ndarray) and times.dtype.kind == "M":
+        return _check_years(times)
+    if isinstance(times, str | bytes) or not isinstance(times, Iterable):
+        raise DataError(f"times is a {type(times).__name__}; pass one datetime or numpy.datetime64 per row")
+    return np.array([read_time(time) for time in times], "datetime64[us]")
+
+
+def _check_years(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+    """Convert times to microseconds if they lie in the years of a calendar; beyond them numpy overflows silently."""
+    years = times.astype("datetime64[Y]").view(np.int64)
+    beyond = ~np.isnat(times) & ((years < _FIRST_YEAR) | (years > _LAST_YEAR))
+    if beyond.any():
+        raise DataError(
+            f"time {int(np.argmax(beyond))} of {times.size} (counted from 0) lies outside the years 1 to 9999; correct "
+            "it, or drop the row: nothing of this call was taken"
+        )
+    return times.astype("datetime64[us]")
+
+
+def repeat_now(n: int) -> NDArray[np.datetime64]:
+    """Repeat the machine's time for n records."""
+    return np.full(n, read_time(datetime.now(UTC)))
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """Rows that were checked, with their labels.
+
+    Attributes:
+        rows: shape (n, columns).
+        times: in UTC to the microsecond; shape (n,).
+        subjects: name or pseudonym of each subject; shape (n,).
+        numbers: numbers of the rows in their source; shape (n,).
+    """
+
+    rows: Floats
+    times: NDArray[np.datetime64] | None = None
+    subjects: NDArray[np.object_] | None = None
+    numbers: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, here: slice | Bools) -> Arrivals:
+        """Select some of the rows.
+
+        Args:
+            here: which of them.
+
+        Returns:
+            These rows with their labels; views where `here` is a slice.
+        """
+        return Arrivals(
+            self.rows[here],
+            None if self.times is None else self.times[here],
+            None if self.subjects is None else self.subjects[here],
+            None if self.numbers is None else self.numbers[here],
+        )
+
+
+def read_arrivals(
+    policy: Policy,
+    rows: ArrayLike | Iterable[object],
+    times: Iterable[Time | None] | NDArray[np.datetime64] | None,
+    subjects: Iterable[str | None] | NDArray[np.object_] | None,
+    pseudonym: Callable[[str], str] | None = None,
+) -> Arrivals:
+    """Read rows with their times and subjects.
+
+    Args:
+        policy: says which rows it can take.
+        rows: shape (n, columns), or (n,) in one dimension.
+        times: one per row, or None.
+        subjects: one per row, or None.
+        pseudonym: gives the name that is kept in place of a subject; default: the subject itself.
+
+    Returns:
+        The rows and labels as arrays.
+
+    Raises:
+        DataError: a row or a label cannot be taken.
+    """
+    table = read_rows(rows, policy)
+    when = None if times is None else read_times(times)
+    who = None if subjects is None else read_subjects(subjects, pseudonym)
+    for name, labels in (("times", when), ("subjects", who)):
+        if labels is not None and len(labels) != len(table):
+            raise DataError(f"{name} has {len(labels)} entries for {len(table)} rows; pass one per row, or none at all")
+    return Arrivals(table, when, who)
+
+
+def read_subject(subject: str | None, pseudonym: Callable[[str], str] | None = None) -> str | None:
+    """Read a subject.
+
+    Args:
+        subject: the person or thing that a record is about; None if there is none.
+        pseudonym: gives the name that is kept in its place; default: the subject itself.
+
+    Returns:
+        The name to keep.
+
+    Raises:
+        DataError: it is not a valid text.
+    """
+    if subject is None:
+        return None
+    if not isinstance(subject, str):
+        raise DataError(f"a subject is a {type(subject).__name__}; pass texts")
+    try:
+        subject.encode()
+    except UnicodeEncodeError:
+        raise DataError("a subject is not a valid text, since it has half of a character; correct it") from None
+    return subject if pseudonym is None else pseudonym(subject)
+
+
+def read_subjects(
+    subjects: Iterable[str | None] | NDArray[np.object_], pseudonym: Callable[[str], str] | None = None
+) -> NDArray[np.object_]:
+    """Read subjects; see `read_subject`.
+
+    Args:
+        subjects: one per row; None where there is none.
+        pseudonym: gives the name that is kept in place of a subject; default: the subject itself.
+
+    Returns:
+        The names to keep; shape (n,).
+
+    Raises:
+        DataError: one of them is not a valid text.
+    """
+    if isinstance(subjects, str | bytes) or not isinstance(subjects, Iterable):
+        raise DataError(f"subjects is a {type(subjects).__name__}; pass one text or None per row")
+    names = [read_subject(subject, pseudonym) for subject in subjects]
+    column = np.empty(len(names), np.object_)
+    column[:] = names
+    return column

@@ -1,0 +1,153 @@
+"""The state of a stream: the clock, the records that are held and that wait, positions and receipts.
+
+Section 2 of Immorlica et al. (2024): records and the clock are all that may be remembered. Positions and receipts say
+nothing of a record's values.
+Guarantee: after `restore`, a stream is as it was at `snapshot`; held by tests/stream/test_failures.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from vestige.records import Clock, Records, drop_rows
+from vestige.store import Position, Receipt, State
+from vestige.stream.pending import Pending
+from vestige.types import Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A state to return to.
+
+    Attributes:
+        updated: the clock at the last update.
+        held: what that update kept.
+        pending: the records since; None if they are a prefix of those that wait when it is restored.
+        size: number of rounds since.
+        positions: for each source how far it was read.
+        receipts: of the removal requests.
+    """
+
+    updated: Clock
+    held: Records
+    pending: Records | None
+    size: int
+    positions: Mapping[str, Position]
+    receipts: tuple[Receipt, ...]
+
+
+class StreamState:
+    """The state of a stream; the only part of it that changes.
+
+    Args:
+        saved: the state to start from.
+        pending: an empty buffer for the records until the next update.
+
+    Attributes:
+        updated: the clock at the last update, whose `t` is its `last`.
+        held: what that update kept.
+        pending: the records since.
+        positions: for each source how far it was read.
+        receipts: of the removal requests, in the order in which they were made.
+    """
+
+    __slots__ = ("held", "pending", "positions", "receipts", "updated")
+
+    def __init__(self, saved: State, pending: Pending) -> None:
+        self.pending = pending
+        self.positions, self.receipts = saved.positions, saved.receipts
+        self.resume(saved.clock, saved.retained)
+
+    @property
+    def t(self) -> int:
+        """Number of records that have arrived."""
+        return self.updated.last + self.pending.size
+
+    @property
+    def clock(self) -> Clock:
+        """The public clock."""
+        return replace(self.updated, t=self.t)
+
+    @property
+    def retained(self) -> Records:
+        """All records that are held, those that wait among them."""
+        return self.held.followed_by(self.waiting)
+
+    @property
+    def waiting(self) -> Records:
+        """A copy of the records since the last update."""
+        return self.pending.to_records(self.updated.last)
+
+    def to_saved(self) -> State:
+        """Gather what a store keeps of it."""
+        return State(self.clock, self.retained, self.positions, self.receipts)
+
+    def advance(self, clock: Clock, kept: Records, receipts: tuple[Receipt, ...]) -> None:
+        """Move on after an update; no records wait any more.
+
+        Args:
+            clock: the clock after it.
+            kept: what it keeps.
+            receipts: of the removal requests.
+        """
+        self.receipts, self.updated = receipts, clock
+        self.pending.clear()
+        self.held = kept
+
+    def resume(self, clock: Clock, retained: Records) -> None:
+        """Put another clock and other records in place; those after `clock.last` wait for the next update.
+
+        Args:
+            clock: the public clock.
+            retained: all records that are held.
+        """
+        waits = retained.rounds > clock.last
+        self.updated = replace(clock, t=clock.last)
+        self.pending.replace(retained.where(waits), clock.last, clock.pending)
+        self.held = retained.where(~waits)
+
+    def mark_leaving(self, held: Bools, waiting: Bools) -> None:
+        """Mark records whose removal was requested.
+
+        Args:
+            held: one flag per record that is held.
+            waiting: one flag per round since the last update.
+        """
+        self.pending.mark(waiting)
+        self.held = self.held.with_leaving(self.held.leaving | held)
+
+    def drop_numbers(self, slot: int) -> None:
+        """Forget which records are rows of a source.
+
+        Args:
+            slot: the slot of the source.
+        """
+        self.held = self.held.without_numbers(slot)
+        waiting = self.pending.numbers[: self.pending.size]
+        waiting[:] = drop_rows(waiting, slot)
+
+    def snapshot(self, *, copy_pending: bool = True) -> Snapshot:
+        """Remember the state.
+
+        Args:
+            copy_pending: False if records are only added until it is restored; they are cut off then.
+
+        Returns:
+            What `restore` takes.
+        """
+        waiting = self.waiting if copy_pending else None
+        return Snapshot(self.updated, self.held, waiting, self.pending.size, self.positions, self.receipts)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Return to a state, and overwrite what came after it.
+
+        Args:
+            snapshot: what `snapshot` returned.
+        """
+        self.updated, self.held = snapshot.updated, snapshot.held
+        self.positions, self.receipts = snapshot.positions, snapshot.receipts
+        if snapshot.pending is None:
+            self.pending.cut(snapshot.size)
+        else:
+            self.pending.replace(snapshot.pending, self.updated.last, snapshot.size)

@@ -1,0 +1,206 @@
+"""One update: the policy says which records to keep, its mask is checked, and the clock moves on.
+
+Section 2 of Immorlica et al. (2024), A_upd: the next state is a subset of the records that were held and that arrived.
+`update_batches` gives what `update_batch` gives batch by batch, in one call.
+Guarantee: whether the statistic starts over never depends on values; held by tests/stream/test_rules.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige.channels import in_slots, mantissa_bits
+from vestige.channels.rounding import add_rounding, said_bits
+from vestige.policy import Policy
+from vestige.random import keys
+from vestige.records import Clock, Records, no_times
+from vestige.stream.arrivals import Arrivals
+from vestige.stream.deadlines import find_due
+from vestige.stream.masks import check_encodable, check_mask, check_newest, check_rewrite
+from vestige.stream.pending import Pending
+from vestige.stream.rules import Rules
+from vestige.types import Bools
+
+
+def close_batch(rules: Rules, clock: Clock, held: Records, pending: Pending) -> tuple[Clock, Records]:
+    """Update with the records that arrived since the last update.
+
+    Args:
+        rules: the rules of the stream.
+        clock: the clock at the last update, whose `t` is its `last`.
+        held: what that update kept.
+        pending: the records since.
+
+    Returns:
+        The clock after this update, and the records that it keeps.
+    """
+    policy, seed = rules.policy, rules.seed
+    if rules.has_update_many and pending.is_whole and pending.size >= policy.min_batch:
+        clock, kept = update_batches(policy, seed, clock, held, pending.to_arrivals(), pending.size)
+    else:
+        arrivals = pending.to_records(clock.last)
+        clock, kept = update_batch(policy, seed, replace(clock, t=clock.last + pending.size), held, arrivals)
+    if rules.is_timed and clock.encoded:
+        clock = replace(clock, due=find_due(rules.limits, pending.times[: pending.size]))
+    return clock, kept
+
+
+def update_batch(
+    policy: Policy, seed: int | None, clock: Clock, held: Records, arrivals: Records
+) -> tuple[Clock, Records]:
+    """Update with one batch, of which records may be missing or leaving.
+
+    Whether the statistic must start over is asked without showing values, so that the clock cannot depend on them.
+
+    Args:
+        policy: decides what is kept.
+        seed: seed of its coins.
+        clock: the clock before the update; its `t` counts the arrivals.
+        held: the records that the update before kept.
+        arrivals: the records since.
+
+    Returns:
+        The clock after the update, and the records that it keeps.
+
+    Raises:
+        RuleError: the policy's reply breaks a rule.
+    """
+    everything, shown = held.followed_by(arrivals), arrivals.shown()
+    encodable = check_encodable(policy, policy.can_encode(clock.copy(), shown.rounds, shown.leaving))
+    mask = policy.update(clock.copy(), held.shown(), arrivals.shown(), draw_key(policy, seed, clock.t))
+    kept = everything.where(check_mask(policy, mask, everything))
+    if not encodable:
+        return Clock(clock.t, first=clock.t + 1, last=clock.t, since=clock.t + 1), kept
+    updated = replace(
+        clock,
+        first=clock.last + 1,
+        last=clock.t,
+        due=None,
+        updates=clock.updates + 1,
+        rounding=_add_rounding(policy, clock, shown) if policy.words else 0.0,
+        gaps=clock.gaps + clock.pending - len(arrivals),
+    )
+    return updated, kept
+
+
+def update_batches(
+    policy: Policy, seed: int | None, clock: Clock, held: Records, new: Arrivals, size: int
+) -> tuple[Clock, Records]:
+    """Update with one or more whole batches in one call.
+
+    Args:
+        policy: decides what is kept; it defines `update_many`.
+        seed: seed of its coins.
+        clock: the clock before the updates, whose `t` is its `last`.
+        held: the records that the update before kept.
+        new: the rows of the batches, none of which is leaving.
+        size: number of records in each batch.
+
+    Returns:
+        The clock after the updates, and the records that the last of them keeps.
+
+    Raises:
+        RuleError: the policy's reply breaks a rule.
+    """
+    rows, t = new.rows, clock.last + len(new.rows)
+    batch_keys = draw_keys(policy, seed, clock.last + size, size, len(rows) // size)
+    mask = policy.update_many(clock.copy(), held.shown(), rows.copy(), batch_keys)
+    older, newer = check_newest(policy, mask, held, len(rows))
+    chosen = newer.nonzero()[0] + (len(rows) - len(newer))
+    n = len(chosen)
+    kept = Records._trusted(
+        chosen + (clock.last + 1),
+        rows.take(chosen, 0),
+        np.zeros(n, np.bool_),
+        no_times(n) if new.times is None else new.times[chosen],
+        np.empty(n, np.object_) if new.subjects is None else new.subjects[chosen],  # empty is None each
+        np.zeros(n, np.int64) if new.numbers is None else new.numbers[chosen],
+    )
+    if len(older):
+        kept = held.where(slice(len(held) - len(older), None)).where(older).followed_by(kept)
+    rounding = _add_roundings(policy, clock, size, len(batch_keys)) if policy.words else 0.0
+    return Clock(t, t - size + 1, t, clock.since, None, clock.updates + len(batch_keys), rounding, clock.gaps), kept
+
+
+def can_close(rules: Rules, clock: Clock, waiting: Records, min_records: int) -> bool:
+    """Whether a batch can be closed early without losing what is known.
+
+    Args:
+        rules: the rules of the stream.
+        clock: the public clock.
+        waiting: the records of the batch.
+        min_records: number of them that the policy must be able to keep.
+
+    Returns:
+        Whether it can.
+    """
+    if not rules.all_or_nothing or np.count_nonzero(~waiting.leaving) < min_records:
+        return False
+    answer = rules.policy.can_encode(clock.copy(), waiting.rounds, waiting.leaving)
+    return check_encodable(rules.policy, answer)
+
+
+def rewrite(rules: Rules, clock: Clock, retained: Records) -> tuple[int, Bools] | None:
+    """Ask the policy to say the same without the records that are leaving.
+
+    Args:
+        rules: the rules of the stream.
+        clock: the public clock.
+        retained: all records that are held.
+
+    Returns:
+        The last round of the batch that is encoded then, and the records to keep; None if the policy cannot, or if no
+        kept record is leaving.
+    """
+    if not rules.all_or_nothing or not retained.leaving[retained.rounds <= clock.last].any():
+        return None
+    answer = rules.policy.rewrite(clock.copy(), retained.shown(), draw_key(rules.policy, rules.seed, clock.t))
+    return None if answer is None else check_rewrite(rules.policy, answer, clock, retained)
+
+
+def draw_key(policy: Policy, seed: int | None, t: int) -> int:
+    """Draw the coins of round `t`: 64 bits, or 256 where nobody may guess them."""
+    if policy.requires_secret_coins:
+        return int.from_bytes(draw_keys(policy, seed, t, 1, 1).tobytes(), "little")
+    return keys.key(seed, t)
+
+
+def draw_keys(policy: Policy, seed: int | None, first: int, step: int, count: int) -> NDArray[np.uint64]:
+    """Draw the coins of `count` rounds, every `step` from `first` on; shape (count,), or (count, 4) if secret."""
+    if policy.requires_secret_coins:
+        if seed is None:
+            return keys.secret_keys(count)
+        from vestige.random.kernels import derive_secret_keys  # noqa: PLC0415
+
+        return derive_secret_keys(np.uint64(keys.root(seed)), first, step, count)
+    if count == 1:
+        return np.array([keys.key(seed, first)], np.uint64)
+    from vestige.random.kernels import derive_keys  # noqa: PLC0415
+
+    return derive_keys(np.uint64(keys.root(seed)), first, step, count)
+
+
+def _add_rounding(policy: Policy, clock: Clock, arrivals: Records) -> float:
+    """The clock's rounding after an update with these arrivals, of which some cannot be kept."""
+    can = in_slots(arrivals.rounds - clock.last - 1, ~arrivals.leaving, clock.pending)
+    carried = _find_carried_share(policy, clock.encoded, len(arrivals))
+    return add_rounding(clock.rounding, carried, said_bits(can, policy.words))
+
+
+def _add_roundings(policy: Policy, clock: Clock, size: int, batches: int) -> float:
+    """The clock's rounding after several whole batches, one by one, so that it is the same however they came."""
+    rounding, encoded, bits = clock.rounding, clock.encoded, mantissa_bits(size // policy.words)
+    for _ in range(batches):
+        rounding = add_rounding(rounding, _find_carried_share(policy, encoded, size), bits)
+        encoded += size
+    return rounding
+
+
+def _find_carried_share(policy: Policy, encoded: int, records: int) -> float:
+    """The share of the encoded records in all, once that many more records are learned from."""
+    from vestige.statistics.kernels import share_of  # noqa: PLC0415
+
+    return 1.0 - float(share_of(records, encoded + records, policy.decay))
