@@ -32,11 +32,9 @@ def test_the_plan_in_words_and_a_table() -> None:
     assert result.exit_code == 0, result.output
     words = " ".join(result.stdout.split())
     assert "an error of 0.05 standard deviations of a record, after 484 records." in words
-    assert (
-        "Mean needs a retention of 112 records, with the mean 1 deviations from zero; a window that keeps all" in words
-    )
+    assert "Mean requires a retention of 112 records, with the mean 1 deviations from zero; a sliding window" in words
     assert "The price of epsilon 1 (delta 1e-06, bound" in words
-    for policy in ("Mean, auto", "Mean, average", "Mean, bits", "Private, epsilon 1", "window", "anybody"):
+    for policy in ("Mean, auto", "Mean, average", "Mean, bits", "Private, epsilon 1", "window", "lower bound"):
         assert f"│ {policy}" in result.stdout
     assert "coordinate-wise; algorithm 1: As published" in words
 
@@ -55,7 +53,7 @@ def test_the_plan_for_machines_and_in_the_units_of_the_data(table: Path) -> None
     arguments = ("plan", table, "--column", "delay", "--column", "distance", "--records", 10_000, "--bound", 1_000)
     said = json.loads(vestige(*arguments, "--json").stdout)
     assert (said["statistic"], said["records"], said["sampled"]) == ("mean", 10_000, 2_001)
-    assert said["unit"] == "standard deviations of what one record says"
+    assert said["unit"] == "standard deviations of one record's influence"
     deviations = np.vstack([ROWS, [[UNUSUAL, UNUSUAL]]]).std(axis=0)
     assert said["errors"] == pytest.approx(dict(zip(("delay", "distance"), 0.011 * deviations, strict=True)), rel=1e-4)
     rows = {row["name"]: row for row in said["rows"]}
@@ -78,26 +76,26 @@ def test_each_statistic_can_be_planned_and_no_record_is_shown(table: Path, stati
     assert result.exit_code == 0, result.output
     assert f"{number} " in " ".join(result.stdout.split())
     assert "4711" not in result.output
-    assert "it may not be taken from the data" in " ".join(result.stdout.split())
+    assert "it must not be taken from the data" in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "give --error or --records, just one of them"),
-        (["--error", 0.1, "--records", 10], "give --error or --records, just one of them"),
+        ([], "give either --error, the target error, or --records"),
+        (["--error", 0.1, "--records", 10], "give either --error, the target error, or --records"),
         (["--error", 0], "error=0.0 is out of range; use a number above 0"),
         (["--records", 0], "records=0 is out of range"),
         (["--error", 0.1, "--dim", 0], "--dim 0 is out of range; use a whole number, 1 or more"),
-        (["--error", 0.1, "--dim", 2, "--statistic", "moments"], "--dim 2 is too many for --statistic moments"),
-        (["--error", 0.1, "--statistic", "logistic"], "cannot be planned: how fast it learns depends on its loss"),
-        (["--error", 0.1, "--column", "a"], "--column a has no use without SOURCE"),
+        (["--error", 0.1, "--dim", 2, "--statistic", "moments"], "--dim 2 is too large for --statistic moments"),
+        (["--error", 0.1, "--statistic", "logistic"], "cannot be predicted: how fast it learns depends on its loss"),
+        (["--error", 0.1, "--column", "a"], "--column a needs a SOURCE"),
         (["--error", 0.1, "--epsilon", -1], "epsilon=-1.0"),
         (["--error", 0.1, "--mean", "nan"], "mean=nan is out of range; use a number of standard deviations"),
         (["--error", 0.1, "--figure", "plan.nothing"], "has no ending that says how to draw it"),
         (["nowhere.csv", "--column", "a", "--error", 0.1], "nowhere.csv: there is no such file"),
         (["nowhere.csv", "--error", 0.1], "nowhere.csv: no --column is given"),
-        (["nowhere.csv", "--column", "a", "--dim", 2, "--error", 0.1], "--dim 2 is not the 1 columns that are named"),
+        (["nowhere.csv", "--column", "a", "--dim", 2, "--error", 0.1], "--dim 2 differs from the number of columns, 1"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(arguments: list[object], text: str) -> None:

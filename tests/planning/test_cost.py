@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vestige import Mean, Policy, Stream, Window, paper
-from vestige.planning.cost import bytes_held, seconds_per_record
+from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.random.keys import AuditSeed
 
 
@@ -23,15 +23,17 @@ def test_a_stream_holds_no_more_than_is_said(policy: Policy, most: float) -> Non
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(stream.retained) <= 8_192
-    assert held <= most * bytes_held(3, 8_192)
+    assert held <= most * memory_bytes(3, 8_192)
 
 
 @pytest.mark.parametrize("policy", [Mean(2), Window(Mean(2)), paper.CoordinateMean(2)])
 def test_time_is_measured(policy: Policy) -> None:
-    seconds = seconds_per_record(policy, 64 if isinstance(policy, paper.CoordinateMean) else 256, 10_000, np.eye(2))
+    seconds = measure_seconds_per_record(
+        policy, 64 if isinstance(policy, paper.CoordinateMean) else 256, 10_000, np.eye(2)
+    )
     assert seconds is not None
     assert 1e-9 < seconds < 1e-2
 
 
 def test_what_is_too_large_is_not_tried() -> None:
-    assert seconds_per_record(Mean(1_000), 56_000, 10**6, np.eye(1_000)) is None
+    assert measure_seconds_per_record(Mean(1_000), 56_000, 10**6, np.eye(1_000)) is None

@@ -11,8 +11,8 @@ import pytest
 
 from vestige import Covariance, LinearRegression, Mean, Moments, Policy, Private, Stream, Window
 from vestige.planning import predict
-from vestige.planning.influence import Known
-from vestige.planning.plan import needed
+from vestige.planning.data_model import DataModel
+from vestige.planning.plan import find_required
 from vestige.policies import Encoded
 from vestige.random.keys import AuditSeed
 from vestige.statistics import Averages
@@ -80,12 +80,12 @@ def _setting(rng: np.random.Generator, kind: str) -> Setting:
 
 def measured(setting: Setting, trials: int) -> tuple[float, float]:
     """The root mean squared error over streams of fresh records, and its standard error."""
-    truth = Known(setting.plain, setting.rows(np.random.default_rng(0), TRUTH))
+    truth = DataModel(setting.plain, setting.rows(np.random.default_rng(0), TRUTH))
     squares = []
     for trial in range(trials):
         stream = Stream(setting.policy, retention=setting.retention, seed=AuditSeed(trial))
         stream.extend(setting.rows(np.random.default_rng([1, trial]), setting.records))
-        squares.append(truth.relative((np.ravel(stream.estimate().value) - truth.numbers.value) ** 2))
+        squares.append(truth.average_relative((np.ravel(stream.estimate().value) - truth.linearization.value) ** 2))
     mean = float(np.mean(squares))
     return mean**0.5, float(np.std(squares, ddof=1) / trials**0.5 / (2.0 * mean**0.5))
 
@@ -217,7 +217,7 @@ def test_many_more_means_and_units(setting: Anywhere) -> None:
 def test_what_is_asked_for_is_enough_far_from_zero(mean: float) -> None:
     """A million records, for which one try in ten thousand that has no near average would show."""
     sample = np.random.default_rng(2).normal(mean, 1.0, SAMPLE)
-    row = needed(Known(Mean(), sample), "Mean", Mean(), 1.1e-3, 1_000_000)
+    row = find_required(DataModel(Mean(), sample), "Mean", Mean(), 1.1e-3, 1_000_000)
     assert row.retention is not None
     error, unsure = kept(Anywhere("auto", "normal", mean, 1.0, row.retention, 1_000_000), 4)
     assert error <= 1.1 + 3.0 * unsure
@@ -242,7 +242,7 @@ def test_where_nobody_says_how_far_from_zero_it_says_that_it_matters() -> None:
     long = predict(Mean(), retention=256, records=100_000)
     assert not long.notes
     near, far = (predict(Mean(channel="bits"), retention=64, records=100_000, mean=m) for m in (0.3, 300.7))
-    assert near.writing < 0.1 * near.error
+    assert near.encoding < 0.1 * near.error
     assert far.notes
     error, _ = kept(Anywhere("bits", "normal", 300.7, 1.0, 64, 100_000), 16)
     assert 0.5 < far.error * 100_000**0.5 / error < 2.0

@@ -18,8 +18,8 @@ from vestige import (
     theory,
 )
 from vestige.planning import plan, predict
-from vestige.planning.influence import Known
-from vestige.planning.plan import needed
+from vestige.planning.data_model import DataModel
+from vestige.planning.plan import find_required
 from vestige.policies import Encoded
 from vestige.types import Floats
 
@@ -29,7 +29,7 @@ NORMAL = RNG.normal(1.3, 1.0, 20_000)
 
 def asked(policy: Encoded, records: int, sample: Floats | None = None) -> int:
     """The retention with which a policy is within 10% of all records."""
-    row = needed(Known(Mean(), sample), "policy", policy, 1.1 / records**0.5, records)
+    row = find_required(DataModel(Mean(), sample), "policy", policy, 1.1 / records**0.5, records)
     assert row.retention is not None
     return row.retention
 
@@ -56,14 +56,14 @@ def test_what_is_asked_for_is_enough_and_a_little_less_is_not() -> None:
 def test_the_others_need_what_theory_says() -> None:
     found = plan(Mean(2), error=0.05)
     assert found.row("window").retention == theory.window_retention(2, 2 * 0.05**2) == 400
-    assert found.row("anybody").retention == theory.finite_lower_bound(2, 2 * 0.05**2)
+    assert found.row("lower bound").retention == theory.finite_lower_bound(2, 2 * 0.05**2)
     assert found.row("coordinate-wise").retention == theory.mean_retention(2, 2 * 0.05**2)
     assert found.row("coordinate-wise").records == theory.mean_rounds(2, 2 * 0.05**2)
     assert found.row("algorithm 1").retention == theory.simple_mean_retention(2, 2 * 0.05**2)
     fit = plan(LinearRegression(1), error=0.1)
     assert fit.row("algorithm 2").retention == theory.regression_retention(1, 0.1**2)
-    assert fit.row("anybody").retention == theory.finite_lower_bound(1, 0.1**2)
-    wide = [plan(policy, error=0.1).row("anybody").retention for policy in (Moments(), Covariance(3))]
+    assert fit.row("lower bound").retention == theory.finite_lower_bound(1, 0.1**2)
+    wide = [plan(policy, error=0.1).row("lower bound").retention for policy in (Moments(), Covariance(3))]
     assert wide == [theory.finite_lower_bound(means, means * 0.1**2) for means in (1, 3)]
 
 
@@ -94,19 +94,21 @@ def test_forgetting_more_costs_more() -> None:
 
 def test_where_a_window_forgets_as_well_and_is_nearer_it_is_said() -> None:
     private = Private(bound=6.0, epsilon=1.0, delta=1e-6)
-    few, many = (needed(Known(Mean(), NORMAL), "Private", private, 1.1 / n**0.5, n) for n in (1_000, 1_000_000))
-    assert any("A window as long is nearer" in note for note in few.notes)
+    few, many = (
+        find_required(DataModel(Mean(), NORMAL), "Private", private, 1.1 / n**0.5, n) for n in (1_000, 1_000_000)
+    )
+    assert any("A window with this retention has a smaller error" in note for note in few.notes)
     assert not many.notes
 
 
 def test_a_bound_is_never_taken_from_the_data() -> None:
     row = plan(Mean(), error=0.1, sample=NORMAL).row("Private")
     assert row.retention is None
-    assert "may not be taken from the data" in row.notes[0]
+    assert "must not be taken from the data" in row.notes[0]
 
 
 def test_a_bound_that_cuts_too_much_off_is_said_to() -> None:
-    row = needed(Known(Mean(), NORMAL), "Private", Private(bound=2.0, epsilon=1.0, delta=1e-6), 0.01, 12_100)
+    row = find_required(DataModel(Mean(), NORMAL), "Private", Private(bound=2.0, epsilon=1.0, delta=1e-6), 0.01, 12_100)
     assert row.retention is None
     assert "use a larger bound" in row.notes[0]
 
@@ -121,19 +123,19 @@ def test_on_a_lattice_averages_need_more_than_bits() -> None:
     average, auto = (asked(Mean(channel=name), 20_000, rows) for name in ("average", "auto"))
     assert average > 2 * auto
     notes = predict(Mean(channel="average"), retention=average, records=20_000, sample=rows).notes
-    assert any("no average near its target" in note for note in notes)
+    assert any("without an average near its target" in note for note in notes)
 
 
 def test_a_sample_that_tells_little_is_said_to() -> None:
     rng = np.random.default_rng(0)
-    assert not Known(Mean(), rng.normal(size=10_000)).notes
-    assert "tails are heavy" in Known(Mean(), rng.standard_cauchy(10_000)).notes[0]
-    assert "come together are alike" in Known(Mean(), np.sort(rng.normal(size=10_000))).notes[0]
+    assert not DataModel(Mean(), rng.normal(size=10_000)).notes
+    assert "tails are heavy" in DataModel(Mean(), rng.standard_cauchy(10_000)).notes[0]
+    assert "Neighbouring records are correlated" in DataModel(Mean(), np.sort(rng.normal(size=10_000))).notes[0]
 
 
 def test_few_records_for_a_bent_answer_are_said_to() -> None:
     notes = predict(Window(Moments()), retention=20, records=1_000).notes
-    assert any("does not follow its averages in a straight line" in note for note in notes)
+    assert any("is not linear in its averages" in note for note in notes)
     assert not predict(Window(Moments()), retention=20_000, records=20_000).notes
 
 
@@ -146,24 +148,27 @@ def test_a_stream_that_never_closes_a_batch_loses_nothing() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({}, "give error=... or records=..., just one of them"),
-        ({"error": 0.1, "records": 10}, "give error=... or records=..., just one of them"),
+        ({}, "give either error=..., the target error, or records=..."),
+        ({"error": 0.1, "records": 10}, "give either error=..., the target error, or records=..."),
         ({"error": -0.1}, "error=-0.1 is out of range"),
-        ({"error": 2.0}, "error=2.0 is above 1; one record is as near"),
-        ({"error": 1e-9}, "error=1e-09 takes more than 1,000,000,000,000 records"),
+        ({"error": 2.0}, "error=2.0 is above 1; a single record has an error of 1"),
+        ({"error": 1e-9}, "error=1e-09 requires more than 1,000,000,000,000 records"),
         ({"records": 10**13}, "is above 1,000,000,000,000"),
         ({"records": 1}, "records=1 is out of range; use a whole number, 2 or more"),
         ({"error": 0.1, "bound": 0.0}, "bound=0.0 is out of range"),
         ({"error": 0.1, "epsilon": 0.0}, "epsilon=0.0"),
         ({"error": 0.1, "mean": 1e10}, "mean=10000000000.0 is out of range"),
         ({"error": 0.1, "mean": True}, "mean=True is out of range"),
-        ({"error": 0.1, "mean": 1.0, "sample": [4711.0] * 500}, "mean=1.0 is not for a sample"),
+        ({"error": 0.1, "mean": 1.0, "sample": [4711.0] * 500}, "mean=1.0 cannot be combined with a sample"),
         ({"error": 0.1, "sample": [4711.0] * 50}, "the sample has 50 records; give at least 100"),
-        ({"error": 0.1, "sample": [4711.0] * 500}, "all records of the sample say the same"),
+        ({"error": 0.1, "sample": [4711.0] * 500}, "all records of the sample have the same influence"),
         ({"error": 0.1, "sample": [np.nan] * 500}, "is missing, infinite or beyond"),
-        ({"error": 0.1, "policy": LogisticRegression(2)}, "cannot be planned: how fast it learns depends on its loss"),
-        ({"error": 0.1, "policy": Mean(half_life=100.0)}, "half_life=100.0 cannot be planned"),
-        ({"error": 0.1, "policy": Window()}, "is none of Mean, Moments, Covariance or LinearRegression"),
+        (
+            {"error": 0.1, "policy": LogisticRegression(2)},
+            "cannot be predicted: how fast it learns depends on its loss",
+        ),
+        ({"error": 0.1, "policy": Mean(half_life=100.0)}, "half_life=100.0 cannot be predicted"),
+        ({"error": 0.1, "policy": Window()}, "is not one of Mean, Moments, Covariance or LinearRegression"),
         ({"error": 0.1, "policy": Covariance(100)}, "encodes 5,150 numbers, above the 2,000"),
     ],
 )

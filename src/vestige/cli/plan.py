@@ -1,4 +1,4 @@
-"""`vestige plan`: how much retention is needed, before one starts."""
+"""`vestige plan`: predicts the retention required for a target error."""
 
 from __future__ import annotations
 
@@ -19,49 +19,51 @@ from vestige.types import Floats
 
 _MOST_ROWS = 200_000
 _SHOWN = 8
-_UNIT = "standard deviations of what one record says"
+_UNIT = "standard deviations of one record's influence"
 _HEADER = ("policy", "retention", "records", "error", "memory", "time per record", "price")
 
 
 @command.command("plan")
 @click.argument("source", required=False)
-@click.option("--column", "columns", multiple=True, help="With SOURCE: a numeric column; several make one record.")
-@click.option("--target", "targets", multiple=True, help="With SOURCE: the column to explain, for regression.")
 @click.option(
-    "--statistic", type=click.Choice(list(STATISTICS)), default="mean", show_default=True, help="What will be kept."
+    "--column", "columns", multiple=True, help="Numeric column of SOURCE; repeat it for records of several values."
 )
-@click.option("--dim", type=int, help="Without SOURCE: how many columns a record has, for regression predictors. [1]")
+@click.option("--target", "targets", multiple=True, help="Column of SOURCE that a regression explains.")
+@click.option(
+    "--statistic", type=click.Choice(list(STATISTICS)), default="mean", show_default=True, help="Statistic to plan."
+)
+@click.option(
+    "--dim", type=int, help="Number of columns of a record (for regression, of predictors), without SOURCE; default: 1."
+)
 @click.option(
     "--mean",
     type=float,
-    help="Without SOURCE: how far from zero the mean lies, in standard deviations of a record. [1]",
+    help="Distance of the mean from zero in standard deviations of a record, without SOURCE; default: 1.",
 )
-@click.option("--error", type=float, help="The error that is wanted, in standard deviations of a record.")
-@click.option("--records", type=int, help="How many records will come; give this or --error.")
+@click.option("--error", type=float, help="Target error, in standard deviations of a record; give this or --records.")
+@click.option("--records", type=int, help="Number of records that will arrive; give this or --error.")
 @click.option(
     "--epsilon",
     type=float,
     default=1.0,
     show_default=True,
-    help="The privacy that Private is to promise; less is more private.",
+    help="Epsilon of the (epsilon, delta) guarantee of Private; smaller is more private.",
 )
 @click.option(
     "--delta",
     type=float,
     default=1e-6,
     show_default=True,
-    help="The chance with which the promise of --epsilon may fail.",
+    help="Delta of the (epsilon, delta) guarantee of Private.",
 )
-@click.option(
-    "--bound", type=float, help="For Private: the longest that a record may be, else shortened. Never from the data."
-)
+@click.option("--bound", type=float, help="Norm to which Private clips a record; must not be taken from the data.")
 @click.option(
     "--figure",
     type=picture,
     metavar="FILE",
-    help="Draw error against retention; the ending says how: .png, .svg, .pdf.",
+    help="Draw error against retention to this file: .png, .svg or .pdf.",
 )
-@click.option("--json", "machine", is_flag=True, help="Print one JSON object, for machines.")
+@click.option("--json", "machine", is_flag=True, help="Print one JSON object.")
 def plan_(
     source: str | None,
     columns: tuple[str, ...],
@@ -78,15 +80,15 @@ def plan_(
     *,
     machine: bool,
 ) -> None:
-    """Tell how much retention is needed.
+    """Predict the retention required for a target error.
 
-    For an error that is wanted, or to be within 10% of the error of all records that will come: the retention that
-    each policy needs, the window, and anybody at least; the error expected, memory, time, and the price of forgetting.
+    For a target error, or to be within 10% of the error of all records that will arrive: the retention that each policy
+    requires, that of a window, and a lower bound; the expected error, memory, time, and the price of privacy.
 
-    Errors are root mean squares in standard deviations: for the mean, of a record; for other statistics, of what one
-    record says of each number, so that 0.01 is what 10,000 records can tell. With SOURCE, a sample of the records, they
-    are told in the units of the data too. Without, records are taken to be normal; say with --mean how far from zero
-    they lie: the farther, the more retention it takes.
+    Errors are root mean squares in standard deviations: for the mean, of a record; for other statistics, of one
+    record's influence on each number, so that 10,000 records have an error of 0.01. With SOURCE, a sample of the
+    records, they are also given in the units of the data. Without it, records are assumed to be normal, and --mean
+    says how far from zero they are: the farther, the longer the retention.
 
     \b
     Examples:
@@ -94,14 +96,14 @@ def plan_(
       vestige plan --statistic regression --dim 2 --records 1000000
       vestige plan flights.csv --column dep_delay --records 300000 --bound 120
       vestige plan --error 0.01 --epsilon 4 --figure plan.png
-    """  # noqa: D301  # the sign says to leave the lines as they are
-    policy, names = _policy(source, columns, targets, statistic, dim)
+    """  # noqa: D301  # \b keeps the lines as they are
+    policy, names = _make_policy(source, columns, targets, statistic, dim)
     if (error is None) == (records is None):
-        raise ParameterError("give --error or --records, just one of them: the error wanted, or how many will come")
-    sample = None if source is None else _rows(source, columns + targets)
-    slow = announced("Trying each policy ...")
+        raise ParameterError("give either --error, the target error, or --records, the number that will arrive")
+    sample = None if source is None else _read_sample(source, columns + targets)
+    slow = announced("Simulating each policy ...")
     with slow, meter("Planning") as report:
-        found = plan(
+        result = plan(
             policy,
             error=error,
             records=records,
@@ -113,42 +115,42 @@ def plan_(
             progress=report,
         )
         if figure is not None:
-            draw_plan(found, figure, sample)
-    errors = dict(zip(names, found.errors.tolist(), strict=True)) if found.sampled else None
+            draw_plan(result, figure, sample)
+    errors = dict(zip(names, result.errors.tolist(), strict=True)) if result.sampled else None
     if machine:
-        as_json({"statistic": statistic, **_facts(found), "errors": errors})
+        as_json({"statistic": statistic, **_to_facts(result), "errors": errors})
         return
-    say(_opening(found, statistic))
+    say(_describe(result, statistic))
     if errors is not None:
-        told = [f"{name} {size:.3g}" for name, size in list(errors.items())[:_SHOWN]]
-        say(f"In the units of the data: {'; '.join(told)}{'; ...' if len(errors) > _SHOWN else ''}.")
-    show_table(_HEADER, [_cells(row) for row in found.rows])
-    for line in (*_told(found), *_noted(found)):
+        labels = [f"{name} {size:.3g}" for name, size in list(errors.items())[:_SHOWN]]
+        say(f"In the units of the data: {'; '.join(labels)}{'; ...' if len(errors) > _SHOWN else ''}.")
+    show_table(_HEADER, [_format_row(row) for row in result.rows])
+    for line in (*_summarize(result), *_list_notes(result)):
         say(line)
 
 
-def _policy(
+def _make_policy(
     source: str | None, columns: tuple[str, ...], targets: tuple[str, ...], statistic: str, dim: int | None
 ) -> tuple[Encoded, list[str]]:
-    """What is planned, and what the numbers of its answer are called."""
+    """The policy to plan, and the labels of the numbers of its answer."""
     if source is None:
         for option, names in (("--column", columns), ("--target", targets)):
             if names:
-                raise ParameterError(
-                    f"{option} {names[0]} has no use without SOURCE; say --dim instead, or name a file"
-                )
+                raise ParameterError(f"{option} {names[0]} needs a SOURCE; use --dim instead, or give a file")
         if dim is not None and dim < 1:
             raise ParameterError(f"--dim {dim} is out of range; use a whole number, 1 or more")
         if statistic == "moments" and dim not in (None, 1):
             raise ParameterError(
-                f"--dim {dim} is too many for --statistic moments, which takes one column; use --dim 1"
+                f"--dim {dim} is too large for --statistic moments, which takes one column; use --dim 1"
             )
         columns = tuple(f"column {i + 1}" for i in range(dim or 1))
         targets = ("target",) if statistic in ("regression", "logistic") else ()
     elif not columns:
-        raise ParameterError(f"{source}: no --column is given; name the columns of a record")
+        raise ParameterError(f"{source}: no --column is given; give the columns of a record")
     elif dim is not None and dim != len(columns):
-        raise ParameterError(f"--dim {dim} is not the {len(columns)} columns that are named; leave it out with SOURCE")
+        raise ParameterError(
+            f"--dim {dim} differs from the number of columns, {len(columns)}; leave it out with SOURCE"
+        )
     called = {
         "mean": list(columns),
         "moments": ["mean", "variance", "skewness", "kurtosis"],
@@ -158,98 +160,101 @@ def _policy(
     return STATISTICS[statistic].policy(columns, targets, "auto", None), called.get(statistic, [])
 
 
-def _rows(source: str, columns: tuple[str, ...]) -> Floats:
-    """The rows of a file, or as many as a sample needs."""
-    taken, count = [], 0
+def _read_sample(source: str, columns: tuple[str, ...]) -> Floats:
+    """Read the rows of a file, or as many as a sample needs."""
+    blocks, count = [], 0
     for block in Source(source).blocks(columns):
-        taken.append(block.rows)
+        blocks.append(block.rows)
         count += len(block.rows)
         if count >= _MOST_ROWS:
-            click.echo(f"Only the first {_MOST_ROWS:,} rows are looked at.", err=True)
+            click.echo(f"Only the first {_MOST_ROWS:,} rows are used.", err=True)
             break
     if not count:
-        raise SourceError(f"{source}: no row has a number in each of {', '.join(columns)}; nothing to plan with")
-    return np.concatenate(taken)[:_MOST_ROWS]
+        raise SourceError(
+            f"{source}: no row has a number in each of {', '.join(columns)}; there is nothing to plan with"
+        )
+    return np.concatenate(blocks)[:_MOST_ROWS]
 
 
-def _facts(found: Plan) -> dict[str, object]:
-    private = found.private
+def _to_facts(plan: Plan) -> dict[str, object]:
+    private = plan.private
     return {
-        "error": found.error,
+        "error": plan.error,
         "unit": _UNIT,
-        "records": found.records,
-        "sampled": found.sampled,
-        "mean": found.mean,
-        "rows": [{name: getattr(row, name) for name in Row.__slots__} for row in found.rows],
+        "records": plan.records,
+        "sampled": plan.sampled,
+        "mean": plan.mean,
+        "rows": [{name: getattr(row, name) for name in Row.__slots__} for row in plan.rows],
         "private": None
         if private is None
         else {"epsilon": private.epsilon, "delta": private.delta, "bound": private.bound},
-        "prices": [{"retention": retention, "price": price} for retention, price in found.prices],
-        "notes": list(found.notes),
+        "prices": [{"retention": retention, "price": price} for retention, price in plan.prices],
+        "notes": list(plan.notes),
     }
 
 
-def _opening(found: Plan, statistic: str) -> str:
-    whose = "a record" if statistic == "mean" else "what one record says"
-    known = f"a sample of {found.sampled:,} records"
-    if found.mean is not None:
-        known = f"normal records, mean {found.mean:g} and deviation 1, assumed"
+def _describe(plan: Plan, statistic: str) -> str:
+    unit = "a record" if statistic == "mean" else "one record's influence"
+    data = f"a sample of {plan.sampled:,} records"
+    if plan.mean is not None:
+        data = f"assuming normal records, mean {plan.mean:g} and deviation 1"
     return (
-        f"Plan for {statistic}, {found.policy.columns} column{'s'[: found.policy.columns > 1]} ({known}): an error of "
-        f"{found.error:.3g} standard deviations of {whose}, after {found.records:,} records."
+        f"Plan for {statistic}, {plan.policy.columns} column{'s'[: plan.policy.columns > 1]} ({data}): an error of "
+        f"{plan.error:.3g} standard deviations of {unit}, after {plan.records:,} records."
     )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _format_row(row: Row) -> tuple[str, ...]:
     return (
         row.name,
-        "-" if row.retention is None else _count(row.retention),
-        "-" if row.records is None else _count(row.records),
+        "-" if row.retention is None else _format_count(row.retention),
+        "-" if row.records is None else _format_count(row.records),
         "-" if row.error is None else f"{row.error:.3g}",
-        "-" if row.memory is None else _bytes(row.memory),
-        "-" if row.seconds is None else _time(row.seconds),
+        "-" if row.memory is None else _format_bytes(row.memory),
+        "-" if row.seconds is None else _format_time(row.seconds),
         "" if row.price is None else f"{row.price:.2f}",
     )
 
 
-def _count(number: int) -> str:
+def _format_count(number: int) -> str:
     return f"{number:,}" if number < 10**9 else f"{number:.3g}"
 
 
-def _bytes(count: int) -> str:
+def _format_bytes(count: int) -> str:
     power = min(int(math.log10(count)) // 3, 4)
     return f"{count / 1_000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     micro = float(f"{seconds * 1e6:.2g}")
     return f"{micro:g} µs" if micro < 1_000.0 else f"{micro / 1_000.0:g} ms"
 
 
-def _told(found: Plan) -> Iterator[str]:
-    """What the table says, in sentences."""
-    ours, window, least = found.rows[0], found.row("window"), found.row("anybody")
+def _summarize(plan: Plan) -> Iterator[str]:
+    """The table in sentences."""
+    ours, window, least = plan.rows[0], plan.row("window"), plan.row("lower bound")
     if ours.retention is not None:
-        where = "" if found.mean is None else f", with the mean {found.mean:g} deviations from zero"
+        where = "" if plan.mean is None else f", with the mean {plan.mean:g} deviations from zero"
         yield (
-            f"{ours.name.split(',')[0]} needs a retention of {ours.retention:,} records{where}; a window that keeps "
-            f"all it may needs {window.retention:,}; nobody can do with less than {least.retention:,}."
+            f"{ours.name.split(',')[0]} requires a retention of {ours.retention:,} records{where}; a sliding window "
+            f"requires {window.retention:,}; no policy can do with less than {least.retention:,}."
         )
-    if found.private is not None and found.prices:
-        private = found.private
-        priced = ", ".join(f"{price:.3g} at {retention:,}" for retention, price in found.prices)
+    if plan.private is not None and plan.prices:
+        private = plan.private
+        prices = ", ".join(f"{price:.3g} at {retention:,}" for retention, price in plan.prices)
         yield (
-            f"The price of epsilon {private.epsilon:g} (delta {private.delta:g}, bound {private.bound:.3g}), in times "
-            f"the squared error without noise, or times as many records for the same error, by retention: {priced}."
+            f"The price of epsilon {private.epsilon:g} (delta {private.delta:g}, bound {private.bound:.3g}), as a "
+            "multiple of the squared error without noise, or of the number of records for the same error, by "
+            f"retention: {prices}."
         )
 
 
-def _noted(found: Plan) -> Iterator[str]:
-    """What is doubtful, each once, with whom it concerns."""
-    concerned: dict[str, list[str]] = {}
-    for row in found.rows:
+def _list_notes(plan: Plan) -> Iterator[str]:
+    """Each note once, with the policies that it concerns."""
+    policies: dict[str, list[str]] = {}
+    for row in plan.rows:
         for note in row.notes:
-            concerned.setdefault(note, []).append(row.name)
-    for note, names in concerned.items():
+            policies.setdefault(note, []).append(row.name)
+    for note, names in policies.items():
         yield f"{'; '.join(names)}: {note}"
-    yield from (f"Sample: {note}" for note in found.notes)
+    yield from (f"Sample: {note}" for note in plan.notes)

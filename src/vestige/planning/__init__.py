@@ -1,7 +1,9 @@
-"""How much retention is needed for an error, foretold before one starts, and honest about what cannot be told.
+"""Predict the retention required for a target error, and the error of a policy at a given retention.
 
-`plan` says what each policy needs, `predict` what error one will have. docs/plan.md derives and measures both.
-Guarantee: within 20% of what is measured, or it is said why not; held by tests/planning/test_honesty.py.
+`plan` says what retention each policy requires, `predict` what error one policy will have. docs/plan.md derives and
+measures both.
+Guarantee: the measured error is within 20% of the prediction, or a note says why it may not be; held by
+tests/planning/test_honesty.py.
 """
 
 from vestige.planning.figures import draw_plan

@@ -1,6 +1,6 @@
-"""What a stream costs where it runs: the memory of its records, and the time that one takes on this machine.
+"""The cost of a stream: the memory of its records, and the time per record on this machine.
 
-Guarantee: no stream holds more records, and all that it allocates is within twice of their bytes; held by
+Guarantee: a stream holds no more records than stated, and allocates at most twice their bytes; held by
 tests/planning/test_cost.py.
 """
 
@@ -16,55 +16,73 @@ from vestige.records import Clock, Records
 from vestige.stream import Stream
 from vestige.types import Floats
 
-_LONGEST = 8_192
-_SECONDS = 0.05
-_LARGEST = 10_000_000
+_MAX_RETENTION = 8_192
+_MIN_SECONDS = 0.05
+_MAX_VALUES = 10_000_000
 
 
-def bytes_held(columns: int, retention: int) -> int:
-    """How many bytes the records of a stream take at most: round, values, time, subject, mark and row number of each.
+def memory_bytes(columns: int, retention: int) -> int:
+    """Compute the largest number of bytes that the records of a stream occupy.
 
-    Texts of subjects, and what Python itself takes, come on top.
+    Each record has a round, values, a time, a subject, a mark and a row number. The texts of subjects, and the overhead
+    of Python itself, come on top.
 
-    >>> bytes_held(columns=1, retention=512)
-    20992
+    Args:
+        columns: number of values in a record.
+        retention: retention of the stream, in records.
+
+    Returns:
+        The number of bytes.
+
+    Example:
+        >>> memory_bytes(columns=1, retention=512)
+        20992
     """
     one = Records([1], np.zeros((1, columns)))
     return retention * sum(int(getattr(one, name).nbytes) for name in one.__slots__)
 
 
-def seconds_per_record(policy: Policy, retention: int, records: int, rows: Floats) -> float | None:
-    """How long a record takes on this machine, if many are handed over at once; None if a batch is too large to try.
+def measure_seconds_per_record(policy: Policy, retention: int, records: int, rows: Floats) -> float | None:
+    """Measure the time per record on this machine, for records that arrive many at a time.
 
-    A stream is run for a moment, once its kernels are compiled, at the age that it will have in the end, when the
-    search for an average takes longest. Batches beyond a few thousand records take as long for each, and are not tried.
+    A stream runs for a moment, after its kernels have been compiled, at the age that it will have in the end, when the
+    search for an average takes longest. The time per record does not grow beyond batches of a few thousand records, so
+    larger ones are not run.
 
     Args:
-        policy: what runs.
-        retention: see `vestige.Stream`.
-        records: how many will have arrived.
-        rows: what arrives, again and again; shape (n, columns).
+        policy: policy of the stream.
+        retention: retention of the stream, in records.
+        records: number of records that will have arrived.
+        rows: records that arrive repeatedly; shape (n, columns).
+
+    Returns:
+        Seconds per record; None if a batch has too many values to run.
+
+    Example:
+        >>> from vestige import Mean
+        >>> measure_seconds_per_record(Mean(), 64, 1_000, np.zeros((1, 1))) > 0.0
+        True
     """
-    tried = max(min(retention, _LONGEST), 2 * policy.min_batch)
-    if tried * policy.columns > _LARGEST:
+    retention = max(min(retention, _MAX_RETENTION), 2 * policy.min_batch)
+    if retention * policy.columns > _MAX_VALUES:
         return None
-    stream = Stream(policy, retention=tried, seed=AuditSeed(0))
+    stream = Stream(policy, retention=retention, seed=AuditSeed(0))
     stream.extend(np.resize(rows, (2 * stream.batch, policy.columns)))
-    stream = _aged(stream, max(records - stream.t, 0))
+    stream = _shift_rounds(stream, max(records - stream.t, 0))
     stream.extend(np.resize(rows, (2 * stream.batch, policy.columns)))
-    batches, took = 1, 0.0
-    while took < _SECONDS:
+    batches, seconds = 1, 0.0
+    while seconds < _MIN_SECONDS:
         block = np.resize(rows, (batches * stream.batch, policy.columns))
         started = time.perf_counter()
         stream.extend(block)
-        took = time.perf_counter() - started
+        seconds = time.perf_counter() - started
         batches *= 2
-    return took / len(block)
+    return seconds / len(block)
 
 
-def _aged(stream: Stream, rounds: int) -> Stream:
-    """The same stream, as if so many more records had come before."""
-    held, clock = stream.retained, stream.clock
-    later = Records(held.rounds + rounds, held.values)
-    aged = Clock(clock.t + rounds, first=clock.first + rounds, last=clock.last + rounds, rounding=clock.rounding)
-    return Stream(stream.policy, retention=2 * stream.batch, seed=AuditSeed(1), retained=later, clock=aged)
+def _shift_rounds(stream: Stream, rounds: int) -> Stream:
+    """Copy a stream as if that many more records had arrived before."""
+    retained, clock = stream.retained, stream.clock
+    shifted = Records(retained.rounds + rounds, retained.values)
+    later = Clock(clock.t + rounds, first=clock.first + rounds, last=clock.last + rounds, rounding=clock.rounding)
+    return Stream(stream.policy, retention=2 * stream.batch, seed=AuditSeed(1), retained=shifted, clock=later)

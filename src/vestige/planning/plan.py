@@ -1,10 +1,10 @@
-"""How much retention is needed, before one starts: by each policy, by the window, and by anybody.
+"""The retention that each policy requires for a target error, beside that of a window and the lower bound.
 
-A wanted error and a number of records come to the same: from n records nobody is nearer than 1 / sqrt(n) standard
-deviations, and a policy that is within 10% of that is as good as keeping everything. The window's need is that of the
-introduction of Immorlica et al. (2024); the paper's algorithms need what `vestige.theory` says, and anybody needs what
-the proof of Theorem 3.6 says.
-Guarantee: what is asked for is enough, and a little less is not, both measured; held by tests/planning/test_plan.py.
+A target error and a number of records are equivalent: no policy has an error below 1 / sqrt(n) standard deviations from
+n records, and one within 10% of that is as good as keeping everything. The window requires what the introduction of
+Immorlica et al. (2024) says, https://doi.org/10.48550/arXiv.2404.10997; the paper's algorithms require what
+`vestige.theory` says, and the lower bound is that of the proof of Theorem 3.6.
+Guarantee: the retention is enough, and a little less is not, both measured; held by tests/planning/test_plan.py.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from numpy.typing import ArrayLike
 from vestige import paper, theory
 from vestige.channels import CHANNELS
 from vestige.errors import NoAnswerError, ParameterError
-from vestige.planning.cost import bytes_held, seconds_per_record
-from vestige.planning.influence import NEAREST, Known
-from vestige.planning.prediction import Prediction, far_from_zero, foretold
+from vestige.planning.cost import measure_seconds_per_record, memory_bytes
+from vestige.planning.data_model import DEFAULT_MEAN, DataModel
+from vestige.planning.prediction import Prediction, note_far_mean, predict_with
 from vestige.policies import Encoded, LinearRegression, Mean, Private, Window
 from vestige.policy import Policy
 from vestige.types import Floats
 from vestige.validation import check_at_most, check_int
 
-WITHIN = 1.1
-"""How many times the error of all records a policy may have."""
+TOLERANCE = 1.1
+"""The error that a policy may have, as a multiple of that of all records."""
 _PRICED = (1, 8, 64)
-_MOST = 10**12
-_Needs = tuple[Callable[[int, float], int], Callable[[int, float], int]]
+_MAX_RECORDS = 10**12
+_Requirement = tuple[Callable[[int, float], int], Callable[[int, float], int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one policy needs.
+    """What one policy requires.
 
     Attributes:
-        name: the policy.
-        retention: the least that it needs, in records; None where none is enough.
-        records: how many must have arrived; None where it never gets there.
-        error: what is expected then, in standard deviations of what one record says.
-        memory: bytes of the records that are held, at most.
-        seconds: that a record takes on this machine; None where it was not tried.
-        price: for `Private`, how many times as large the mean squared error is as without noise.
-        notes: why it may be otherwise, in sentences.
+        name: name of the policy.
+        retention: smallest retention that is enough, in records; None where none is.
+        records: number of records that must have arrived; None where it never gets there.
+        error: error that is expected then, in standard deviations of one record's influence.
+        memory: largest number of bytes that the retained records occupy.
+        seconds: time per record on this machine; None where it was not measured.
+        price: for `Private`, the mean squared error as a multiple of that without noise.
+        notes: reasons why it may be otherwise, in sentences.
     """
 
     name: str
@@ -60,19 +60,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What each policy needs.
+    """What each policy requires.
 
     Attributes:
-        policy: whose statistic is planned.
-        error: what is wanted, as a root mean squared error in standard deviations of what one record says.
-        records: how many must have arrived, or will have, for a policy that learns from all.
-        sampled: of how many records the sample was; 0 where records are assumed to be normal.
-        mean: how far from zero their mean is assumed to lie then, in standard deviations; None with a sample.
-        errors: the wanted error of each number of the answer, in the units of the data; shape (numbers,).
-        rows: the policies, the window, the paper's algorithms, and `anybody`: the lower bound.
-        private: the promise and the bound that `Private` was planned with; None where it was not.
-        prices: for it, the price at some retentions.
-        notes: what is doubtful about the sample.
+        policy: policy whose statistic is planned.
+        error: target error, as a root mean squared error in standard deviations of one record's influence.
+        records: number of records that a policy that learns from all of them needs, or will have.
+        sampled: number of records in the sample; 0 where records are assumed to be normal.
+        mean: without a sample, the assumed distance of the mean from zero, in standard deviations; else None.
+        errors: target error of each number of the answer, in the units of the data; shape (numbers,).
+        rows: the policies, the window, the paper's algorithms, and the lower bound.
+        private: the `Private` policy that was planned; None where there is none.
+        prices: its price at some retentions, as pairs.
+        notes: doubts about the sample, in sentences.
     """
 
     policy: Encoded
@@ -87,8 +87,23 @@ class Plan:
     notes: tuple[str, ...]
 
     def row(self, name: str) -> Row:
-        """The row of this name."""
-        return next(row for row in self.rows if row.name == name)
+        """Find a row by name.
+
+        Args:
+            name: name of the policy, such as `window` or `lower bound`.
+
+        Returns:
+            The row.
+
+        Raises:
+            KeyError: there is no such row.
+
+        Example:
+            >>> from vestige import Mean
+            >>> plan(Mean(), error=0.1).row("window").retention
+            100
+        """
+        return {row.name: row for row in self.rows}[name]
 
 
 def plan(
@@ -103,229 +118,279 @@ def plan(
     bound: float | None = None,
     progress: Callable[[float], None] = lambda _: None,
 ) -> Plan:
-    """What each policy needs for an error, or to be within 10% of the error of all records.
+    """Find the retention that each policy requires for a target error, or to be within 10% of that of all records.
 
     Args:
-        policy: Mean, Moments, Covariance or LinearRegression: whose answer is wanted.
-        error: the root mean squared error that is wanted, in standard deviations of a record; of statistics other than
-            the mean, of what one record says of each number. Or:
-        records: how many will come.
-        sample: some of them, in their order; shape (n, columns). Without, they are taken to be normal with standard
-            deviation 1 in each column.
-        mean: without a sample, how far from zero the mean lies, in standard deviations of a record. Default: 1, and
-            notes say what is needed at 1,000.
-        epsilon: the promise of `Private`.
-        delta: with it.
-        bound: the longest that what is averaged of a record may be, else it is shortened. Without a sample, that of the
-            longest of 50,000 assumed records; with a sample it has to be said.
-        progress: is told the share that is done.
+        policy: Mean, Moments, Covariance or LinearRegression: the statistic to plan.
+        error: target root mean squared error, in standard deviations of a record; for statistics other than the mean,
+            of one record's influence on each number. Give this or `records`.
+        records: number of records that will arrive.
+        sample: some records, in order of arrival; shape (n, columns). Default: records are assumed to be normal with
+            standard deviation 1 in each column.
+        mean: without a sample, the distance of the mean from zero, in standard deviations of a record. Default: 1, and
+            notes say what is required at 1,000.
+        epsilon: epsilon of the (epsilon, delta) guarantee of `Private`.
+        delta: delta of the (epsilon, delta) guarantee of `Private`.
+        bound: norm to which `Private` clips what is averaged of a record. Default: the norm of the longest of 50,000
+            assumed records; with a sample there is no default.
+        progress: is called with the share that is done.
 
-    >>> from vestige import Mean
-    >>> found = plan(Mean(), error=0.01)
-    >>> [(row.name, row.retention) for row in found.rows if row.name in ("Mean, auto", "window", "anybody")]
-    [('Mean, auto', 56), ('window', 10000), ('anybody', 5)]
+    Returns:
+        The plan, one row for each policy.
+
+    Raises:
+        ParameterError: the policy cannot be predicted, or a number is out of range.
+        DataError: the sample is too small, or does not vary.
+
+    Example:
+        >>> from vestige import Mean
+        >>> rows = plan(Mean(), error=0.01).rows
+        >>> [(row.name, row.retention) for row in rows if row.name in ("Mean, auto", "window", "lower bound")]
+        [('Mean, auto', 56), ('window', 10000), ('lower bound', 5)]
     """
-    wanted, count = _wanted(error, records)
-    known = Known(policy, sample, mean)
-    private, refusal = _private(known, policy, epsilon, delta, bound)
-    tasks = list(_tasks(known, policy, private, refusal, wanted, count))
+    target, count = _find_target(error, records)
+    model = DataModel(policy, sample, mean)
+    private, refusal = _make_private(model, policy, epsilon, delta, bound)
+    tasks = list(_list_tasks(model, policy, private, refusal, target, count))
     rows = []
     for done, task in enumerate(tasks):
         progress(done / len(tasks))
         rows.append(task())
     return Plan(
         policy,
-        wanted,
+        target,
         count,
-        len(known.rows) if known.given else 0,
-        known.mean,
-        wanted * known.spread,
+        len(model.rows) if model.has_sample else 0,
+        model.mean,
+        target * model.spread,
         tuple(rows),
         private,
-        () if private is None else tuple(_prices(known, private, count)),
-        known.notes,
+        () if private is None else tuple(_find_prices(model, private, count)),
+        model.notes,
     )
 
 
-def _wanted(error: float | None, records: int | None) -> tuple[float, int]:
-    """The error, and the records after which a policy that learns from all has it."""
+def _find_target(error: float | None, records: int | None) -> tuple[float, int]:
+    """The target error, and the number of records after which a policy that learns from all of them reaches it."""
     if (error is None) == (records is None):
-        raise ParameterError("give error=... or records=..., just one of them: the error wanted, or how many will come")
+        raise ParameterError("give either error=..., the target error, or records=..., the number that will arrive")
     if records is not None:
         count = check_int("records", records, 2)
-        if count > _MOST:
-            raise ParameterError(f"records={records} is above {_MOST:,}; nobody waits for so many: use fewer")
-        return WITHIN / math.sqrt(count), count
-    wanted = check_at_most("error", error, 1.0, "one record is as near as its own standard deviation; use less")
-    if wanted < WITHIN / math.sqrt(_MOST):
-        raise ParameterError(
-            f"error={error} takes more than {_MOST:,} records, however they are kept; use a larger one"
-        )
-    return wanted, math.ceil((WITHIN / wanted) ** 2 * (1.0 - 1e-12))  # 10,000 for 0.011, whatever floats make of it
+        if count > _MAX_RECORDS:
+            raise ParameterError(f"records={records} is above {_MAX_RECORDS:,}; use fewer")
+        return TOLERANCE / math.sqrt(count), count
+    target = check_at_most("error", error, 1.0, "a single record has an error of 1; use a smaller one")
+    if target < TOLERANCE / math.sqrt(_MAX_RECORDS):
+        raise ParameterError(f"error={error} requires more than {_MAX_RECORDS:,} records; use a larger one")
+    return target, math.ceil((TOLERANCE / target) ** 2 * (1.0 - 1e-12))  # 10,000 for 0.011, despite rounding
 
 
-def _private(
-    known: Known, policy: Encoded, epsilon: float, delta: float, bound: float | None
+def _make_private(
+    model: DataModel, policy: Encoded, epsilon: float, delta: float, bound: float | None
 ) -> tuple[Private | None, str]:
-    """The policy that forgets; or why it cannot be planned."""
+    """The private policy of the same statistic; or why it cannot be planned."""
     if isinstance(policy, Mean):
         policy = replace(policy, channel="bits")
-    if bound is None and known.given:
+    if bound is None and model.has_sample:
         return None, (
-            "needs a bound: the longest that what is averaged of a record may be. Say it from what you know of the "
-            "field; it may not be taken from the data."
+            "needs a bound: the largest norm of what is averaged of a record. Choose it from what you know of the "
+            "field; it must not be taken from the data."
         )
-    return Private(policy, bound=known.usual_bound() if bound is None else bound, epsilon=epsilon, delta=delta), ""
+    return Private(policy, bound=model.default_bound() if bound is None else bound, epsilon=epsilon, delta=delta), ""
 
 
-def _tasks(
-    known: Known, policy: Encoded, private: Private | None, refusal: str, error: float, records: int
+def _list_tasks(
+    model: DataModel, policy: Encoded, private: Private | None, refusal: str, error: float, records: int
 ) -> Iterator[Callable[[], Row]]:
-    """What makes each row."""
-    for name, one in contenders(policy).items():
-        yield lambda name=name, one=one: needed(known, name, one, error, records)  # type: ignore[misc]
+    """A function for each row."""
+    for name, variant in list_variants(policy).items():
+        yield lambda name=name, variant=variant: find_required(model, name, variant, error, records)  # type: ignore[misc]
     name = "Private" if private is None else f"Private, epsilon {private.epsilon:g}"
     if private is None:
         yield lambda: Row(name, None, None, None, None, notes=(refusal,))
     else:
-        yield lambda: needed(known, name, private, error, records)
-    yield lambda: _window(known, error)
-    yield from _published(policy, error, known.rows)
-    yield lambda: _anybody(policy, error)
+        yield lambda: find_required(model, name, private, error, records)
+    yield lambda: _find_window(model, error)
+    yield from _list_published(policy, error, model.rows)
+    yield lambda: _find_lower_bound(policy, error)
 
 
-def contenders(policy: Encoded) -> dict[str, Encoded]:
-    """The policies that keep the same statistic, without noise: the mean by each channel."""
+def list_variants(policy: Encoded) -> dict[str, Encoded]:
+    """List the policies of one statistic without noise: the mean with each channel.
+
+    Args:
+        policy: one of them.
+
+    Returns:
+        The policies by name.
+
+    Example:
+        >>> from vestige import Mean, Moments
+        >>> list(list_variants(Mean())), list(list_variants(Moments()))
+        (['Mean, auto', 'Mean, average', 'Mean, bits'], ['Moments'])
+    """
     if isinstance(policy, Mean) and not policy.spread:
         return {f"Mean, {name}": replace(policy, channel=name) for name in CHANNELS}
     return {type(policy).__name__: policy}
 
 
-def needed(known: Known, name: str, policy: Encoded, error: float, records: int) -> Row:
-    """The least retention with which the error is met: batches are doubled until it is, then the gap is halved."""
+def find_required(model: DataModel, name: str, policy: Encoded, error: float, records: int) -> Row:
+    """Find the smallest retention that meets an error: double the batch until it does, then bisect.
+
+    Args:
+        model: the records.
+        name: name of the row.
+        policy: the policy.
+        error: target error, in standard deviations of one record's influence.
+        records: number of records that will have arrived.
+
+    Returns:
+        The row.
+
+    Example:
+        >>> from vestige import Mean
+        >>> find_required(DataModel(Mean()), "Mean", Mean(), 0.011, 10_000).retention
+        56
+    """
     size = policy.statistic.size
 
-    def tried(segment: int) -> Prediction:
-        return foretold(known, policy, 2 * segment * size, records, noted=False, steady=True)
+    def predict_segment(segment: int) -> Prediction:
+        return predict_with(model, policy, 2 * segment * size, records, with_notes=False, steady=True)
 
     try:
         least = math.ceil(policy.min_batch / size)
-        enough, found = least, tried(least)
-        while found.worst > error:
-            if math.hypot(found.clipping, found.statistical) >= error:
-                return Row(name, None, None, None, None, notes=(_hopeless(found, error),))
+        enough, prediction = least, predict_segment(least)
+        while prediction.worst > error:
+            if math.hypot(prediction.clipping, prediction.statistical) >= error:
+                return Row(name, None, None, None, None, notes=(_note_clipping(prediction, error),))
             enough *= 2
-            found = tried(enough)
+            prediction = predict_segment(enough)
         below = enough // 2 if enough > least else enough - 1
         while enough - below > 1:
             middle = (enough + below) // 2
-            below, enough = (below, middle) if tried(middle).worst <= error else (middle, enough)
+            below, enough = (below, middle) if predict_segment(middle).worst <= error else (middle, enough)
         retention = 2 * enough * size
-        found = foretold(known, policy, retention, records, steady=True)
+        prediction = predict_with(model, policy, retention, records, steady=True)
     except NoAnswerError as problem:
         return Row(name, None, None, None, None, notes=(str(problem),))
-    seconds = seconds_per_record(policy, retention, records, known.rows)
-    notes = tuple(note for note in found.notes if note not in known.notes)
+    seconds = measure_seconds_per_record(policy, retention, records, model.rows)
+    notes = tuple(note for note in prediction.notes if note not in model.notes)
     if enough * size > records:
-        notes = (*notes, _HELD)
+        notes = (*notes, _ALL_HELD)
     if isinstance(policy, Private) and retention >= theory.window_retention(1, error**2):
-        notes = (*notes, _UNPAID)
-    notes = (*notes, *_far(known, name, policy, error, records, retention))
-    price = found.price if isinstance(policy, Private) else None
-    memory = bytes_held(policy.columns, retention)
-    return Row(name, retention, records, found.error, memory, seconds, price, notes)
+        notes = (*notes, _WINDOW_BETTER)
+    notes = (*notes, *_note_far(model, name, policy, error, records, retention))
+    price = prediction.price if isinstance(policy, Private) else None
+    memory = memory_bytes(policy.columns, retention)
+    return Row(name, retention, records, prediction.error, memory, seconds, price, notes)
 
 
-def _far(known: Known, name: str, policy: Encoded, error: float, records: int, retention: int) -> Iterator[str]:
-    """What would be needed if the mean lay far from zero, where nobody said where it lies."""
-    if known.far is None:
+def _note_far(
+    model: DataModel, name: str, policy: Encoded, error: float, records: int, retention: int
+) -> Iterator[str]:
+    """What is required with a mean far from zero, where no mean was given."""
+    if model.far is None:
         return
     if isinstance(policy, Private):
         yield _BOUND
         return
-    far = needed(known.far, name, policy, error, records).retention
+    far = find_required(model.far, name, policy, error, records).retention
     if far != retention:
-        yield far_from_zero("none is enough" if far is None else f"it needs a retention of {far:,}")
+        yield note_far_mean("no retention is enough" if far is None else f"it requires a retention of {far:,}")
 
 
-def _hopeless(found: Prediction, error: float) -> str:
+def _note_clipping(prediction: Prediction, error: float) -> str:
     """Why no retention is enough."""
     return (
-        f"No retention is enough: where records are longer than the bound they are shortened, and that alone costs an "
-        f"error of {found.clipping:.2g}, where {error:.2g} is wanted; use a larger bound."
+        f"No retention is enough: records beyond the bound are clipped, and that alone adds an error of "
+        f"{prediction.clipping:.2g}, where {error:.2g} is the target; use a larger bound."
     )
 
 
-def _window(known: Known, error: float) -> Row:
-    """As many records as the error asks for, and no more are of use."""
-    policy, retention = Window(known.policy), theory.window_retention(1, error**2)
-    found = foretold(known, policy, max(retention, 2), retention)
-    notes = tuple(note for note in found.notes if note not in known.notes)
-    seconds = seconds_per_record(policy, max(retention, 2), retention, known.rows)
-    return Row("window", retention, retention, found.error, bytes_held(policy.columns, retention), seconds, notes=notes)
+def _find_window(model: DataModel, error: float) -> Row:
+    """The window: it requires as many records as the error does, and more are of no use."""
+    policy, retention = Window(model.policy), theory.window_retention(1, error**2)
+    prediction = predict_with(model, policy, max(retention, 2), retention)
+    notes = tuple(note for note in prediction.notes if note not in model.notes)
+    seconds = measure_seconds_per_record(policy, max(retention, 2), retention, model.rows)
+    memory = memory_bytes(policy.columns, retention)
+    return Row("window", retention, retention, prediction.error, memory, seconds, notes=notes)
 
 
 _BOUND = (
-    f"Its bound is for a mean at most {NEAREST:g} standard deviation from zero; beyond, the bound must be longer, "
-    "and the noise grows with it."
+    f"Its bound assumes a mean at most {DEFAULT_MEAN:g} standard deviation from zero; farther from zero the bound must "
+    "be larger, and the noise grows with it."
 )
-_HELD = "The retention is so long that no batch will have been closed, and all records are still held."
-_UNPAID = (
-    "A window as long is nearer, and knows nothing of erased records either: so few records do not pay for the "
-    "noise. With more of them, the same error takes a shorter retention, at the price said for it."
+_ALL_HELD = "The retention is so long that no batch will have been closed, and all records are still held."
+_WINDOW_BETTER = (
+    "A window with this retention has a smaller error, and reveals nothing of erased records either: with so few "
+    "records the noise outweighs the benefit. With more of them, a shorter retention gives the same error, at the "
+    "price stated for it."
 )
-_MEASURED = "As published; the error is what theory promises at most, with constants measured on normal records."
+_AS_PUBLISHED = "As published; the error is the upper bound from theory, with constants measured on normal records."
 
 
-def _published(policy: Encoded, error: float, rows: Floats) -> Iterator[Callable[[], Row]]:
-    """The paper's algorithms, at the retention that theory asks for."""
+def _list_published(policy: Encoded, error: float, rows: Floats) -> Iterator[Callable[[], Row]]:
+    """The paper's algorithms for the statistic, at the retention that theory asks for."""
     if isinstance(policy, Mean) and not policy.spread:
         dim = policy.dim
-        by_coordinate: _Needs = (theory.mean_retention, theory.mean_rounds)
-        yield lambda: _as_published("coordinate-wise", paper.CoordinateMean(dim), dim, error, by_coordinate, rows)
-        whole: _Needs = (theory.simple_mean_retention, theory.simple_mean_rounds)
-        yield lambda: _as_published("algorithm 1", paper.SimpleMean(dim), dim, error, whole, rows)
+        by_coordinate: _Requirement = (theory.mean_retention, theory.mean_rounds)
+        yield lambda: _find_published("coordinate-wise", paper.CoordinateMean(dim), dim, error, by_coordinate, rows)
+        whole: _Requirement = (theory.simple_mean_retention, theory.simple_mean_rounds)
+        yield lambda: _find_published("algorithm 1", paper.SimpleMean(dim), dim, error, whole, rows)
     if isinstance(policy, LinearRegression) and policy.outputs == 1:
         dim, group = policy.dim, theory.group_size(policy.dim)
-        fit: _Needs = (theory.regression_retention, theory.regression_rounds)
-        yield lambda: _as_published("algorithm 2", paper.Regression(dim, group=group), dim, error, fit, rows)
+        fit: _Requirement = (theory.regression_retention, theory.regression_rounds)
+        yield lambda: _find_published("algorithm 2", paper.Regression(dim, group=group), dim, error, fit, rows)
 
 
-def _as_published(name: str, policy: Policy, dim: int, error: float, needs: _Needs, rows: Floats) -> Row:
-    """One of the paper's algorithms, with what theory says of its retention and of the records that it takes."""
+def _find_published(name: str, policy: Policy, dim: int, error: float, requirement: _Requirement, rows: Floats) -> Row:
+    """One of the paper's algorithms, with the retention and the number of records that theory asks for."""
     try:
-        retention, records = (need(dim, dim * error**2) for need in needs)
+        retention, records = (require(dim, dim * error**2) for require in requirement)
     except ParameterError as problem:
         return Row(name, None, None, None, None, notes=(f"As published: {problem}.",))
-    memory = bytes_held(policy.columns, retention)
+    memory = memory_bytes(policy.columns, retention)
     if policy.max_batch is not None and retention // 2 > policy.max_batch:
-        notes = (_MEASURED, "It tries all subsets, and there are too many of them to run it.")
+        notes = (_AS_PUBLISHED, "It searches all subsets, and there are too many of them to run it.")
         return Row(name, retention, records, error, memory, notes=notes)
-    seconds = seconds_per_record(policy, retention, records, rows)
-    return Row(name, retention, records, error, memory, seconds, notes=(_MEASURED,))
+    seconds = measure_seconds_per_record(policy, retention, records, rows)
+    return Row(name, retention, records, error, memory, seconds, notes=(_AS_PUBLISHED,))
 
 
-def _anybody(policy: Encoded, error: float) -> Row:
-    """The lower bound: for all means, nobody needs less; of answers that are no means, for the means among them."""
-    means = means_in(policy)
+def _find_lower_bound(policy: Encoded, error: float) -> Row:
+    """The lower bound over all policies; for answers other than means, the bound for the means among them."""
+    means = count_means(policy)
     retention = theory.finite_lower_bound(means, means * error**2)
-    notes = ["With less, for some mean of normal records, whoever answers is off by more two times in three."]
+    notes = ["With less, for some mean of normal records, every policy has a larger error two times in three."]
     if not isinstance(policy, Mean):
-        notes.append("It is proved for the means that such an answer includes; for the rest nothing is.")
-    return Row("anybody", retention, None, error, bytes_held(policy.columns, retention), notes=tuple(notes))
+        notes.append("It is proved for the means that such an answer includes; for the rest there is no proof.")
+    return Row("lower bound", retention, None, error, memory_bytes(policy.columns, retention), notes=tuple(notes))
 
 
-def means_in(policy: Encoded) -> int:
-    """How many means an answer includes."""
+def count_means(policy: Encoded) -> int:
+    """Count the means that an answer includes.
+
+    Args:
+        policy: the policy.
+
+    Returns:
+        The number of means.
+
+    Example:
+        >>> from vestige import LinearRegression, Mean
+        >>> count_means(Mean(3)), count_means(LinearRegression(3))
+        (3, 1)
+    """
     return policy.outputs if isinstance(policy, LinearRegression) else policy.columns
 
 
-def _prices(known: Known, private: Private, records: int) -> Iterator[tuple[int, float]]:
-    """The price of forgetting at the least retention, and at longer ones."""
+def _find_prices(model: DataModel, private: Private, records: int) -> Iterator[tuple[int, float]]:
+    """The price of `Private` at its smallest retention, and at longer ones."""
     for times in _PRICED:
         retention = 2 * private.min_batch * times
         if retention // 2 <= records:
             try:
-                yield retention, foretold(known, private, retention, records, noted=False, steady=True).price
+                yield retention, predict_with(model, private, retention, records, with_notes=False, steady=True).price
             except NoAnswerError:
                 return

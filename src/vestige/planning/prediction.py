@@ -1,7 +1,8 @@
-"""The error of a policy, foretold: what all records leave open, what writing loses, what noise and clipping cost.
+"""The error of a policy, predicted from four parts: statistical error, encoding error, noise and clipping.
 
 The parts are independent, and their squares add up; docs/plan.md derives each.
-Guarantee: within 20% of what is measured, or the prediction says why not; held by tests/planning/test_honesty.py.
+Guarantee: the measured error is within 20% of the prediction, or a note says why it may not be; held by
+tests/planning/test_honesty.py.
 """
 
 from __future__ import annotations
@@ -14,41 +15,43 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige.errors import ParameterError
-from vestige.planning.encoding_error import TRIED, lost_in_writing
-from vestige.planning.influence import FARTHEST, NEAREST, Known, Numbers
+from vestige.planning.data_model import DEFAULT_MEAN, FAR_MEAN, DataModel
+from vestige.planning.encoding_error import TRIALS, find_encoding_variance
+from vestige.planning.influence import Linearization
 from vestige.policies import Encoded, Private, Window
 from vestige.policy import Policy
 from vestige.types import Floats
 from vestige.validation import check_int
 
-MOST_PLANNED = 10**15
-"""Nobody waits for so many records."""
-_BENT = 0.1
-_LARGE, _WRONG = 0.1, 0.5
-_MATTERS = 1.1
+MAX_RECORDS = 10**15
+"""Largest number of records that a prediction is for."""
+_MAX_NONLINEARITY = 0.1
+_LARGE_SHARE, _DOMINANT_SHARE = 0.1, 0.5
+_RELEVANT = 1.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """The root mean squared error that is expected, and of what it is made.
+    """The expected root mean squared error, and its parts.
 
-    In units of what one record says: of a mean, the standard deviation of a record; of any number, the standard
-    deviation of its estimate from n records times sqrt(n). The mean square is over all numbers of the answer.
+    Errors are in standard deviations of one record's influence: for a mean, the standard deviation of a record; for any
+    number, the standard deviation of its estimate from n records times sqrt(n). The mean square is over all numbers of
+    the answer.
 
     Attributes:
-        error: all of it.
-        statistical: what as many records leave open, whoever keeps them.
-        writing: what is lost where numbers are written in a choice of records.
-        noise: what `Private` adds.
-        clipping: what it cuts off.
-        errors: the error of each number of the answer, in the units of the data; shape (numbers,).
-        worst: the error, if a search for an average is in vain as often as the tries leave possible.
-        notes: why it may be off, in sentences.
+        error: the whole error.
+        statistical: error of any policy that learns from all these records.
+        encoding: error that encoding numbers in the choice of records adds.
+        noise: error from the noise of `Private`.
+        clipping: error from the clipping of `Private`.
+        errors: error of each number of the answer, in the units of the data; shape (numbers,).
+        worst: the error, if the search for an average fails as often as the simulation leaves possible.
+        notes: reasons why the prediction may be off, in sentences.
     """
 
     error: float
     statistical: float
-    writing: float
+    encoding: float
     noise: float
     clipping: float
     errors: Floats
@@ -57,141 +60,172 @@ class Prediction:
 
     @property
     def price(self) -> float:
-        """How many times as large the mean squared error is as without noise."""
+        """Mean squared error as a multiple of that without noise."""
         return 1.0 + (self.noise / self.statistical) ** 2
 
 
 def predict(
     policy: Policy, *, retention: int, records: int, sample: ArrayLike | None = None, mean: float | None = None
 ) -> Prediction:
-    """The error of a policy's answer, expected after so many records.
+    """Predict the error of a policy's answer.
 
     Args:
-        policy: Mean, Moments, Covariance or LinearRegression; Private or Window of one of them.
-        retention: a record is gone this many rounds after it arrived.
-        records: how many will have arrived.
-        sample: some records, in their order; shape (n, columns). Without, they are taken to be normal with standard
-            deviation 1 in each column.
-        mean: without a sample, how far from zero the mean lies, in standard deviations of a record: bits are relative
-            to zero, so that a mean far from it costs digits. Default: 1, and a note says where that matters.
+        policy: Mean, Moments, Covariance or LinearRegression; or Private or Window of one of them.
+        retention: retention of the stream, in records.
+        records: number of records that will have arrived.
+        sample: some records, in order of arrival; shape (n, columns). Default: records are assumed to be normal with
+            standard deviation 1 in each column.
+        mean: without a sample, the distance of the mean from zero, in standard deviations of a record. Presence bits
+            are relative to zero, so a mean far from it costs digits. Default: 1, and a note says where that matters.
 
-    >>> from vestige import Mean, Window
-    >>> [f"{predict(policy, retention=96, records=10_000).error:.3f}" for policy in (Mean(), Window())]
-    ['0.010', '0.102']
-    >>> [f"{predict(Mean(channel='bits'), retention=56, records=10_000, mean=m).error:.3f}" for m in (1.0, 100.0)]
-    ['0.010', '0.049']
+    Returns:
+        The expected error, its parts, and notes.
+
+    Raises:
+        ParameterError: the policy cannot be predicted, or a number is out of range.
+        DataError: the sample is too small, or does not vary.
+
+    Example:
+        >>> from vestige import Mean, Window
+        >>> [f"{predict(policy, retention=96, records=10_000).error:.3f}" for policy in (Mean(), Window())]
+        ['0.010', '0.102']
+        >>> [f"{predict(Mean(channel='bits'), retention=56, records=10_000, mean=m).error:.3f}" for m in (1.0, 100.0)]
+        ['0.010', '0.049']
     """
-    known = Known(_plain(policy), sample, mean)
-    found = foretold(known, policy, retention, records)
-    if known.far is None or isinstance(policy, Private):
-        return found
-    far = foretold(known.far, policy, retention, records, noted=False).worst
-    if far <= _MATTERS * found.error:
-        return found
-    return replace(found, notes=(*found.notes, far_from_zero(f"the error would be {far:.3g} with this retention")))
+    model = DataModel(_unwrap(policy), sample, mean)
+    prediction = predict_with(model, policy, retention, records)
+    if model.far is None or isinstance(policy, Private):
+        return prediction
+    far = predict_with(model.far, policy, retention, records, with_notes=False).worst
+    if far <= _RELEVANT * prediction.error:
+        return prediction
+    note = note_far_mean(f"the error would be {far:.3g} with this retention")
+    return replace(prediction, notes=(*prediction.notes, note))
 
 
-def far_from_zero(then: str) -> str:
-    """That a prediction cannot be trusted where the mean lies far from zero."""
+def note_far_mean(consequence: str) -> str:
+    """Say that a prediction cannot be trusted where the mean is far from zero.
+
+    Args:
+        consequence: what happens there, as a clause.
+
+    Returns:
+        The note.
+    """
     return (
-        f"This is for a mean at most {NEAREST:g} standard deviation from zero, since nobody said where it lies, and "
-        f"cannot be trusted beyond: at {FARTHEST:,.0f} standard deviations {then}. Say the mean, or give a sample."
+        f"This assumes a mean at most {DEFAULT_MEAN:g} standard deviation from zero, because no mean was given, and "
+        f"cannot be trusted beyond: at {FAR_MEAN:,.0f} standard deviations {consequence}. Give the mean, or a sample."
     )
 
 
-def _plain(policy: Policy) -> Encoded:
+def _unwrap(policy: Policy) -> Encoded:
     inner = policy.policy if isinstance(policy, Window | Private) else policy
     if not isinstance(inner, Encoded):
         raise ParameterError(
-            f"policy={policy!r} cannot be planned; use Mean, Moments, Covariance or LinearRegression, or Window or "
+            f"policy={policy!r} cannot be predicted; use Mean, Moments, Covariance or LinearRegression, or Window or "
             "Private of one of them"
         )
     return inner
 
 
-def foretold(
-    known: Known, policy: Policy, retention: int, records: int, *, noted: bool = True, steady: bool = False
+def predict_with(
+    model: DataModel, policy: Policy, retention: int, records: int, *, with_notes: bool = True, steady: bool = False
 ) -> Prediction:
-    """The same, from what is known.
+    """Predict the error of a policy's answer on modelled data; see `predict`.
 
     Args:
-        known: of the records.
-        policy: see `predict`.
-        retention: see `predict`.
-        records: see `predict`.
-        noted: whether notes are wanted, which take most of the time.
-        steady: whether all records are taken to be noised, as just after an update; not those that wait for the next.
+        model: the records.
+        policy: the policy.
+        retention: retention of the stream, in records.
+        records: number of records that will have arrived.
+        with_notes: whether to find notes, which takes most of the time.
+        steady: whether all records have noise, as right after an update; else those that wait for the next do not.
+
+    Returns:
+        The expected error, its parts, and notes.
+
+    Raises:
+        ParameterError: a number is out of range.
     """
-    count = check_int("records", records, 1, MOST_PLANNED)
-    limit = check_int("retention", retention, 2 * policy.min_batch, MOST_PLANNED)
+    count = check_int("records", records, 1, MAX_RECORDS)
+    limit = check_int("retention", retention, 2 * policy.min_batch, MAX_RECORDS)
     if isinstance(policy, Window):
-        numbers = known.numbers
-        made = _made(known, numbers, min(count, limit), 0.0, np.zeros(len(numbers.encoded)))
-        return replace(made, notes=tuple(_doubts(known, numbers, made, min(count, limit), 0.0))) if noted else made
-    assert isinstance(policy, Encoded)  # noqa: S101  # see `_plain`
-    numbers = known.numbers_for(policy)
+        linearization = model.linearization
+        held = min(count, limit)
+        prediction = _combine(model, linearization, held, 0.0, np.zeros(len(linearization.encoded)))
+        notes = tuple(_find_doubts(model, linearization, prediction, held, 0.0)) if with_notes else ()
+        return replace(prediction, notes=notes)
+    assert isinstance(policy, Encoded)  # noqa: S101  # see `_unwrap`
+    linearization = model.linearize(policy)
     batch = limit // 2
     batches = count // batch
-    each = 2.0 * policy.scale * policy.bound / batch if isinstance(policy, Private) else 0.0
-    lost = most = np.zeros(len(numbers.encoded))
+    batch_noise = 2.0 * policy.scale * policy.bound / batch if isinstance(policy, Private) else 0.0
+    expected = upper = np.zeros(len(linearization.encoded))
     if batches:
-        written = lost_in_writing(policy, numbers.encoded, numbers.moves, known.rows, batch, batches, each)
-        lost, most = (each * (batches * batch / count) ** 2 for each in written)
-    noise = each * batch * math.sqrt(count / batch if steady and batches else batches) / count
-    made = replace(_made(known, numbers, count, noise, lost), worst=_made(known, numbers, count, noise, most).error)
-    if not noted:
-        return made
-    return replace(made, notes=(*_risks(policy, batches), *_doubts(known, numbers, made, count, noise)))
+        variance = find_encoding_variance(
+            policy, linearization.encoded, linearization.influence, model.rows, batch, batches, batch_noise
+        )
+        expected, upper = (each * (batches * batch / count) ** 2 for each in variance)
+    noise = batch_noise * batch * math.sqrt(count / batch if steady and batches else batches) / count
+    worst = _combine(model, linearization, count, noise, upper).error
+    prediction = replace(_combine(model, linearization, count, noise, expected), worst=worst)
+    if not with_notes:
+        return prediction
+    doubts = _find_doubts(model, linearization, prediction, count, noise)
+    return replace(prediction, notes=(*_find_risks(policy, batches), *doubts))
 
 
-def _risks(policy: Encoded, batches: int) -> tuple[str, ...]:
-    """What so few tries cannot show: one bad batch in thousands decides the error, where nothing else steps in."""
+def _find_risks(policy: Encoded, batches: int) -> tuple[str, ...]:
+    """What the simulation cannot show: without bits, one bad batch in thousands decides the error."""
     if policy.written.name != "average" or not batches:
         return ()
     return (
-        f"A batch that has no average near its target is a loss. {TRIED:,} updates were tried, so that rarer losses, "
-        f"among {batches:,} batches, are not counted here; the channel auto writes bits instead.",
+        f"A batch without an average near its target adds a large error. {TRIALS:,} updates were simulated, so rarer "
+        f"failures, among {batches:,} batches, are not counted here; the channel auto writes bits instead.",
     )
 
 
-def _made(known: Known, numbers: Numbers, records: int, noise: float, lost: Floats) -> Prediction:
-    """The parts put together."""
-    statistical: Floats = (numbers.answered(numbers.moves) ** 2).mean(axis=0) / records
-    writing, noised = numbers.carried(lost), numbers.carried(np.full(len(lost), noise**2))
-    cut: Floats = (numbers.value - known.numbers.value) ** 2
-    whole: Floats = statistical + writing + noised + cut
+def _combine(model: DataModel, linearization: Linearization, records: int, noise: float, lost: Floats) -> Prediction:
+    """Add up the parts."""
+    statistical: Floats = (linearization.propagate(linearization.influence) ** 2).mean(axis=0) / records
+    encoding = linearization.propagate_variances(lost)
+    noised = linearization.propagate_variances(np.full(len(lost), noise**2))
+    clipped: Floats = (linearization.value - model.linearization.value) ** 2
+    total: Floats = statistical + encoding + noised + clipped
     return Prediction(
-        error=math.sqrt(known.relative(whole)),
-        statistical=math.sqrt(known.relative(statistical)),
-        writing=math.sqrt(known.relative(writing)),
-        noise=math.sqrt(known.relative(noised)),
-        clipping=math.sqrt(known.relative(cut)),
-        errors=np.sqrt(whole),
-        worst=math.sqrt(known.relative(whole)),
+        error=math.sqrt(model.average_relative(total)),
+        statistical=math.sqrt(model.average_relative(statistical)),
+        encoding=math.sqrt(model.average_relative(encoding)),
+        noise=math.sqrt(model.average_relative(noised)),
+        clipping=math.sqrt(model.average_relative(clipped)),
+        errors=np.sqrt(total),
+        worst=math.sqrt(model.average_relative(total)),
     )
 
 
-def _doubts(known: Known, numbers: Numbers, made: Prediction, records: int, noise: float) -> Iterator[str]:
-    """Why the prediction may be off."""
-    share = (made.writing / made.error) ** 2
-    if share > _LARGE:
-        known_so = "the prediction cannot be trusted" if share > _WRONG else "which is known less well than the rest"
+def _find_doubts(
+    model: DataModel, linearization: Linearization, prediction: Prediction, records: int, noise: float
+) -> Iterator[str]:
+    """Reasons why the prediction may be off."""
+    share = (prediction.encoding / prediction.error) ** 2
+    if share > _LARGE_SHARE:
+        consequence = "the prediction cannot be trusted" if share > _DOMINANT_SHARE else "which is known less precisely"
         yield (
-            f"Batches are short for so many records, or numbers far from zero: {share:.0%} of the squared error are "
-            f"lost in writing, {known_so}; a longer retention loses less."
+            f"Batches are short for this number of records, or numbers are far from zero: {share:.0%} of the squared "
+            f"error comes from encoding, {consequence}; a longer retention reduces it."
         )
-    if made.worst > _MATTERS * made.error:
+    if prediction.worst > _RELEVANT * prediction.error:
         yield (
-            f"The prediction cannot be trusted: {TRIED:,} tries leave open how often a batch has no average near its "
-            f"target and bits are written instead; the error may be up to {made.worst:.3g}. A longer retention loses "
-            "less."
+            f"The prediction cannot be trusted: {TRIALS:,} simulated updates leave open how often a batch has no "
+            f"average near its target and bits are written instead; the error may be up to {prediction.worst:.3g}. A "
+            "longer retention reduces it."
         )
-    ratio, unanswered = known.bends(numbers, records, noise)
+    ratio, unanswered = model.simulate_answers(linearization, records, noise)
     if unanswered > 0.0:
-        yield f"In about {unanswered:.0%} of cases there will be no answer, so little is known by then."
-    if abs(ratio - 1.0) > _BENT:
+        yield f"In about {unanswered:.0%} of cases there will be no answer: there are too few records for one."
+    if abs(ratio - 1.0) > _MAX_NONLINEARITY:
         yield (
-            "So far from the truth, the answer does not follow its averages in a straight line: its error may be "
-            f"{ratio:.2g} times what is said."
+            "With errors this large, the answer is not linear in its averages: its error may be "
+            f"{ratio:.2g} times the prediction."
         )
-    yield from known.notes
+    yield from model.notes
