@@ -255,8 +255,11 @@ def calls(folder: Path) -> dict[str, Call]:
             {"values": np.ones((2, 8)), "targets": np.ones(2), "tolerance": 0.0, "method": "auto", "seed": 0},
         ),
         "improve": (consume, {"values": np.arange(8.0), "target": 2.0, "keep": None, "seed": 0}),
-        "read_store": (store.read_store, {"path": folder / "good.db", "patience": 0.01}),
-        "verify": (store.verify, {"path": folder / "good.db", "now": None, "canaries": (b"x",), "patience": 0.01}),
+        "open_reader": (
+            lambda address, patience: store.open_reader(address, patience=patience).snapshot(),
+            {"address": folder / "good.db", "patience": 0.01},
+        ),
+        "verify": (store.open_reader(folder / "good.db").verify, {"at": None, "canaries": (b"x",)}),
         "forget": (
             operations.forget,
             {"store": filled(), "subjects": ["a"], "rounds": (), "streams": ["s"], "now": False},

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from reading import read_streams
 from troubled import KeepsHalf, fill
 from vestige import Mean, Moments, SqliteStore, Stream, Window
 from vestige.cli import command
-from vestige.store import read_store
 
 RNG = np.random.default_rng(0)
 DAY = 86_400
@@ -51,7 +51,7 @@ def made(shops: Path) -> Path:
 
 
 def test_a_statistic_that_started_over_is_never_called_all_time(shops: Path, made: Path) -> None:
-    states = {name: state.clock for name, (_, state) in read_store(made).items()}
+    states = {name: state.clock for name, (_, state) in read_streams(made).items()}
     assert states["busy"].since == 1
     assert sum(clock.since > 1 for clock in states.values()) == 8, "each slow shop has started over"
     counted = sum(clock.t - clock.since + 1 for clock in states.values())
@@ -70,14 +70,14 @@ def test_a_statistic_that_started_over_is_never_called_all_time(shops: Path, mad
 def test_json_says_since_when(shops: Path, made: Path) -> None:
     facts = json.loads(vestige(*arguments(shops, made), "--json").stdout)
     assert facts["restarted"] == 8
-    for name, (_, state) in read_store(made).items():
+    for name, (_, state) in read_streams(made).items():
         said = facts["streams"][name]
         assert (said["t"], said["since"]) == (state.clock.t, state.clock.since)
         assert said["counted"] == state.clock.t - state.clock.since + 1
 
 
 def test_one_stream_that_started_over(made: Path) -> None:
-    clock = read_store(made)["s07"][1].clock
+    clock = read_streams(made)["s07"][1].clock
     shown = vestige("estimate", made, "--stream", "s07").stdout
     assert f"Mean of {clock.t - clock.since + 1} records, counted from record {clock.since} on" in shown
     assert "All-time" not in shown
@@ -104,7 +104,7 @@ def test_strict_fails_where_a_statistic_started_over(shops: Path, made: Path, tm
 def test_streams_without_an_answer_are_counted(made: Path, tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     shutil.copy(made, store)
-    assert vestige("sweep", store, "--now", "2024-06-01").exit_code == 0
+    assert vestige("sweep", store, "--at", "2024-06-01").exit_code == 0
     result = vestige("estimate", store)
     assert "No answer by stream: 9 streams, 0 records" in result.stdout
     assert "No answer in 9 streams: no record is held after round 30 to 480" in " ".join(result.stdout.split())
@@ -256,7 +256,7 @@ def test_records_that_were_erased_while_they_waited_are_not_counted(tmp_path: Pa
         file.write("".join(f"1.0,{name}\n" for name in who[25:85]) + "9.0,ada\n" * 10)
     assert vestige(*run).exit_code == 0
     assert vestige("forget", store, "--subject", "ada", "--now").exit_code == 0
-    ((_, state),) = read_store(store).values()
+    ((_, state),) = read_streams(store).values()
     assert (state.clock.since, state.clock.t, state.clock.last, state.clock.gaps) == (1, 95, 64, 20)
     result = vestige("estimate", store, "--strict")
     assert result.exit_code == 0

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from reading import read_streams
 from troubled import MAX_AGE, START, fill
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.operations import Attended, Forgotten, ask, attend
-from vestige.store import read_store
 from vestige.store.inbox import Inbox, Request
 
 NOW = (START + timedelta(hours=100)).isoformat()
@@ -72,7 +72,7 @@ def holders(path: Path, subject: str) -> set[str]:
     """The streams that hold records of a subject."""
     with SqliteStore(path) as store:
         mark = store.pseudonym(subject)
-    return {name for name, (_, state) in read_store(path).items() if mark in state.retained.subjects}
+    return {name for name, (_, state) in read_streams(path).items() if mark in state.retained.subjects}
 
 
 def test_a_list_is_carried_out_by_the_writer(path: Path) -> None:
@@ -89,13 +89,13 @@ def test_a_list_is_carried_out_by_the_writer(path: Path) -> None:
 def test_a_sweep_and_a_removal_too(path: Path) -> None:
     later = (START + MAX_AGE + timedelta(days=30)).isoformat()
     with held(path, attending=True):
-        done = said("sweep", path, "--now", later)
+        done = said("sweep", path, "--at", later)
         assert done["erased"]["a"]
         assert done["erased"]["b"]
         assert said("remove", path, "--stream", "a")["removed"] == ["a"]
         assert "there is no stream 'x'" in vestige("remove", path, "--stream", "x").stderr
         assert said("remove", path, "--stream", "mine")["removed"] == ["mine"]
-    assert set(read_store(path)) == {"b"}
+    assert set(read_streams(path)) == {"b"}
 
 
 def test_dry_runs_ask_nobody(path: Path) -> None:
@@ -116,7 +116,7 @@ def test_what_nobody_answers_is_left_and_carried_out_by_the_next(path: Path) -> 
         assert file.stem == found[1]
         assert "person-9" not in file.read_text()
     assert holders(path, "person-9") == {"a", "b", "mine"}
-    assert vestige("sweep", path, "--now", NOW).exit_code == 0
+    assert vestige("sweep", path, "--at", NOW).exit_code == 0
     assert holders(path, "person-9") == set()
     given = json.loads(vestige("receipts", path, "--json").stdout)
     assert [receipt["stream"] for receipt in given] == ["a", "b", "mine"]
@@ -130,12 +130,12 @@ def test_what_cannot_be_done_of_a_left_request_is_named(path: Path, streams: lis
         for asked in (["remove", path, "--stream", "b"], ["forget", path, *names, "--subject", "person-9", "--now"]):
             assert "is left for it" in vestige(*asked, "--wait", "0.2s").stderr
             time.sleep(0.02)  # requests are carried out in the order of the times of their files
-    done = vestige("sweep", path, "--now", NOW)
+    done = vestige("sweep", path, "--at", NOW)
     assert done.exit_code == 1, done.output
     assert re.search(r"request [0-9a-f]{16} \(forget\)[^\n]*: there is no (such )?stream", done.stderr), done.stderr
     assert "'b'" in done.stderr
     assert holders(path, "person-9") == {"a", "mine"} - set(streams)
-    assert vestige("sweep", path, "--now", NOW).exit_code == 0
+    assert vestige("sweep", path, "--at", NOW).exit_code == 0
 
 
 def test_a_run_names_what_cannot_be_done_of_a_left_request_too(path: Path, tmp_path: Path) -> None:

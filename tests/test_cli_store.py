@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from reading import read_streams
 from stopped import KILLED
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import StoreError
-from vestige.store import read_store, verify
+from vestige.store import open_reader
 
 SHOPS, PEOPLE = ("north", "south", "west"), [f"person-{i}@example.org" for i in range(40)]
 RNG = np.random.default_rng(0)
@@ -80,8 +81,8 @@ def test_the_same_file_goes_on_and_a_second_adds(tmp_path: Path) -> None:
     plain.extend(SPENT)
     assert facts["t"] == N
     assert facts["value"]["spent"] == plain.estimate().value
-    assert read_store(store)["main"][1].retained.without_numbers() == plain.retained
-    positions = read_store(store)["main"][1].positions
+    assert read_streams(store)["main"][1].retained.without_numbers() == plain.retained
+    positions = read_streams(store)["main"][1].positions
     assert {source: p.rows for source, p in positions.items()} == {str(path): 1_000, str(tmp_path / "b.csv"): N - 1_000}
 
 
@@ -89,7 +90,7 @@ def test_standard_input_never_skips(tmp_path: Path) -> None:
     store, rows = tmp_path / "a.db", "spent\n" + "\n".join(map(str, range(60))) + "\n"
     assert said(*run("-", store), stdin=rows)["t"] == 60
     assert said(*run("-", store), stdin=rows)["t"] == 120
-    assert read_store(store)["main"][1].positions == {}
+    assert read_streams(store)["main"][1].positions == {}
 
 
 def test_one_stream_per_key(store: Path) -> None:
@@ -134,12 +135,12 @@ def test_list_shows_limits_and_clock(store: Path) -> None:
 
 def test_retained_exports_the_whole_state(store: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(vestige("retained", store, "--stream", "west").stdout)))
-    held = read_store(store)["west"][1].retained
+    held = read_streams(store)["west"][1].retained
     assert [int(row["round"]) for row in rows] == held.rounds.tolist()
     assert [float(row["spent"]) for row in rows] == held.values[:, 0].tolist()
     assert [np.datetime64(row["time"].removesuffix("Z")) for row in rows] == held.times.tolist()
     lines = vestige("retained", store, "--json").stdout.splitlines()
-    assert len(lines) == sum(len(state.retained) for _, state in read_store(store).values())
+    assert len(lines) == sum(len(state.retained) for _, state in read_streams(store).values())
     assert set(json.loads(lines[0])) == {"stream", "round", "time", "subject", "leaving", "spent"}
 
 
@@ -154,7 +155,7 @@ def test_forgetting_from_the_dry_run_to_the_receipt(store: Path) -> None:
     assert all(receipt["erased"] is None for receipt in made)
     assert subject not in json.dumps(made)
     assert made == said("receipts", store)
-    held = read_store(store)
+    held = read_streams(store)
     assert {
         name: state.retained.rounds[state.retained.leaving].tolist()
         for name, (_, state) in held.items()
@@ -165,36 +166,36 @@ def test_forgetting_from_the_dry_run_to_the_receipt(store: Path) -> None:
     assert said("forget", store, "--subject", subject, "--dry-run")["records"] == {}
     assert "No record of this subject is held" in vestige("forget", store, "--subject", subject).stdout
     assert "open" not in vestige("receipts", store).stdout
-    assert verify(store, now=AT[-1]) == ()
+    assert open_reader(store).verify(at=AT[-1]) == ()
 
 
 def test_forgetting_by_round(store: Path) -> None:
-    name, (_, state) = next(iter(read_store(store).items()))
+    name, (_, state) = next(iter(read_streams(store).items()))
     asked = int(state.retained.rounds[-1])
     (receipt,) = said("forget", store, "--stream", name, "--round", asked, "--now")["receipts"]
     assert receipt["stream"] == name
-    assert asked not in read_store(store)[name][1].retained.rounds
+    assert asked not in read_streams(store)[name][1].retained.rounds
 
 
 def test_a_sweep_erases_what_is_due_and_tidies(store: Path) -> None:
-    held = sum(len(state.retained) for _, state in read_store(store).values())
-    assert sum(said("sweep", store, "--now", END)["erased"].values()) < held
-    assert vestige("verify", store, "--now", END).exit_code == 0
+    held = sum(len(state.retained) for _, state in read_streams(store).values())
+    assert sum(said("sweep", store, "--at", END)["erased"].values()) < held
+    assert vestige("verify", store, "--at", END).exit_code == 0
     later = (AT[-1] + timedelta(days=11)).isoformat()
-    result = vestige("verify", store, "--now", later)
+    result = vestige("verify", store, "--at", later)
     assert result.exit_code == 1
     assert result.stdout.count("records are overdue") == 3
-    assert "records erased from 3 of 3 streams; the file is tidy." in vestige("sweep", store, "--now", later).stdout
-    assert said("verify", store, "--now", later)["findings"] == []
+    assert "records erased from 3 of 3 streams; the file is tidy." in vestige("sweep", store, "--at", later).stdout
+    assert said("verify", store, "--at", later)["findings"] == []
     assert said("estimate", store)["west"]["value"] is None
 
 
 def test_verify_scans_for_canaries(store: Path) -> None:
-    for value in read_store(store)["west"][1].retained.values[:, 0]:
-        result = vestige("verify", store, "--now", END, "--canary", PEOPLE[0], "--canary-hex", value.tobytes().hex())
+    for value in read_streams(store)["west"][1].retained.values[:, 0]:
+        result = vestige("verify", store, "--at", END, "--canary", PEOPLE[0], "--canary-hex", value.tobytes().hex())
         assert result.exit_code == 1
         assert "canary 2 of 2 is in v.db" in result.stdout
-    assert vestige("verify", store, "--now", END, "--canary", PEOPLE[0]).exit_code == 0
+    assert vestige("verify", store, "--at", END, "--canary", PEOPLE[0]).exit_code == 0
 
 
 def test_streams_made_in_python_are_shown_plainly(tmp_path: Path) -> None:
@@ -241,17 +242,17 @@ def test_bad_runs_are_refused(
         (("list", "no.db"), "no.db: there is no such store"),
         (("verify", "no.db"), "no.db: there is no such store"),
         (("verify", "STORE", "--canary-hex", "xyz"), "--canary-hex is no hexadecimal; write bytes such as 0f1e2d"),
-        (("sweep", "STORE", "--now", "noon"), "'noon' is no time; write it as 2024-05-31T12:00"),
+        (("sweep", "STORE", "--at", "noon"), "'noon' is no time; write it as 2024-05-31T12:00"),
         (
-            ("sweep", "STORE", "--now", "2024-01-02"),
+            ("sweep", "STORE", "--at", "2024-01-02"),
             "records are dated more than 1 day, 0:00:00 after the time",
         ),
     ],
 )
 def test_bad_commands_are_refused(store: Path, arguments: tuple[object, ...], text: str) -> None:
-    before = read_store(store)
+    before = read_streams(store)
     assert text in failed(*[store if argument == "STORE" else argument for argument in arguments])
-    assert read_store(store) == before
+    assert read_streams(store) == before
 
 
 def test_other_terms_show_both(store: Path, visits: Path) -> None:
@@ -266,7 +267,7 @@ def test_times_that_run_backwards_are_refused_and_nothing_is_lost(tmp_path: Path
     output = failed(*run(path, store), "--time", "at", "--max-age", "30d")
     assert "a.csv: the time of row 4 lies before" in output
     assert "; nothing was taken" in output
-    assert read_store(store) == {}
+    assert read_streams(store) == {}
     assert "allow rows to be late with --lateness" in output
 
 
@@ -306,7 +307,7 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
 
 def taken(store: Path) -> int:
     try:
-        return sum(state.clock.t for _, state in read_store(store).values())
+        return sum(state.clock.t for _, state in read_streams(store).values())
     except StoreError:
         return 0
 

@@ -14,11 +14,11 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reading import read_streams
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.cli.subjects import parse_lines
 from vestige.errors import ParameterError
-from vestige.store import read_store
 
 PEOPLE = ("ada", "bob", " lead", "trail ", "\ttab", "zoë", "eve\u2028x", "a,b", '"q"', "-dash")
 
@@ -56,7 +56,7 @@ def left(store: Path) -> dict[str, set[str]]:
         marks = {opened.pseudonym(person): person for person in (*PEOPLE, "lead")}
     return {
         name: {marks[mark] for mark in state.retained.subjects if mark is not None}
-        for name, (_, state) in read_store(store).items()
+        for name, (_, state) in read_streams(store).items()
     }
 
 
@@ -145,12 +145,12 @@ def test_a_dry_run_says_all_that_the_run_says(store: Path) -> None:
 
 def test_an_empty_list_holds_all_others_back(store: Path, tmp_path: Path) -> None:
     (tmp_path / "leavers.txt").write_text("ada\n")
-    before = read_store(store)
+    before = read_streams(store)
     result = vestige("forget", store, "--subject", "-", "--subjects-from", tmp_path / "leavers.txt", stdin="")
     assert result.exit_code == 1
     assert "standard input: holds no subject" in result.stderr
     assert "what other lists and options name was not carried out either" in result.stderr
-    assert read_store(store) == before
+    assert read_streams(store) == before
 
 
 @pytest.mark.parametrize(
@@ -165,13 +165,13 @@ def test_an_empty_list_holds_all_others_back(store: Path, tmp_path: Path) -> Non
     ],
 )
 def test_what_is_not_understood_is_an_error(store: Path, content: bytes, text: str) -> None:
-    before = read_store(store)
+    before = read_streams(store)
     result = vestige("forget", store, "--subjects-from", "-", stdin=content)
     assert result.exit_code == 1
     assert text in result.stderr
     assert "Nothing was changed" in result.stderr
     assert "ada" not in result.output
-    assert read_store(store) == before
+    assert read_streams(store) == before
 
 
 @pytest.mark.parametrize(

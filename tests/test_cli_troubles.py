@@ -20,8 +20,7 @@ from troubled import MAX_AGE, START, KeepsHalf, damage, fill
 from vestige import CustomLoss, Mean, SqliteStore, Stream, Window
 from vestige.cli import command
 from vestige.errors import StoreError
-from vestige.store import verify
-from vestige.store.snapshot import copy_store
+from vestige.store import open_reader
 from vestige.types import Floats
 
 NOW = (START + timedelta(hours=100)).isoformat()
@@ -81,20 +80,22 @@ def test_looking_goes_on_over_a_bad_stream(store: Path) -> None:
     records = vestige("retained", store)
     assert records.exit_code == 1
     assert {row["stream"] for row in csv.DictReader(io.StringIO(records.stdout))} == set("abd")
-    assert facts(vestige("receipts", store, "--json")) == [{"stream": "c", "problem": copy_store(store).troubles["c"]}]
+    assert facts(vestige("receipts", store, "--json")) == [
+        {"stream": "c", "problem": open_reader(store).snapshot().troubles["c"]}
+    ]
     assert vestige("receipts", store).exit_code == 1
 
 
 def test_sweeping_and_forgetting_go_on(store: Path) -> None:
-    said = facts(vestige("sweep", store, "--now", LATER, "--dry-run", "--json"))
+    said = facts(vestige("sweep", store, "--at", LATER, "--dry-run", "--json"))
     assert set(said["troubles"]) == {"b", "c"}
     assert all(said["erased"][name] for name in "abd")
-    done = facts(vestige("sweep", store, "--now", LATER, "--json"))
+    done = facts(vestige("sweep", store, "--at", LATER, "--json"))
     assert set(done["troubles"]) == {"b", "c"}
     assert "b" in done["restarted"]
-    left = copy_store(store).streams
+    left = open_reader(store).snapshot().streams
     assert all(len(left[name][1].retained) <= 10 for name in "abd")
-    shown = vestige("sweep", store, "--now", LATER)
+    shown = vestige("sweep", store, "--at", LATER)
     assert shown.exit_code == 1
     assert "the file could not be tidied, because a stream is damaged" in " ".join(shown.stdout.split())
     done = facts(vestige("forget", store, "--subject", "person-9", "--now", "--json"))
@@ -111,7 +112,7 @@ def test_a_gradient_keeps_no_other_stream_from_its_deadline(tmp_path: Path) -> N
     result = vestige("sweep", path)
     assert result.exit_code == 1
     assert "stream 'mine': policy vestige.policies.descent.Gradient" in result.stderr
-    assert not any(len(state.retained) for _, state in copy_store(path).streams.values())
+    assert not any(len(state.retained) for _, state in open_reader(path).snapshot().streams.values())
 
 
 def test_a_damaged_stream_can_be_removed(store: Path) -> None:
@@ -119,7 +120,7 @@ def test_a_damaged_stream_can_be_removed(store: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "2 streams removed" in result.stdout
     assert json.loads(vestige("list", store, "--json").stdout).keys() == {"a", "d"}
-    assert vestige("sweep", store, "--now", NOW).exit_code == 0
+    assert vestige("sweep", store, "--at", NOW).exit_code == 0
 
 
 @pytest.mark.parametrize("where", ["states", "streams", "sources", "receipts"])
@@ -138,17 +139,17 @@ def test_a_sound_stream_is_removed_beside_a_damaged_one(tmp_path: Path, where: s
         body = "substr(body, 1, length(body) / 2) || x'5a' || substr(body, length(body) / 2 + 2)"
         connection.execute(f"UPDATE {where} SET body = CAST({body} AS BLOB) WHERE id = ?", (number,))  # noqa: S608
         (row,) = connection.execute(f"SELECT * FROM {where} WHERE id = ?", (number,)).fetchall()  # noqa: S608
-    copied, found = copy_store(path), verify(path)
+    copied, found = open_reader(path).snapshot(), open_reader(path).verify()
     assert found
     result = vestige("remove", path, "--stream", "planted")
     assert result.exit_code == 0, result.output
     assert "1 stream removed" in result.stdout
-    after = copy_store(path)
+    after = open_reader(path).snapshot()
     assert after.troubles == copied.troubles
     assert after.streams == {name: kept for name, kept in copied.streams.items() if name != "planted"}
     canaries = [b"planted", np.float64(value).tobytes()]
     kinds = {text for text in found if "rows, but only" not in text}
-    now = verify(path, canaries=canaries)
+    now = open_reader(path).verify(canaries=canaries)
     assert {text for text in now if "rows, but only" not in text} == kinds
     assert len(now) == len(found)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -157,10 +158,10 @@ def test_a_sound_stream_is_removed_beside_a_damaged_one(tmp_path: Path, where: s
         assert "planted" not in store.survey()[0]
         again = Stream(Window(), retention=96, store=store.stream("planted"))
         again.extend([value] * 9)
-    assert len(copy_store(path).streams["planted"][1].retained) == 9
+    assert len(open_reader(path).snapshot().streams["planted"][1].retained) == 9
     if where != "streams":
         assert vestige("remove", path, "--stream", "bad").exit_code == 0
-        assert verify(path) == ()
+        assert open_reader(path).verify() == ()
         with closing(sqlite3.connect(path)) as connection:
             assert connection.execute("SELECT count(*) FROM streams WHERE name = x''").fetchone() == (0,)
 
@@ -168,11 +169,11 @@ def test_a_sound_stream_is_removed_beside_a_damaged_one(tmp_path: Path, where: s
 def test_each_of_two_damaged_streams_is_removed_by_itself(store: Path) -> None:
     damage(store, "d")
     assert vestige("remove", store, "--stream", "c").exit_code == 0
-    assert set(copy_store(store).troubles) == {"d"}
-    assert any("stream 'd'" in text for text in verify(store))
+    assert set(open_reader(store).snapshot().troubles) == {"d"}
+    assert any("stream 'd'" in text for text in open_reader(store).verify())
     assert vestige("remove", store, "--stream", "d").exit_code == 0
-    assert copy_store(store).names == ("a", "b")
-    assert verify(store, now=START) == ()
+    assert open_reader(store).snapshot().names == ("a", "b")
+    assert open_reader(store).verify(at=START) == ()
 
 
 def lose_name(path: Path, name: str, how: str) -> str:
@@ -212,16 +213,16 @@ def test_a_stream_whose_name_cannot_be_read_is_removed_by_what_list_says(
     done = vestige("remove", path, "--stream", lost, "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {"removed": [lost], "troubles": {}}
-    copy = copy_store(path)
+    copy = open_reader(path).snapshot()
     assert set(copy.streams) == ({"k1", "k2", "k3"} if alone else {"k1", "k3"})
     assert set(copy.troubles) == {other} - {""}
     assert np.float64(value).tobytes() not in path.read_bytes()
     if not alone:
-        assert not [text for text in verify(path) if "row 1 " in text]
+        assert not [text for text in open_reader(path).verify() if "row 1 " in text]
         assert vestige("remove", path, "--stream", "k1").exit_code == 0
         assert vestige("remove", path, "--stream", other).exit_code == 0
-        assert set(copy_store(path).streams) == {"k3"}
-    assert verify(path, canaries=[b"/from/k0.csv"]) == ()
+        assert set(open_reader(path).snapshot().streams) == {"k3"}
+    assert open_reader(path).verify(canaries=[b"/from/k0.csv"]) == ()
     with SqliteStore(path) as store:
         Stream(Window(), retention=96, store=store.stream("k0")).extend([1.0])
 
@@ -230,8 +231,8 @@ def test_streams_that_are_damaged_in_all_ways_are_removed_together(store: Path) 
     damage(store, "a")
     lost = lose_name(store, "b", "UPDATE streams SET terms = x''")
     assert vestige("remove", store, "--stream", "a", "--stream", lost, "--stream", "c").exit_code == 0
-    assert copy_store(store).names == ("d",)
-    assert verify(store, now=START) == ()
+    assert open_reader(store).snapshot().names == ("d",)
+    assert open_reader(store).verify(at=START) == ()
 
 
 def test_of_several_subjects_too_nothing_is_claimed_that_was_not_read(store: Path) -> None:
@@ -283,7 +284,7 @@ def test_what_is_to_be_removed_must_be_there(store: Path) -> None:
     result = vestige("remove", store, "--stream", "a", "--stream", "x")
     assert result.exit_code == 1
     assert "there is no stream 'x'; there is a, b, c, d" in result.stderr
-    assert copy_store(store).names == ("a", "b", "c", "d")
+    assert open_reader(store).snapshot().names == ("a", "b", "c", "d")
     assert vestige("remove", store).exit_code == 2
     assert "there is no such store" in vestige("remove", "no.db", "--stream", "a").stderr
 
@@ -311,14 +312,14 @@ def test_a_dry_run_says_how_many_records_are_left_to_choose_from(tmp_path: Path)
         for name, n in (("a", 60), ("b", 5)):
             stream = Stream(Mean(), retention=128, max_age=MAX_AGE, seed=0, store=store.stream(name))
             stream.extend(np.arange(float(n)), times=[START] * n)
-    said = json.loads(vestige("sweep", path, "--now", now, "--dry-run", "--json").stdout)
+    said = json.loads(vestige("sweep", path, "--at", now, "--dry-run", "--json").stdout)
     assert (said["erased"], said["closed"], said["undecided"]) == ({"a": 0, "b": 0}, ["a"], {"a": 60})
-    text = " ".join(vestige("sweep", path, "--now", now, "--dry-run").stdout.split())
+    text = " ".join(vestige("sweep", path, "--at", now, "--dry-run").stdout.split())
     assert (
         "At least 0 records would be erased from 0 of 2 streams, and about half or more of the 60 records of 1 stream "
         "whose batch would be closed early. Nothing was changed." in text
     )
-    done = json.loads(vestige("sweep", path, "--now", now, "--json").stdout)
+    done = json.loads(vestige("sweep", path, "--at", now, "--json").stdout)
     assert 30 < done["erased"]["a"] <= 60
     assert "undecided" not in done
 
@@ -339,13 +340,13 @@ def test_one_record_is_not_many(tmp_path: Path) -> None:
     with SqliteStore(path) as store:
         Stream(Mean(), retention=128, max_age=MAX_AGE, store=store.stream("a")).push(1.0, time=START)
         Stream(KeepsHalf(), retention=128, max_age=MAX_AGE, store=store.stream("b")).push(1.0, time=START)
-    shown = vestige("verify", path, "--now", LATER)
+    shown = vestige("verify", path, "--at", LATER)
     assert shown.stdout.count("1 record is overdue") == 2
     assert (
         "1 record is dated more than 1 day, 0:00:00 after the time that counts, in round 1,"
-        in vestige("sweep", path, "--now", BEFORE).stderr
+        in vestige("sweep", path, "--at", BEFORE).stderr
     )
     assert (
-        "without it what is due would be erased, 1 record" in vestige("sweep", path, "--now", LATER, "--dry-run").stderr
+        "without it what is due would be erased, 1 record" in vestige("sweep", path, "--at", LATER, "--dry-run").stderr
     )
-    assert "without it what is due was erased, 1 record" in vestige("sweep", path, "--now", LATER).stderr
+    assert "without it what is due was erased, 1 record" in vestige("sweep", path, "--at", LATER).stderr

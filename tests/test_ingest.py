@@ -13,13 +13,13 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reading import read_streams
 from vestige import Mean, MemoryStore, SqliteStore, Stream
 from vestige.cli import command
 from vestige.feed import Feed, Naming
 from vestige.ingest import Ingest
 from vestige.sources import Source, delimited, inlet
-from vestige.store import Store, read_store
-from vestige.store.snapshot import copy_store
+from vestige.store import Store, open_reader
 
 DAY = 86_400
 START = 1_700_000_000
@@ -30,7 +30,7 @@ def vestige(*arguments: object, stdin: str | None = None) -> Result:
 
 
 def stored(store: Path) -> dict[str, int]:
-    return {name: state.clock.t for name, (_, state) in read_store(store).items()}
+    return {name: state.clock.t for name, (_, state) in read_streams(store).items()}
 
 
 @pytest.fixture
@@ -60,11 +60,11 @@ def test_a_slash_in_a_key_does_not_reach_into_another_stream(tmp_path: Path) -> 
         what = ("--column", "v", "--by", "k", "--retention", 96, "--store", store, "--stream", prefix)
         result = vestige("run", path, *what, "--if-replaced", "restart")
         assert result.exit_code == 0, result.output
-    assert {name: state.retained.values[0, 0] for name, (_, state) in read_store(store).items()} == {
+    assert {name: state.retained.values[0, 0] for name, (_, state) in read_streams(store).items()} == {
         "a/b%2Fc": 1.0,
         "a%2Fb/c": 2.0,
     }
-    assert {name: terms.about["stream"] for name, (terms, _) in read_store(store).items()} == {
+    assert {name: terms.about["stream"] for name, (terms, _) in read_streams(store).items()} == {
         "a/b%2Fc": "a",
         "a%2Fb/c": "a/b",
     }
@@ -75,11 +75,11 @@ def test_the_name_of_a_key_is_not_taken_for_all_rows(tmp_path: Path) -> None:
     path.write_text("v,k\n1,b\n")
     what = ("--column", "v", "--retention", 96, "--store", store)
     assert vestige("run", path, *what, "--stream", "a", "--by", "k").exit_code == 0
-    before = read_store(store)
+    before = read_streams(store)
     result = vestige("run", path, *what, "--stream", "a/b")
     assert result.exit_code == 1
     assert 'other terms: by="k", stream="a", now by=none, stream=none;' in result.stderr
-    assert read_store(store) == before
+    assert read_streams(store) == before
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
@@ -171,7 +171,7 @@ def test_a_damaged_stream_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     assert result.exit_code == 1, result.output
     assert "Trouble with 'b'" in result.stderr
     assert "restore a copy" in result.stderr
-    copied = copy_store(store)
+    copied = open_reader(store).snapshot()
     assert {name: state.clock.t for name, (_, state) in copied.streams.items()} == {"a": 30, "c": 30}
 
 
@@ -253,7 +253,7 @@ def test_a_lost_key_that_was_replaced_keeps_no_source_from_going_on(tmp_path: Pa
     key.unlink()
     assert "is missing" in vestige(*what).stderr
     with SqliteStore(store, key=key) as opened:
-        opened.new_key()
+        opened.rekey()
     result = vestige(*what)
     assert result.exit_code == 0, result.output
     assert "Subjects of the rows up to row 30 cannot be compared" in result.stderr
@@ -307,7 +307,7 @@ def test_where_it_says_that_nothing_was_taken_nothing_was(tmp_path: Path, kind: 
     what = ("run", path, "--column", "v", "--retention", 96, "--max-age", "30d", "--time", "at", "--store", store)
     result = vestige(*what)
     assert result.exit_code == 1
-    assert not store.exists() or ("nothing was taken" in result.stderr and read_store(store) == {})
+    assert not store.exists() or ("nothing was taken" in result.stderr and read_streams(store) == {})
 
 
 def test_a_last_line_without_its_break_waits(tmp_path: Path) -> None:

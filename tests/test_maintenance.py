@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from reading import read_streams
 from vestige import Mean, MemoryStore, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import StoreError
 from vestige.maintenance import Upkeep
-from vestige.store import State, read_store
+from vestige.store import State
 
 PATIENCE = 60.0
 """Seconds after which a test gives up; on an idle machine each wait is over in two or three."""
@@ -50,7 +51,7 @@ def say(process: subprocess.Popen[bytes], text: str) -> None:
 
 def state_of(store: Path, name: str = "main") -> State:
     with suppress(StoreError, KeyError):
-        return read_store(store)[name][1]
+        return read_streams(store)[name][1]
     return State.empty(1)
 
 
@@ -139,7 +140,7 @@ def test_a_stream_that_is_removed_under_a_run_is_neither_trouble_nor_listed(tmp_
         assert "Removed: another process had 1 stream removed meanwhile." in shown.decode()
     else:
         assert b"what was taken of it was removed meanwhile" in errors
-    assert set(read_store(store)) == ({"a"} if by else set())
+    assert set(read_streams(store)) == ({"a"} if by else set())
 
 
 @pytest.mark.parametrize(("age", "waiting", "left"), [(0.0, True, 0), (0.0, False, 5), (1e8, True, 5)])
@@ -241,13 +242,13 @@ def test_a_record_from_the_future_is_refused_with_its_row_and_nothing_is_erased(
     what = ("run", path, "--column", "v", "--retention", 96, "--max-age", "30d", "--time", "at", "--store", store)
     path.write_text(rows(*(now - 100 + i for i in range(50))))
     assert vestige(*what).exit_code == 0
-    before = read_store(store)
+    before = read_streams(store)
     path.write_text(rows(*(now - 100 + i for i in range(50)), now, now + 2 * 86_400))
     result = vestige(*what)
     assert result.exit_code == 1
     assert "the time of row 52 lies more than --max-ahead 1 day ahead of the machine's clock" in result.stderr
     assert "nothing was taken" in result.stderr
-    assert read_store(store) == before
+    assert read_streams(store) == before
     result = vestige(*what, "--max-ahead", "3d", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["t"] == 52

@@ -19,12 +19,12 @@ import pytest
 from click.testing import CliRunner, Result
 from pyarrow import parquet
 
+from reading import read_streams
 from stopped import KILLED
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.origin import Mark, name_source
 from vestige.sources import delimited, inlet
-from vestige.store import read_store
 
 RNG = np.random.default_rng(7)
 FIRST = [(float(v), f"k{k}") for v, k in zip(RNG.integers(100, 999, 400), RNG.integers(0, 3, 400), strict=True)]
@@ -61,7 +61,7 @@ class Shop:
         """Whether the store has just these rows, each once, as streams that were fed by hand have them."""
         rows = [row for part in parts for row in part]
         keys = sorted({key for _, key in rows}) if self.by else ["main"]
-        copied = read_store(self.store)
+        copied = read_streams(self.store)
         assert sorted(copied) == keys
         for name in keys:
             plain = Stream(Mean(), retention=96, seed=1)
@@ -72,12 +72,12 @@ class Shop:
             assert state.retained.values.tolist() == plain.retained.values.tolist()
 
     def refused(self, text: str, *options: object, path: object = None) -> None:
-        before = read_store(self.store)
+        before = read_streams(self.store)
         result = self.run(*options, path=path)
         assert result.exit_code == 1, result.output
         assert text in result.stderr
         assert "nothing was taken" in result.stderr
-        assert read_store(self.store) == before
+        assert read_streams(self.store) == before
 
     def goes_on(self, *options: object, path: object = None, taken: int) -> None:
         result = self.run(*options, path=path)
@@ -434,7 +434,7 @@ class Sources(Shop):
     def rewrite(self, name: str) -> bool:
         """Rewrite a file in place; it is refused at the first row that is held, if any is, and begins again or not."""
         old, now = self.rows[name], self.fresh(len(self.rows[name]), len(self.rows[name]) + 20)
-        held = {v for _, state in read_store(self.store).values() for v in state.retained.values[:, 0].tolist()}
+        held = {v for _, state in read_streams(self.store).values() for v in state.retained.values[:, 0].tolist()}
         there = [row for row, (value, _) in enumerate(old, 1) if value in held]
         if there:
             path = write(self.store.with_name(name), now)
@@ -564,7 +564,7 @@ def test_a_run_that_ends_without_an_answer_says_it_too(tmp_path: Path) -> None:
     file, store = write(tmp_path / "a.csv", FIRST), tmp_path / "a.db"
     options = ("--column", "spent", "--retention", 600, "--max-age", "1d", "--store", store)
     assert "Taken: 400 rows.\n" in vestige("run", file, *options).stdout
-    assert vestige("sweep", store, "--now", "2999-01-01T00:00:00Z").exit_code == 0
+    assert vestige("sweep", store, "--at", "2999-01-01T00:00:00Z").exit_code == 0
     unchecked = "rows 1 to 400 were read before, and none of them is held, so whether the file was replaced could not"
     for result, text in (
         (vestige("run", file, *options), "stdout"),

@@ -12,10 +12,11 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reading import read_streams
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.cli.group import moment
-from vestige.store import read_store, verify
+from vestige.store import open_reader
 from vestige.stream import copy_stream
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -41,17 +42,18 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_moment_is_the_same_in_every_zone(path: Path, zone: timezone, now: datetime) -> None:
     there, bare = now.astimezone(zone), now.replace(tzinfo=None)
     assert moment(there.isoformat()) == moment(now.isoformat()) == moment(bare.isoformat()) == now
-    assert verify(path, now=there) == verify(path, now=now) == verify(path, now=bare)
-    kept = [copy_stream(*read_store(path)["aged"]) for _ in range(3)]
+    reader = open_reader(path)
+    assert reader.verify(at=there) == reader.verify(at=now) == reader.verify(at=bare)
+    kept = [copy_stream(*read_streams(path)["aged"]) for _ in range(3)]
     assert len({copy.sweep(at) for copy, at in zip(kept, (there, now, bare), strict=True)}) == 1
 
 
 def test_verify_and_sweep_take_the_zone(path: Path) -> None:
     """A minute after the oldest record is due, said in two zones."""
-    oldest = read_store(path)["aged"][1].retained.times[0].astype(datetime).replace(tzinfo=UTC)
+    oldest = read_streams(path)["aged"][1].retained.times[0].astype(datetime).replace(tzinfo=UTC)
     now = oldest + MAX_AGE + timedelta(minutes=1)
     west = now.astimezone(timezone(timedelta(hours=-7)))
-    said = [CliRunner().invoke(command, ["verify", str(path), "--now", at.isoformat()]) for at in (now, west)]
+    said = [CliRunner().invoke(command, ["verify", str(path), "--at", at.isoformat()]) for at in (now, west)]
     assert [result.exit_code for result in said] == [1, 1]
     assert said[0].stdout == said[1].stdout
     assert "overdue" in said[0].stdout

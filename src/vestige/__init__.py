@@ -29,7 +29,7 @@ from vestige.policies import (
 )
 from vestige.policy import Answer, Policy
 from vestige.records import Clock, Records
-from vestige.store import MemoryStore, Receipt, SqliteStore
+from vestige.store import MemoryStore, Receipt, SqliteStore, open_reader, open_store
 from vestige.stream import Batched, Estimate, Stream
 
 __version__ = "0.1.0"
@@ -66,6 +66,8 @@ __all__ = [
     "Window",
     "audit",
     "checks",
+    "open_reader",
+    "open_store",
     "operations",
     "paper",
     "store",

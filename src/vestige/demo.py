@@ -19,7 +19,7 @@ from vestige.errors import MissingExtraError
 from vestige.figures import INK, find_style, make_panels, save_figure, use_style
 from vestige.flights import flights
 from vestige.policies import LinearRegression, Mean, Window
-from vestige.store import Place, SqliteStore, verify
+from vestige.store import Place, open_reader, open_store
 from vestige.stream import Estimate, Stream
 from vestige.types import Floats, Ints
 
@@ -197,14 +197,14 @@ def main() -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     about = {"statistic": "mean", "columns": list(COLUMNS), "targets": []}
-    with SqliteStore(file) as store:
+    with open_store(file) as store:
         bar = partial(track, console=Console(stderr=True), description="", transient=True)
         seen = tour(rows, store.stream("flights", about=about), progress=bar)
     seconds = time.perf_counter() - started
     console.print(table(seen))
     draw_tour(seen, path)
     console.print(f"s.e.: standard errors of the mean of all flights. {seconds:.1f} s. Figure: {path}")
-    found = verify(file)
+    found = open_reader(file).verify()
     console.print(
         f"Each batch was on disk before the next was taken, and what left it is gone from the file: {file} has "
         f"{file.stat().st_size // 1024} kB, and vestige verify found {found or 'nothing'} in it.\n"

@@ -108,7 +108,7 @@ class Upkeep:
                     self._say(name, str(problem))
             self._next_open = time.monotonic() + _SHARE * (time.monotonic() - now)
         if self._store is not None and now >= self._next_all:
-            for name, trouble in sweep(self._store, besides=list(history)).troubles.items():
+            for name, trouble in sweep(self._store, exclude=list(history)).troubles.items():
                 self._say(name, trouble)
             self._next_all = time.monotonic() + max(self._pause(), _SHARE * (time.monotonic() - now))
 

@@ -247,7 +247,7 @@ def check(
     """Which sources of a store are not as they were when they were read; sentences.
 
     Args:
-        copied: the streams, as `vestige.store.read_store` gives them.
+        copied: the streams, as in `vestige.store.StoreSnapshot.streams`.
         pseudonym: from a subject to what the store keeps of it; None if the key is not there.
 
     Returns:

@@ -18,11 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reading import read_streams
 from troubled import MAX_AGE, START, KeepsHalf, fill
 from vestige import Mean, MemoryStore, SqliteStore, Stream
 from vestige.errors import ParameterError, StoreError
 from vestige.operations import Erasure, Forgotten, Removal, Removed, Swept, ask, attend
-from vestige.store import Receipt, read_store, verify
+from vestige.store import Receipt, open_reader
 from vestige.store.inbox import Inbox, Request
 
 
@@ -71,7 +72,7 @@ def test_outcomes_are_read_back() -> None:
     receipt = Receipt("ab" * 8, START, 3, 9, START + MAX_AGE, None, None)
     for outcome in (
         Swept({"a": Erasure(3, restarted=True), "b": Erasure(0, closed=True)}, {"c": "is damaged"}, tidy=True),
-        Forgotten((Removal("a", 0, receipt), Removal("b", None, receipt.settled(4))), (1, 2), ("b",), {"c": "no"}),
+        Forgotten((Removal("a", 0, receipt), Removal("b", None, receipt.mark_erased(4))), (1, 2), ("b",), {"c": "no"}),
         Removed((0, 2), {"d": "is open"}),
     ):
         assert type(outcome).parse(json.loads(json.dumps(outcome.facts))) == outcome
@@ -115,10 +116,10 @@ def test_nothing_is_said_to_be_done_that_is_not_in_the_file(path: Path, monkeypa
             patched.setattr(type(store._tables), "save", lambda _: failing())
             with pytest.raises(StoreError, match="disk is full"):
                 attend(store)
-        assert who in read_store(path)["a"][1].retained.subjects
+        assert who in read_streams(path)["a"][1].retained.subjects
         assert Inbox(path).collect(request.id) is None
         assert attend(store).requests == (request.id,)
-        assert who not in read_store(path)["a"][1].retained.subjects
+        assert who not in read_streams(path)["a"][1].retained.subjects
         assert who not in stream.retained.subjects
 
 
@@ -241,16 +242,16 @@ def test_old_replies_and_drafts_go(path: Path) -> None:
 def test_verify_finds_requests_that_nobody_carries_out(path: Path) -> None:
     now, inbox, request = START + timedelta(hours=100), Inbox(path), Request("sweep")
     inbox.leave(request)
-    assert verify(path, now=now) == (), "it has just been left"
+    assert open_reader(path).verify(at=now) == (), "it has just been left"
     file = inbox.folder / f"{request.id}.request"
     os.utime(file, (time.time() - 100,) * 2)
-    (found,) = verify(path, now=now)
+    (found,) = open_reader(path).verify(at=now)
     assert f"request {request.id} (sweep) waits to be carried out" in found
     file.write_text("person-9")
-    assert "is not a request that can be read" in verify(path, now=now)[0]
-    assert "canary 1 of 1 is in s.db.inbox/" in verify(path, now=now, canaries=[b"person-9"])[-1]
+    assert "is not a request that can be read" in open_reader(path).verify(at=now)[0]
+    assert "canary 1 of 1 is in s.db.inbox/" in open_reader(path).verify(at=now, canaries=[b"person-9"])[-1]
     inbox.folder.chmod(0o755)
-    assert "chmod 700" in verify(path, now=now)[0]
+    assert "chmod 700" in open_reader(path).verify(at=now)[0]
 
 
 def test_a_stream_that_is_open_is_removed_too(path: Path) -> None:
@@ -321,13 +322,13 @@ def test_a_writer_that_is_killed(tmp_path: Path, step: str, policy: KeepsHalf | 
     assert isinstance(done, Forgotten)
     (removal,) = done.removals
     assert removal.receipt.erased is not None
-    state = read_store(path)["a"][1]
+    state = read_streams(path)["a"][1]
     assert who not in state.retained.subjects
     assert state.receipts == (removal.receipt,), "carried out once"
     with SqliteStore(path) as store:
         attend(store)
         assert store.terms("a")
-    assert read_store(path)["a"][1].receipts == (removal.receipt,)
+    assert read_streams(path)["a"][1].receipts == (removal.receipt,)
     assert len(beside(path)) <= 2, "at most a reply that nobody waits for"
 
 
@@ -357,5 +358,5 @@ def test_a_client_that_is_killed(path: Path, step: str) -> None:
                 time.sleep(0.01)
         assert client.returncode == -signal.SIGKILL
         attend(store)
-        held = {name: state.retained.subjects for name, (_, state) in read_store(path).items()}
+        held = {name: state.retained.subjects for name, (_, state) in read_streams(path).items()}
         assert any(who in subjects for subjects in held.values()) == (step == "in the draft")

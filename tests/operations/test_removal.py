@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reading import read_streams
 from troubled import KeepsHalf, fill
 from vestige import MemoryStore, SqliteStore, Stream
 from vestige.errors import ParameterError, StoreError
 from vestige.operations import forget, remove
 from vestige.operations.removal import forget_pseudonyms
-from vestige.store import Store, read_store
+from vestige.store import Store
 
 
 def filled(store: Store) -> Store:
@@ -114,4 +115,4 @@ def test_streams_are_removed_also_those_that_are_open(tmp_path: Path) -> None:
         assert store.live("d") is None
         with pytest.raises(StoreError, match="it was removed"):
             written.push(1.0)
-    assert set(read_store(tmp_path / "s.db")) == {"b"}
+    assert set(read_streams(tmp_path / "s.db")) == {"b"}

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reading import read_streams
 from troubled import MAX_AGE, START, KeepsHalf, fill
 from vestige import Clock, Mean, MemoryStore, Moments, Policy, SqliteStore, Stream, Window
 from vestige.operations import Erasure, preview, sweep
-from vestige.store import read_store
 from vestige.types import Bools, Ints
 
 POLICIES = (Mean(), Mean(channel="bits"), Moments(2), Window(), KeepsHalf())
@@ -49,14 +49,14 @@ def test_history_that_was_filled_in_afterwards_goes_whole(tmp_path: Path) -> Non
     before = path.read_bytes()
     with SqliteStore(path) as store:
         said = sweep(store, dry_run=True)
-    assert preview(read_store(path)) == said
-    held = {name: len(state.retained) for name, (_, state) in read_store(path).items()}
+    assert preview(read_streams(path)) == said
+    held = {name: len(state.retained) for name, (_, state) in read_streams(path).items()}
     assert said.streams == {name: Erasure(count, restarted=True) for name, count in held.items()}
     assert said.restarted == ("a", "b")
     assert path.read_bytes() == before
     with SqliteStore(path) as store:
         assert sweep(store).streams == said.streams
-    assert not any(len(state.retained) for _, state in read_store(path).values())
+    assert not any(len(state.retained) for _, state in read_streams(path).values())
 
 
 def test_a_failure_keeps_what_was_done_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_a_failure_keeps_what_was_done_before_it(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(Stream, "sweep", killed)
         with pytest.raises(KeyboardInterrupt):
             sweep(store)
-    held = {name: len(state.retained) for name, (_, state) in read_store(tmp_path / "s.db").items()}
+    held = {name: len(state.retained) for name, (_, state) in read_streams(tmp_path / "s.db").items()}
     assert held["a"] == 0
     assert held["b"]
     assert held["c"]

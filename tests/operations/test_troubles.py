@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reading import read_streams
 from troubled import MAX_AGE, START, KeepsHalf, damage, fill
 from vestige import Mean, MemoryStore, Moments, Records, SqliteStore, Stream, Window
 from vestige.errors import StoreError
 from vestige.operations import forget, sweep
-from vestige.store import read_store
-from vestige.store.snapshot import copy_store
+from vestige.store import open_reader
 
 OTHERS = ("a", "c", "d")
 LATER = START + MAX_AGE + timedelta(hours=60)
@@ -102,7 +102,7 @@ def test_a_row_without_a_name_keeps_nobody_either(path: Path) -> None:
     with SqliteStore(path) as store:
         told = forget(store, ["person-3"], now=True)
         done = sweep(store, LATER)
-    for found in (told.troubles, done.troubles, copy_store(path).troubles):
+    for found in (told.troubles, done.troubles, open_reader(path).snapshot().troubles):
         ((row, text),) = found.items()
         assert "of the table streams is damaged" in row
         assert "its name cannot be read" in text
@@ -136,7 +136,7 @@ def test_a_request_erases_at_once_without_the_policy(path: Path) -> None:
         assert "the statistic counts from round 97 on" in done.troubles["b"]
         mark = store.pseudonym("person-3")
     assert mark not in held(path, "b").subjects
-    assert read_store(path)["b"][1].receipts == (receipt,)
+    assert read_streams(path)["b"][1].receipts == (receipt,)
 
 
 def test_a_policy_that_fails_is_not_quoted(path: Path) -> None:
@@ -160,7 +160,7 @@ def test_what_is_wrong_with_the_file_is_everybodys(path: Path, monkeypatch: pyte
         problem.sqlite_errorname = "SQLITE_IOERR"
         raise problem
 
-    before = read_store(path)
+    before = read_streams(path)
     with SqliteStore(path) as store:
         monkeypatch.setattr(type(store._tables), "put", failing)
         for action in (lambda: sweep(store, LATER), lambda: forget(store, ["person-3"], now=True)):
@@ -168,7 +168,7 @@ def test_what_is_wrong_with_the_file_is_everybodys(path: Path, monkeypatch: pyte
                 action()
         monkeypatch.undo()
         store._open.clear()
-    assert read_store(path) == before
+    assert read_streams(path) == before
 
 
 class Mine(Mean):

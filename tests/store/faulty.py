@@ -14,7 +14,7 @@ import numpy as np
 
 from vestige import Mean, SqliteStore, Stream
 from vestige.errors import StoreError
-from vestige.store import read_store, verify
+from vestige.store import open_reader
 
 ROWS = np.random.default_rng(3).normal(size=400)
 FOREVER = 10**9
@@ -80,8 +80,8 @@ def finish(store: SqliteStore, stream: Stream, path: Path) -> tuple[object, ...]
     """Go on with all streams to their end; what is in the file then."""
     stream.extend(ROWS[stream.t :], source="y")
     store.close()
-    there = read_store(path)
-    found = verify(path)
+    there = open_reader(path).snapshot().all_streams()
+    found = open_reader(path).verify()
     assert found == (), found
     return tuple((name, state.clock, state.retained.values.tolist()) for name, (_, state) in there.items())
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from vestige import Mean, SqliteStore, Stream
 from vestige.errors import StoreError
-from vestige.store import read_store, verify
+from vestige.store import open_reader
 
 faults = ctypes.CDLL(None)
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -62,7 +62,7 @@ def name_subject(path: Path) -> None:
 
 def renew(path: Path) -> None:
     with SqliteStore(path) as store:
-        store.new_key()
+        store.rekey()
         Stream(Mean(), retention=96, seed=0, store=store.stream("b")).push(1.0, subject="ada")
 
 
@@ -92,21 +92,25 @@ NAMES: dict[str, list[tuple[str, ...]]] = {
 def check(path: Path, way: str) -> None:
     """The store opens, takes subjects, and finds them; nothing is left beside it."""
     if path.exists() and way != "modernise":
-        read_store(path)
+        open_reader(path).snapshot().all_streams()
     with SqliteStore(path) as store:
         assert store.names() in NAMES.get(way, [("a", "b")])
         try:
             who = store.pseudonym("ada")
         except StoreError:
             assert way == "renew"
-            store.new_key()
+            store.rekey()
             who = store.pseudonym("ada")
         if way in ("name", "replace"):
-            held = {subject for _, state in read_store(path).values() for subject in state.retained.subjects}
+            held = {
+                subject
+                for _, state in open_reader(path).snapshot().all_streams().values()
+                for subject in state.retained.subjects
+            }
             assert held <= {None, who}
     with SqliteStore(path) as store:
         assert store.pseudonym("ada") == who
-    found = [text for text in verify(path) if "overdue" not in text and "expired" not in text]
+    found = [text for text in open_reader(path).verify() if "overdue" not in text and "expired" not in text]
     assert found == [], found
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}.key", f"{path.name}.lock"]
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reading import read_streams
 from store import victim
 from vestige import Clock, Mean, Records, Stream
 from vestige.errors import StoreError
-from vestige.store import Position, SqliteStore, read_store, verify
+from vestige.store import Position, SqliteStore, open_reader
 
 RECORDS = 40_000
 BATCH = victim.RETENTION // 2
@@ -82,11 +83,11 @@ def contents(folder: Path) -> list[str]:
 
 def check_end(path: Path, whole: Run) -> None:
     """Exactly what a run without interruption leaves, in the file and beside it."""
-    ((name, (_, state)),) = read_store(path).items()
+    ((name, (_, state)),) = read_streams(path).items()
     assert name == victim.NAME
     assert (state.clock, state.retained) == whole.states[RECORDS]
     assert state.positions == {whole.source.name: Position(RECORDS, slot=1)}
-    assert verify(path) == ()
+    assert open_reader(path).verify() == ()
     assert contents(path.parent) == [path.name, f"{path.name}.lock"]
 
 
@@ -102,7 +103,7 @@ def killed(victims: Victims, whole: Run, path: Path, seconds: float, read_first:
     journal = journal_of(path)
     if read_first:
         with suppress(StoreError):  # there may be no store yet
-            read_store(path)
+            read_streams(path)
     with SqliteStore(path) as store:
         stream = victim.stored(store)
         t = stream.t
@@ -149,11 +150,11 @@ def test_opening_a_store_clears_away_the_journal_of_a_killed_writer(tmp_path: Pa
         stream = victim.stored(store)
         stream.extend(np.arange(3_000.0))
     path.with_name(f"{path.name}-journal").write_bytes(bytes(516) + path.read_bytes()[4096:8192] + bytes(4))
-    assert "open the store again" in verify(path)[0]
+    assert "open the store again" in open_reader(path).verify()[0]
     with SqliteStore(path) as store:
         assert victim.stored(store).t == 3_000
     assert contents(tmp_path) == [path.name, f"{path.name}.lock"]
-    assert verify(path) == ()
+    assert open_reader(path).verify() == ()
 
 
 def test_a_reader_clears_away_a_journal_that_was_never_used(tmp_path: Path) -> None:
@@ -163,13 +164,13 @@ def test_a_reader_clears_away_a_journal_that_was_never_used(tmp_path: Path) -> N
         victim.stored(store).extend(np.arange(3_000.0))
     journal = path.with_name(f"{path.name}-journal")
     journal.write_bytes(bytes(516) + path.read_bytes()[4096:8192] + bytes(4))
-    assert len(read_store(path)) == 1
+    assert len(read_streams(path)) == 1
     assert not journal.exists()
     with SqliteStore(path) as store:
         with store.transaction():
             store.write("other", store.terms(victim.NAME), store.stream(victim.NAME).read(store.terms(victim.NAME)))
             assert journal.exists()
-            assert list(read_store(path)) == [victim.NAME]
+            assert list(read_streams(path)) == [victim.NAME]
             assert journal.exists()
         assert len(store.names()) == 2
 

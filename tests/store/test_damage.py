@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reading import read_streams
 from vestige import Clock, Mean, Records, SqliteStore, Stream
 from vestige.errors import StoreError
-from vestige.store import Position, Receipt, State, Terms, read_store, verify
-from vestige.store.connection import PAGE
+from vestige.store import Position, Receipt, State, Terms, open_reader
+from vestige.store.sqlite.connection import PAGE
 
 NAMES = ("ada", "bob", "cat", "dot", "eve", "a much longer name than the others have, so that rows differ in length")
 TERMS = Terms({"name": "vestige.Mean", "parameters": {}}, columns=1, capacity=16, retention=16)
@@ -31,7 +32,7 @@ def state_of(rng: np.random.Generator, terms: Terms, t: int) -> State:
     subjects = [rng.bytes(16).hex() if i % 2 else None for i in range(10)]
     values = rng.normal(size=(10, terms.columns))
     records = Records(rounds, values, None, None, subjects, np.arange(10))
-    receipts = tuple(Receipt.made(t, t + 5, timedelta(days=1)) for _ in range(2))
+    receipts = tuple(Receipt.create(t, t + 5, timedelta(days=1)) for _ in range(2))
     return State(Clock(t, t - 9, t), records, {"x.csv": Position(t, b"mark", 1), "y": Position(7)}, receipts)
 
 
@@ -51,7 +52,7 @@ def truth(folder: Path) -> tuple[bytes, Content]:
             terms = LARGE if name == "dot" else TERMS
             store.stream(name).write(terms, state_of(rng, terms, 20 + i))
         store.pseudonym("somebody")
-    return path.read_bytes(), read_store(path)
+    return path.read_bytes(), read_streams(path)
 
 
 def content_of(store: SqliteStore) -> Content:
@@ -66,9 +67,9 @@ def survived(path: Path, image: bytes, content: Content, written: str) -> str:
     """What became of a damaged file: it answers right, or it is refused; an assertion or a raw error else."""
     path.write_bytes(image)
     path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
-    verify(path)
+    open_reader(path).verify()
     try:
-        assert read_store(path) == content
+        assert read_streams(path) == content
         read = "right"
     except StoreError:
         read = "refused"
@@ -86,7 +87,7 @@ def survived(path: Path, image: bytes, content: Content, written: str) -> str:
             for name, (terms, state) in now.items():
                 with suppress(StoreError):
                     assert store.stream(name).read(terms) == state
-        assert read_store(path) == now
+        assert read_streams(path) == now
     except StoreError:
         return "refused"
     return read
@@ -118,11 +119,11 @@ def test_a_file_cut_off_anywhere_is_refused_and_left_as_it_is(folder: Path, trut
     path = folder / "cut.db"
     for length in (0, 1, 99, 100, 512, *range(PAGE, len(image), PAGE), len(image) - 1, len(image) - PAGE // 2):
         path.write_bytes(image[:length])
-        for use in (SqliteStore, read_store):
+        for use in (SqliteStore, read_streams):
             with pytest.raises(StoreError, match=r"cut\.db: .*(restore|give another path)"):
                 use(path)
         assert path.read_bytes() == image[:length]
-        assert verify(path) != ()
+        assert open_reader(path).verify() != ()
 
 
 def test_an_empty_file_is_not_taken_for_a_new_store(folder: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_killed_maker_leaves_no_half_store(folder: Path, monkeypatch: pytest.M
         with pytest.raises(KeyboardInterrupt):
             SqliteStore(path)
     with pytest.raises(StoreError, match="there is no such store"):
-        read_store(path)
+        read_streams(path)
     assert len([file for file in path.parent.iterdir() if file.name.endswith(".draft")]) == 1
     with SqliteStore(path) as store:
         assert store.names() == ()
@@ -177,8 +178,8 @@ def test_rows_that_vanish_or_change_places_are_noticed(folder: Path, truth: tupl
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute(change)
         with pytest.raises(StoreError, match=r"vanished|damaged"):
-            read_store(path)
-        assert verify(path) != ()
+            read_streams(path)
+        assert open_reader(path).verify() != ()
         unreadable = set()
         with suppress(StoreError), SqliteStore(path) as store:
             for name, (terms, state) in content.items():
@@ -197,8 +198,8 @@ def test_a_row_that_nobody_wrote_is_noticed(folder: Path, truth: tuple[bytes, Co
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"INSERT INTO {table} SELECT 1 + max(id), {rest} FROM {table}")  # noqa: S608
     with pytest.raises(StoreError, match="the last rows of a table are not those that were written"):
-        read_store(path)
-    assert verify(path) != ()
+        read_streams(path)
+    assert open_reader(path).verify() != ()
 
 
 def test_a_damaged_row_keeps_no_other_stream_from_being_read(folder: Path, truth: tuple[bytes, Content]) -> None:
@@ -218,8 +219,8 @@ def test_a_damaged_row_keeps_no_other_stream_from_being_read(folder: Path, truth
                 store.stream(name).read(TERMS)
             with pytest.raises(StoreError, match="is damaged"):
                 store.write(name, TERMS, content[NAMES[0]][1])
-    assert any("row 1 of the table streams is damaged" in text for text in verify(path))
-    assert not any("stream 'bob'" in text for text in verify(path))
+    assert any("row 1 of the table streams is damaged" in text for text in open_reader(path).verify())
+    assert not any("stream 'bob'" in text for text in open_reader(path).verify())
 
 
 def test_opening_reads_nothing_per_stream(folder: Path) -> None:
@@ -251,9 +252,9 @@ def test_thousands_of_names_are_each_found_in_a_few_steps(folder: Path) -> None:
         for i in range(3_000):
             store.write(f"{i}", TERMS, State.empty(1))
         tables, reads = store._tables, []
-        row = tables._row
+        row = tables.tree._read
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tables, "_row", lambda number: reads.append(number) or row(number))  # type: ignore[func-returns-value]
+            patch.setattr(tables.tree, "_read", lambda number: reads.append(number) or row(number))  # type: ignore[func-returns-value]
             tables._entries.clear()
             for i in range(3_000):
                 assert store.terms(f"{i}") == TERMS
@@ -265,10 +266,10 @@ def test_streams_are_told_apart_whatever_they_are_called(folder: Path) -> None:
     with SqliteStore(folder / "odd.db") as store:
         for i, name in enumerate(names):
             Stream(Mean(), retention=96, store=store.stream(name)).extend(np.arange(i + 1.0), source=name)
-    there = read_store(folder / "odd.db")
+    there = read_streams(folder / "odd.db")
     assert {name: state.clock.t for name, (_, state) in there.items()} == {n: i + 1 for i, n in enumerate(names)}
     assert all(list(state.positions) == [name] for name, (_, state) in there.items())
     with SqliteStore(folder / "odd.db") as store:
         store.tidy()
         store.remove("\udcff")
-    assert verify(folder / "odd.db") == ()
+    assert open_reader(folder / "odd.db").verify() == ()

@@ -17,9 +17,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reading import read_streams
 from vestige import Clock, Mean, Policy, Records, Stream, Window
 from vestige.errors import StoreBusyError, StoreError
-from vestige.store import Position, Receipt, SqliteStore, Store, read_store, verify
+from vestige.store import Position, Receipt, SqliteStore, Store, open_reader
 from vestige.store.state import RECEIPTS_KEPT, wall_clock
 
 RETENTION = 128
@@ -35,12 +36,12 @@ Content = tuple[Clock, Records, tuple[Receipt, ...]]
 READER = """
 import json, sys
 from select import select
-from vestige.store import read_store, verify
+from vestige.store import open_reader
 print("ready", flush=True)
 looks, found = 0, []
 while not select([sys.stdin], [], [], 0.01)[0]:
-    read_store(sys.argv[1], patience=20.0)
-    found += verify(sys.argv[1], patience=20.0)
+    read_streams(sys.argv[1], patience=20.0)
+    found += open_reader(sys.argv[1], patience=20.0).verify()
     looks += 1
 print(json.dumps([looks, found]))
 """
@@ -64,7 +65,7 @@ class Planted:
         return [int(r) - 1 for r in self.stream.retained.rounds]
 
 
-def copied(path: Path) -> dict[str, bytes]:
+def read_files(path: Path) -> dict[str, bytes]:
     """All files beside a store, read from a copy: to open and close the file itself here would lift SQLite's locks."""
     copy = path.parent.with_name(f"{path.parent.name}.copy")
     subprocess.run(["cp", "-a", str(path.parent), str(copy)], check=True)
@@ -97,7 +98,7 @@ def all_words(content: bytes) -> set[int]:
 
 
 def anywhere(path: Path) -> set[int]:
-    return set[int]().union(*map(all_words, copied(path).values()))
+    return set[int]().union(*map(all_words, read_files(path).values()))
 
 
 def of_values(values: Iterable[float]) -> set[int]:
@@ -211,13 +212,13 @@ def test_nothing_is_left_of_records_that_are_gone(path: Path) -> None:
                     store.tidy()
                 if step % 2:
                     store.flush()
-                assert set(read_store(path)) <= set(POLICIES)
+                assert set(read_streams(path)) <= set(POLICIES)
                 looked += check_erased(path, store, planted, durable=bool(step % 2))
-                assert verify(path) == ()
+                assert open_reader(path).verify() == ()
     assert looked > RECORDS * 5
-    assert sorted(copied(path)) == ["", "people.db", "people.db.key", "people.db.lock"]
+    assert sorted(read_files(path)) == ["", "people.db", "people.db.key", "people.db.lock"]
     gone = [struct.pack("<d", one.values[0]) for one in planted.values()]
-    assert verify(path, canaries=gone) == ()
+    assert open_reader(path).verify(canaries=gone) == ()
 
 
 def test_a_store_that_is_opened_anew_for_each_few_records(path: Path) -> None:
@@ -246,11 +247,11 @@ def test_nothing_is_left_of_records_that_are_too_old(path: Path, policy: Policy)
         for start in range(0, 700, 50):
             stream.extend(values[start : start + 50], times=times[start : start + 50])
             stream.flush()
-        assert of_values(values) & all_words(copied(path)[path.name])
+        assert of_values(values) & all_words(read_files(path)[path.name])
         for time in [times[-1] + i * DAY / 2 for i in range(9)]:
             stream.sweep(time)
             check_erased(path, store, {"a": planted}, durable=True)
-            assert verify(path, now=time) == ()
+            assert open_reader(path).verify(at=time) == ()
             late = [value for value, then in zip(values, times, strict=True) if time - then >= 4 * DAY]
             assert not of_values(late) & anywhere(path)
         assert len(stream.retained) == 0
@@ -273,7 +274,7 @@ def test_what_could_not_be_erased_at_once_is_erased_by_the_next_sweep(path: Path
                 stream.sweep(now)
         stream.sweep(now)
         assert not of_values(values) & anywhere(path)
-        assert verify(path, now=now) == ()
+        assert open_reader(path).verify(at=now) == ()
 
 
 def test_nothing_is_left_of_a_stream_that_was_removed(path: Path) -> None:
@@ -286,20 +287,20 @@ def test_nothing_is_left_of_a_stream_that_was_removed(path: Path) -> None:
         receipt = removed.forget(rounds=[3])
         store.flush()
         for canary in (name.encode(), bytes.fromhex(receipt.id)):
-            assert any(canary in content for content in copied(path).values())
+            assert any(canary in content for content in read_files(path).values())
         store.remove(name)
         with pytest.raises(StoreError, match="is not open here any more: its store was closed, it was removed"):
             removed.extend([values[0]])
         for canary in (name.encode(), bytes.fromhex(receipt.id)):
-            assert not any(canary in content for content in copied(path).values())
+            assert not any(canary in content for content in read_files(path).values())
         assert not of_values(values) & anywhere(path)
         assert store.names() == tuple(sorted(POLICIES))
         for stream in others:
             stream.extend([2.0], source=source)
-    assert {n: s.positions for n, (_, s) in read_store(path).items()} == {
+    assert {n: s.positions for n, (_, s) in read_streams(path).items()} == {
         n: {source: Position(2, slot=1)} for n in POLICIES
     }
-    assert verify(path, canaries=[name.encode()]) == ()
+    assert open_reader(path).verify(canaries=[name.encode()]) == ()
 
 
 def test_a_stream_that_was_never_written_can_be_removed(path: Path) -> None:
@@ -311,7 +312,7 @@ def test_a_stream_that_was_never_written_can_be_removed(path: Path) -> None:
         assert store.live("mean") is None
         with pytest.raises(StoreError, match="there is no stream 'mean'"):
             store.remove("mean")
-    assert read_store(path) == {}
+    assert read_streams(path) == {}
 
 
 def test_the_scan_finds_what_a_plain_table_leaves(path: Path) -> None:
@@ -332,7 +333,7 @@ def test_the_scan_finds_what_a_plain_table_leaves(path: Path) -> None:
             values, subjects = values + new_values, subjects + new_subjects
             db.execute("DELETE FROM records WHERE id <= ?", (len(values) - RETENTION,))
             db.execute("COMMIT")
-    there = all_words(copied(path)[path.name])
+    there = all_words(read_files(path)[path.name])
     assert len(of_values(values[:-RETENTION]) & there) > 100
     assert len(of_subjects(set(subjects[:-RETENTION]) - set(subjects[-RETENTION:])) & there) > 100
 
@@ -348,10 +349,10 @@ def test_the_scan_and_verify_find_what_other_pragmas_leave(path: Path) -> None:
             planted.extend(*drawn(rng, "window", crowd, RETENTION // 2))
         held = set(planted.held)
         gone = [value for index, value in enumerate(planted.values) if index not in held]
-        assert of_values(gone) & all_words(copied(path)[f"{path.name}-journal"])
+        assert of_values(gone) & all_words(read_files(path)[f"{path.name}-journal"])
         with pytest.raises(AssertionError):
             check_erased(path, store, {"window": planted}, durable=True)
-    found = verify(path, canaries=[struct.pack("<d", value) for value in gone])
+    found = open_reader(path).verify(canaries=[struct.pack("<d", value) for value in gone])
     assert any(f"is in {path.name}-journal" in sentence for sentence in found)
 
 
@@ -385,9 +386,9 @@ def past_and_present(
                 assert stream._state.receipts
                 stream.sweep()
         store.tidy()
-    assert verify(path) == ()
-    content = {name: (state.clock, state.retained, state.receipts) for name, (_, state) in read_store(path).items()}
-    return copied(path)[path.name], content
+    assert open_reader(path).verify() == ()
+    content = {name: (state.clock, state.retained, state.receipts) for name, (_, state) in read_streams(path).items()}
+    return read_files(path)[path.name], content
 
 
 def differing(one: bytes, other: bytes) -> set[int]:
@@ -419,5 +420,5 @@ def test_a_tidy_store_whose_records_were_too_old_says_only_how_many(tmp_path: Pa
             stream.sweep(START + 5 * DAY)
             assert stream.t == 300
             store.tidy()
-        made.append(copied(path)[path.name])
+        made.append(read_files(path)[path.name])
     assert differing(*made) <= COUNTERS

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from reading import read_streams
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import StoreError
-from vestige.store import read_store
 from vestige.store.inbox import Inbox, Request
 
 ROWS = np.random.default_rng(0).normal(size=300)
@@ -43,7 +43,7 @@ def test_without_the_key_everything_works_but_naming_subjects(path: Path) -> Non
         stream_in(store, "b").extend(ROWS)
         store.tidy()
         with pytest.raises(
-            StoreError, match=r"is missing, so the subjects .* \(--key\).*vestige rekey or SqliteStore\.new_key\(\)"
+            StoreError, match=r"is missing, so the subjects .* \(--key\).*vestige rekey or Store\.rekey\(\)"
         ):
             stream.push(1.0, subject="bob")
         assert stream.t == 140, "nothing was taken"
@@ -52,11 +52,11 @@ def test_without_the_key_everything_works_but_naming_subjects(path: Path) -> Non
 
 def test_a_new_key_lets_subjects_be_named_again(path: Path) -> None:
     with SqliteStore(path) as store:
-        store.new_key()
+        store.rekey()
         stream = stream_in(store)
         stream.extend(ROWS[100:110], subjects=["ada"] * 10, source="x")
         now = store.pseudonym("ada")
-    subjects = read_store(path)["a"][1].retained.subjects
+    subjects = read_streams(path)["a"][1].retained.subjects
     assert set(subjects[-10:]) == {now}
     assert now not in subjects[:-10], "what came before cannot be found any more"
     with SqliteStore(path) as store:
@@ -72,13 +72,13 @@ def test_a_new_key_overwrites_no_file(path: Path, tmp_path: Path) -> None:
     key = path.with_name("a.db.key")
     key.write_bytes(bytes(range(32)))
     with SqliteStore(path) as store:
-        with pytest.raises(StoreError, match=r"a\.db\.key: is there, and a new key would overwrite it; move it away"):
-            store.new_key()
+        with pytest.raises(StoreError, match=r"a\.db\.key: exists, and a new key would overwrite it; move it away"):
+            store.rekey()
         with pytest.raises(StoreError, match="is not the key of this store"):
             store.pseudonym("ada")
     assert key.read_bytes() == bytes(range(32))
     with SqliteStore(path, key=tmp_path / "other") as store:
-        store.new_key()
+        store.rekey()
         stream_in(store).extend(ROWS[100:101], subjects=["ada"])
     with SqliteStore(path) as store, pytest.raises(StoreError, match="is not the key of this store"):
         store.pseudonym("ada")
@@ -117,22 +117,22 @@ def test_a_key_that_fits_leaves_nothing_to_do(path: Path, monkeypatch: pytest.Mo
     """As where it was killed between making the key and remembering it, and is run again."""
     with SqliteStore(path) as store:
         with monkeypatch.context() as killed:
-            killed.setattr("vestige.store.sqlite.fingerprint", lambda _: exec("raise KeyboardInterrupt"))  # noqa: S102
+            killed.setattr("vestige.store.sqlite.store.fingerprint", lambda _: exec("raise KeyboardInterrupt"))  # noqa: S102
             with pytest.raises(KeyboardInterrupt):
-                store.new_key()
+                store.rekey()
         with pytest.raises(StoreError, match="fits this store, so there is nothing to do"):
-            store.new_key()
+            store.rekey()
         store.pseudonym("ada")
         with pytest.raises(StoreError, match="fits this store, so there is nothing to do"):
-            store.new_key()
+            store.rekey()
     path.with_name("a.db.key").write_bytes(bytes(range(32)))
     with SqliteStore(path) as store, pytest.raises(StoreError, match="a new key would overwrite it"):
-        store.new_key()
+        store.rekey()
 
 
 def test_records_of_an_earlier_key_do_not_ask_for_the_key_after_it(path: Path) -> None:
     with SqliteStore(path) as store:
-        store.new_key()
+        store.rekey()
     path.with_name("a.db.key").unlink()
     with SqliteStore(path) as store:
         assert store.pseudonym("ada"), "no record is left that the lost key would find"
@@ -144,15 +144,15 @@ def test_requests_that_wait_are_carried_out_before_a_new_key(tmp_path: Path) -> 
         stream_in(store).extend(ROWS[:50], subjects=["ada", "bob"] * 25)
         Inbox(path).leave(Request("forget", (store.pseudonym("ada"),), now=True))
     key.rename(tmp_path / "old.key")
-    with SqliteStore(path) as store, pytest.raises(StoreError, match="1 request in its inbox would be annulled"):
-        store.new_key()
+    with SqliteStore(path) as store, pytest.raises(StoreError, match="1 request in its inbox would be lost"):
+        store.rekey()
     assert not key.exists()
     Inbox(path).leave(lost := Request("forget", ("00" * 16,), streams=("gone",)))
     result = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
     assert result.exit_code == 1
     assert "has a new key" in result.stdout
     assert f"request {lost.id} (forget): there is no stream 'gone'" in result.stderr
-    assert [receipt.erased is not None for receipt in read_store(path)["a"][1].receipts] == [True]
+    assert [receipt.erased is not None for receipt in read_streams(path)["a"][1].receipts] == [True]
     Inbox(path).leave(Request("forget", ("00" * 16,), streams=("gone",)))
     result = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
     assert "there is no stream 'gone'" in result.stderr, "although it fails, since a key is there"
@@ -169,7 +169,7 @@ def test_the_command_begins_with_a_new_key(path: Path, tmp_path: Path) -> None:
     made = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
     assert made.exit_code == 0, made.output
     assert CliRunner().invoke(command, run, prog_name="vestige").exit_code == 0
-    assert read_store(path)["c"][1].clock.t == 10
+    assert read_streams(path)["c"][1].clock.t == 10
     again = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
     assert again.exit_code == 1
     assert "there is nothing to do" in again.output
@@ -180,7 +180,7 @@ def vestige(*arguments: object) -> Result:
 
 
 def test_a_request_says_that_records_of_an_earlier_key_may_be_of_the_subject(path: Path) -> None:
-    held = len(read_store(path)["a"][1].retained)
+    held = len(read_streams(path)["a"][1].retained)
     assert vestige("rekey", path).exit_code == 0
     for options in (("--dry-run",), ()):
         asked = vestige("forget", path, "--subject", "ada", *options)
@@ -209,7 +209,7 @@ def test_a_run_goes_on_after_a_lost_key(tmp_path: Path) -> None:
     assert vestige("rekey", store).exit_code == 0
     done = vestige(*run, "--subject", "who", "--if-replaced", "continue")
     assert done.exit_code == 0, done.output
-    assert read_store(store)["main"][1].clock.t == 42
+    assert read_streams(store)["main"][1].clock.t == 42
     gone = vestige("forget", store, "--subject", "p1", "--now")
     assert gone.exit_code == 1, "there are older records too"
 

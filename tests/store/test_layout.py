@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from vestige import Clock, Receipt, Records
 from vestige.store import Position
-from vestige.store.layout import (
+from vestige.store.sqlite.layout import (
     DamagedError,
     Heads,
-    packed,
-    packed_position,
-    packed_receipt,
-    sealed,
-    size_of,
-    unpacked,
-    unpacked_position,
-    unpacked_receipt,
-    unsealed,
+    pack_position,
+    pack_receipt,
+    pack_state,
+    seal,
+    state_size,
+    unpack_position,
+    unpack_receipt,
+    unpack_state,
+    unseal,
 )
 
 moments = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
@@ -44,49 +44,49 @@ def test_round_trip(t: int, columns: int, seed: int) -> None:
     )
     due = None if seed % 2 else seed
     clock = Clock(t, min(t, 3) or 1, min(t, 5), since=1, due=due, updates=t, rounding=t / 7, gaps=min(t, 5) // 2)
-    body = packed(clock, records, capacity, Heads(7, 8))
-    assert len(body) == size_of(columns, capacity)
-    assert unpacked(body, columns, capacity) == (clock, records, Heads(7, 8))
-    whole = sealed(body, "states", 3, "ü")
-    assert unsealed(whole, "states", 3, "ü") == body
+    body = pack_state(clock, records, capacity, Heads(7, 8))
+    assert len(body) == state_size(columns, capacity)
+    assert unpack_state(body, columns, capacity) == (clock, records, Heads(7, 8))
+    whole = seal(body, "states", 3, "ü")
+    assert unseal(whole, "states", 3, "ü") == body
     at, bit = int(rng.integers(len(whole))), 1 << int(rng.integers(8))
     changed = whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :]
     with pytest.raises(DamagedError):
-        unsealed(changed, "states", 3, "ü")
+        unseal(changed, "states", 3, "ü")
     for other in (("sources", 3, "ü"), ("states", 4, "ü"), ("states", 3, "u"), ("states", 3), ("states", "3ü")):
         with pytest.raises(DamagedError):
-            unsealed(whole, *other)
+            unseal(whole, *other)
 
 
 @given(moments, st.integers(0, 2**60), st.none() | moments, st.none() | moments)
 def test_receipts_too(requested: datetime, t: int, due: datetime | None, erased: datetime | None) -> None:
     receipt = Receipt("00ff" * 4, requested, t, t + 5, due, erased, None if erased is None else t + 3)
-    body = packed_receipt(receipt)
+    body = pack_receipt(receipt)
     assert len(body) == 64
-    assert unpacked_receipt(body) == receipt
+    assert unpack_receipt(body) == receipt
 
 
 def test_only_the_slot_of_a_record_is_not_zero() -> None:
     """Ten slots: rounds of 8 bytes, values of 8, marks of 1, times of 8, subjects of 16, numbers of 8."""
-    body = packed(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16], [7]), 10)[80:]
+    body = pack_state(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16], [7]), 10)[80:]
     used, start = set(), 0
     for size in (8, 8, 1, 8, 16, 8):
         used |= set(range(start + 2 * size, start + 3 * size))
         start += 10 * size
     assert len(body) == start
     assert {i for i, byte in enumerate(body) if byte} <= used
-    assert not any(packed(Clock(t=13, last=3), Records([12], [[0.0]]), 10)[80 + 80 :]), (
+    assert not any(pack_state(Clock(t=13, last=3), Records([12], [[0.0]]), 10)[80 + 80 :]), (
         "no mark, time, subject or number"
     )
 
 
 def test_a_time_in_1970_is_one() -> None:
     records = Records([1, 2], [[1.0], [2.0]], times=["1970-01-01", "NaT"])
-    assert unpacked(packed(Clock(t=2), records, 4), 1, 4)[1] == records
+    assert unpack_state(pack_state(Clock(t=2), records, 4), 1, 4)[1] == records
 
 
 @given(st.text(st.characters()), st.integers(0, 2**62), st.binary(max_size=64), st.integers(0, 2**15 - 1))
 def test_positions_too(source: str, rows: int, mark: bytes, slot: int) -> None:
-    body = packed_position(source, Position(rows, mark, slot))
-    assert len(body) == len(packed_position(source, Position())), "always as long, so that a row is overwritten"
-    assert unpacked_position(body) == (source, Position(rows, mark, slot))
+    body = pack_position(source, Position(rows, mark, slot))
+    assert len(body) == len(pack_position(source, Position())), "always as long, so that a row is overwritten"
+    assert unpack_position(body) == (source, Position(rows, mark, slot))

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from reading import read_streams
 from vestige import Clock, Mean, Policy, Records, Stream, Window
 from vestige.errors import NoRecordsError, ParameterError
-from vestige.store import MemoryStore, Place, Position, Receipt, SqliteStore, State, Store, Terms, read_store, verify
+from vestige.store import MemoryStore, Place, Position, Receipt, SqliteStore, State, Store, Terms, open_reader
 
 POLICIES: dict[str, tuple[Policy, int]] = {
     "mean": (Mean(), 64),
@@ -161,7 +162,7 @@ class BothStores(RuleBasedStateMachine):
     def crash(self) -> None:
         """Let go of all that is not durable."""
         assert isinstance(self.file, SqliteStore)
-        self.file._let_go()
+        self.file._disconnect()
         survived = MemoryStore()
         survived._kept, survived._key = dict(self.memory._kept), self.memory._key
         self.memory, self.file = survived, SqliteStore(self.path)
@@ -175,7 +176,7 @@ class BothStores(RuleBasedStateMachine):
     @rule()
     def read(self) -> None:
         """What a reader sees is what was last made durable."""
-        seen = read_store(self.path)
+        seen = read_streams(self.path)
         assert self.file.names() == self.memory.names() == tuple(seen)
         for name, (terms, state) in seen.items():
             durable = self.memory._kept[name]
@@ -210,7 +211,7 @@ class BothStores(RuleBasedStateMachine):
         try:
             self.file.close()
             assert self.path.exists()
-            assert verify(self.path, now=self.now) == ()
+            assert open_reader(self.path).verify(at=self.now) == ()
         finally:
             self.folder.cleanup()
 

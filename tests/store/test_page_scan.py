@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vestige.store import page_scan
-from vestige.store.page_scan import findings
+from vestige.store.sqlite import page_scan
+from vestige.store.sqlite.page_scan import findings
 
 RNG = np.random.default_rng
 Stretch = tuple[int, int, int, str]

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from reading import read_streams
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import ParameterError, StoreBusyError, StoreError
-from vestige.store import read_store, verify
+from vestige.store import open_reader
 
 VICTIM = b"a canary in a journal"
 
@@ -55,10 +56,10 @@ def test_a_link_and_what_it_leads_to_have_one_writer(linked: tuple[Path, Path]) 
 def test_verify_sees_the_files_beside_what_a_link_leads_to(
     linked: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vestige.store.verify._SETTLING", 0.1)
+    monkeypatch.setattr("vestige.store.sqlite.verify._SETTLING", 0.1)
     real, link = linked
     real.with_name("a.db-journal").write_bytes(bytes(8) + VICTIM)
-    found = verify(link, canaries=[VICTIM])
+    found = open_reader(link).verify(canaries=[VICTIM])
     assert any("a.db-journal is there" in text for text in found)
     assert any("canary 1 of 1 is in a.db-journal" in text for text in found)
 
@@ -68,7 +69,7 @@ def test_a_store_is_made_where_a_link_leads(tmp_path: Path) -> None:
     fill(tmp_path / "link.db")
     assert (tmp_path / "link.db").is_symlink()
     assert not (tmp_path / "real.db").is_symlink()
-    assert read_store(tmp_path / "real.db").keys() == {"a"}
+    assert read_streams(tmp_path / "real.db").keys() == {"a"}
 
 
 def test_a_store_with_two_names_is_refused(tmp_path: Path) -> None:
@@ -98,21 +99,21 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_any_name_works_in_every_function(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("vestige.store.verify._SETTLING", 0.1)
+    monkeypatch.setattr("vestige.store.sqlite.verify._SETTLING", 0.1)
     fill(name)
     assert sorted(os.listdir()) == sorted([name, f"{name}.key", f"{name}.lock"])
-    assert read_store(name)["a"][1].clock.t == 100
-    assert verify(name) == ()
+    assert read_streams(name)["a"][1].clock.t == 100
+    assert open_reader(name).verify() == ()
     key = Path(f"{name}.key").read_bytes()
-    (found,) = verify(name, canaries=[key])
+    (found,) = open_reader(name).verify(canaries=[key])
     assert "canary 1 of 1 is in" in found
     found.encode()  # can be printed
     Path(f"{name}-journal").write_bytes(bytes(8) + VICTIM)
-    assert len(verify(name, canaries=[VICTIM])) == 2
+    assert len(open_reader(name).verify(canaries=[VICTIM])) == 2
     with SqliteStore(name) as store:
         store.tidy()
         store.remove("a")
-    assert read_store(name) == {}
+    assert read_streams(name) == {}
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
@@ -139,14 +140,14 @@ def test_what_cannot_be_a_path_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, problem: type[Exception], text: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for use in (SqliteStore, read_store, verify):
+    for use in (SqliteStore, open_reader):
         with pytest.raises(problem, match=text):
             use(path)
 
 
 def test_devices_and_pipes_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for use in (SqliteStore, read_store, verify):
+    for use in (SqliteStore, open_reader):
         with pytest.raises(StoreError, match="is a device or a pipe; give the path of a file"):
             use(tmp_path / "pipe")
     assert [file.name for file in tmp_path.iterdir()] == ["pipe"]
@@ -155,14 +156,14 @@ def test_devices_and_pipes_are_refused(tmp_path: Path) -> None:
 UNSEEN = """
 import os, sys
 from vestige import SqliteStore
-from vestige.store import read_store, verify
+from vestige.store import open_reader
 if os.getuid() == 0:  # root may look anywhere
     os.chown(sys.argv[1], 65534, 65534)
     os.setgid(65534); os.setuid(65534)
 path = sys.argv[1] + "/a.db"
 with SqliteStore(path) as store:
     store.pseudonym("ada")
-print(len(read_store(path)), verify(path, canaries=[b"nothing of that kind"]))
+print(len(open_reader(path).snapshot().all_streams()), open_reader(path).verify(canaries=[b"nothing of that kind"]))
 """
 
 
@@ -238,4 +239,4 @@ def test_a_users_file_beside_the_store_is_not_taken_for_a_draft(tmp_path: Path) 
     there = {file.name for file in tmp_path.iterdir()}
     assert there >= set(names)
     assert not there & set(left), "what a killed process left is removed"
-    assert verify(tmp_path / "a.db") == ()
+    assert open_reader(tmp_path / "a.db").verify() == ()

@@ -16,12 +16,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reading import read_streams
 from vestige import Mean, SqliteStore, Stream
 from vestige.errors import ParameterError, StoreError
-from vestige.store import RECEIPTS_KEPT, State, read_store, verify
-from vestige.store.connection import copied
-from vestige.store.layout import packed
-from vestige.store.sqlite import _Place
+from vestige.store import RECEIPTS_KEPT, State, open_reader
+from vestige.store.sqlite.connection import copy_file
+from vestige.store.sqlite.layout import pack_state
+from vestige.store.sqlite.store import _Place
 
 NOW = datetime(2024, 2, 1, tzinfo=UTC)
 TIMES = [NOW - timedelta(days=31) + timedelta(hours=i) for i in range(100)]
@@ -39,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_store_that_is_well(path: Path) -> None:
-    assert verify(path, now=TIMES[-1]) == ()
+    assert open_reader(path).verify(at=TIMES[-1]) == ()
 
 
 def test_a_store_that_others_may_read(path: Path) -> None:
@@ -48,18 +49,18 @@ def test_a_store_that_others_may_read(path: Path) -> None:
     key = path.with_name("a.db.key")
     for file in (path, key):
         file.chmod(0o644)
-        (found,) = verify(path, now=TIMES[-1])
+        (found,) = open_reader(path).verify(at=TIMES[-1])
         assert found == f"{file}: others than its owner may use it (its rights are 644); chmod 600 {file}"
         file.chmod(0o600)
-    assert verify(path, now=TIMES[-1]) == ()
+    assert open_reader(path).verify(at=TIMES[-1]) == ()
 
 
 def test_overdue_in_time(path: Path) -> None:
-    assert verify(path, now=TIMES[0] + timedelta(days=30) - timedelta(seconds=1)) == ()
-    oldest = read_store(path)["aged"][1].retained.times[0].astype(datetime).replace(tzinfo=UTC)
-    assert verify(path, now=oldest + timedelta(days=30) - timedelta(microseconds=1)) == ()
-    assert "stream 'aged': 1 record is overdue" in verify(path, now=oldest + timedelta(days=30))[0]
-    found = verify(path, now=NOW + timedelta(days=5))
+    assert open_reader(path).verify(at=TIMES[0] + timedelta(days=30) - timedelta(seconds=1)) == ()
+    oldest = read_streams(path)["aged"][1].retained.times[0].astype(datetime).replace(tzinfo=UTC)
+    assert open_reader(path).verify(at=oldest + timedelta(days=30) - timedelta(microseconds=1)) == ()
+    assert "stream 'aged': 1 record is overdue" in open_reader(path).verify(at=oldest + timedelta(days=30))[0]
+    found = open_reader(path).verify(at=NOW + timedelta(days=5))
     assert len(found) == 1
     assert "stream 'aged':" in found[0]
     assert "records are overdue, older than max_age=30 days at 2024-02-06 00:00:00; run vestige sweep" in found[0]
@@ -76,35 +77,35 @@ def rewritten(path: Path, name: str, change: Callable[[State], State]) -> None:
 
 def test_overdue_in_rounds(path: Path) -> None:
     connection = sqlite3.connect(path)
-    terms, state = read_store(path)["plain"]
+    terms, state = read_streams(path)["plain"]
     later = replace(state.clock, t=state.clock.t + 80)
     with pytest.raises(StoreError, match="holds records over more than 96 rounds"):
-        packed(later, state.retained, terms.capacity)
-    from vestige.store import layout  # noqa: PLC0415
+        pack_state(later, state.retained, terms.capacity)
+    from vestige.store.sqlite import layout  # noqa: PLC0415
 
-    body = bytearray(packed(state.clock, state.retained, terms.capacity))
+    body = bytearray(pack_state(state.clock, state.retained, terms.capacity))
     body[:8] = later.t.to_bytes(8, "little")
     (number,) = connection.execute("SELECT id FROM streams WHERE name = ?", (b"plain",)).fetchone()
-    whole = layout.sealed(bytes(body), "states", number, "plain")
+    whole = layout.seal(bytes(body), "states", number, "plain")
     connection.execute("UPDATE states SET body = ? WHERE id = ?", (whole, number))
     connection.commit()
     connection.close()
-    assert any("records are older than retention=96 rounds" in text for text in verify(path, now=TIMES[-1]))
+    assert any("records are older than retention=96 rounds" in text for text in open_reader(path).verify(at=TIMES[-1]))
 
 
 def test_requests_and_receipts_that_are_overdue(path: Path) -> None:
     with SqliteStore(path) as store:
         stream = Stream(Mean(), retention=96, seed=0, store=store.stream("plain"))
         stream.forget(rounds=stream.t)
-    assert verify(path, now=TIMES[-1]) == ()
+    assert open_reader(path).verify(at=TIMES[-1]) == ()
     rewritten(path, "plain", lambda s: replace(s, receipts=(replace(s.receipts[0], due_round=s.clock.t),)))
-    (found,) = verify(path, now=TIMES[-1])
+    (found,) = open_reader(path).verify(at=TIMES[-1])
     assert "request" in found
     assert "is overdue; run vestige sweep" in found
     done = datetime(2020, 1, 1, tzinfo=UTC)
     rewritten(path, "plain", lambda s: replace(s, receipts=(replace(s.receipts[0], erased=done, erased_round=1),)))
-    assert verify(path, now=done + RECEIPTS_KEPT - timedelta(seconds=1)) == ()
-    assert "has expired and is still there" in verify(path, now=TIMES[-1])[0]
+    assert open_reader(path).verify(at=done + RECEIPTS_KEPT - timedelta(seconds=1)) == ()
+    assert "has expired and is still there" in open_reader(path).verify(at=TIMES[-1])[0]
 
 
 def test_a_sweep_removes_expired_receipts_and_leaves_no_gap(path: Path) -> None:
@@ -120,8 +121,8 @@ def test_a_sweep_removes_expired_receipts_and_leaves_no_gap(path: Path) -> None:
     )
     with SqliteStore(path) as store:
         Stream(Mean(), retention=96, seed=0, store=store.stream("plain")).sweep()
-    assert read_store(path)["plain"][1].receipts == ()
-    assert verify(path, now=TIMES[-1]) == ()
+    assert read_streams(path)["plain"][1].receipts == ()
+    assert open_reader(path).verify(at=TIMES[-1]) == ()
 
 
 def test_free_pages_with_old_bytes(path: Path) -> None:
@@ -130,35 +131,35 @@ def test_free_pages_with_old_bytes(path: Path) -> None:
     connection.execute("INSERT INTO about VALUES (9, ?)", (b"canary" * 5_000,))
     connection.execute("DELETE FROM about WHERE id = 9")
     connection.close()
-    found = verify(path, now=TIMES[-1], canaries=[b"canarycanary"])
+    found = open_reader(path).verify(at=TIMES[-1], canaries=[b"canarycanary"])
     assert any("is not zero though it is free" in text for text in found)
     assert any("canary 1 of 1 is in a.db" in text for text in found)
     with SqliteStore(path) as store:
         store.tidy()
-    assert verify(path, now=TIMES[-1], canaries=[b"canarycanary"]) == ()
+    assert open_reader(path).verify(at=TIMES[-1], canaries=[b"canarycanary"]) == ()
 
 
 def test_canaries_in_the_files_beside(path: Path) -> None:
     path.with_name("a.db-old").write_bytes(b"...canary...")
-    assert verify(path, now=TIMES[-1]) == ()
-    assert verify(path, now=TIMES[-1], canaries=[b"nothing of that kind", b"canary"]) == (
+    assert open_reader(path).verify(at=TIMES[-1]) == ()
+    assert open_reader(path).verify(at=TIMES[-1], canaries=[b"nothing of that kind", b"canary"]) == (
         "canary 2 of 2 is in a.db-old, 1 times, first at byte 3",
     )
-    with pytest.raises(ParameterError, match="canaries holds an empty one"):
-        verify(path, canaries=[b""])
+    with pytest.raises(ParameterError, match="canaries contains an empty one"):
+        open_reader(path).verify(canaries=[b""])
 
 
 def test_write_ahead_logging(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA user_version=3")
-    found = verify(path, now=TIMES[-1])
+    found = open_reader(path).verify(at=TIMES[-1])
     connection.close()
     assert any("-wal is there: another program has switched the file to write-ahead logging" in t for t in found)
     assert any("tells of write-ahead logging" in text for text in found)
     with SqliteStore(path):
         pass
-    assert verify(path, now=TIMES[-1]) == ()
+    assert open_reader(path).verify(at=TIMES[-1]) == ()
 
 
 CRASH = """
@@ -181,11 +182,11 @@ def test_a_draft_that_is_being_written_is_well_and_one_that_stays_is_not(
     draft.touch()
     writer = threading.Timer(0.2, draft.unlink)
     writer.start()
-    assert verify(path, now=TIMES[-1]) == ()
+    assert open_reader(path).verify(at=TIMES[-1]) == ()
     writer.join()
     draft.touch()
-    monkeypatch.setattr(verify, "_SETTLING", 0.1)
-    (found,) = verify(path, now=TIMES[-1])
+    monkeypatch.setattr("vestige.store.sqlite.verify._SETTLING", 0.1)
+    (found,) = open_reader(path).verify(at=TIMES[-1])
     assert found.startswith(f"{draft} is there: a process was killed while it wrote it")
 
 
@@ -198,9 +199,9 @@ def test_a_journal_that_a_crash_left(path: Path) -> None:
     victim.communicate()
     if not path.with_name("a.db-journal").exists():
         pytest.skip("SQLite kept the whole transaction in memory")
-    assert "a.db-journal is there: a commit does not come to its end" in verify(path, now=TIMES[-1])[0]
-    assert verify(path, now=TIMES[-1]) == ()
-    assert read_store(path).keys() == {"aged", "plain"}
+    assert "a.db-journal is there: a commit does not come to its end" in open_reader(path).verify(at=TIMES[-1])[0]
+    assert open_reader(path).verify(at=TIMES[-1]) == ()
+    assert read_streams(path).keys() == {"aged", "plain"}
     assert len(path.read_bytes()) == len(image)
 
 
@@ -222,30 +223,30 @@ def test_somebody_who_holds_the_file(path: Path) -> None:
     until = time.monotonic() + 30.0
     while not path.with_name("a.db-journal").exists() and time.monotonic() < until:
         time.sleep(0.05)
-    found = verify(path, now=TIMES[-1], patience=0.5)
+    found = open_reader(path, patience=0.5).verify(at=TIMES[-1])
     foreign.communicate(b"")
     assert b"done" in writer.communicate()[0]
     assert any("overdue" in text.lower() for text in found)
-    assert verify(path, now=TIMES[-1]) == ()
+    assert open_reader(path).verify(at=TIMES[-1]) == ()
 
 
 def test_a_damaged_store_is_a_finding_and_a_missing_one_an_error(path: Path) -> None:
     image = bytearray(path.read_bytes())
     image[-50] ^= 1
     path.write_bytes(image)
-    assert any("is damaged" in text or "not zero" in text for text in verify(path, now=TIMES[-1]))
+    assert any("is damaged" in text or "not zero" in text for text in open_reader(path).verify(at=TIMES[-1]))
     path.write_bytes(image[:-1000])
-    assert verify(path, now=TIMES[-1])
+    assert open_reader(path).verify(at=TIMES[-1])
     path.unlink()
     with pytest.raises(StoreError, match="there is no such store"):
-        verify(path)
+        open_reader(path).verify()
 
 
 def test_findings_hold_no_values(path: Path) -> None:
     secret = 1234.56789012345
     with SqliteStore(path) as store:
         Stream(Mean(), retention=96, seed=0, store=store.stream("s")).extend([secret] * 3, subjects=["ada"] * 3)
-    found = verify(path, now=NOW, canaries=[np.float64(secret).tobytes(), b"ada", os.urandom(8)])
+    found = open_reader(path).verify(at=NOW, canaries=[np.float64(secret).tobytes(), b"ada", os.urandom(8)])
     assert len(found) >= 1
     assert not any("1234" in text or "ada" in text for text in found)
 
@@ -259,7 +260,7 @@ def test_a_writer_that_makes_the_file_shorter_or_longer_meanwhile_is_not_a_findi
         Stream(Mean(), retention=9_600, seed=0, store=store.stream("large")).push(1.0)
 
     def copy_beside_a_writer(place: Path, patience: float) -> bytes:
-        image = copied(place, patience) if when == "after" else b""
+        image = copy_file(place, patience) if when == "after" else b""
         size = place.stat().st_size
         with SqliteStore(place) as store:
             if when == "before":
@@ -268,7 +269,7 @@ def test_a_writer_that_makes_the_file_shorter_or_longer_meanwhile_is_not_a_findi
                 Stream(Mean(), retention=9_600, seed=0, store=store.stream("more")).push(1.0)
         assert (place.stat().st_size < size) == (when == "before")
         assert (place.stat().st_size > size) == (when == "after")
-        return image or copied(place, patience)
+        return image or copy_file(place, patience)
 
-    monkeypatch.setattr(verify, "copied", copy_beside_a_writer)
-    assert verify(path, now=TIMES[-1]) == ()
+    monkeypatch.setattr("vestige.store.sqlite.verify.copy_file", copy_beside_a_writer)
+    assert open_reader(path).verify(at=TIMES[-1]) == ()

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reading import read_streams
 from vestige import LinearRegression, Mean, Moments, Private, SqliteStore, Stream, Window
 from vestige.errors import StoreBusyError, StoreError
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Clock, Records
 from vestige.serialization import to_dict
-from vestige.store import Position, Terms, read_store, verify, version1
+from vestige.store import Position, Terms, open_reader, version1
 from vestige.stream import open_stream
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -39,8 +40,8 @@ def test_readers_say_so_in_a_sentence_and_leave_it_as_it_is(path: Path) -> None:
     image = path.read_bytes()
     text = r"version1.db: was written in version 1 .* open it once for writing, as vestige sweep does, .* to version 3$"
     with pytest.raises(StoreError, match=text):
-        read_store(path)
-    assert any("was written in version 1" in found for found in verify(path))
+        read_streams(path)
+    assert any("was written in version 1" in found for found in open_reader(path).verify())
     assert path.read_bytes() == image
 
 
@@ -48,11 +49,11 @@ def test_a_writer_brings_it_up_to_date(path: Path) -> None:
     with SqliteStore(path) as store:
         assert store.names() == tuple(sorted(FACTS))
         bob = store.pseudonym("bob")
-    there = read_store(path)
+    there = read_streams(path)
     for name, facts in FACTS.items():
         terms, state = there[name]
         clock, held = state.clock, state.retained
-        assert terms == Terms.parsed(json.dumps(facts["terms"]))
+        assert terms == Terms.parse(json.dumps(facts["terms"]))
         t, first, last, since = facts["clock"].values()
         gone = 0
         if name == "timed/ü":  # its encoded batch would be misread
@@ -72,7 +73,7 @@ def test_a_writer_brings_it_up_to_date(path: Path) -> None:
         ]
     assert set(there["plain"][1].retained.subjects) == {bob, None}
     assert there["plain"][1].clock.updates == 3
-    assert verify(path, now=datetime(2024, 1, 4, tzinfo=UTC)) == ()
+    assert open_reader(path).verify(at=datetime(2024, 1, 4, tzinfo=UTC)) == ()
 
 
 def test_no_time_of_an_erased_record_is_carried_over(path: Path) -> None:
@@ -94,7 +95,7 @@ def test_a_stream_goes_on_from_there(path: Path) -> None:
         assert stream.estimate().held == len(FACTS["plain"]["rounds"])
         assert stream.position("/data/a.csv") == Position(150)
         stream.extend(np.zeros(100), source="/data/b.csv")
-    assert read_store(path)["plain"][1].positions["/data/b.csv"] == Position(107, slot=1)
+    assert read_streams(path)["plain"][1].positions["/data/b.csv"] == Position(107, slot=1)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_a_stream_goes_on_from_there(path: Path) -> None:
 )
 def test_a_mean_that_would_be_misread_starts_again(kept: list[int], channel: str, goes_on: bool) -> None:
     to_dict = {"name": "vestige.Mean", "parameters": {"channel": channel, "dim": 1, "spread": False}}
-    terms = replace(Terms.parsed(json.dumps(FACTS["plain"]["terms"])), policy=to_dict)
+    terms = replace(Terms.parse(json.dumps(FACTS["plain"]["terms"])), policy=to_dict)
     records = Records([*kept, 49], [[1.0]] * (len(kept) + 1))
     assert version1._reads_as_it_was(terms, Clock(t=49, first=1, last=48), records) == goes_on
 
@@ -130,7 +131,7 @@ def test_rounding_is_told_from_the_length_of_words(policy: Policy, retention: in
     stream = Stream(policy, retention=retention, seed=AuditSeed(0) if policy.requires_secret_coins else 0)
     stream.extend(np.random.default_rng(0).normal(size=(20_000, policy.columns)))
     clock = stream.clock
-    terms = replace(Terms.parsed(json.dumps(FACTS["plain"]["terms"])), policy=to_dict(policy))
+    terms = replace(Terms.parse(json.dumps(FACTS["plain"]["terms"])), policy=to_dict(policy))
     facts = (clock.last - clock.first + 1, -(-clock.encoded // max(clock.last - clock.first + 1, 1)))
     made = version1._rounding(terms, *facts, steady=True)
     assert made == pytest.approx(clock.rounding, rel=0.05)
@@ -146,7 +147,7 @@ def test_rounding_is_not_told_too_small_where_words_may_have_been_shorter(path: 
         (body,) = connection.execute(
             "SELECT t.body FROM streams s JOIN states t USING (id) WHERE s.name = 'plain'"
         ).fetchone()
-    plain = Terms.parsed(json.dumps(FACTS["plain"]["terms"]))
+    plain = Terms.parse(json.dumps(FACTS["plain"]["terms"]))
     spelled = replace(plain, policy=to_dict(Mean(spread=True)))
     foreign = replace(plain, policy={"name": "mine.Own", "parameters": {}})
     changed = replace(plain, policy={"name": "vestige.Moments", "parameters": {"powers": 2}})

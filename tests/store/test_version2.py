@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reading import read_streams
 from vestige import SqliteStore
 from vestige.errors import StoreError
 from vestige.records import Clock
-from vestige.store import Position, Terms, read_store, verify
+from vestige.store import Position, Terms, open_reader
 from vestige.stream import open_stream
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -33,20 +34,20 @@ def test_readers_say_so_in_a_sentence_and_leave_it_as_it_is(path: Path) -> None:
     image = path.read_bytes()
     text = r"version2.db: was written in version 2 .* open it once for writing, as vestige sweep does, .* to version 3$"
     with pytest.raises(StoreError, match=text):
-        read_store(path)
-    assert any("was written in version 2" in found for found in verify(path))
+        read_streams(path)
+    assert any("was written in version 2" in found for found in open_reader(path).verify())
     assert path.read_bytes() == image
 
 
 def test_a_writer_brings_it_up_to_date(path: Path) -> None:
     with SqliteStore(path) as store:
         bob, eve = store.pseudonym("bob"), store.pseudonym("eve")
-    there = read_store(path)
+    there = read_streams(path)
     assert tuple(there) == tuple(FACTS)
     for name, facts in FACTS.items():
         terms, state = there[name]
         held = state.retained
-        assert terms == Terms.parsed(json.dumps(facts["terms"]))
+        assert terms == Terms.parse(json.dumps(facts["terms"]))
         assert state.clock == Clock(**facts["clock"])
         assert held.rounds.tolist() == facts["rounds"]
         assert held.values.tolist() == facts["values"]
@@ -69,7 +70,7 @@ def test_a_writer_brings_it_up_to_date(path: Path) -> None:
             for receipt in state.receipts
         ] == facts["receipts"]
     assert {bob, eve} <= set(there["plain"][1].retained.subjects)
-    assert verify(path, now=datetime(2024, 1, 4, tzinfo=UTC)) == ()
+    assert open_reader(path).verify(at=datetime(2024, 1, 4, tzinfo=UTC)) == ()
 
 
 def test_its_streams_go_on(path: Path) -> None:

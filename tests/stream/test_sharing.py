@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reading import read_streams
 from vestige import Batched, Mean, Stream, Window
 from vestige.errors import StoreError
-from vestige.store import MemoryStore, SqliteStore, Store, read_store
+from vestige.store import MemoryStore, SqliteStore, Store
 
 ROWS = np.random.default_rng(0).normal(size=1_000)
 
@@ -71,7 +72,7 @@ def test_threads_may_push_into_a_store_that_is_flushed_meanwhile(tmp_path: Path)
             thread.join(30.0)
             assert not thread.is_alive()
     assert not problems
-    assert read_store(tmp_path / "a.db")["a"][1].clock.t == 600
+    assert read_streams(tmp_path / "a.db")["a"][1].clock.t == 600
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda stream: pickle.loads(pickle.dumps(stream))])
@@ -124,7 +125,7 @@ def test_nothing_is_taken_after_the_store_was_closed(
         with pytest.raises(StoreError, match="stream 'a' is not open here any more: its store was closed"):
             action(stream)
         assert (stream.clock, stream.retained, stream.receipts) == before
-    assert read_store(tmp_path / "a.db")["a"][1].clock.t == 10
+    assert read_streams(tmp_path / "a.db")["a"][1].clock.t == 10
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -145,4 +146,4 @@ def test_a_forked_process_does_not_write(tmp_path: Path) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         stream.push(1.0)
         store.close()
-    assert read_store(tmp_path / "a.db")["a"][1].clock.t == 11
+    assert read_streams(tmp_path / "a.db")["a"][1].clock.t == 11

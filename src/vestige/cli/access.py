@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import click
 
@@ -16,49 +15,38 @@ from vestige.cli.group import moment
 from vestige.cli.output import announced, warn
 from vestige.errors import StoreError, VestigeError
 from vestige.operations import Attended
-from vestige.store.snapshot import UNNAMED, Copy, copy_store
+from vestige.store import StoreSnapshot, open_reader
 
 store_argument = click.argument("store")
 streams_option = click.option("--stream", "names", multiple=True, help="Only this stream; may be given again.")
 json_option = click.option("--json", "machine", is_flag=True, help="Print JSON, for machines.")
-now_option = click.option(
-    "--now",
+at_option = click.option(
+    "--at",
     type=moment,
     metavar="TIME",
-    help="The time by the clock that counts, in ISO 8601.  [default: the machine's clock]",
+    help="Time that limits in time are checked against, in ISO 8601.  [default: the machine's clock]",
 )
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would go; change nothing.")
 
 
-def check_there(store: str) -> None:
-    """Commands on a store do not make one by a slip of the finger."""
-    if not Path(store).exists():
-        raise StoreError(f"{store}: there is no such store; vestige run --store {store} makes one")
-
-
-def choose(copy: Copy, names: Sequence[str], store: str) -> tuple[str, ...]:
+def choose_streams(snapshot: StoreSnapshot, names: Sequence[str], store: str) -> tuple[str, ...]:
     """The streams that were asked for; all if none was."""
-    unnamed = [name for name, text in copy.troubles.items() if text == UNNAMED]
+    unnamed = snapshot.unnamed
     for name in names:
-        if name not in copy.names:
-            there = [name for name in copy.names if name not in unnamed]
+        if name not in snapshot.names:
+            there = [name for name in snapshot.names if name not in unnamed]
             known = ", ".join(there[:5]) + (", ..." if len(there) > 5 else "")
             lost = f"; and {', '.join(map(repr, unnamed))}, which may be this one" if unnamed else ""
             raise StoreError(f"{store}: there is no stream {name!r}; there is {known or 'none yet'}{lost}")
-    return tuple(dict.fromkeys(names)) or copy.names
+    return tuple(dict.fromkeys(names)) or snapshot.names
 
 
-def read_copy(store: str, names: Sequence[str] = ()) -> Copy:
-    """A copy of the streams that were asked for."""
+def read_snapshot(store: str, names: Sequence[str] = ()) -> StoreSnapshot:
+    """A snapshot of the streams that were asked for."""
     with announced(f"Reading {store} ..."):
-        found = copy_store(store)
-    wanted = choose(found, names, store)
-    return Copy(
-        {name: found.streams[name] for name in wanted if name in found.streams},
-        {name: text for name, text in found.troubles.items() if name in wanted},
-        found.fingerprint,
-    )
+        snapshot = open_reader(store).snapshot()
+    return snapshot.select(choose_streams(snapshot, names, store))
 
 
 def end_with(troubles: Mapping[str, str], attended: Attended | None = None) -> None:

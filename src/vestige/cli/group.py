@@ -13,7 +13,7 @@ import click
 
 from vestige.cli.output import ask_for_progress, plain
 from vestige.errors import MissingExtraError, VestigeError
-from vestige.store.state import in_utc
+from vestige.store.state import to_utc
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -96,7 +96,7 @@ def duration(text: str) -> timedelta:
 def moment(text: str) -> datetime:
     """A time in ISO 8601, without a zone in UTC; the same moment in UTC."""
     try:
-        return in_utc(datetime.fromisoformat(text))
+        return to_utc(datetime.fromisoformat(text))
     except (ValueError, OverflowError):
         raise click.BadParameter(
             f"{text!r} is no time; write it as 2024-05-31T12:00 or 2024-05-31T12:00+02:00"

@@ -8,12 +8,12 @@ from typing import TypeVar
 
 import click
 
-from vestige.cli.access import check_there, named_anyway
+from vestige.cli.access import named_anyway
 from vestige.cli.group import duration
 from vestige.cli.output import announced, warn
 from vestige.errors import StoreBusyError
 from vestige.operations import Attended, Forgotten, Removed, Swept, ask, attend
-from vestige.store import SqliteStore
+from vestige.store import Store, open_store
 from vestige.store.inbox import Request
 
 Done = TypeVar("Done", Forgotten, Swept, Removed)
@@ -31,16 +31,15 @@ wait_option = click.option(
 def perform(
     store: str,
     kind: type[Done],
-    act: Callable[[SqliteStore], Done],
+    act: Callable[[Store], Done],
     request: Callable[[], Request],
     *,
     wait: timedelta,
     key: str | None = None,
 ) -> tuple[Done, Attended]:
     """Act on a store, or have the process act that holds it; and what else was carried out on the way."""
-    check_there(store)
     try:
-        opened = SqliteStore(store, key=key)
+        opened = open_store(store, key=key, create=False)
     except StoreBusyError:
         return _ask_holder(store, kind, request(), wait, key)
     with announced(f"Looking through {store} ..."), opened:

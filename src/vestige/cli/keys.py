@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from vestige.cli.access import check_there, end_with, named_anyway, read_copy, store_argument
+from vestige.cli.access import end_with, named_anyway, read_snapshot, store_argument
 from vestige.cli.group import command
 from vestige.cli.output import announced, say
 from vestige.operations import attend
-from vestige.store import SqliteStore
+from vestige.store import open_store
 
 
 @command.command("rekey")
@@ -22,10 +22,9 @@ def rekey(store: str, key: str | None) -> None:
     overwritten. A damaged stream is named and stays as it is; the exit status is 1 then. Requests that wait for STORE
     are carried out first.
     """
-    check_there(store)
-    with announced(f"Opening {store} ..."), SqliteStore(store, key=key) as opened:
+    with announced(f"Opening {store} ..."), open_store(store, key=key, create=False) as opened:
         attended = attend(opened)
         with named_anyway(attended.troubles):
-            opened.new_key()
+            opened.rekey()
     say(f"{store}: has a new key; records that were held before cannot be found by their subject any more.")
-    end_with(read_copy(store).troubles, attended)
+    end_with(read_snapshot(store).troubles, attended)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vestige.cli.access import end_with, json_option, read_copy, store_argument
+from vestige.cli.access import end_with, json_option, read_snapshot, store_argument
 from vestige.cli.group import command
 from vestige.cli.output import as_json, json_time, show_table, shown_time
 from vestige.store import Receipt
@@ -25,12 +25,12 @@ def receipts(store: str, *, machine: bool) -> None:
     Example:
       vestige receipts visits.db
     """  # noqa: D301  # the sign says to leave the lines as they are
-    now, copy = wall_clock(), read_copy(store)
+    now, copy = wall_clock(), read_snapshot(store)
     given = [
         (name, receipt)
         for name, (_, state) in copy.streams.items()
         for receipt in state.receipts
-        if not receipt.expired(now)
+        if not receipt.is_expired(now)
     ]
     if machine:
         problems = [{"stream": name, "problem": text} for name, text in copy.troubles.items()]

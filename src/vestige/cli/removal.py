@@ -10,12 +10,11 @@ import click
 import numpy as np
 
 from vestige.cli.access import (
-    check_there,
-    choose,
+    choose_streams,
     dry_run_option,
     end_with,
     json_option,
-    read_copy,
+    read_snapshot,
     store_argument,
     streams_option,
 )
@@ -30,8 +29,8 @@ from vestige.operations import forget as forget_in
 from vestige.operations import remove as remove_from
 from vestige.operations.removal import rehearse
 from vestige.records import Records
+from vestige.store import Reader, open_reader
 from vestige.store.inbox import Request
-from vestige.store.snapshot import hash_subjects
 
 
 @command.command()
@@ -91,14 +90,14 @@ def forget(
         )
     if rounds and len(names) != 1:
         raise ParameterError(f"--round {rounds[0]} needs one --stream, since rounds count in each stream")
-    check_there(store)
+    reader = open_reader(store, key=key)
     people = read_subjects(given, files)
     if dry_run:
-        _show_going(store, names, people, rounds, key, at_once=at_once, machine=machine)
+        _show_going(reader, store, names, people, rounds, at_once=at_once, machine=machine)
         return
 
     def request() -> Request:
-        marks = hash_subjects(store, people.texts, known=read_copy(store).fingerprint, key=key)
+        marks = tuple(map(reader.pseudonym, people.texts))
         return Request("forget", marks, rounds, names or None, at_once)
 
     done, attended = perform(
@@ -160,18 +159,18 @@ def _summary(store: str, done: Forgotten, people: Subjects, starts: str = "start
 
 
 def _show_going(
+    reader: Reader,
     store: str,
     names: tuple[str, ...],
     people: Subjects,
     rounds: tuple[int, ...],
-    key: str | None,
     *,
     at_once: bool,
     machine: bool,
 ) -> None:
     """What a request would erase, and all else that it would say, from a copy."""
-    copy = read_copy(store, names)
-    marks = hash_subjects(store, people.texts, known=copy.fingerprint, key=key)
+    copy = read_snapshot(store, names)
+    marks = tuple(map(reader.pseudonym, people.texts))
     asked = [name for name in names if name in copy.streams] or None
     done = rehearse(copy.streams, marks, rounds=rounds, streams=asked, now=at_once) if copy.streams else Forgotten()
     done = replace(done, troubles={**copy.troubles, **done.troubles})
@@ -222,8 +221,7 @@ def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool
     Example:
       vestige remove visits.db --stream main
     """  # noqa: D301  # the sign says to leave the lines as they are
-    check_there(store)
-    wanted = choose(read_copy(store), names, store)
+    wanted = choose_streams(read_snapshot(store), names, store)
     done, attended = perform(
         store,
         Removed,

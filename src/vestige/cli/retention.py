@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from vestige.cli.access import dry_run_option, end_with, json_option, now_option, read_copy, store_argument
+from vestige.cli.access import at_option, dry_run_option, end_with, json_option, read_snapshot, store_argument
 from vestige.cli.group import command
 from vestige.cli.holder import perform, wait_option
 from vestige.cli.output import SHOWN, as_json, count, list_some, say, show_table
@@ -16,11 +16,11 @@ from vestige.store.inbox import Request
 
 @command.command()
 @store_argument
-@now_option
+@at_option
 @dry_run_option
 @wait_option
 @json_option
-def sweep(store: str, now: datetime | None, *, dry_run: bool, wait: timedelta, machine: bool) -> None:
+def sweep(store: str, at: datetime | None, *, dry_run: bool, wait: timedelta, machine: bool) -> None:
     """Erase what is due in STORE.
 
     No record has to arrive for this. Receipts expire, and the file is tidied. Let a scheduler run it every eighth of
@@ -37,15 +37,15 @@ def sweep(store: str, now: datetime | None, *, dry_run: bool, wait: timedelta, m
       0 3 * * *  vestige sweep /var/lib/visits.db
     """  # noqa: D301  # the sign says to leave the lines as they are
     if dry_run:
-        copy, attended = read_copy(store), Attended()
-        done = preview(copy.streams, now)
+        copy, attended = read_snapshot(store), Attended()
+        done = preview(copy.streams, at)
         done = replace(done, troubles={**done.troubles, **copy.troubles})
     else:
         done, attended = perform(
             store,
             Swept,
-            lambda opened: sweep_through(opened, now),
-            lambda: Request("sweep", at=now),
+            lambda opened: sweep_through(opened, at),
+            lambda: Request("sweep", at=at),
             wait=wait,
         )
     if machine:

@@ -28,8 +28,8 @@ from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.sources import Source
-from vestige.store import SqliteStore, Store
-from vestige.store.state import worded
+from vestige.store import Store, open_store
+from vestige.store.state import format_duration
 from vestige.stream import Stream
 from vestige.timestamps import Unit
 
@@ -190,7 +190,7 @@ def run(
     if not feed.source.pipe:
         _check_begin(feed, path)
     _rehearse(policy)
-    opening: AbstractContextManager[Store | None] = nullcontext() if path is None else SqliteStore(path, key=key)
+    opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=key)
     with opening as store, _signals() as caught:
 
         def opened(called: str) -> Stream:
@@ -255,14 +255,15 @@ def _check(
 
 def _check_use(option: str, value: object, needed: str, other: object) -> None:
     if value is not None and other is None:
-        said = worded(value) if isinstance(value, timedelta) else value
+        said = format_duration(value) if isinstance(value, timedelta) else value
         raise ParameterError(f"{option} {said} has no use without {needed}; give both, or leave it out")
 
 
 def _check_below(option: str, value: timedelta | None, max_age: timedelta | None, why: str) -> None:
     if value is not None and max_age is not None and value >= max_age:
         raise ParameterError(
-            f"{option} {worded(value)} is not below --max-age {worded(max_age)}, so that {why}; use a shorter one"
+            f"{option} {format_duration(value)} is not below --max-age {format_duration(max_age)}, so that {why}; use "
+            "a shorter one"
         )
 
 
@@ -352,7 +353,7 @@ def _remark(source: str, ingest: Ingest, lateness: timedelta | None) -> None:
         say(f"Skipped: {count(ingest.skipped, 'row')} with a missing value.")
     if ingest.late and lateness is not None:
         were = "was" if ingest.late == 1 else "were"
-        say(f"Late: {count(ingest.late, 'row')} came more than {worded(lateness)} late and {were} not taken.")
+        say(f"Late: {count(ingest.late, 'row')} came more than {format_duration(lateness)} late and {were} not taken.")
     if ingest.removed:
         say(f"Removed: another process had {count(ingest.removed, 'stream')} removed meanwhile.")
     if ingest.unfinished:

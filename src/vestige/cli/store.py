@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from vestige import origin
-from vestige.cli.access import end_with, json_option, now_option, read_copy, store_argument, streams_option
+from vestige.cli.access import at_option, end_with, json_option, read_snapshot, store_argument, streams_option
 from vestige.cli.answers import Asked, check_strict, show_many
 from vestige.cli.group import command
 from vestige.cli.output import announced, as_json, plain, say, show_table
@@ -22,9 +22,8 @@ from vestige.cli.reports import STATISTICS, plain_report
 from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeError
 from vestige.policy import count_waiting
 from vestige.records import Records
-from vestige.store import State, Terms, verify
-from vestige.store.snapshot import Copy, copy_store, open_key
-from vestige.store.state import worded
+from vestige.store import Reader, State, StoreSnapshot, Terms, open_reader
+from vestige.store.state import format_duration
 from vestige.stream import copy_stream
 
 _UNREADABLE = "cannot be read"
@@ -43,7 +42,7 @@ def list_streams(store: str, *, machine: bool) -> None:
     Example:
       vestige list visits.db
     """  # noqa: D301  # the sign says to leave the lines as they are
-    copy = read_copy(store)
+    copy = read_snapshot(store)
     facts = {name: _overview(terms, state) for name, (terms, state) in copy.streams.items()}
     if machine:
         as_json(facts | {name: {"problem": text} for name, text in copy.troubles.items()})
@@ -57,7 +56,7 @@ def list_streams(store: str, *, machine: bool) -> None:
                 f"{fact['since']:,}",
                 f"{fact['held']:,}",
                 _or_dash(fact["retention"]),
-                _or_dash(None if (age := copy.streams[name][0].max_age) is None else worded(age)),
+                _or_dash(None if (age := copy.streams[name][0].max_age) is None else format_duration(age)),
                 f"{fact['open_requests']}",
             )
             for name, fact in facts.items()
@@ -107,7 +106,7 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
       vestige estimate visits.db
       vestige estimate visits.db --stream main --strict
     """  # noqa: D301  # the sign says to leave the lines as they are
-    copy = read_copy(store, names)
+    copy = read_snapshot(store, names)
     troubles, made = dict(copy.troubles), {}
     for name, (terms, state) in copy.streams.items():
         try:
@@ -130,7 +129,7 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
         check_strict(made)
 
 
-def _unasked(copy: Copy, name: str, problem: str) -> Asked:
+def _unasked(copy: StoreSnapshot, name: str, problem: str) -> Asked:
     """A stream that cannot be asked, with what is known of it."""
     if name not in copy.streams:
         return Asked(0, 1, 0, problem=problem)
@@ -164,7 +163,7 @@ def retained(store: str, names: tuple[str, ...], *, machine: bool) -> None:
     Example:
       vestige retained visits.db --stream main
     """  # noqa: D301  # the sign says to leave the lines as they are
-    copy = read_copy(store, names)
+    copy = read_snapshot(store, names)
     width = max((terms.columns for terms, _ in copy.streams.values()), default=0)
     labels = {tuple(_labels(terms)) for terms, _ in copy.streams.values()}
     header = list(labels.pop()) if len(labels) == 1 else [f"value_{i + 1}" for i in range(width)]
@@ -195,14 +194,14 @@ def _records(records: Records) -> Iterator[tuple[int, str | None, str | None, bo
 
 @command.command("verify")
 @store_argument
-@now_option
+@at_option
 @click.option("--canary", "texts", multiple=True, help="A text that must not be in any file of the store.")
 @click.option(
     "--canary-hex", "codes", multiple=True, help="Bytes in hexadecimal that must not be in any file of the store."
 )
 @json_option
 def verify_store(
-    store: str, now: datetime | None, texts: tuple[str, ...], codes: tuple[str, ...], *, machine: bool
+    store: str, at: datetime | None, texts: tuple[str, ...], codes: tuple[str, ...], *, machine: bool
 ) -> None:
     """Check that nothing is left in STORE.
 
@@ -215,8 +214,9 @@ def verify_store(
     except ValueError:
         raise ParameterError("--canary-hex is no hexadecimal; write bytes such as 0f1e2d") from None
     with announced(f"Verifying {store} ..."):
-        found = verify(store, now=now, canaries=canaries)
-        changed, gone = _check_sources(store)
+        reader = open_reader(store)
+        found = reader.verify(at=at, canaries=canaries)
+        changed, gone = _check_sources(reader)
         found += changed
     if machine:
         as_json({"findings": list(found)} | ({"notes": list(gone)} if gone else {}))
@@ -229,14 +229,14 @@ def verify_store(
         sys.exit(1)
 
 
-def _check_sources(store: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The sources that changed, and those that are gone; neither where the store cannot be read, as `verify` says."""
+def _check_sources(reader: Reader) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The sources that changed, and those that are gone; neither if the store cannot be read, as `verify` says."""
     try:
-        copy = copy_store(store)
+        snapshot = reader.snapshot()
     except StoreError:
         return (), ()
     try:
-        pseudonym = open_key(store, known=copy.fingerprint)
+        reader.pseudonym("")
     except StoreError:
-        pseudonym = None
-    return origin.check(copy.streams, pseudonym)
+        return origin.check(snapshot.streams)
+    return origin.check(snapshot.streams, reader.pseudonym)

@@ -17,7 +17,7 @@ from vestige.policy import Policy
 from vestige.serialization import from_dict, to_dict
 from vestige.store import State, Store, Terms
 from vestige.store.snapshot import UNNAMED
-from vestige.store.state import ticks
+from vestige.store.state import to_ticks
 from vestige.stream import Stream, open_stream
 from vestige.stream.deadlines import find_ahead
 from vestige.stream.limits import Limits
@@ -52,10 +52,10 @@ class Entry:
         if isinstance(live, Stream):
             return cls(name, _terms_of(live), _state_of(live), live.policy, live=live)
         terms = store.terms(name)
-        return cls.copy(name, terms, store.stream(name, about=terms.about).read(terms))
+        return cls.from_snapshot(name, terms, store.stream(name, about=terms.about).read(terms))
 
     @classmethod
-    def copy(cls, name: str, terms: Terms, state: State) -> Entry:
+    def from_snapshot(cls, name: str, terms: Terms, state: State) -> Entry:
         """A stream as it was copied from a store."""
         try:
             return cls(name, terms, state, from_dict(terms.policy))
@@ -92,14 +92,16 @@ class Entry:
         return (
             np.zeros(len(held), np.bool_)
             if self.terms.max_age is None
-            else find_ahead(self.limits, held.times, ticks(now))
+            else find_ahead(self.limits, held.times, to_ticks(now))
         )
 
 
 def check_open(store: object) -> None:
     """An error unless it is a store."""
     if not isinstance(store, Store):
-        raise ParameterError(f"store={show_value(store)} is not a store; pass an open one, such as SqliteStore(PATH)")
+        raise ParameterError(
+            f"store={show_value(store)} is not a store; pass an open one, such as vestige.open_store(PATH)"
+        )
 
 
 def find_names(store: Store, troubles: dict[str, str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from datetime import datetime
 import numpy as np
 
 from vestige.store import Receipt, State, Terms
-from vestige.store.state import TICK, ticks, wall_clock
+from vestige.store.state import TICK, to_ticks, wall_clock
 from vestige.stream.deadlines import expire, restart_clock
 from vestige.types import Bools
 
@@ -39,14 +39,14 @@ def erase_overdue(terms: Terms, state: State, now: datetime, *, all_or_nothing: 
     if terms.retention is not None:
         late |= held.rounds <= clock.t - terms.retention
     if terms.max_age is not None:
-        late |= held.times <= np.datetime64(max(ticks(now) - terms.max_age // TICK, _FIRST), "us")
-    clock, left = expire(clock, held, late, ticks(now), all_or_nothing=all_or_nothing)
+        late |= held.times <= np.datetime64(max(to_ticks(now) - terms.max_age // TICK, _FIRST), "us")
+    clock, left = expire(clock, held, late, to_ticks(now), all_or_nothing=all_or_nothing)
     if clock != state.clock or len(left) < len(held):
         state = replace(state, clock=clock, retained=left)
         state = state if len(left) else _settled(state)
     if any(_is_overdue(receipt, clock.t) for receipt in state.receipts):
         state = erase(state, np.zeros(len(left), np.bool_), all_or_nothing=all_or_nothing)
-    kept = tuple(receipt for receipt in state.receipts if not receipt.expired(wall_clock()))
+    kept = tuple(receipt for receipt in state.receipts if not receipt.is_expired(wall_clock()))
     return state if len(kept) == len(state.receipts) else replace(state, receipts=kept)
 
 
@@ -68,4 +68,4 @@ def erase(state: State, going: Bools, *, all_or_nothing: bool = True) -> State:
 
 def _settled(state: State) -> State:
     """The same state; every request is met."""
-    return replace(state, receipts=tuple(receipt.settled(state.clock.t) for receipt in state.receipts))
+    return replace(state, receipts=tuple(receipt.mark_erased(state.clock.t) for receipt in state.receipts))

@@ -18,9 +18,8 @@ from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.operations.outcome import Attended, Forgotten, Removed, Swept
 from vestige.operations.removal import forget_pseudonyms, remove
 from vestige.operations.retention import sweep
-from vestige.store import SqliteStore, Store
-from vestige.store.inbox import Inbox, Request
-from vestige.store.paths import resolve_path
+from vestige.store import Store, open_reader, open_store
+from vestige.store.inbox import Request
 from vestige.validation import check_float, show_value
 
 Outcome = Forgotten | Swept | Removed
@@ -45,10 +44,8 @@ def attend(store: Store) -> Attended:
     Raises:
         StoreError: the file cannot be written; the requests stay.
     """
-    if not isinstance(store, SqliteStore):
-        return Attended()
-    inbox = Inbox(store.path)
-    if not inbox.folder.exists():
+    inbox = store.inbox
+    if inbox is None:
         return Attended()
     try:
         requests, troubles = inbox.requests()
@@ -94,7 +91,7 @@ def _act(store: Store, request: Request) -> Outcome:
 
 
 def ask(
-    path: str | Path,
+    address: str | Path,
     request: Request,
     *,
     key: str | Path | None = None,
@@ -106,7 +103,7 @@ def ask(
     If that process ends meanwhile, the request is carried out here.
 
     Args:
-        path: the store.
+        address: of the store.
         request: what to do.
         key: where the key of the subjects lies.
         patience: seconds to wait.
@@ -122,14 +119,14 @@ def ask(
     if not isinstance(request, Request):
         raise ParameterError(f"request={show_value(request)} is not a request; pass a vestige.store.inbox.Request")
     patience = check_float("patience", patience, lambda seconds: 0.0 <= seconds < inf, "seconds, 0 or more")
-    if not resolve_path(path).exists():
-        raise StoreError(f"{path}: there is no such store, so nobody can be asked")
-    inbox, until = Inbox(path), time.monotonic() + patience
+    inbox, until = open_reader(address).inbox, time.monotonic() + patience
+    if inbox is None:
+        raise StoreError(f"{address}: has no inbox, so that no other process can be asked")
     inbox.leave(request)
     while (facts := inbox.collect(request.id)) is None:
         if time.monotonic() > until:
             return None
-        with suppress(StoreBusyError), SqliteStore(path, key=key) as store:
+        with suppress(StoreBusyError), open_store(address, key=key, create=False) as store:
             others = attend(store)
             tell(replace(others, troubles={k: v for k, v in others.troubles.items() if request.id not in k}))
         time.sleep(_LOOK)

@@ -6,7 +6,6 @@ same, so that they can be handed from process to process; held by tests/operatio
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -14,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from vestige.errors import StoreBusyError, VestigeError
-from vestige.store import Receipt
+from vestige.store import Receipt, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +165,21 @@ class Attended:
 
 
 @contextmanager
-def kept_apart(name: str, troubles: dict[str, str]) -> Iterator[None]:
-    """Let one stream's trouble be its own: say what it is, and go on; what is wrong with the file is everybody's.
+def isolate_errors(store: Store, name: str, troubles: dict[str, str]) -> Iterator[None]:
+    """Note an error that concerns one stream, and continue with the others.
 
-    Of an error that is not ours only the kind is told, since its text may show a record.
+    Of an error that is not Vestige's own only the type is noted, since its text may show a record.
+
+    Args:
+        store: the store; errors that concern all of it are raised.
+        name: the name of the stream.
+        troubles: where the error is noted.
     """
     try:
         yield
-    except (StoreBusyError, sqlite3.Error, OSError):
+    except (StoreBusyError, OSError):
+        raise
+    except store.backend_errors:
         raise
     except VestigeError as problem:
         troubles[name] = str(problem)

@@ -15,7 +15,7 @@ import numpy as np
 from vestige.errors import ParameterError, StoreError
 from vestige.operations.entry import Entry, check_open, find_names
 from vestige.operations.erasure import erase
-from vestige.operations.outcome import Forgotten, Removal, Removed, kept_apart
+from vestige.operations.outcome import Forgotten, Removal, Removed, isolate_errors
 from vestige.operations.retention import TOGETHER
 from vestige.records import Records
 from vestige.store import MemoryStore, Receipt, State, Store, Terms
@@ -113,7 +113,7 @@ def forget_pseudonyms(
     for start in range(0, len(names), TOGETHER):
         with store.transaction():
             for name in names[start : start + TOGETHER]:
-                with kept_apart(name, troubles):
+                with isolate_errors(store, name, troubles):
                     entry, ids = Entry.find(store, name), _Ids(request, name)
                     asked = ids.done(entry.state.receipts) | _held(entry.state.retained, places)
                     known |= asked.keys()
@@ -192,7 +192,7 @@ def _erase_at_once(store: Store, entry: Entry, asked: Asked, ids: _Ids) -> tuple
     """Erase records of a stream that has no policy to ask."""
     state, t = entry.state, entry.state.clock.t
     done = {receipt.id: receipt for receipt in state.receipts}
-    made = {place: Receipt.made(t, t, entry.terms.max_age, ids.make(place)) for place in asked}
+    made = {place: Receipt.create(t, t, entry.terms.max_age, ids.make(place)) for place in asked}
     fresh = [receipt for receipt in made.values() if receipt.id not in done]
     if fresh:
         going = np.isin(state.retained.rounds, check_rounds(np.concatenate(list(asked.values())), t))
@@ -241,7 +241,7 @@ def remove(store: Store, streams: Sequence[str]) -> Removed:
     gone: list[int] = []
     troubles: dict[str, str] = {}
     for place, name in sorted(enumerate(streams), key=lambda entry: _is_sound(store, entry[1])):
-        with kept_apart(name, troubles):  # damaged ones first: the others are written again without them
+        with isolate_errors(store, name, troubles):  # damaged ones first: the others are written again without them
             unnamed: dict[str, str] = {}
             if name in (*find_names(store, unnamed), *unnamed):
                 store.remove(name)

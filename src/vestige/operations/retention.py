@@ -15,9 +15,9 @@ from datetime import datetime
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError
 from vestige.operations.entry import Entry, find_names
 from vestige.operations.erasure import erase_overdue
-from vestige.operations.outcome import Erasure, Swept, kept_apart
+from vestige.operations.outcome import Erasure, Swept, isolate_errors
 from vestige.store import State, Store, Terms
-from vestige.store.state import in_utc, ticks, wall_clock
+from vestige.store.state import to_ticks, to_utc, wall_clock
 from vestige.stream.deadlines import find_earliest, must_close
 from vestige.stream.rules import make_rules
 from vestige.stream.update import can_close
@@ -27,7 +27,7 @@ TOGETHER = 256
 """How many streams are written in one transaction: few enough that little is done again after a crash."""
 
 
-def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False, besides: Sequence[str] = ()) -> Swept:
+def sweep(store: Store, at: datetime | None = None, *, dry_run: bool = False, exclude: Sequence[str] = ()) -> Swept:
     """Erase what is due in the streams of a store, and tidy it.
 
     What is due goes even where the policy cannot be made from its name: then the statistic starts again. Nothing is
@@ -35,9 +35,9 @@ def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False, b
 
     Args:
         store: the store; streams that are open in it are used as they are.
-        now: the time by the clock that counts; default: that of the machine.
+        at: the time that limits in time are checked against; default: the machine's clock.
         dry_run: only say what would go, and change nothing.
-        besides: streams that are left as they are, such as those that history is being filled into.
+        exclude: names of streams that are left as they are, such as those that history is being filled into.
 
     Returns:
         what went of each stream, and what is wrong.
@@ -53,16 +53,16 @@ def sweep(store: Store, now: datetime | None = None, *, dry_run: bool = False, b
     {'delays': Erasure(erased=0, restarted=False, closed=False, undecided=0)}
     """
     check_bool("dry_run", dry_run)
-    check_list("besides", besides, str, "names of streams")
-    spared = set(besides)
-    moment = in_utc(wall_clock() if now is None else now)
+    check_list("exclude", exclude, str, "names of streams")
+    excluded = set(exclude)
+    moment = to_utc(wall_clock() if at is None else at)
     done: dict[str, Erasure] = {}
     troubles: dict[str, str] = {}
-    names = [name for name in find_names(store, troubles) if name not in spared]
+    names = [name for name in find_names(store, troubles) if name not in excluded]
     for start in range(0, len(names), TOGETHER):
         with store.transaction():
             for name in names[start : start + TOGETHER]:
-                with kept_apart(name, troubles):
+                with isolate_errors(store, name, troubles):
                     entry = Entry.find(store, name)
                     done[name] = _preview(entry, moment) if dry_run else _sweep(store, entry, moment)
                     if trouble := _trouble(entry, done[name], moment, dry_run=dry_run):
@@ -86,20 +86,20 @@ def _tidied(store: Store) -> bool:
     return True
 
 
-def preview(streams: Mapping[str, tuple[Terms, State]], now: datetime | None = None) -> Swept:
-    """What a sweep would do to streams that were copied from a store, as `vestige.store.read_store` gives them.
+def preview(streams: Mapping[str, tuple[Terms, State]], at: datetime | None = None) -> Swept:
+    """What a sweep would do to streams that were copied from a store, as in `StoreSnapshot.streams`.
 
     Args:
         streams: terms and state by name.
-        now: the time by the clock that counts; default: that of the machine.
+        at: the time that limits in time are checked against; default: the machine's clock.
     """
     if not isinstance(streams, Mapping) or not all(map(_is_copy, streams.values())):
-        raise ParameterError("streams does not hold terms and states by name; pass what read_store gives")
-    moment = in_utc(wall_clock() if now is None else now)
+        raise ParameterError("streams does not hold terms and states by name; pass StoreSnapshot.streams")
+    moment = to_utc(wall_clock() if at is None else at)
     done: dict[str, Erasure] = {}
     troubles: dict[str, str] = {}
     for name, (terms, state) in streams.items():
-        entry = Entry.copy(name, terms, state)
+        entry = Entry.from_snapshot(name, terms, state)
         done[name] = _preview(entry, moment)
         if trouble := _trouble(entry, done[name], moment, dry_run=True):
             troubles[name] = trouble
@@ -141,7 +141,7 @@ def _would_close(entry: Entry, state: State, now: datetime) -> bool:
     if entry.terms.max_age is None or entry.policy is None or entry.ahead(now).any():
         return False
     rules, waiting = make_rules(entry.policy, entry.limits, None), held.where(held.rounds > state.clock.last)
-    urgent = must_close(rules.limits, ticks(now), find_earliest(waiting.times), state.clock.due)
+    urgent = must_close(rules.limits, to_ticks(now), find_earliest(waiting.times), state.clock.due)
     return urgent and can_close(rules, state.clock, waiting, rules.min_early_batch)
 
 

@@ -1,22 +1,27 @@
-"""Where the state of streams lives when no process runs: durable, and gone without a trace when it has to be."""
+"""Where the state of streams lives while no process runs: durable, and gone without a trace when it has to be."""
 
+from vestige.store.address import BACKENDS, open_reader, open_store
 from vestige.store.memory import MemoryStore
-from vestige.store.snapshot import read_store
+from vestige.store.place import Place
+from vestige.store.reader import Reader
+from vestige.store.snapshot import StoreSnapshot
 from vestige.store.sqlite import SqliteStore
 from vestige.store.state import RECEIPTS_KEPT, Position, Receipt, State, Terms
-from vestige.store.store import Place, Store
-from vestige.store.verify import verify
+from vestige.store.store import Store
 
 __all__ = [
+    "BACKENDS",
     "RECEIPTS_KEPT",
     "MemoryStore",
     "Place",
     "Position",
+    "Reader",
     "Receipt",
     "SqliteStore",
     "State",
     "Store",
+    "StoreSnapshot",
     "Terms",
-    "read_store",
-    "verify",
+    "open_reader",
+    "open_store",
 ]

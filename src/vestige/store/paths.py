@@ -34,7 +34,7 @@ def resolve_path(path: str | Path) -> Path:
         StoreError: it is a folder, or lies in none.
     """
     if str(path) == ":memory:":
-        raise ParameterError("path=':memory:' is not a file; use vestige.MemoryStore()")
+        raise ParameterError("path=':memory:' is not a file; use vestige.open_store('memory:')")
     try:
         found = Path(path).resolve()
         if found.is_dir():

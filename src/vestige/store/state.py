@@ -28,10 +28,10 @@ def wall_clock() -> datetime:
     return datetime.now(UTC)
 
 
-def in_utc(moment: datetime) -> datetime:
+def to_utc(moment: datetime) -> datetime:
     """The same moment in UTC; a time without a zone is in UTC already.
 
-    >>> in_utc(datetime.fromisoformat("2024-01-01T11:01-07:00")).isoformat()
+    >>> to_utc(datetime.fromisoformat("2024-01-01T11:01-07:00")).isoformat()
     '2024-01-01T18:01:00+00:00'
     """
     if not isinstance(moment, datetime):
@@ -42,15 +42,15 @@ def in_utc(moment: datetime) -> datetime:
         raise ParameterError(f"now={moment} is beyond the years 1 to 9999 in UTC; pass a time within them") from None
 
 
-def ticks(moment: datetime) -> int:
+def to_ticks(moment: datetime) -> int:
     """In microseconds since 1970."""
-    return (in_utc(moment) - EPOCH) // TICK
+    return (to_utc(moment) - EPOCH) // TICK
 
 
-def worded(duration: timedelta) -> str:
+def format_duration(duration: timedelta) -> str:
     """A duration for people.
 
-    >>> worded(timedelta(days=30)), worded(timedelta(hours=36))
+    >>> format_duration(timedelta(days=30)), format_duration(timedelta(hours=36))
     ('30 days', '1 day, 12:00:00')
     """
     return str(duration).removesuffix(", 0:00:00")
@@ -83,7 +83,7 @@ class Receipt:
     erased_round: int | None = None
 
     @classmethod
-    def made(
+    def create(
         cls, requested_round: int, due_round: int, max_age: timedelta | None, receipt_id: str | None = None
     ) -> Receipt:
         """The receipt of a request that is made now; sixteen random digits where it has no id yet."""
@@ -93,11 +93,11 @@ class Receipt:
         due = None if max_age is None else _later(now, max_age)
         return cls(receipt_id or secrets.token_hex(8), now, requested_round, due_round, due)
 
-    def settled(self, t: int) -> Receipt:
+    def mark_erased(self, t: int) -> Receipt:
         """The same, if it is open, as met in round `t`, now."""
         return self if self.erased else replace(self, erased=wall_clock(), erased_round=t)
 
-    def expired(self, now: datetime) -> bool:
+    def is_expired(self, now: datetime) -> bool:
         """Whether it need not be kept any longer."""
         return self.erased is not None and now >= self.erased + RECEIPTS_KEPT
 
@@ -130,7 +130,7 @@ class Terms:
         return json.dumps({k: dict(v) if isinstance(v, Mapping) else v for k, v in facts.items()}, sort_keys=True)
 
     @classmethod
-    def parsed(cls, text: str) -> Terms:
+    def parse(cls, text: str) -> Terms:
         """The terms that were written as `text`."""
         facts = json.loads(text)
         age = facts.pop("max_age")
@@ -161,7 +161,7 @@ def _shown(key: str, value: object) -> str:
         inner = ", ".join(f"{k}={_shown(k, v)}" for k, v in dict(value["parameters"]).items())
         return f"{value['name']}({inner})"
     if key == "max_age" and isinstance(value, int):
-        return f"max_age={worded(timedelta(microseconds=value))}"
+        return f"max_age={format_duration(timedelta(microseconds=value))}"
     if key == "about" and isinstance(value, Mapping):
         return ", ".join(f"{k}={_plain(v)}" for k, v in value.items())
     return _plain(value) if key not in ("retention", "notice", "max_age") else f"{key}={_plain(value)}"

@@ -1,93 +1,54 @@
-"""A store: where the state of streams lives when no process runs.
+"""A store: where the state of streams lives while no process runs.
 
-The stream is the only one who writes to it. `vestige.checks.check_store` checks that one keeps to the contract.
+Only streams write to it. `vestige.checks.check_store` checks that a store keeps this contract.
+Guarantee: an open stream is never overwritten by a second one of its name; held by tests/stream/test_sharing.py.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 from types import TracebackType
-from typing import NoReturn, Protocol, Self
+from typing import ClassVar, NoReturn, Self
 
 from vestige.errors import ParameterError, StoreError
+from vestige.store.place import OpenStream, Place, check_name
+from vestige.store.reader import Reader
 from vestige.store.state import Position, State, Terms
 from vestige.validation import show_value
 
-
-class Live(Protocol):
-    """A stream that is open."""
-
-    def flush(self) -> None:
-        """Write what it holds back."""
+PATIENCE = 5.0
+"""Seconds for which a commit waits for others who read the store."""
 
 
-def check_name(name: str, value: object) -> str:
-    """`value`, if it is a text; else an error that names the parameter."""
-    if not isinstance(value, str):
-        raise ParameterError(f"{name}={show_value(value)} is not a name; pass a text")
-    return value
+class Store(Reader):
+    """Named streams that outlive the process; use it in a `with` statement, or close it.
 
+    `vestige.open_store` opens one by its address.
 
-class Place(ABC):
-    """Where one stream lives in a store."""
+    Attributes:
+        address_form: how addresses of this kind of store look, for error messages.
+        backend_errors: the exceptions of the backend that concern the whole store, not one stream.
 
-    def __init__(self, store: Store, name: str, about: Mapping[str, object]) -> None:
-        self.store = store
-        self.name = name
-        self.about = about
-        self.lost = False
-        """Whether what was committed here may not be in the store, since what it was written together with failed."""
+    Example:
+        >>> from vestige import Mean, Stream, open_store
+        >>> with open_store("memory:") as store:
+        ...     stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
+        ...     _ = stream.extend(range(10))
+        ...     store.flush()
+        ...     print(store.names())
+        ('delays',)
+    """
 
-    @abstractmethod
-    def read(self, terms: Terms) -> State:
-        """The state as it was last written; the empty one if it never was. An error if it has other terms."""
-
-    @abstractmethod
-    def write(self, terms: Terms, state: State) -> None:
-        """Put `state` in the place of what was there: all or nothing, and durable once this returns.
-
-        Of records that are not in `state`, nothing is left.
-        """
-
-    def open(self, terms: Terms) -> State:
-        """The state to go on from; a stream that was opened here before writes what it holds back."""
-        earlier = self.store.live(self.name)
-        if earlier is not None:
-            earlier.flush()
-        return self.read(terms)
-
-    def take(self, stream: Live) -> None:
-        """From now on `stream` is the one that is open here; one that was opened before cannot write any more."""
-        self.store._open[self.name] = (self, stream)
-
-    def commit(self, terms: Terms, state: State) -> None:
-        """Write `state`, unless the stream was closed or opened again since it was opened here."""
-        self.check_open()
-        self.write(terms, state)
-        self.lost = False
-
-    def check_open(self) -> None:
-        """Raise a StoreError if the stream was closed or opened again since it was opened here."""
-        if self.store._open.get(self.name, (None,))[0] is not self:
-            raise StoreError(
-                f"stream {self.name!r} is not open here any more: its store was closed, it was removed, or it was "
-                "opened again since; use the newer one, or open it again"
-            )
-        if os.getpid() != self.store._process:
-            raise StoreError(
-                f"stream {self.name!r} was opened before this process was forked; open it again in this process"
-            )
-
-
-class Store(ABC):
-    """Named streams that outlive the process; use it in a `with` statement, or close it."""
+    address_form: ClassVar[str]
+    backend_errors: ClassVar[tuple[type[Exception], ...]] = ()
 
     def __init__(self) -> None:
-        self._open: dict[str, tuple[Place, Live]] = {}
+        self._open: dict[str, tuple[Place, OpenStream]] = {}
         self._process, self._turn = os.getpid(), threading.RLock()
 
     def __reduce__(self) -> NoReturn:
@@ -96,32 +57,126 @@ class Store(ABC):
             "each other; pass this one on, or open the store where it is needed"
         )
 
+    @classmethod
+    @abstractmethod
+    def open(
+        cls, address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE, create: bool = True
+    ) -> Store:
+        """Open the store at an address of this kind; see `vestige.open_store`."""
+
+    @classmethod
+    @abstractmethod
+    def open_reader(cls, address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE) -> Reader:
+        """Open a reader of the store at an address of this kind; see `vestige.open_reader`."""
+
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """The streams that are there, sorted."""
+        """List the streams in the store.
+
+        Returns:
+            Their names, sorted.
+
+        Raises:
+            StoreError: a name cannot be read.
+        """
 
     def survey(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The streams whose names can be read, sorted; and what is wrong with the others, a sentence each."""
+        """List the streams in the store, and the rows whose names cannot be read.
+
+        Returns:
+            The names that can be read, sorted; and what is wrong with the other rows, one sentence each.
+        """
         return self.names(), ()
 
     @abstractmethod
     def terms(self, name: str) -> Terms:
-        """The terms of a stream that is there."""
+        """Read the terms of a stream.
+
+        Args:
+            name: the name of the stream.
+
+        Returns:
+            Its terms.
+
+        Raises:
+            StoreError: there is no such stream, or it is damaged.
+        """
 
     @abstractmethod
-    def pseudonym(self, subject: str) -> str:
-        """What stands for `subject` in the store: a keyed hash, 32 hexadecimal digits."""
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make all that is written inside durable at once, at the end; nothing of it if an error leaves the block.
+
+        Returns:
+            A context manager.
+        """
+
+    @abstractmethod
+    def rekey(self) -> None:
+        """Start with a new key for subjects, where the old one is lost for good.
+
+        The statistics continue, and subjects can be named again. Records that are held now cannot be found by subject
+        any more: one mark replaces their pseudonyms, and they are erased when their limits say so. Streams that are
+        open have to be opened again.
+
+        Raises:
+            StoreError: the key is not lost; or requests that name subjects by it are waiting.
+        """
+
+    @abstractmethod
+    def tidy(self) -> None:
+        """Bring the store into its canonical form, which does not depend on how it came about.
+
+        Raises:
+            StoreError: a stream is damaged, so that it cannot be written again.
+        """
+
+    @abstractmethod
+    def _erase(self, name: str) -> None:
+        """Erase a stream that is there, its name included."""
+
+    @abstractmethod
+    def _place(self, name: str, about: Mapping[str, object]) -> Place:
+        """Where the stream `name` lives, or is to live."""
+
+    def stream(self, name: str, *, about: Mapping[str, object] | None = None) -> Place:
+        """Return the place of a stream, for `vestige.Stream(..., store=...)`.
+
+        Args:
+            name: any text that is not empty.
+            about: what else must stay the same whenever it is opened, as plain data, such as the names of its columns.
+
+        Returns:
+            The place; nothing is written yet.
+
+        Raises:
+            ParameterError: the name is empty or not a text, or `about` is not a mapping.
+        """
+        if not isinstance(name, str) or not name:
+            raise ParameterError(f"name={show_value(name)} is not a name; pass a text that is not empty")
+        if about is not None and not isinstance(about, Mapping):
+            raise ParameterError(f"about={show_value(about)} is not plain data by name; pass a dict")
+        return self._place(name, dict(about or {}))
 
     def sources(self) -> tuple[str, ...]:
-        """The sources that were read into any stream, sorted."""
+        """List the sources that were read into any stream.
+
+        Returns:
+            Their names, sorted.
+        """
         return tuple(sorted({source for _, _, state in self._states() for source in state.positions}))
 
     def positions(self, source: str, about: Mapping[str, object] | None = None) -> dict[str, Position]:
-        """How far `source` was read into each stream that it was read into.
+        """Find how far a source was read into each stream.
 
         Args:
             source: its name.
-            about: only into streams that were made with this; see `stream`.
+            about: only consider streams that were made with this; see `stream`.
+
+        Returns:
+            The positions, by the name of the stream.
+
+        Raises:
+            ParameterError: the source is not a text.
         """
         check_name("source", source)
         return {
@@ -137,91 +192,96 @@ class Store(ABC):
                 terms = self.terms(name)
                 yield name, terms, self._place(name, terms.about).read(terms)
 
-    @abstractmethod
-    def _erase(self, name: str) -> None:
-        """Erase a stream that is there, its name included."""
-
-    @abstractmethod
-    def _place(self, name: str, about: Mapping[str, object]) -> Place:
-        """Where the stream `name` lives, or is to live."""
-
-    def stream(self, name: str, *, about: Mapping[str, object] | None = None) -> Place:
-        """Where the stream `name` lives, for `vestige.Stream(..., store=...)`.
-
-        Args:
-            name: any text.
-            about: what else must stay the same whenever it is opened, as plain data; say, the names of its columns.
-        """
-        if not isinstance(name, str) or not name:
-            raise ParameterError(f"name={show_value(name)} is no name; give the stream a text that is not empty")
-        if about is not None and not isinstance(about, Mapping):
-            raise ParameterError(f"about={show_value(about)} is not plain data by name; pass a dict")
-        return self._place(name, dict(about or {}))
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Let all that is written inside become durable at once, at the end."""
-        yield
-
     def flush(self) -> None:
-        """Write what the streams that are open hold back."""
+        """Write what the open streams have not written yet.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
         try:
             with self.transaction():
                 for _, stream in tuple(self._open.values()):
                     stream.flush()
         except BaseException:
-            self._lose()
+            self._mark_lost()
             raise
 
-    def _lose(self) -> None:
-        """Have the streams that are open write what they hold once more, since it may not be in the store."""
+    def _mark_lost(self) -> None:
+        """Have the open streams write what they hold once more, since it may be missing from the store."""
         for place, _ in self._open.values():
             place.lost = True
 
-    def live(self, name: str) -> Live | None:
-        """The stream `name` as it is open here; None if it is not.
+    def live(self, name: str) -> OpenStream | None:
+        """Return a stream as it is open here.
 
-        Act on this one: opened a second time, the first could not write any more.
+        Use this one: if the stream were opened a second time, the first could not write any more.
+
+        Args:
+            name: the name of the stream.
+
+        Returns:
+            The stream; None if it is not open here.
+
+        Raises:
+            ParameterError: the name is not a text.
         """
         return self._open.get(check_name("name", name), (None, None))[1]
 
     def live_names(self) -> tuple[str, ...]:
-        """The streams that are open here, also those that were not written yet."""
-        return tuple(sorted(self._open))
+        """List the streams that are open here, also those that were not written yet.
 
-    def tidy(self) -> None:  # noqa: B027
-        """Bring what is kept into a form that says nothing of how it came about; by default there is nothing to do."""
+        Returns:
+            Their names, sorted.
+        """
+        return tuple(sorted(self._open))
 
     def remove(self, name: str) -> None:
         """Erase a stream: its records, its positions, its receipts, and its name.
 
-        One whose name cannot be read goes by what `survey` says of it. What it holds back is not written, and the
-        stream that is open here cannot write any more.
+        What the stream has not written yet is dropped, and it cannot write any more.
+
+        Args:
+            name: the name of the stream; for a row whose name cannot be read, what `survey` says of it.
 
         Raises:
             StoreError: there is no such stream.
         """
         names, wrong = self.survey()
-        if check_name("name", name) in (*names, *wrong):  # a stream that is damaged can be removed too
+        if check_name("name", name) in (*names, *wrong):  # a damaged stream can be removed too
             self._erase(name)
         elif name not in self._open:
-            self.terms(name)  # which says that there is none
+            self.terms(name)  # raises: there is no such stream
         self._open.pop(name, None)
 
     def release_stream(self, name: str) -> None:
-        """Write what one stream holds back, and let go of it; it can be opened again."""
+        """Write what one stream has not written yet, and close it; it can be opened again.
+
+        Args:
+            name: the name of the stream.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
         stream = self.live(name)
         if stream is not None:
             stream.flush()
             del self._open[name]
 
     def release(self) -> None:
-        """Write what the streams hold back, and let go of them; they can be opened again."""
+        """Write what the streams have not written yet, and close them; they can be opened again.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
         self.flush()
         self._open.clear()
 
     def close(self) -> None:
-        """Write what the streams hold back, and let go of the store."""
+        """Write what the streams have not written yet, and close the store.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
         self.release()
 
     def __enter__(self) -> Self:

@@ -148,7 +148,7 @@ class Batched:
         """
         with self._lock:
             requested = np.isin(self._retained.rounds, check_rounds(rounds, self.t))
-            receipt = Receipt.made(self.t, self.t + self._update_every, None)
+            receipt = Receipt.create(self.t, self.t + self._update_every, None)
             self._retained = self._retained.with_leaving(self._retained.leaving | requested)
             self._receipts = (*self._receipts, receipt)
             return receipt

@@ -49,8 +49,8 @@ def copy_stream(terms: Terms, state: State) -> Stream:
     """Make a stream that is in no store from a copy of its terms and state.
 
     Args:
-        terms: as `vestige.store.read_store` gives them.
-        state: as `vestige.store.read_store` gives it.
+        terms: its terms in a `vestige.store.StoreSnapshot`.
+        state: its state there.
 
     Returns:
         A stream with the same records and the same clock.

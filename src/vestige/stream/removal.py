@@ -90,12 +90,12 @@ def _move_last(rules: Rules, clock: Clock, waiting: Records, last: int) -> Clock
 
 def settle_receipts(receipts: Sequence[Receipt], t: int) -> tuple[Receipt, ...]:
     """Let all open requests be met in round `t`."""
-    return tuple(receipt.settled(t) for receipt in receipts)
+    return tuple(receipt.mark_erased(t) for receipt in receipts)
 
 
 def keep_receipts(receipts: Sequence[Receipt], now: datetime) -> tuple[Receipt, ...]:
     """Select the receipts that must still be kept: open ones, and those that were met in the last 30 days."""
-    return tuple(receipt for receipt in receipts if not receipt.expired(now))
+    return tuple(receipt for receipt in receipts if not receipt.is_expired(now))
 
 
 def has_overdue(receipts: Sequence[Receipt], now: datetime) -> bool:

@@ -26,7 +26,7 @@ from vestige.random.keys import AuditSeed
 from vestige.records import Clock, Records, number_rows
 from vestige.serialization import to_dict
 from vestige.store import Place, Position, Receipt, State, Terms
-from vestige.store.state import ticks, wall_clock
+from vestige.store.state import to_ticks, wall_clock
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
 from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
 from vestige.stream.estimate import Estimate, count_represented, make_estimate
@@ -218,7 +218,7 @@ class Stream:
             new = read_arrivals(self._rules.policy, rows, times, subjects, self._pseudonym)
             if self._is_timed:
                 new.times = repeat_now(len(new)) if new.times is None else new.times
-                check_times(self._rules.limits, new.times, self._find_newest_time(), ticks(wall_clock()))
+                check_times(self._rules.limits, new.times, self._find_newest_time(), to_ticks(wall_clock()))
             if source is not None:
                 new.numbers = check_numbers(self.position(source), numbers, mark, len(new))
             return self._take_all(new, source, mark)
@@ -292,7 +292,7 @@ class Stream:
             try:
                 self._mark_leaving(rounds, subject)
                 due = state.t if now else state.updated.last + self._room
-                receipt = Receipt.made(state.t, due, self.max_age, receipt_id)
+                receipt = Receipt.create(state.t, due, self.max_age, receipt_id)
                 state.receipts = (*state.receipts, receipt)
                 if now:
                     problem = self._erase_leaving()

@@ -13,7 +13,7 @@ from vestige.cli.audit.declaration import Declaration
 from vestige.cli.audit.group import audit, json_option, seed_option
 from vestige.cli.output import SHOWN, announced, as_json, count, list_some, say
 from vestige.errors import StoreError
-from vestige.store.snapshot import Copy, copy_store
+from vestige.store import StoreSnapshot, open_reader
 
 _UNTESTED = "Nothing to test yet"
 
@@ -113,12 +113,12 @@ def _show_conclusion(declared: dict[str, Declaration], accused: list[str]) -> No
         )
 
 
-def _read(store: str) -> Copy:
+def _read(store: str) -> StoreSnapshot:
     with announced(f"Reading {store} ..."):
-        return copy_store(store)
+        return open_reader(store).snapshot()
 
 
-def _check_names(store: str, copies: list[Copy], names: tuple[str, ...]) -> None:
+def _check_names(store: str, copies: list[StoreSnapshot], names: tuple[str, ...]) -> None:
     there = sorted({name for copy in copies for name in copy.names})
     for name in names:
         if name not in there:
@@ -126,7 +126,7 @@ def _check_names(store: str, copies: list[Copy], names: tuple[str, ...]) -> None
 
 
 def _gathered(
-    copies: list[Copy], names: tuple[str, ...]
+    copies: list[StoreSnapshot], names: tuple[str, ...]
 ) -> tuple[dict[str, list[Snapshot]], dict[str, Declaration], dict[str, str]]:
     """What the copies show of each stream, what the newest of them declares, and what cannot be read."""
     snapshots: dict[str, list[Snapshot]] = {}

@@ -16,9 +16,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vestige.errors import StoreBusyError, StoreError
-from vestige.store import version1
-from vestige.store.layout import About
 from vestige.store.paths import beside, make_private, write_private
+from vestige.store.sqlite import version1
+from vestige.store.sqlite.layout import About
 from vestige.validation import check_float
 
 APPLICATION, VERSION = 0x56535447, 3
@@ -58,7 +58,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Turn errors of SQLite into ours, which name the file and the remedy."""
     try:
         yield
@@ -78,16 +78,16 @@ def explained(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def explained_opening(path: Path) -> Iterator[None]:
+def translate_opening_errors(path: Path) -> Iterator[None]:
     """The same while a file is opened, when SQLite may quote damaged text that is not UTF-8."""
     try:
-        with explained(path):
+        with translate_errors(path):
             yield
     except UnicodeDecodeError:
         raise StoreError(f"{path}: {_REMEDIES['SQLITE_CORRUPT']}") from None
 
 
-def empty_store() -> sqlite3.Connection:
+def create_empty() -> sqlite3.Connection:
     """A store without streams, in memory."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     for pragma in (f"page_size={PAGE}", "auto_vacuum=NONE", "encoding='UTF-8'"):
@@ -97,13 +97,13 @@ def empty_store() -> sqlite3.Connection:
     connection.execute(f"PRAGMA user_version={VERSION}")
     for table in SCHEMA:
         connection.execute(table)
-    connection.execute("INSERT INTO about VALUES (1, ?)", (About().packed,))
+    connection.execute("INSERT INTO about VALUES (1, ?)", (About().pack(),))
     connection.execute("COMMIT")
     connection.text_factory = bytes
     return connection
 
 
-def make_store(path: Path) -> None:
+def create_store(path: Path) -> None:
     """Make an empty store where there is no file: all of it or nothing."""
     journal = beside(path, "-journal")
     if journal.exists():
@@ -111,7 +111,7 @@ def make_store(path: Path) -> None:
             f"{path}: there is no such store, but its journal {journal} is there; put the store back that it belongs "
             "to, or delete the journal to begin with an empty store"
         )
-    with closing(empty_store()) as made:
+    with closing(create_empty()) as made:
         write_private(path, made.serialize())
 
 
@@ -120,7 +120,7 @@ def check_patience(patience: object) -> None:
     check_float("patience", patience, lambda n: 0.0 <= n <= _LONGEST, f"a number of seconds from 0 to {_LONGEST:,}")
 
 
-def connected(path: Path, patience: float) -> sqlite3.Connection:
+def connect(path: Path, patience: float) -> sqlite3.Connection:
     """A connection that erases, to a store of this version or of an earlier one: every pragma is set, then asked for.
 
     Whether the file can be written is said now, and a journal that a crash has left is gone then.
@@ -141,13 +141,13 @@ def connected(path: Path, patience: float) -> sqlite3.Connection:
     return connection
 
 
-def set_pragmas(connection: sqlite3.Connection, path: Path, besides: Sequence[str] = ()) -> None:
+def set_pragmas(connection: sqlite3.Connection, path: Path, exclude: Sequence[str] = ()) -> None:
     """Set every pragma but those named, and raise an error where SQLite did not follow."""
     for name, (value, expected) in PRAGMAS.items():
-        if name in besides:
+        if name in exclude:
             continue
         connection.execute(f"PRAGMA {name}={value}")
-        answer = ask(connection, name)
+        answer = read_pragma(connection, name)
         if answer != expected:
             raise StoreError(
                 f"{path}: this build of SQLite ({sqlite3.sqlite_version}) leaves {name} at {answer!r} where a store "
@@ -155,7 +155,7 @@ def set_pragmas(connection: sqlite3.Connection, path: Path, besides: Sequence[st
             )
 
 
-def ask(connection: sqlite3.Connection, pragma: str) -> object:
+def read_pragma(connection: sqlite3.Connection, pragma: str) -> object:
     """What SQLite says to a pragma."""
     return connection.execute(f"PRAGMA {pragma}").fetchone()[0]
 
@@ -163,14 +163,14 @@ def ask(connection: sqlite3.Connection, pragma: str) -> object:
 def clear_journal(connection: sqlite3.Connection) -> None:
     """Replace a journal that was never used by one that is removed: SQLite ignores, and leaves, such a one."""
     connection.execute("BEGIN IMMEDIATE")
-    connection.execute(f"PRAGMA user_version={ask(connection, 'user_version')}")
+    connection.execute(f"PRAGMA user_version={read_pragma(connection, 'user_version')}")
     connection.execute("ROLLBACK")
 
 
 def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[int] = (VERSION,)) -> None:
     """An error unless the file is a store of one of these versions; rolls back what a crash has left."""
     connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    application, version = ask(connection, "application_id"), ask(connection, "user_version")
+    application, version = read_pragma(connection, "application_id"), read_pragma(connection, "user_version")
     if application != APPLICATION:
         raise StoreError(f"{path}: is a SQLite file, but not a store of Vestige; give another path")
     if version not in versions:
@@ -189,6 +189,12 @@ def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[in
         raise StoreError(f"{path}: its tables are not those of a store; was it changed by another program?")
 
 
+def check_exists(path: Path) -> None:
+    """An error if there is no file."""
+    if not path.exists():
+        raise StoreError(f"{path}: there is no such store; create one with vestige run --store, or vestige.open_store")
+
+
 def check_not_empty(path: Path) -> None:
     """An error if the file has no bytes: it may have been a store."""
     if path.stat().st_size == 0:
@@ -203,14 +209,14 @@ def check_whole(connection: sqlite3.Connection, path: Path) -> int:
 
     It may be longer: SQLite cuts off what it needs no more at the end of a commit, and may be killed before that.
     """
-    size, stored = PAGE * int(str(ask(connection, "page_count"))), path.stat().st_size
-    longer = stored > size and ask(connection, "quick_check") in ("ok", b"ok")
-    if ask(connection, "page_size") != PAGE or stored % PAGE or not (stored == size or longer):
+    size, stored = PAGE * int(str(read_pragma(connection, "page_count"))), path.stat().st_size
+    longer = stored > size and read_pragma(connection, "quick_check") in ("ok", b"ok")
+    if read_pragma(connection, "page_size") != PAGE or stored % PAGE or not (stored == size or longer):
         raise StoreError(f"{path}: is damaged (cut off, or longer than it says); {DAMAGED}")
     return size
 
 
-def writer_lock(path: Path) -> sqlite3.Connection:
+def acquire_lock(path: Path) -> sqlite3.Connection:
     """What shows others that there is a writer: an exclusive lock on an empty file beside the store.
 
     The operating system lets go of it however the process ends.
@@ -237,14 +243,13 @@ def writer_lock(path: Path) -> sqlite3.Connection:
     return lock
 
 
-def copied(path: Path, patience: float) -> bytes:
+def copy_file(path: Path, patience: float) -> bytes:
     """All bytes of the file at one moment, page by page; a commit waits no longer than this takes."""
-    if not path.exists():
-        raise StoreError(f"{path}: there is no such store; make one with vestige run --store, or vestige.SqliteStore")
+    check_exists(path)
     check_not_empty(path)
-    with explained_opening(path), closing(_connect_there(path, patience)) as connection:
+    with translate_opening_errors(path), closing(_connect_there(path, patience)) as connection:
         connection.execute("BEGIN")  # one lock for all that is read: a busy writer is waited for once
-        ask(connection, "schema_version")  # rolls back what a crash has left
+        read_pragma(connection, "schema_version")  # rolls back what a crash has left
         check_whole(connection, path)
         image = connection.serialize()
         connection.execute("COMMIT")
@@ -263,9 +268,9 @@ def _connect_there(path: Path, patience: float) -> sqlite3.Connection:
 
 
 @contextmanager
-def reading(image: bytes, path: Path) -> Iterator[sqlite3.Connection]:
+def open_image(image: bytes, path: Path) -> Iterator[sqlite3.Connection]:
     """A connection to a copy of a store, in memory."""
-    with explained_opening(path), closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+    with translate_opening_errors(path), closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.deserialize(image[:18] + b"\1\1" + image[20:])  # a copy needs no write-ahead log
         check_kind(connection, path)
         connection.text_factory = bytes

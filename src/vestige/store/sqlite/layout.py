@@ -22,19 +22,19 @@ from numpy.typing import NDArray
 
 from vestige.errors import StoreError
 from vestige.records import Clock, Records
-from vestige.store.state import EPOCH, MARK, TICK, Position, Receipt, ticks
+from vestige.store.keys import PSEUDONYM
+from vestige.store.state import EPOCH, MARK, TICK, Position, Receipt, to_ticks
+from vestige.store.text import decode_text, encode_text
 
-SUBJECT = 16
-"""Bytes of a subject's pseudonym."""
 FANOUT = 16
-"""How many links a stream's row has to others; see `vestige.store.tables`."""
+"""How many links a stream's row has to others; see `vestige.store.sqlite.tables`."""
 _SEAL = struct.Struct("<I4x")
 _HEADER = struct.Struct("<qqqqqqdqQQ")
 _RECEIPT = struct.Struct("<8sqqqqqqq")
 _POSITION = struct.Struct(f"<qB3xI{MARK}s")
 _LINKS = struct.Struct(f"<{FANOUT}I")
 _FOLLOWING = struct.Struct("<Q")
-_ABOUT = struct.Struct(f"<QQQ?7x{SUBJECT}s")
+_ABOUT = struct.Struct(f"<QQQ?7x{PSEUDONYM}s")
 SOURCE_AT = _SEAL.size + _FOLLOWING.size + _POSITION.size
 """How many bytes stand before the name of a source in its row."""
 _NEVER = -(2**63)
@@ -67,36 +67,25 @@ class About:
     sources: int = 0
     receipts: int = 0
     untidy: bool = False
-    fingerprint: bytes = bytes(SUBJECT)
+    fingerprint: bytes = bytes(PSEUDONYM)
 
-    @property
-    def packed(self) -> bytes:
-        """As bytes, always as many."""
+    def pack(self) -> bytes:
+        """Pack it into bytes, always the same number of them."""
         fixed = _ABOUT.pack(self.streams, self.sources, self.receipts, self.untidy, self.fingerprint)
-        return sealed(fixed, "about", 1)
+        return seal(fixed, "about", 1)
 
     @classmethod
-    def unpacked(cls, body: object) -> About:
-        """What was packed."""
-        return cls(*_ABOUT.unpack(unsealed(body, "about", 1)))
+    def unpack(cls, body: object) -> About:
+        """Unpack what was packed."""
+        return cls(*_ABOUT.unpack(unseal(body, "about", 1)))
 
 
-def encode_text(text: str) -> bytes:
-    """Any text as bytes, names of files that are not UTF-8 among them."""
-    return text.encode("utf-8", "surrogatepass")
-
-
-def decode_text(body: bytes) -> str:
-    """The text that was encoded."""
-    return body.decode("utf-8", "surrogatepass")
-
-
-def sealed(plain: bytes, *bound: str | int | bytes) -> bytes:
+def seal(plain: bytes, *bound: str | int | bytes) -> bytes:
     """`plain` with a checksum before it that covers `bound` too."""
     return _SEAL.pack(_checksum(plain, bound)) + plain
 
 
-def unsealed(body: object, *bound: str | int | bytes) -> bytes:
+def unseal(body: object, *bound: str | int | bytes) -> bytes:
     """What was sealed, bound to the same.
 
     Raises:
@@ -118,12 +107,12 @@ def _checksum(plain: bytes, bound: tuple[str | int | bytes, ...]) -> int:
     return zlib.crc32(plain, made)
 
 
-def size_of(columns: int, capacity: int) -> int:
+def state_size(columns: int, capacity: int) -> int:
     """How many bytes a state takes: for each slot round, values, whether it is leaving, time, subject and number."""
-    return _HEADER.size + capacity * (8 + 8 * columns + 1 + 8 + SUBJECT + 8)
+    return _HEADER.size + capacity * (8 + 8 * columns + 1 + 8 + PSEUDONYM + 8)
 
 
-def packed(clock: Clock, retained: Records, capacity: int, heads: Heads = Heads()) -> bytes:  # noqa: B008  # immutable
+def pack_state(clock: Clock, retained: Records, capacity: int, heads: Heads = Heads()) -> bytes:  # noqa: B008  # immutable
     """The state as bytes."""
     here = retained.rounds % capacity
     if len(here) and clock.t - retained.rounds[0] >= capacity:
@@ -133,7 +122,7 @@ def packed(clock: Clock, retained: Records, capacity: int, heads: Heads = Heads(
         )
     rounds, times, numbers = (np.zeros(capacity, "<i8") for _ in range(3))
     values, leaving = np.zeros((capacity, retained.columns), "<f8"), np.zeros(capacity, np.int8)
-    subjects = np.zeros(capacity, f"V{SUBJECT}")
+    subjects = np.zeros(capacity, f"V{PSEUDONYM}")
     rounds[here], values[here], leaving[here] = retained.rounds, retained.values, retained.leaving
     numbers[here] = retained.numbers
     times[here] = retained.times.view(np.int64) ^ _NEVER
@@ -145,75 +134,75 @@ def packed(clock: Clock, retained: Records, capacity: int, heads: Heads = Heads(
     return b"".join((header, *(part.tobytes() for part in (rounds, values, leaving, times, subjects, numbers))))
 
 
-def unpacked(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records, Heads]:
+def unpack_state(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records, Heads]:
     """The state that was packed."""
-    if len(body) != size_of(columns, capacity):
+    if len(body) != state_size(columns, capacity):
         raise DamagedError("a stored state has another length than its terms say")
     t, first, last, since, due, updates, rounding, gaps, *heads = _HEADER.unpack_from(body)
     clock = Clock(t, first, last, since, None if due == _NEVER else due, updates, rounding, gaps)
-    at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8, SUBJECT])
+    at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8, PSEUDONYM])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
     values = np.frombuffer(body, "<f8", capacity * columns, at[1]).reshape(capacity, columns)
     leaving = np.frombuffer(body, np.int8, capacity, at[2])
     times = np.frombuffer(body, "<i8", capacity, at[3])
-    subjects = np.frombuffer(body, f"V{SUBJECT}", capacity, at[4])
+    subjects = np.frombuffer(body, f"V{PSEUDONYM}", capacity, at[4])
     numbers = np.frombuffer(body, "<i8", capacity, at[5])
     full = np.flatnonzero(rounds)
     if (rounds[full] % capacity != full).any() or (rounds[full] > t).any():
         raise DamagedError("a stored record lies where its round does not say")
     held = full[np.argsort(rounds[full])]
     when = (times[held] ^ _NEVER).view("M8[us]")
-    named = unpacked_subjects(subjects[held])
+    named = unpack_subjects(subjects[held])
     return clock, Records(rounds[held], values[held], leaving[held] != 0, when, named, numbers[held]), Heads(*heads)
 
 
-def unpacked_subjects(subjects: NDArray[np.void]) -> list[str | None]:
+def unpack_subjects(subjects: NDArray[np.void]) -> list[str | None]:
     """Pseudonyms as they are named; None where there is none."""
-    nobody = bytes(SUBJECT)
+    nobody = bytes(PSEUDONYM)
     return [None if (who := bytes(raw)) == nobody else who.hex() for raw in subjects]
 
 
-def packed_links(links: Sequence[int]) -> bytes:
+def pack_links(links: Sequence[int]) -> bytes:
     """The links of a stream's row, always as many."""
     return _LINKS.pack(*links)
 
 
-def unpacked_links(body: bytes) -> tuple[int, ...]:
+def unpack_links(body: bytes) -> tuple[int, ...]:
     """The links that were packed."""
     return _LINKS.unpack(body)
 
 
-def packed_chain(plain: bytes, following: int) -> bytes:
+def pack_entry(plain: bytes, following: int) -> bytes:
     """An entry of a chain, with the row of the one after it; 0 at the end."""
     return _FOLLOWING.pack(following) + plain
 
 
-def unpacked_chain(body: bytes) -> tuple[bytes, int]:
+def unpack_entry(body: bytes) -> tuple[bytes, int]:
     """The entry that was packed, and the row of the one after it."""
     return body[_FOLLOWING.size :], *_FOLLOWING.unpack_from(body)
 
 
 def _ticks(moment: datetime | None) -> int:
-    return _NEVER if moment is None else ticks(moment)
+    return _NEVER if moment is None else to_ticks(moment)
 
 
 def _moment(count: int) -> datetime | None:
     return None if count == _NEVER else EPOCH + count * TICK
 
 
-def packed_position(source: str, position: Position) -> bytes:
+def pack_position(source: str, position: Position) -> bytes:
     """How far a source was read, always as many bytes but for its name."""
     fixed = _POSITION.pack(position.rows, len(position.mark), position.slot, position.mark)
     return fixed + encode_text(source)
 
 
-def unpacked_position(body: bytes) -> tuple[str, Position]:
+def unpack_position(body: bytes) -> tuple[str, Position]:
     """The source that was packed, and its position."""
     rows, length, slot, mark = _POSITION.unpack_from(body)
     return decode_text(body[_POSITION.size :]), Position(rows, mark[:length], slot)
 
 
-def packed_receipt(receipt: Receipt) -> bytes:
+def pack_receipt(receipt: Receipt) -> bytes:
     """A receipt as bytes, always as many."""
     return _RECEIPT.pack(
         bytes.fromhex(receipt.id),
@@ -227,7 +216,7 @@ def packed_receipt(receipt: Receipt) -> bytes:
     )
 
 
-def unpacked_receipt(body: bytes) -> Receipt:
+def unpack_receipt(body: bytes) -> Receipt:
     """The receipt that was packed."""
     number, requested, requested_round, due_round, due, erased, erased_round, _ = _RECEIPT.unpack(body)
     made = _moment(requested)

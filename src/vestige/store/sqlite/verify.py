@@ -14,47 +14,47 @@ from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
-
-from vestige.errors import ParameterError, StoreBusyError, StoreError
-from vestige.store.connection import copied, reading, set_pragmas
+from vestige.errors import StoreBusyError, StoreError
 from vestige.store.inbox import Inbox
-from vestige.store.page_scan import findings
-from vestige.store.paths import beside, is_draft, resolve_path, siblings
-from vestige.store.sqlite import PATIENCE
-from vestige.store.state import State, Terms, in_utc, wall_clock, worded
-from vestige.store.tables import Tables
-from vestige.validation import check_list
+from vestige.store.overdue import check_canaries, find_overdue
+from vestige.store.paths import beside, is_draft, siblings
+from vestige.store.sqlite.connection import copy_file, open_image, set_pragmas
+from vestige.store.sqlite.page_scan import findings
+from vestige.store.sqlite.tables import Tables
+from vestige.store.state import to_utc, wall_clock
 
 _SETTLING = 2.0
 """Seconds in which a journal of a running commit is gone again, and a draft that is being written has its name."""
 
 
-def verify(
-    path: str | Path, *, now: datetime | None = None, canaries: Sequence[bytes] = (), patience: float = PATIENCE
-) -> tuple[str, ...]:
-    """What is wrong with a store, a sentence each; nothing if all is well. It may be open for writing meanwhile.
+def verify_file(path: Path, *, at: datetime | None, canaries: Sequence[bytes], patience: float) -> tuple[str, ...]:
+    """Find what is wrong with a store in a file, which may be open for writing meanwhile.
 
     Args:
-        path: the store.
-        now: the time by the clock that counts for records with a time limit; that of the machine unless said.
+        path: the file.
+        at: the time that limits in time are checked against; default: the machine's clock.
         canaries: bytes that must not be in any file of the store.
-        patience: seconds to wait for a writer to let go of the file.
+        patience: seconds to wait for a writer to release the file.
+
+    Returns:
+        One sentence for each finding; empty if nothing is wrong.
+
+    Raises:
+        ParameterError: a canary is empty, or is not bytes.
+        StoreError: there is no such file.
     """
-    path, now = resolve_path(path), in_utc(wall_clock() if now is None else now)
-    check_list("canaries", canaries, bytes, "bytes")
-    if any(not canary for canary in canaries):
-        raise ParameterError("canaries holds an empty one; give at least one byte")
-    found = list(_left_behind(path))
+    moment = to_utc(wall_clock() if at is None else at)
+    check_canaries(canaries)
+    found = list(_find_leftovers(path))
     files = _read_siblings(path) if canaries else {}  # first of all: who copies the store clears a journal away
     before, image, bodies = 0, b"", b""
     try:
         before = path.stat().st_size if path.exists() else 0
-        image = copied(path, patience)
-        with reading(image, path) as connection:
+        image = copy_file(path, patience)
+        with open_image(image, path) as connection:
             tables = Tables(connection, path)
-            found += _looked_through(tables, now)
-            found += _structure(connection)
+            found += _check_streams(tables, moment)
+            found += _check_integrity(connection)
             bodies = b"".join(
                 body for (body,) in connection.execute("SELECT body FROM states") if isinstance(body, bytes)
             )
@@ -71,25 +71,25 @@ def verify(
                 f"{path} is longer than it says: a process was killed while it made the file shorter; open the store "
                 "again, which does that"
             )
-    found += _shared(path)
-    found += _pragmas()
+    found += _check_permissions(path)
+    found += _check_pragmas()
     found += Inbox(path).find_troubles()
-    found += _planted(path.name, {path.name: image} | files, bodies, canaries)
+    found += _find_canaries(path.name, {path.name: image} | files, bodies, canaries)
     return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))
 
 
-def _looked_through(tables: Tables, now: datetime) -> Iterator[str]:
+def _check_streams(tables: Tables, at: datetime) -> Iterator[str]:
     """What is wrong with the streams; if one cannot be read, the others still can."""
-    names, wrong = tables.survey()
+    names, wrong = tables.tree.survey()
     yield from (f"{tables.path}: {text} (bits changed outside Vestige)" for text in wrong)
-    known = {"states": tables.count_blank(), "sources": 0, "receipts": 0}
+    known = {"states": tables.tree.count_blank(), "sources": 0, "receipts": 0}
     for name in sorted(names):
         try:
             ((_, terms, state),) = tables.states([name])
         except StoreError as problem:
             yield str(problem)
         else:
-            yield from _broken_rules(name, terms, state, now)
+            yield from find_overdue(name, terms, state, at)
             for table, count in zip(known, (1, len(state.positions), len(state.receipts)), strict=True):
                 known[table] += count
     for table, count in known.items():
@@ -98,12 +98,14 @@ def _looked_through(tables: Tables, now: datetime) -> Iterator[str]:
             yield f"{tables.path}: the table {table} has {there} rows, but only {count} belong to a sound stream"
 
 
-def _left_behind(path: Path) -> Iterator[str]:
+def _find_leftovers(path: Path) -> Iterator[str]:
     """Files that should be gone; the journal of a commit that is running and a draft in writing get some time."""
     journal = beside(path, "-journal")
-    settling = {file: _looks(file) for file in (journal, *siblings(path)) if file == journal or is_draft(path, file)}
+    settling = {file: _identify(file) for file in (journal, *siblings(path)) if file == journal or is_draft(path, file)}
     until = time.monotonic() + _SETTLING
-    while settling := {file: first for file, first in settling.items() if first is not None and _looks(file) == first}:
+    while settling := {
+        file: first for file, first in settling.items() if first is not None and _identify(file) == first
+    }:
         if time.monotonic() >= until:
             break
         time.sleep(_SETTLING / 100)
@@ -123,7 +125,7 @@ def _left_behind(path: Path) -> Iterator[str]:
             yield f"{file} is there: a process was killed while it wrote it; open the store again, which removes it"
 
 
-def _shared(path: Path) -> Iterator[str]:
+def _check_permissions(path: Path) -> Iterator[str]:
     """The files that somebody but their owner may read or write."""
     for file in (path, beside(path, ".key")):
         with suppress(FileNotFoundError):
@@ -132,7 +134,7 @@ def _shared(path: Path) -> Iterator[str]:
                 yield f"{file}: others than its owner may use it (its rights are {rights:o}); chmod 600 {file}"
 
 
-def _looks(file: Path) -> tuple[int, int] | None:
+def _identify(file: Path) -> tuple[int, int] | None:
     """What tells one journal from the next; None if there is none."""
     try:
         found = file.stat()
@@ -141,44 +143,18 @@ def _looks(file: Path) -> tuple[int, int] | None:
     return found.st_ino, found.st_mtime_ns
 
 
-def _broken_rules(name: str, terms: Terms, state: State, now: datetime) -> Iterator[str]:
-    """Records and requests that are overdue."""
-    clock, retained = state.clock, state.retained
-    if terms.retention is not None and len(retained) and clock.t - retained.rounds[0] >= terms.retention:
-        count = int((clock.t - retained.rounds >= terms.retention).sum())
-        yield f"stream {name!r}: {_counted(count)} older than retention={terms.retention} rounds"
-    if terms.max_age is not None:
-        deadline = np.datetime64(now.replace(tzinfo=None), "us") - np.timedelta64(terms.max_age)
-        count = int((retained.times <= deadline).sum())
-        if count:
-            yield (
-                f"stream {name!r}: {_counted(count)} overdue, older than max_age={worded(terms.max_age)} at "
-                f"{now:%F %T}; run vestige sweep"
-            )
-    for receipt in state.receipts:
-        if receipt.expired(now):
-            yield f"stream {name!r}: receipt {receipt.id} has expired and is still there; run vestige sweep"
-        late = receipt.due is not None and receipt.due < now
-        if receipt.erased is None and (receipt.due_round <= clock.t or late):
-            yield f"stream {name!r}: request {receipt.id} is overdue; run vestige sweep"
-
-
-def _counted(count: int) -> str:
-    return "1 record is" if count == 1 else f"{count:,} records are"
-
-
-def _structure(connection: sqlite3.Connection) -> Iterator[str]:
+def _check_integrity(connection: sqlite3.Connection) -> Iterator[str]:
     """What SQLite itself finds."""
     for (text,) in connection.execute("PRAGMA integrity_check"):
         if text != b"ok":
             yield f"SQLite's integrity check says: {text.decode(errors='replace')}"
 
 
-def _pragmas() -> Iterable[str]:
+def _check_pragmas() -> Iterable[str]:
     """Whether this build of SQLite follows the pragmas that a store needs."""
     try:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-            set_pragmas(connection, Path("SQLite"), besides=("journal_mode", "mmap_size"))
+            set_pragmas(connection, Path("SQLite"), exclude=("journal_mode", "mmap_size"))
     except StoreError as problem:
         return [str(problem)]
     return []
@@ -195,7 +171,7 @@ def _read_siblings(path: Path) -> dict[str, bytes]:
     return held
 
 
-def _planted(store: str, files: Mapping[str, bytes], bodies: bytes, canaries: Sequence[bytes]) -> Iterator[str]:
+def _find_canaries(store: str, files: Mapping[str, bytes], bodies: bytes, canaries: Sequence[bytes]) -> Iterator[str]:
     """Where canaries are: in the store as it was copied, in its states put together, in the files beside it."""
     for number, canary in enumerate(canaries, 1):
         for name, content in files.items():

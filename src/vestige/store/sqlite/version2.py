@@ -7,8 +7,8 @@ Guarantee: all else comes out as it was; held by tests/store/test_version2.py.
 from __future__ import annotations
 
 from vestige.records import Clock, Records
-from vestige.store import tables
-from vestige.store.layout import Heads, unpacked
+from vestige.store.sqlite import tables
+from vestige.store.sqlite.layout import Heads, unpack_state
 from vestige.store.state import Terms
 
 _GAPS = slice(56, 64)
@@ -18,6 +18,6 @@ _GAPS = slice(56, 64)
 class Tables(tables.Tables):
     """The tables of a store of version 2."""
 
-    def _unpacked(self, body: bytes, terms: Terms) -> tuple[Clock, Records, Heads]:
+    def _unpack(self, body: bytes, terms: Terms) -> tuple[Clock, Records, Heads]:
         none = bytes(_GAPS.stop - _GAPS.start)
-        return unpacked(body[: _GAPS.start] + none + body[_GAPS.start :], terms.columns, terms.capacity)
+        return unpack_state(body[: _GAPS.start] + none + body[_GAPS.start :], terms.columns, terms.capacity)

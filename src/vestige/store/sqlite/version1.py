@@ -22,8 +22,9 @@ from vestige.channels import mantissa_bits
 from vestige.errors import StoreError
 from vestige.records import Clock, Records
 from vestige.serialization import from_dict
-from vestige.store.layout import SUBJECT, DamagedError, unpacked_receipt, unpacked_subjects
-from vestige.store.page_scan import findings
+from vestige.store.keys import PSEUDONYM
+from vestige.store.sqlite.layout import DamagedError, unpack_receipt, unpack_subjects
+from vestige.store.sqlite.page_scan import findings
 from vestige.store.state import Position, State, Terms
 
 SCHEMA = (
@@ -69,38 +70,38 @@ def check_sound(connection: sqlite3.Connection) -> None:
 def read_fingerprint(connection: sqlite3.Connection) -> bytes:
     """The fingerprint of the key; zero if there is none."""
     found = connection.execute("SELECT body FROM about WHERE id = 1").fetchone()
-    return bytes(SUBJECT) if found is None else _unsealed(found[0], b"")
+    return bytes(PSEUDONYM) if found is None else _unseal(found[0], b"")
 
 
 def read_streams(connection: sqlite3.Connection) -> Iterator[tuple[str, Terms, State]]:
     """All streams, sorted by name."""
     positions: dict[int, dict[str, Position]] = {}
     for stream, name, body in connection.execute("SELECT stream, name, body FROM sources ORDER BY id"):
-        rows = int.from_bytes(_unsealed(body, str(stream).encode() + b"\0" + name), "little")
+        rows = int.from_bytes(_unseal(body, str(stream).encode() + b"\0" + name), "little")
         positions.setdefault(stream, {})[name.decode()] = Position(rows)
     receipts: dict[int, list[bytes]] = {}
     for stream, body in connection.execute("SELECT stream, body FROM receipts ORDER BY id"):
-        receipts.setdefault(stream, []).append(_unsealed(body, str(stream).encode()))
+        receipts.setdefault(stream, []).append(_unseal(body, str(stream).encode()))
     query = "SELECT s.id, s.name, s.terms, s.seal, t.body FROM streams s LEFT JOIN states t USING (id) ORDER BY s.name"
     for number, name, text, seal, body in connection.execute(query):
-        _unsealed(seal, name + b"\0" + text)
-        terms = Terms.parsed(text.decode())
-        clock, retained = _unpacked(_unsealed(body, b""), terms, steady=number not in receipts)
+        _unseal(seal, name + b"\0" + text)
+        terms = Terms.parse(text.decode())
+        clock, retained = _unpack(_unseal(body, b""), terms, steady=number not in receipts)
         if not _reads_as_it_was(terms, clock, retained):
             retained = retained.where(retained.rounds > clock.last)
             clock = Clock(clock.t, clock.last + 1, clock.last, clock.last + 1)
-        made = tuple(map(unpacked_receipt, receipts.get(number, [])))
+        made = tuple(map(unpack_receipt, receipts.get(number, [])))
         yield name.decode(), terms, State(clock, retained, positions.get(number, {}), made)
 
 
-def _unsealed(body: bytes | None, covered: bytes) -> bytes:
+def _unseal(body: bytes | None, covered: bytes) -> bytes:
     """What a checksum stands before, which covered something besides."""
     if body is None or body[:_SEAL] != zlib.crc32(body[_SEAL:] + covered).to_bytes(_SEAL, "little"):
         raise DamagedError("a stored row is damaged")
     return body[_SEAL:]
 
 
-def _unpacked(body: bytes, terms: Terms, *, steady: bool) -> tuple[Clock, Records]:
+def _unpack(body: bytes, terms: Terms, *, steady: bool) -> tuple[Clock, Records]:
     """The clock and the records; `steady` where no request is known for which a batch may have been closed early."""
     columns, capacity = terms.columns, terms.capacity
     t, first, last, since, began = _HEADER.unpack_from(body)
@@ -114,7 +115,7 @@ def _unpacked(body: bytes, terms: Terms, *, steady: bool) -> tuple[Clock, Record
     values = np.frombuffer(body, "<f8", capacity * columns, at[1]).reshape(capacity, columns)[held]
     leaving = np.frombuffer(body, np.int8, capacity, at[2])[held] != 0
     times = (np.frombuffer(body, "<i8", capacity, at[3])[held] ^ _NEVER).view("M8[us]")
-    subjects = unpacked_subjects(np.frombuffer(body, f"V{SUBJECT}", capacity, at[4])[held])
+    subjects = unpack_subjects(np.frombuffer(body, f"V{PSEUDONYM}", capacity, at[4])[held])
     return clock, Records(rounds[held], values, leaving, times, subjects)
 
 

@@ -1,0 +1,73 @@
+"""Limits that a stored stream does not keep: records, requests and receipts that are overdue.
+
+Guarantee: finds what is overdue by rounds, by age and by request; held by tests/store/test_verify.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import numpy as np
+
+from vestige.errors import ParameterError
+from vestige.store.state import State, Terms, format_duration
+from vestige.validation import check_list
+
+
+def find_overdue(name: str, terms: Terms, state: State, at: datetime) -> Iterator[str]:
+    """Find the records and requests of a stream that are overdue.
+
+    Args:
+        name: the name of the stream.
+        terms: its limits.
+        state: what it holds.
+        at: the time that limits in time are checked against, in UTC.
+
+    Yields:
+        One sentence for each kind of record, and for each request and receipt.
+
+    Example:
+        >>> from datetime import UTC
+        >>> from vestige.records import Clock, Records
+        >>> state = State(Clock(t=9, first=1, last=5), Records([1, 9], [[0.5], [0.25]]))
+        >>> list(find_overdue("a", Terms({}, 1, 8, retention=8), state, datetime(2024, 1, 1, tzinfo=UTC)))
+        ["stream 'a': 1 record is older than retention=8 rounds"]
+    """
+    clock, retained = state.clock, state.retained
+    if terms.retention is not None and len(retained) and clock.t - retained.rounds[0] >= terms.retention:
+        count = int((clock.t - retained.rounds >= terms.retention).sum())
+        yield f"stream {name!r}: {_count_records(count)} older than retention={terms.retention} rounds"
+    if terms.max_age is not None:
+        deadline = np.datetime64(at.replace(tzinfo=None), "us") - np.timedelta64(terms.max_age)
+        count = int((retained.times <= deadline).sum())
+        if count:
+            limit = f"max_age={format_duration(terms.max_age)} at {at:%F %T}"
+            yield f"stream {name!r}: {_count_records(count)} overdue, older than {limit}; run vestige sweep"
+    for receipt in state.receipts:
+        if receipt.is_expired(at):
+            yield f"stream {name!r}: receipt {receipt.id} has expired and is still there; run vestige sweep"
+        is_late = receipt.due is not None and receipt.due < at
+        if receipt.erased is None and (receipt.due_round <= clock.t or is_late):
+            yield f"stream {name!r}: request {receipt.id} is overdue; run vestige sweep"
+
+
+def _count_records(count: int) -> str:
+    return "1 record is" if count == 1 else f"{count:,} records are"
+
+
+def check_canaries(canaries: Sequence[bytes]) -> None:
+    """Check what a caller of `Reader.verify` wants to be looked for.
+
+    Args:
+        canaries: bytes that must not occur in a store.
+
+    Raises:
+        ParameterError: it is not a list of bytes, or one of them is empty.
+
+    Example:
+        >>> check_canaries([b"Ada"])
+    """
+    check_list("canaries", canaries, bytes, "bytes")
+    if any(not canary for canary in canaries):
+        raise ParameterError("canaries contains an empty one; give at least one byte")

@@ -1,0 +1,149 @@
+"""The place of one stream in a store: what a stream reads from and writes to.
+
+Guarantee: of two streams that were opened at one place, only the newer one can write; held by
+tests/stream/test_sharing.py.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from vestige.errors import ParameterError, StoreError
+from vestige.store.state import State, Terms
+from vestige.validation import show_value
+
+if TYPE_CHECKING:
+    from vestige.store.store import Store
+
+
+class OpenStream(Protocol):
+    """A stream that is open."""
+
+    def flush(self) -> None:
+        """Write what it has not written yet."""
+
+
+def check_name(name: str, value: object) -> str:
+    """Check that a parameter is a name.
+
+    Args:
+        name: the name of the parameter.
+        value: what was passed.
+
+    Returns:
+        The value.
+
+    Raises:
+        ParameterError: it is not a text.
+
+    Example:
+        >>> check_name("source", "visits.csv")
+        'visits.csv'
+    """
+    if not isinstance(value, str):
+        raise ParameterError(f"{name}={show_value(value)} is not a name; pass a text")
+    return value
+
+
+class Place(ABC):
+    """Where one stream lives in a store; `Store.stream` gives one.
+
+    Attributes:
+        store: the store.
+        name: the name of the stream.
+        about: what else must stay the same whenever the stream is opened, as plain data.
+        lost: whether what was committed here may be missing from the store, because what it was written together with
+            failed.
+    """
+
+    def __init__(self, store: Store, name: str, about: Mapping[str, object]) -> None:
+        self.store = store
+        self.name = name
+        self.about = about
+        self.lost = False
+
+    @abstractmethod
+    def read(self, terms: Terms) -> State:
+        """Read the state as it was last written.
+
+        Args:
+            terms: the terms that the stream is opened with.
+
+        Returns:
+            The state; the empty one if none was written yet.
+
+        Raises:
+            StoreError: the stream has other terms, or is damaged.
+        """
+
+    @abstractmethod
+    def write(self, terms: Terms, state: State) -> None:
+        """Replace the stored state: all or nothing, and durable once this returns.
+
+        Of records that are not in `state`, nothing is left.
+
+        Args:
+            terms: the terms of the stream.
+            state: the new state.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+
+    def open(self, terms: Terms) -> State:
+        """Return the state to continue from; a stream that was opened here before writes what it has not written yet.
+
+        Args:
+            terms: the terms that the stream is opened with.
+
+        Returns:
+            The state.
+
+        Raises:
+            StoreError: the stream has other terms, or is damaged.
+        """
+        earlier = self.store.live(self.name)
+        if earlier is not None:
+            earlier.flush()
+        return self.read(terms)
+
+    def take(self, stream: OpenStream) -> None:
+        """Make `stream` the one that is open here; one that was opened before cannot write any more.
+
+        Args:
+            stream: the stream.
+        """
+        self.store._open[self.name] = (self, stream)
+
+    def commit(self, terms: Terms, state: State) -> None:
+        """Write `state`, provided that the stream is still the one that is open here.
+
+        Args:
+            terms: the terms of the stream.
+            state: the new state.
+
+        Raises:
+            StoreError: the stream was closed, removed or opened again; or the store cannot be written.
+        """
+        self.check_open()
+        self.write(terms, state)
+        self.lost = False
+
+    def check_open(self) -> None:
+        """Check that the stream is still the one that is open here.
+
+        Raises:
+            StoreError: it was closed, removed or opened again; or this process was forked since.
+        """
+        if self.store._open.get(self.name, (None,))[0] is not self:
+            raise StoreError(
+                f"stream {self.name!r} is not open here any more: its store was closed, it was removed, or it was "
+                "opened again since; use the newer one, or open it again"
+            )
+        if os.getpid() != self.store._process:
+            raise StoreError(
+                f"stream {self.name!r} was opened before this process was forked; open it again in this process"
+            )

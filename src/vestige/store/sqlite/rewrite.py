@@ -1,0 +1,88 @@
+"""A store's file written again as a whole, in its canonical form: the same streams always give the same bytes.
+
+Guarantee: the file holds these streams and nothing else afterwards, or is unchanged; held by
+tests/store/test_crashes.py and tests/store/test_version1.py.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from vestige.store.sqlite import version1, version2
+from vestige.store.sqlite.connection import create_empty, read_pragma
+from vestige.store.sqlite.tables import Tables
+from vestige.store.state import State, Terms
+
+Streams = Iterable[tuple[str, Terms, State]]
+
+
+def build_store(streams: Streams, fingerprint: bytes, path: Path) -> sqlite3.Connection:
+    """Build a store in memory with these streams, in this order; sources and receipts are sorted.
+
+    Args:
+        streams: the name, the terms and the state of each stream.
+        fingerprint: that of the key.
+        path: the file that it is meant for, for error messages.
+
+    Returns:
+        A connection to it, which the caller closes.
+    """
+    connection = create_empty()
+    try:
+        tables = Tables(connection, path)
+        connection.execute("BEGIN")
+        for name, terms, state in streams:
+            positions = dict(sorted(state.positions.items()))
+            receipts = tuple(sorted(state.receipts, key=lambda receipt: (receipt.requested, receipt.id)))
+            tables.put(name, terms, replace(state, positions=positions, receipts=receipts))
+        tables.about = replace(tables.about, fingerprint=fingerprint)
+        tables.save_about()
+        connection.execute("COMMIT")
+        connection.execute("VACUUM")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def copy_database(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Replace the content of `target` by that of `source`, in one transaction.
+
+    Args:
+        source: the database to copy.
+        target: the database to overwrite.
+
+    Raises:
+        sqlite3.OperationalError: another process holds the target; it is unchanged.
+    """
+    source.backup(target, progress=_stop_if_busy)
+
+
+def _stop_if_busy(status: int, _left: int, _total: int) -> None:
+    if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        problem = sqlite3.OperationalError("database is locked")
+        problem.sqlite_errorname = "SQLITE_BUSY"
+        raise problem
+
+
+def read_earlier_version(connection: sqlite3.Connection, path: Path) -> tuple[Streams, bytes]:
+    """Read a store of an earlier version of the format.
+
+    Args:
+        connection: to the file.
+        path: the file, for error messages.
+
+    Returns:
+        Its streams, and the fingerprint of its key.
+
+    Raises:
+        DamagedError: a row is damaged, or belongs to no stream.
+    """
+    if read_pragma(connection, "user_version") == 1:
+        version1.check_sound(connection)
+        return version1.read_streams(connection), version1.read_fingerprint(connection)
+    tables = version2.Tables(connection, path)
+    return tables.states(tables.tree.names()), tables.about.fingerprint

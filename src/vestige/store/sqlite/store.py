@@ -1,0 +1,390 @@
+"""The embedded store: one SQLite file, many named streams.
+
+Each state is one row of fixed size that an update overwrites in place, in one transaction with the positions and the
+receipts; rows are only ever added at the end of a table, so that no page is split and no copy stays behind.
+Guarantee: after a crash at any moment the file holds the state before or after an update; after a commit nothing of an
+erased record is in any file of the store; held by tests/store/test_crashes.py and tests/store/test_erasure.py. After
+an error the store can be used further; held by tests/store/test_faults.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar
+
+from vestige.errors import StoreBusyError, StoreError
+from vestige.store.inbox import Inbox
+from vestige.store.keys import NO_KEY, KeyFile, fingerprint, has_subjects, hash_subject, hide_subjects
+from vestige.store.paths import beside, clear_drafts, resolve_path
+from vestige.store.place import Place, check_name
+from vestige.store.snapshot import StoreSnapshot
+from vestige.store.sqlite.connection import (
+    VERSION,
+    acquire_lock,
+    check_exists,
+    check_kind,
+    check_patience,
+    connect,
+    create_store,
+    read_pragma,
+    translate_errors,
+    translate_opening_errors,
+)
+from vestige.store.sqlite.reader import SqliteReader, read_snapshot
+from vestige.store.sqlite.rewrite import Streams, build_store, copy_database, read_earlier_version
+from vestige.store.sqlite.tables import Tables
+from vestige.store.state import State, Terms
+from vestige.store.store import PATIENCE, Store
+
+
+class SqliteStore(Store):
+    """Named streams in one file that really erases.
+
+    Threads may share a store: while one of them writes, the others wait. A forked process may not use it.
+
+    Args:
+        path: the file; links are followed. Beside it are PATH.lock, which is empty, and, once a subject has been named,
+            PATH.key.
+        key: the file with the key that subjects are hashed with; default: PATH.key. Keep it apart from the store:
+            whoever has both can test guesses about who is in it. If it is lost, see `rekey`.
+        patience: seconds for which a commit waits for others who read the file.
+        create: whether to create the file if there is none.
+
+    Raises:
+        StoreBusyError: another process has the store open for writing.
+        StoreError: the file is not a store, is damaged, or cannot be written; or there is none, and `create` is false.
+
+    Example:
+        >>> import tempfile
+        >>> from vestige import Mean, Stream
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with SqliteStore(folder.name + "/delays.db") as store:
+        ...     stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
+        ...     _ = stream.extend(range(1, 1_001))
+        >>> with SqliteStore(folder.name + "/delays.db") as store:
+        ...     again = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
+        ...     print(again.t, round(again.estimate().value, 6))
+        1000 500.5
+        >>> folder.cleanup()
+    """
+
+    address_form: ClassVar = "the path of a file"
+    backend_errors: ClassVar = (sqlite3.Error,)
+
+    def __init__(
+        self, path: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE, create: bool = True
+    ) -> None:
+        super().__init__()
+        check_patience(patience)
+        self.path = resolve_path(path)
+        if not create:
+            check_exists(self.path)
+        self._patience = patience
+        self._key_file = KeyFile(beside(self.path, ".key") if key is None else resolve_path(key), self.path)
+        self._key: bytes | None = None
+        self._depth = 0
+        self._version: int | None = None
+        with translate_opening_errors(self.path):
+            self._lock = acquire_lock(self.path)
+            try:
+                self._connect()
+            except BaseException:
+                self._disconnect()
+                raise
+
+    @classmethod
+    def open(
+        cls, address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE, create: bool = True
+    ) -> SqliteStore:
+        """Open the store in a file for writing; see `vestige.open_store`."""
+        return cls(address, key=key, patience=patience, create=create)
+
+    @classmethod
+    def open_reader(
+        cls, address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE
+    ) -> SqliteReader:
+        """Open a reader of the store in a file; see `vestige.open_reader`."""
+        return SqliteReader(address, key=key, patience=patience)
+
+    def _connect(self) -> None:
+        clear_drafts(self.path)
+        self._check_one_name()
+        if not self.path.exists():
+            create_store(self.path)
+        self._connection = connect(self.path, self._patience)
+        self._tables = Tables(self._connection, self.path)
+        if read_pragma(self._connection, "user_version") != VERSION:
+            self._upgrade()
+        self._version = self._read_change_counter()
+        with suppress(StoreBusyError):  # a reader is in the way: after the next commit, then
+            self._vacuum()
+
+    def _check_one_name(self) -> None:
+        if self.path.exists() and self.path.stat().st_nlink > 1:
+            raise StoreError(
+                f"{self.path}: has {self.path.stat().st_nlink} names (hard links), but its lock and journal are named "
+                "after one of them; remove the others, or copy the file"
+            )
+
+    @property
+    def inbox(self) -> Inbox:
+        """Where other processes leave requests for this one."""
+        return Inbox(self.path)
+
+    def names(self) -> tuple[str, ...]:
+        """List the streams in the store, sorted."""
+        with self._use() as tables:
+            return tables.tree.names()
+
+    def survey(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """List the streams whose names can be read, sorted; and what is wrong with the others, one sentence each."""
+        with self._use() as tables:
+            sound, wrong = tables.tree.survey()
+            return tuple(sorted(sound)), tuple(wrong)
+
+    def sources(self) -> tuple[str, ...]:
+        """List the sources that were read into any stream, sorted."""
+        with self._use() as tables:
+            return tables.sources()
+
+    def _states(self) -> Iterator[tuple[str, Terms, State]]:
+        for name in self.survey()[0]:
+            with suppress(StoreError), self._use() as tables:
+                yield from tables.states([name])
+
+    def terms(self, name: str) -> Terms:
+        """Read the terms of a stream."""
+        check_name("name", name)
+        with self._use() as tables:
+            terms = tables.terms(name)
+        if terms is None:
+            known = ", ".join(self.names()[:5]) or "none"
+            raise StoreError(f"{self.path}: there is no stream {name!r}; there is {known}")
+        return terms
+
+    def snapshot(self) -> StoreSnapshot:
+        """Copy all streams as they were last written, at one moment."""
+        with self._use() as tables:
+            return read_snapshot(tables)
+
+    def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
+        """Check the limits, the file and every byte of it, and look for canaries in all files of the store."""
+        with self._use():
+            return SqliteReader(self.path, patience=self._patience).verify(at=at, canaries=canaries)
+
+    def pseudonym(self, subject: str) -> str:
+        """Return the pseudonym of a subject; the key is created when it is first needed."""
+        with self._turn:
+            if self._key is None:
+                self._key = self._key_file.obtain(self._read_fingerprint(), is_needed=self._has_subjects)
+                self._write_fingerprint(fingerprint(self._key))
+            return hash_subject(subject, self._key)
+
+    def rekey(self) -> None:
+        """Start with a new key for subjects, where the old one is lost for good; a damaged stream stays as it is."""
+        with self._turn:
+            self._key_file.check_replaceable(self._read_fingerprint())
+            waiting, _ = self.inbox.requests()
+            if waiting:
+                count = "1 request" if len(waiting) == 1 else f"{len(waiting):,} requests"
+                raise StoreError(
+                    f"{self.path}: {count} in its inbox would be lost, since a new key makes other pseudonyms; process "
+                    "them first: vestige sweep, or vestige.operations.attend(store)"
+                )
+            self.release()
+            self._key = None
+            with self.transaction():  # from here on any key will do: after a crash the store creates one
+                for name, terms, state in tuple(self._states()):
+                    hidden = hide_subjects(state.retained)
+                    if hidden != state.retained:
+                        self._tables.put(name, terms, replace(state, retained=hidden))
+                self._write_fingerprint(NO_KEY)
+            key = self._key_file.create()
+            self._write_fingerprint(fingerprint(key))
+            self._key = key
+
+    def _has_subjects(self) -> bool:
+        """Whether a record has a subject that the key would find; a damaged stream may have one."""
+        names, wrong = self.survey()
+        states = tuple(self._states())
+        return bool(wrong) or len(states) < len(names) or any(has_subjects(state.retained) for _, _, state in states)
+
+    def _read_fingerprint(self) -> bytes:
+        with self._use() as tables:
+            return tables.about.fingerprint
+
+    def _write_fingerprint(self, mark: bytes) -> None:
+        with self._use() as tables:
+            if tables.about.fingerprint != mark:
+                with self.transaction():
+                    tables.about = replace(tables.about, fingerprint=mark)
+
+    def _place(self, name: str, about: Mapping[str, object]) -> Place:
+        return _Place(self, name, about)
+
+    @contextmanager
+    def _use(self) -> Iterator[Tables]:
+        """The tables, for one thread at a time, of a store that is open here."""
+        if os.getpid() != self._process:
+            raise StoreError(f"{self.path}: was opened before this process was forked; open it again in this process")
+        with self._turn:
+            if self._connection is None:
+                raise StoreError(f"{self.path}: this store is closed; open it again")
+            yield self._tables
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make all that is written inside durable at once, at the end; nothing of it if an error leaves the block."""
+        with self._use() as tables:
+            if self._depth:
+                yield
+                return
+            with translate_errors(self.path):
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._depth = 1
+                try:
+                    self._check_unchanged()
+                    yield
+                    tables.save_about()
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    self._roll_back()
+                    raise
+                finally:
+                    self._depth = 0
+            with suppress(StoreError):  # it is made up for after the next commit, or when the store is closed
+                self._vacuum()
+
+    def _roll_back(self) -> None:
+        """Return to what is in the file, as far as the disk lets us; the next transaction rolls the rest back."""
+        with suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        self._tables.forget()
+        self._mark_lost()
+        self._version = None  # see `_vacuum`
+
+    def _vacuum(self) -> None:
+        """Write the pages again if rows were deleted, since SQLite leaves bytes in gaps."""
+        with translate_errors(self.path):
+            if self._tables.about.untidy:
+                self._version = None  # SQLite counts a failure of its own as a change
+                self._connection.execute("VACUUM")
+                self._tables.about = replace(self._tables.about, untidy=False)
+                self._tables.save_about()
+
+    def _check_unchanged(self) -> None:
+        counter = self._read_change_counter()
+        if self._version is None:
+            self._version = counter
+        if counter != self._version:
+            raise StoreError(
+                f"{self.path}: was changed by another program while it was open; open it again: what was not flushed "
+                "is lost"
+            )
+
+    def _read_change_counter(self) -> int:
+        """A number that changes when somebody else writes to the file."""
+        return int(str(read_pragma(self._connection, "data_version")))
+
+    def write(self, name: str, terms: Terms, state: State) -> None:
+        """Replace the stored state of a stream.
+
+        Args:
+            name: the name of the stream.
+            terms: its terms.
+            state: the new state.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        with self.transaction():
+            self._tables.put(name, terms, state)
+
+    def tidy(self) -> None:
+        """Bring the file into its canonical form, which does not depend on how it came about.
+
+        Streams, sources and receipts are put in order, and all pages are written again.
+        """
+        with self._use() as tables:
+            self._rewrite(tables.states(self.names()), tables.about.fingerprint)
+
+    def _erase(self, name: str) -> None:
+        with self._use() as tables:
+            try:
+                self._rewrite(tables.states(tables.tree.names(exclude=name)), tables.about.fingerprint)
+            except StoreBusyError:
+                raise
+            except StoreError:  # another stream is damaged, and stays as it is
+                self._check_no_transaction()
+                with self.transaction():
+                    tables.blank(name)
+                self._vacuum()  # raises what failed after the commit
+
+    def _upgrade(self) -> None:
+        """Write a store of an earlier version in the present one: all of it or nothing."""
+        with self._tables.report_damage():
+            self._rewrite(*read_earlier_version(self._connection, self.path))
+        check_kind(self._connection, self.path)
+
+    def _rewrite(self, streams: Streams, mark: bytes) -> None:
+        """Make the file hold these streams and nothing else, in this order, in one transaction."""
+        self._check_no_transaction()
+        with closing(build_store(streams, mark, self.path)) as built, translate_errors(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._check_unchanged()
+            finally:
+                self._roll_back()
+            copy_database(built, self._connection)
+
+    def _check_no_transaction(self) -> None:
+        if self._depth:
+            raise StoreError(f"{self.path}: cannot be written as a whole within transaction(); leave that block first")
+
+    def release(self) -> None:
+        """Write what the streams have not written yet, and close them; they can be opened again."""
+        super().release()
+        if self._connection is not None and not self._depth:
+            self._tables.forget()
+
+    def close(self) -> None:
+        """Write what the streams have not written yet, and close the file; a second call does nothing."""
+        if self._connection is not None:
+            try:
+                super().close()
+                with self._use():
+                    self._vacuum()
+                    clear_drafts(self.path)
+            finally:
+                self._disconnect()
+
+    def _disconnect(self) -> None:
+        for name in ("_connection", "_lock"):
+            connection = getattr(self, name, None)
+            if connection is not None:
+                connection.close()
+            setattr(self, name, None)
+
+
+class _Place(Place):
+    store: SqliteStore
+
+    def read(self, terms: Terms) -> State:
+        with self.store._use() as tables:
+            known = tables.terms(self.name)
+            if known is None:
+                return State.empty(terms.columns)
+            known.check(self.name, terms)
+            state = tables.state(self.name)
+        assert state is not None  # noqa: S101  # it has terms
+        return state
+
+    def write(self, terms: Terms, state: State) -> None:
+        self.store.write(self.name, terms, state)
