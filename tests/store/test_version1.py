@@ -21,7 +21,8 @@ from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Clock, Records
 from vestige.serialization import to_dict
-from vestige.store import Position, Terms, open_reader, version1
+from vestige.store import Position, Terms, open_reader
+from vestige.store.sqlite import version1
 from vestige.stream import open_stream
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -158,9 +159,9 @@ def test_rounding_is_not_told_too_small_where_words_may_have_been_shorter(path: 
         (foreign, True),
         (changed, True),
     ):
-        assert version1._unpacked(body[4:], terms, steady=steady)[0].rounding == pytest.approx(coarsest)
-    assert version1._unpacked(body[4:], spelled, steady=True)[0].rounding != pytest.approx(coarsest)
-    assert version1._unpacked(body[4:], plain, steady=True)[0].rounding == 0.0
+        assert version1._unpack(body[4:], terms, steady=steady)[0].rounding == pytest.approx(coarsest)
+    assert version1._unpack(body[4:], spelled, steady=True)[0].rounding != pytest.approx(coarsest)
+    assert version1._unpack(body[4:], plain, steady=True)[0].rounding == 0.0
     assert version1._rounding(spelled, 0, 0, steady=True) == 0.0
 
 
