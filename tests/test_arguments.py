@@ -94,7 +94,7 @@ def opened(policy: Callable[..., Policy]) -> Callable[..., object]:
 
     def make(**options: object) -> None:
         made = policy(**options)
-        stream = Stream(made, retention=getattr(made, "usual_retention", 96))
+        stream = Stream(made, retention=getattr(made, "default_retention", 96))
         stream.push([1.0] * made.columns)
 
     return make
@@ -198,6 +198,10 @@ def calls(folder: Path) -> dict[str, Call]:
             lambda **options: SqliteStore(**options).close(),
             {"path": folder / "new.db", "key": folder / "k", "patience": 0.01},
         ),
+        "open_store": (
+            lambda **options: store.open_store(**options).close(),
+            {"address": folder / "other.db", "key": folder / "k", "patience": 0.01, "create": True},
+        ),
         "Source.blocks": (
             read_blocks(folder / "rows.csv"),
             {
@@ -256,21 +260,24 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "improve": (consume, {"values": np.arange(8.0), "target": 2.0, "keep": None, "seed": 0}),
         "open_reader": (
-            lambda address, patience: store.open_reader(address, patience=patience).snapshot(),
-            {"address": folder / "good.db", "patience": 0.01},
+            lambda path, patience: store.open_reader(path, patience=patience).snapshot(),
+            {"path": folder / "good.db", "patience": 0.01},
         ),
-        "verify": (store.open_reader(folder / "good.db").verify, {"at": None, "canaries": (b"x",)}),
+        "verify": (
+            lambda path, **given: store.open_reader(path).verify(**given),
+            {"path": folder / "good.db", "at": None, "canaries": (b"x",)},
+        ),
         "forget": (
             operations.forget,
             {"store": filled(), "subjects": ["a"], "rounds": (), "streams": ["s"], "now": False},
         ),
         "sweep": (
             operations.sweep,
-            {"store": filled(), "now": datetime(2024, 1, 1, tzinfo=UTC), "dry_run": False, "besides": ["t"]},
+            {"store": filled(), "at": datetime(2024, 1, 1, tzinfo=UTC), "dry_run": False, "exclude": ["t"]},
         ),
         "remove": (operations.remove, {"store": filled(), "streams": ["s"]}),
         "attend": (operations.attend, {"store": filled()}),
-        "preview": (operations.preview, {"streams": {}, "now": None}),
+        "preview": (operations.preview, {"streams": {}, "at": None}),
         "check_policy": (checks.check_policy, {"policy": Mean(), "batch": 56, "rows": None, "seed": 0}),
         "check_store": (_check_store, {"opened": True, "seed": 0}),
     }
@@ -307,7 +314,20 @@ def _arguments(method: str) -> dict[str, object]:
 NAMES = list(calls(Path()))
 SLOW = {"plan", "predict", "check_policy", "outlier", "leakage", "compare", "check_store"}
 """Those that work for seconds where an argument is fine after all."""
-VALUES = {"Answer", "Estimate", "Receipt", "Policy", "VestigeError", "MemoryStore", "State", "Terms", "Place", "Store"}
+VALUES = {
+    "Answer",
+    "Estimate",
+    "Receipt",
+    "Policy",
+    "VestigeError",
+    "MemoryStore",
+    "State",
+    "Terms",
+    "Place",
+    "Store",
+    "Reader",
+    "StoreSnapshot",
+}
 """Classes of what is handed out, which nobody makes, and the roots of what others make."""
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from vestige.errors import ParameterError, StoreBusyError, StoreError
+from vestige.operations.entry import check_open
 from vestige.operations.outcome import Attended, Forgotten, Removed, Swept
 from vestige.operations.removal import forget_pseudonyms, remove
 from vestige.operations.retention import sweep
@@ -44,6 +45,7 @@ def attend(store: Store) -> Attended:
     Raises:
         StoreError: the file cannot be written; the requests stay.
     """
+    check_open(store)
     inbox = store.inbox
     if inbox is None:
         return Attended()

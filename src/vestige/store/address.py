@@ -15,6 +15,7 @@ from vestige.store.memory import MemoryStore
 from vestige.store.reader import Reader
 from vestige.store.sqlite import SqliteStore
 from vestige.store.store import PATIENCE, Store
+from vestige.validation import check_bool
 
 BACKENDS: dict[str, type[Store]] = {
     "": SqliteStore,
@@ -51,6 +52,7 @@ def open_store(
         ...     print(round(stream.estimate().value, 6))
         500.5
     """
+    check_bool("create", create)
     return find_backend(address).open(address, key=key, patience=patience, create=create)
 
 

@@ -16,7 +16,7 @@ from vestige.store.keys import KeyFile
 from vestige.store.paths import beside, resolve_path
 from vestige.store.reader import Reader
 from vestige.store.snapshot import UNNAMED, StoreSnapshot
-from vestige.store.sqlite.connection import check_exists, copy_file, open_image
+from vestige.store.sqlite.connection import check_exists, check_patience, copy_file, open_image
 from vestige.store.sqlite.tables import Tables
 from vestige.store.sqlite.verify import verify_file
 from vestige.store.state import State, Terms
@@ -38,6 +38,7 @@ class SqliteReader(Reader):
     def __init__(self, path: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE) -> None:
         self.path = resolve_path(path)
         check_exists(self.path)
+        check_patience(patience)
         self._patience = patience
         self._key_file = KeyFile(beside(self.path, ".key") if key is None else Path(key), self.path)
         self._hash: Callable[[str], str] | None = None
