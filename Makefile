@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venv-bench
+LOWEST := .venv-lowest
 
-.PHONY: help demo pictures report docs test lint doctest test-slow bench format lock clean
+.PHONY: help demo pictures report docs test lint doctest test-slow test-lowest bench format lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -46,6 +47,16 @@ doctest: $(READY)  ## Run the examples in the source; in a fresh clone this comp
 test-slow: $(READY)  ## Run the tests that take minutes
 	$(BIN)/pytest -n 2 -m slow
 
+test-lowest:  ## Try the oldest versions that pyproject.toml allows, in an environment of their own
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet uv
+	$(LOWEST)/bin/uv pip compile pyproject.toml --extra test --resolution lowest-direct --quiet \
+	    --python $(LOWEST)/bin/python --no-header --no-annotate --output-file $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --requirement $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation --editable .
+	NUMBA_CACHE_DIR=$(LOWEST)/kernels $(LOWEST)/bin/pytest -o filterwarnings=default README.md tests/test_public.py \
+	    tests/test_river.py tests/test_sklearn.py tests/test_figures.py tests/test_cli.py tests/test_cli_store.py tests/sources
+
 $(BENCH)/.ready: pyproject.toml benchmarks/peers.txt
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --editable '.[demo]'
@@ -68,5 +79,5 @@ lock:  ## Refresh requirements.lock: exact versions with hashes for Python 3.11 
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --output-file requirements.lock
 
 clean:  ## Remove the virtual environments and all caches
-	rm -rf $(VENV) $(BENCH) .venv-lock .cache out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(LOWEST) .venv-lock .cache out .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
