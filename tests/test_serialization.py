@@ -54,11 +54,11 @@ def test_others_are_described_but_not_made(policy: Policy) -> None:
     description = to_dict(policy)
     assert description == json.loads(json.dumps(description))
     assert "0x" not in json.dumps(description), "the same in every process"
-    with pytest.raises(StoreError, match="is none of Vestige's own, so it cannot be made from its name"):
+    with pytest.raises(StoreError, match="is not registered, so it cannot be made from its name"):
         from_dict(description)
 
 
 def test_parameters_that_do_not_fit_are_refused() -> None:
     for parameters in ({"dim": 0}, {"other": 1}):
-        with pytest.raises(StoreError, match="cannot be made again from its stored parameters"):
+        with pytest.raises(StoreError, match="cannot be made from its stored parameters"):
             from_dict({"name": "vestige.Mean", "parameters": parameters})

@@ -3,7 +3,7 @@
 Guarantee: the import is light, and `__all__` is the whole public surface; held by tests/test_public.py.
 """
 
-from vestige import audit, checks, operations, paper, store, subset, theory
+from vestige import audit, channels, checks, operations, paper, policies, statistics, store, subset, theory
 from vestige.errors import (
     CheckError,
     DataError,
@@ -17,41 +17,54 @@ from vestige.errors import (
     StoreError,
     VestigeError,
 )
+from vestige.estimate import Estimate
 from vestige.policies import (
     Covariance,
+    CovarianceEstimate,
     CustomLoss,
+    LinearEstimate,
     LinearRegression,
+    LogisticEstimate,
     LogisticRegression,
     Mean,
+    MeanEstimate,
     Moments,
+    MomentsEstimate,
+    ParametersEstimate,
     Private,
     Window,
+    register_policy,
 )
-from vestige.policy import Answer, Policy
+from vestige.policy import Policy
 from vestige.records import Clock, Records
 from vestige.store import MemoryStore, Receipt, SqliteStore, open_reader, open_store
-from vestige.stream import Batched, Estimate, Stream
+from vestige.stream import Batched, Stream
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Answer",
     "Batched",
     "CheckError",
     "Clock",
     "Covariance",
+    "CovarianceEstimate",
     "CustomLoss",
     "DataError",
     "Estimate",
+    "LinearEstimate",
     "LinearRegression",
+    "LogisticEstimate",
     "LogisticRegression",
     "Mean",
+    "MeanEstimate",
     "MemoryStore",
     "MissingExtraError",
     "Moments",
+    "MomentsEstimate",
     "NoAnswerError",
     "NoRecordsError",
     "ParameterError",
+    "ParametersEstimate",
     "Policy",
     "Private",
     "Receipt",
@@ -65,11 +78,15 @@ __all__ = [
     "VestigeError",
     "Window",
     "audit",
+    "channels",
     "checks",
     "open_reader",
     "open_store",
     "operations",
     "paper",
+    "policies",
+    "register_policy",
+    "statistics",
     "store",
     "subset",
     "theory",

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige.errors import MissingExtraError
+from vestige.estimate import Estimate
 from vestige.figures import INK, find_style, make_panels, save_figure, use_style
 from vestige.flights import flights
 from vestige.policies import LinearRegression, Mean, Window
 from vestige.store import Place, open_reader, open_store
-from vestige.stream import Estimate, Stream
+from vestige.stream import Stream
 from vestige.types import Floats, Ints
 
 if TYPE_CHECKING:

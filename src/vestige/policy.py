@@ -8,34 +8,18 @@ Guarantee: `vestige.checks.check_policy` catches one that does.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import NoRecordsError
+from vestige.estimate import E_co
 from vestige.records import Clock, Records
 from vestige.types import Bools, Floats, Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What a policy answers if a number or an array will not do; what subclasses add is shown by the estimate too.
-
-    Attributes:
-        value: the statistic.
-        notes: what to know about it, in sentences.
-        missed: whether what is kept may be further off than its standard error says: it has missed its target, or
-            rounding counts.
-    """
-
-    value: float | Floats
-    notes: tuple[str, ...] = field(default=(), kw_only=True)
-    missed: bool = field(default=False, kw_only=True)
-
-
-class Policy(ABC):
+class Policy(ABC, Generic[E_co]):
     """What to subclass for a policy of your own; make it a frozen dataclass.
 
     Attributes:
@@ -45,7 +29,7 @@ class Policy(ABC):
         secret: whether nobody may be able to guess its coins, as where they make noise; then they have 256 bits, and a
             stream refuses a seed.
 
-    >>> from dataclasses import dataclass, field
+    >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class KeepNewest(Policy):
     ...     def update(self, clock, retained, arrivals, coins):
@@ -94,7 +78,7 @@ class Policy(ABC):
         """The largest magnitude of a value that it can take."""
         return 1e300
 
-    def check_rows(self, rows: Floats) -> None:  # noqa: B027
+    def check_rows(self, rows: Floats) -> None:
         """Raise a DataError where a row of shape (n, columns) cannot be taken; say where it is, never what it holds."""
 
     @abstractmethod
@@ -144,7 +128,7 @@ class Policy(ABC):
         return None
 
     @abstractmethod
-    def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
+    def answer(self, clock: Clock, retained: Records) -> float | Floats | E_co:
         """What the retained records say; those after `clock.last` have arrived since the last update."""
 
 

@@ -13,8 +13,10 @@ from typing import Any, cast
 import numpy as np
 
 from vestige.errors import DataError, MissingExtraError
+from vestige.estimate import E
 from vestige.policies import Encoded, LinearRegression, LogisticRegression, Moments
 from vestige.policies import Mean as MeanPolicy
+from vestige.policies.logistic import DEFAULT_L2
 from vestige.stream import Stream
 
 try:
@@ -23,7 +25,7 @@ except ModuleNotFoundError:
     raise MissingExtraError("vestige.river", "river") from None
 
 
-def _stream_of(policy: Encoded, retention: int | None, seed: int | None) -> Stream:
+def _stream_of(policy: Encoded[E], retention: int | None, seed: int | None) -> Stream[E]:
     return Stream(policy, retention=policy.default_retention if retention is None else retention, seed=seed)
 
 
@@ -36,7 +38,7 @@ class _Univariate(stats.base.Univariate):
         self.seed = seed
         self._stream = _stream_of(self._policy(), retention, seed)
 
-    def _policy(self) -> Encoded:
+    def _policy(self) -> Encoded[Any]:
         raise NotImplementedError
 
     def update(self, x: float) -> None:
@@ -89,7 +91,7 @@ class _Model(base.Estimator):
         self.half_life = half_life
         self.seed = seed
         self._features: tuple[Any, ...] = ()
-        self._stream: Stream | None = None
+        self._stream: Stream[Any] | None = None
 
     def _row(self, x: dict[Any, float]) -> list[float]:
         return [float(x.get(name, 0.0)) for name in self._features]
@@ -145,7 +147,7 @@ class LogisticClassifier(_Model, base.Classifier):
         classes: int = 2,
         retention: int | None = None,
         half_life: float | None = None,
-        l2: float = 1e-4,
+        l2: float = DEFAULT_L2,
         seed: int | None = None,
     ) -> None:
         super().__init__(retention, half_life, seed)

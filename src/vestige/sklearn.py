@@ -12,9 +12,11 @@ from typing import Any, Self, cast
 import numpy as np
 
 from vestige.errors import MissingExtraError
+from vestige.estimate import E
 from vestige.policies import Encoded
 from vestige.policies import LinearRegression as LinearPolicy
 from vestige.policies import LogisticRegression as LogisticPolicy
+from vestige.policies.logistic import DEFAULT_L2
 from vestige.stream import Stream
 
 try:
@@ -36,7 +38,7 @@ class _Shell(BaseEstimator):  # type: ignore[misc]
         self.half_life = half_life
         self.random_state = random_state
 
-    def _stream_of(self, policy: Encoded) -> Stream:
+    def _stream_of(self, policy: Encoded[E]) -> Stream[E]:
         retention = policy.default_retention if self.retention is None else self.retention
         return Stream(policy, retention=retention, seed=self.random_state)
 
@@ -126,7 +128,7 @@ class LogisticRegression(LinearClassifierMixin, ClassifierMixin, _Shell):  # typ
         self,
         retention: int | None = None,
         half_life: float | None = None,
-        l2: float = 1e-4,
+        l2: float = DEFAULT_L2,
         random_state: int | None = None,
     ) -> None:
         super().__init__(retention, half_life, random_state)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from vestige.channels import CHANNELS, Channel, named
+from vestige.channels import CHANNELS, find_channel
 from vestige.channels.kernels import (
     AUTO,
     AVERAGE,
@@ -21,6 +21,7 @@ from vestige.channels.kernels import (
     write_segment,
 )
 from vestige.channels.presence import largest_within, round_to_word, smallest_beyond
+from vestige.channels.segments import Segments
 from vestige.errors import ParameterError
 from vestige.subset.workspace import make_workspace
 from vestige.types import Bools, Floats
@@ -122,13 +123,13 @@ def test_controls_tell_averages_and_bits_apart() -> None:
 @pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS)
 @given(st.integers(28, 90), st.floats(0.0, 0.5), st.floats(-50.0, 50.0), st.integers(0, 2**32), st.booleans())
 def test_what_is_off_says_so_and_goes_on_saying_so(
-    channel: Channel, n: int, share: float, target: float, seed: int, off: bool
+    channel: Segments, n: int, share: float, target: float, seed: int, off: bool
 ) -> None:
     """Wherever a segment can be written: it is near, or within 2^-11 of the number, or says that it is off."""
     rng = np.random.default_rng(seed)
     values, can = rng.normal(size=n), rng.random(n) >= share
     keep, read = written(values, target, channel.mode, can=can, far=0.01, off=off)
-    if not channel.can_write(can, 1):
+    if not channel.can_encode(can, 1):
         return
     assert np.isfinite(read)
     assert is_off(keep, channel.mode) or not (off or abs(read - target) > 0.01)
@@ -183,26 +184,27 @@ def test_three_controls_say_that_bits_are_off(dropped: int) -> None:
 def test_nothing_can_be_written_into_nothing() -> None:
     nobody = np.zeros(30, np.bool_)
     for channel in CHANNELS.values():
+        assert isinstance(channel, Segments)
         keep, read = written(np.ones(30), 1.0, channel.mode, can=nobody)
         assert not keep.any()
         assert np.isnan(read)
-        assert not channel.can_write(nobody, 1)
+        assert not channel.can_encode(nobody, 1)
 
 
 @pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS)
-def test_what_can_be_written_is_what_the_layout_needs(channel: Channel) -> None:
-    assert channel.can_write(np.ones(channel.min_batch, np.bool_), 1)
-    assert not channel.can_write(np.ones(2, np.bool_), 1)
-    assert not channel.can_write(without(60, *range(0, 60, 2)), 2), "the first of two coordinates has nothing"
+def test_what_can_be_written_is_what_the_layout_needs(channel: Segments) -> None:
+    assert channel.can_encode(np.ones(channel.min_batch, np.bool_), 1)
+    assert not channel.can_encode(np.ones(2, np.bool_), 1)
+    assert not channel.can_encode(without(60, *range(0, 60, 2)), 2), "the first of two coordinates has nothing"
     controls = 2 if channel.name == "average" else CONTROLS
     others = 40 - controls
-    assert not channel.can_write(without(40, *range(others, 40)), 1), "nothing could say that it is off"
-    assert channel.can_write(without(40, *range(others, 39)), 1)
-    assert not channel.can_write(without(40, *range(7, others)), 1), "too few for an average"
-    assert channel.can_write(without(40, *range(8, others)), 1)
+    assert not channel.can_encode(without(40, *range(others, 40)), 1), "nothing could say that it is off"
+    assert channel.can_encode(without(40, *range(others, 39)), 1)
+    assert not channel.can_encode(without(40, *range(7, others)), 1), "too few for an average"
+    assert channel.can_encode(without(40, *range(8, others)), 1)
 
 
 def test_channels_by_name() -> None:
     assert {name: channel.min_batch for name, channel in CHANNELS.items()} == {"auto": 28, "average": 3, "bits": 28}
     with pytest.raises(ParameterError, match="channel='radio' is unknown; use one of auto, average, bits"):
-        named("radio")
+        find_channel("radio")

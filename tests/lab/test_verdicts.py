@@ -14,14 +14,14 @@ from click.testing import CliRunner
 from vestige import paper
 from vestige.audit import ceiling
 from vestige.cli import command
+from vestige.estimate import Estimate
 from vestige.lab import EXPERIMENTS, Experiment, Results, significance
 from vestige.lab.baselines import MEANS
 from vestige.lab.experiment import CONSTANTS, HELD, NOT
 from vestige.lab.experiments import batching, descent, groups, leakage, oracle, random_dp, regression, statistics
 from vestige.lab.results import read_rows
 from vestige.noise import gaussian_epsilon
-from vestige.policies import LinearRegression, Mean, Private, Window
-from vestige.policies.linear import LinearAnswer
+from vestige.policies import LinearEstimate, LinearRegression, Mean, Private, Window
 from vestige.records import Clock, Records
 from vestige.types import Bools, Floats
 
@@ -62,8 +62,8 @@ class Knowing(Window):
     def __init__(self, dim: int) -> None:
         super().__init__(Mean(dim))
 
-    def answer(self, clock: Clock, retained: Records) -> Floats:  # noqa: ARG002
-        return np.zeros(self.columns)
+    def answer(self, clock: Clock, retained: Records) -> Estimate:  # noqa: ARG002
+        return Estimate(np.zeros(self.columns))
 
 
 def one_half(batch: int) -> Any:
@@ -112,8 +112,8 @@ class FirstOutput(LinearRegression):
     def __init__(self, dim: int, outputs: int) -> None:
         super().__init__(dim, intercept=False, outputs=outputs)
 
-    def conclude(self, estimate: Floats, worth: float, rounding: float) -> LinearAnswer:
-        found = super().conclude(estimate, worth, rounding)
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> LinearEstimate:
+        found = super().conclude(numbers, worth, rounding)
         return replace(found, value=np.tile(np.asarray(found.value).reshape(self.outputs, -1)[0], (self.outputs, 1)))
 
 

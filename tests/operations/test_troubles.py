@@ -42,7 +42,7 @@ def ahead(path: Path) -> None:
 
 
 TROUBLES: dict[Callable[[Path], None], str] = {
-    nobodys: "policy troubled.KeepsHalf is none of Vestige's own",
+    nobodys: "policy troubled.KeepsHalf is not registered",
     damaged: "is damaged",
     ahead: "1 record is dated more than 1 day, 0:00:00 after the time that counts, in round 3",
 }

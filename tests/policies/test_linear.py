@@ -85,7 +85,7 @@ def test_several_outputs_are_several_regressions() -> None:
     for k in range(3):
         fit, errors = least_squares(np.column_stack([np.ones(len(x)), x]), y[:, k])
         assert np.abs(np.asarray(estimate.value)[k] - fit[1:]).max() <= 0.02 * errors[1:].min()
-        assert estimate.intercept[k] == pytest.approx(fit[0], abs=0.02 * errors[0])
+        assert np.asarray(estimate.intercept)[k] == pytest.approx(fit[0], abs=0.02 * errors[0])
     assert estimate.predict(x[:4]).shape == (4, 3)
     with pytest.raises(ParameterError, match=r"x has shape \(3,\); needs \(2,\) or \(n, 2\)"):
         estimate.predict([1.0, 2.0, 3.0])

@@ -27,11 +27,12 @@ from vestige import (
     Private,
     Stream,
 )
-from vestige.advance import sum_on_grid
 from vestige.audit import AuditSeed, Leakage, leakage
 from vestige.checks import check_policy
 from vestige.errors import NoAnswerError, ParameterError
+from vestige.estimate import E
 from vestige.noise import gaussian_epsilon
+from vestige.noise.sums import sum_on_grid
 from vestige.random.kernels import derive_secret_keys
 from vestige.random.keys import root
 from vestige.types import Bools, Floats
@@ -43,7 +44,7 @@ LOOSE: dict[str, Any] = {"epsilon": 600.0, "delta": 0.1}
 NUMBERS = st.floats(-1e6, 1e6) | st.sampled_from([0.0, 3.0, -3.0, 1e-300, 1e250])
 
 
-def ran(policy: Private, rows: Floats, batch: int, seed: int = 0) -> Stream:
+def ran(policy: Private[E], rows: Floats, batch: int, seed: int = 0) -> Stream[E]:
     stream = Stream(policy, retention=2 * batch, seed=AuditSeed(seed))
     stream.extend(rows)
     return stream

@@ -28,9 +28,9 @@ from vestige import (
 )
 from vestige.audit import AuditSeed
 from vestige.errors import NoAnswerError, NoRecordsError
-from vestige.policies.encoded import Encoded
-from vestige.policies.mean import MeanAnswer
-from vestige.stream import Estimate
+from vestige.estimate import Estimate
+from vestige.policies import LinearEstimate, LogisticEstimate, MeanEstimate, MomentsEstimate
+from vestige.policies.base import Encoded
 from vestige.types import Floats, Ints
 
 SHARES = (0.0, 0.01, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)
@@ -122,9 +122,11 @@ def value(estimate: Estimate) -> Floats:
 
 
 def mean_and_variance(estimate: Estimate) -> Floats:
-    if isinstance(estimate.details, MeanAnswer):
-        return np.append(estimate.value, estimate.variance)
-    return np.array([estimate.mean, estimate.variance])
+    if isinstance(estimate, MomentsEstimate):
+        return np.array([estimate.mean, estimate.variance])
+    assert isinstance(estimate, MeanEstimate)
+    assert estimate.variance is not None
+    return np.append(estimate.value, estimate.variance)
 
 
 def moments_of(rows: Floats) -> Pair:
@@ -133,6 +135,7 @@ def moments_of(rows: Floats) -> Pair:
 
 
 def plane(estimate: Estimate) -> Floats:
+    assert isinstance(estimate, LinearEstimate | LogisticEstimate)
     return np.append(estimate.value, estimate.intercept)
 
 
@@ -145,7 +148,7 @@ CASES = {
     "moments": Case(Moments(order=2), mean_and_variance, moments_of),
     "covariance": Case(Covariance(2), value, squares),
     "linear": Case(LinearRegression(1), value, lambda rows: tuple(part[:1] for part in fits(rows)), 20),  # type: ignore[arg-type, return-value]
-    "logistic": Case(LogisticRegression(1), lambda e: np.append(e.intercept, e.value), odds, 256),
+    "logistic": Case(LogisticRegression(1), lambda e: np.roll(plane(e), 1), odds, 256),
     "gradient": Case(CustomLoss(square_loss, (0.0,), columns=1), value, means),
     "private": Case(Private(bound=20_000.0, epsilon=1.0, delta=1e-6), value, means),
 }
@@ -283,7 +286,7 @@ def test_an_answer_is_right_or_says_since_when(case: Case, scene: Scene, now: bo
     kinds = SCENES.index(scene) + 2 * now
     for i, share in enumerate(SHARES):
         ended = play(case, scene, share, now, i + kinds, 100 * kinds + i)
-        assert ended == "right" or share > 0.0 or (case.policy.written.name == "average" and ended == "off")
+        assert ended == "right" or share > 0.0 or (case.policy.encoding.name == "average" and ended == "off")
 
 
 @pytest.mark.slow

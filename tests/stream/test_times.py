@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from vestige import Clock, Mean, Moments, Policy, Records, Stream, Window, paper
 from vestige.errors import DataError, NoRecordsError, ParameterError
+from vestige.estimate import E
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 MONTH = timedelta(days=30)
@@ -21,7 +22,7 @@ POLICIES: list[Policy] = [Mean(), Mean(channel="bits"), Mean(channel="average"),
 gaps = st.lists(st.sampled_from([0.0, 0.01, 0.1, 0.4, 1.0, 5.0, 20.0, 40.0]), min_size=1, max_size=120)
 
 
-def timed(policy: Policy, **options: Any) -> Stream:
+def timed(policy: Policy[E], **options: Any) -> Stream[E]:
     given: dict[str, Any] = {"retention": 60, "max_age": MONTH, "seed": 0} | options
     return Stream(policy, **given)
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import NoAnswerError, NoRecordsError
-from vestige.policy import Answer, Policy
+from vestige.estimate import Estimate
+from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.records import Clock, Records
@@ -77,7 +78,7 @@ def _answer(policy: Policy, clock: Clock, retained: Records) -> Floats:
         answer = policy.answer(clock, retained) if len(retained) else np.nan
     except (NoRecordsError, NoAnswerError):
         answer = np.nan
-    return np.ravel(np.asarray(answer.value if isinstance(answer, Answer) else answer, np.float64))
+    return np.ravel(np.asarray(answer.value if isinstance(answer, Estimate) else answer, np.float64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -116,7 +116,7 @@ def word_p_value(patterns: Bools, centre: Floats, spread: Floats) -> float | Non
     scores = [
         _likely_mean(_read(patterns, size, flagged, columns), centre, spread)
         for size, flagged in _ways(columns)
-        if length // size >= channels.named("bits").min_batch
+        if length // size >= channels.PresenceWords.min_batch
     ]
     return p_value(np.column_stack(scores)) if scores else None
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import CheckError, NoAnswerError, NoRecordsError, RuleError
-from vestige.policy import Answer, Policy
+from vestige.estimate import Estimate
+from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.records import Clock, Records
@@ -30,7 +31,7 @@ _DAYBREAK = np.datetime64("2020-01-01", "us")
 
 def _settle(reply: object) -> Reply:
     """A reply of any method, as something that does not change any more and can be compared."""
-    if isinstance(reply, Answer):
+    if isinstance(reply, Estimate):
         parts = [getattr(reply, field.name) for field in fields(reply) if field.name != "notes"]
         return np.concatenate([np.ravel(part).astype(np.float64) for part in parts if part is not None])
     if isinstance(reply, tuple):
@@ -136,7 +137,7 @@ class _Recorder(Policy):
     def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
         return self._ask("rewrite", clock, retained, coins)  # type: ignore[return-value]
 
-    def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
+    def answer(self, clock: Clock, retained: Records) -> float | Floats | Estimate:
         return self._ask("answer", clock, retained)  # type: ignore[return-value]
 
     def _ask(self, method: str, clock: Clock, *arguments: object) -> object:

@@ -8,16 +8,15 @@ Guarantee: no table and no JSON hides that a statistic started over; held by tes
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from vestige.cli.output import count, say, show_table
-from vestige.cli.reports import Report, entitle
+from vestige.cli.reports import entitle, make_report
 from vestige.errors import NoAnswerError, NoRecordsError
-from vestige.policies import Mean, Window
-from vestige.stream import Estimate, Stream
-
-Reporting = Callable[[Estimate, tuple[str, ...], tuple[str, ...]], Report]
+from vestige.estimate import Estimate
+from vestige.policies import Mean, Report, Window
+from vestige.stream import Stream
 
 _SHOWN = 20
 """So many keys are shown in a table; JSON has them all."""
@@ -50,8 +49,8 @@ class Asked:
     half_life: float | None = None
 
     @classmethod
-    def of(cls, stream: Stream, report: Reporting, columns: tuple[str, ...], targets: tuple[str, ...]) -> Asked:
-        """Ask the stream."""
+    def of(cls, stream: Stream, columns: tuple[str, ...] = ()) -> Asked:
+        """Ask the stream, whose columns have these names, targets last; numbers are numbered where they are unknown."""
         window = isinstance(stream.policy, Window)
         kept = stream.policy.policy if isinstance(stream.policy, Window) else stream.policy
         asked = cls(
@@ -59,7 +58,7 @@ class Asked:
         )
         try:
             estimate = stream.estimate()
-            made = replace(asked, estimate=estimate, report=report(estimate, columns, targets))
+            made = replace(asked, estimate=estimate, report=make_report(stream.policy, estimate, columns))
         except (NoRecordsError, NoAnswerError) as problem:
             made = replace(asked, problem=str(problem).removesuffix("; push one first"))
         return replace(made, remedies=_remedies(stream, restarted=made.restarted, missed=made.missed))
@@ -72,7 +71,7 @@ class Asked:
     @property
     def missed(self) -> bool:
         """Whether what is kept has missed its target, or may have by rounding."""
-        return self.estimate is not None and self.estimate.details is not None and self.estimate.details.missed
+        return self.estimate is not None and self.estimate.missed
 
     @property
     def all_time(self) -> bool:
@@ -122,7 +121,7 @@ def _remedies(stream: Stream, *, restarted: bool, missed: bool) -> tuple[str, ..
     if restarted and (stream.max_age is None or stream.receipts):
         made.append("a larger --retention leaves more records to carry a statistic on after a removal request")
     if missed:
-        averages = isinstance(stream.policy, Mean) and stream.policy.written.name != "bits"
+        averages = isinstance(stream.policy, Mean) and stream.policy.encoding.name != "bits"
         digits = "a larger --retention, or columns near zero, keep more digits"
         made.append("--channel bits can hold any value" if averages else digits)
     return tuple(made)

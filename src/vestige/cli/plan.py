@@ -10,10 +10,10 @@ import numpy as np
 
 from vestige.cli.group import command, picture
 from vestige.cli.output import announced, as_json, meter, say, show_table
-from vestige.cli.reports import STATISTICS
+from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError, SourceError
 from vestige.planning import Plan, Row, draw_plan, plan
-from vestige.policies import Encoded
+from vestige.policies import STATISTICS, Encoded
 from vestige.sources import Source
 from vestige.types import Floats
 
@@ -151,13 +151,8 @@ def _make_policy(
         raise ParameterError(
             f"--dim {dim} differs from the number of columns, {len(columns)}; leave it out with SOURCE"
         )
-    called = {
-        "mean": list(columns),
-        "moments": ["mean", "variance", "skewness", "kurtosis"],
-        "covariance": [f"{one} with {other}" for one in columns for other in columns],
-        "regression": [f"{target} by {column}" for target in targets for column in columns],
-    }
-    return STATISTICS[statistic].policy(columns, targets, "auto", None), called.get(statistic, [])
+    policy = make_policy(statistic, columns, targets, "auto", None)
+    return policy, list(policy.labels(columns + targets))
 
 
 def _read_sample(source: str, columns: tuple[str, ...]) -> Floats:

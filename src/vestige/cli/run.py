@@ -18,13 +18,12 @@ from vestige.channels import CHANNELS
 from vestige.cli.answers import Asked, check_strict, show_many
 from vestige.cli.group import command, duration
 from vestige.cli.output import as_json, count, plain, progress, say
-from vestige.cli.reports import STATISTICS
+from vestige.cli.reports import make_policy
 from vestige.errors import NoAnswerError, ParameterError, SourceError
 from vestige.feed import Feed, Naming
 from vestige.ingest import KEEP_PLACES, IfReplaced, Ingest
 from vestige.origin import explain_no_witness
-from vestige.policies import LogisticRegression
-from vestige.policy import Policy
+from vestige.policies import STATISTICS, Encoded
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.sources import Source
@@ -163,8 +162,7 @@ def run(
     _check_use("--lateness", lateness, "--max-age", max_age)
     _check_below("--lateness", lateness, max_age, "a row could be too old when it comes")
     _check_below("--max-ahead", max_ahead, max_age, "one wrong date could erase all that is held as too old")
-    chosen = STATISTICS[statistic]
-    policy = chosen.policy(columns, targets, channel, half_life)
+    policy = make_policy(statistic, columns, targets, channel, half_life)
     about: dict[str, object] = {
         "statistic": statistic,
         "columns": list(columns),
@@ -213,7 +211,7 @@ def run(
             ingest.take(report)
         if caught:
             _end(caught[0], ingest)
-        made = {key: Asked.of(stream, chosen.report, columns, targets) for key, stream in ingest.streams()}
+        made = {key: Asked.of(stream, columns + targets) for key, stream in ingest.streams()}
         seconds = round(time.perf_counter() - started, 3)
     if not ingest.troubles and not any(asked.t for asked in made.values()):
         if ingest.removed:
@@ -225,7 +223,7 @@ def run(
             f"({count(ingest.skipped, 'row')}); nothing to answer from"
         )
     if machine:
-        facts = {"retention": retention, "half_life": policy.half_life, "channel": policy.written.name}
+        facts = {"retention": retention, "half_life": policy.half_life, "channel": policy.encoding.name}
         _print_json(statistic, by, made, facts | _run_facts(ingest) | {"seconds": seconds}, _say_before(ingest))
     else:
         try:
@@ -397,10 +395,8 @@ def _say_how_to_mend(ingest: Ingest) -> str:
     )
 
 
-def _rehearse(policy: Policy) -> None:
+def _rehearse(policy: Encoded) -> None:
     """Compile or load the kernels before the clock starts."""
     rehearsal = Stream(policy, retention=2 * policy.min_batch, seed=AuditSeed(0))
-    rows = make_generator(0).normal(size=(2 * rehearsal.batch + 1, policy.columns))
-    rows[:, -1] = rows[:, -1] > 0.0 if isinstance(policy, LogisticRegression) else rows[:, -1]
-    rehearsal.extend(rows)
+    rehearsal.extend(policy.draw_rows(make_generator(0), 2 * rehearsal.batch + 1, 0.0))
     rehearsal.estimate()

@@ -18,8 +18,8 @@ from vestige.cli.access import at_option, end_with, json_option, read_snapshot, 
 from vestige.cli.answers import Asked, check_strict, show_many
 from vestige.cli.group import command
 from vestige.cli.output import announced, as_json, plain, say, show_table
-from vestige.cli.reports import STATISTICS, plain_report
 from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeError
+from vestige.policies import STATISTICS
 from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.store import Reader, State, StoreSnapshot, Terms, open_reader
@@ -140,9 +140,8 @@ def _unasked(copy: StoreSnapshot, name: str, problem: str) -> Asked:
 
 def _asked(terms: Terms, state: State) -> Asked:
     about = terms.about
-    known = STATISTICS.get(str(about.get("statistic")))
-    columns, targets = (tuple(_texts(about.get(key))) for key in ("columns", "targets"))
-    return Asked.of(copy_stream(terms, state), plain_report if known is None else known.report, columns, targets)
+    names = (*_texts(about.get("columns")), *_texts(about.get("targets")))
+    return Asked.of(copy_stream(terms, state), names if about.get("statistic") in STATISTICS else ())
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -8,11 +8,13 @@ Guarantee: the same states as a literal transcription of the listing; held by te
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from vestige import subset
 from vestige.paper.order import sort_values
+from vestige.policies import register_policy
 from vestige.policy import Policy, keep_of_arrivals, lost, split
 from vestige.random import keys
 from vestige.records import Clock, Records
@@ -81,6 +83,7 @@ class _PaperMean(Policy):
         return float(average[0]) if self.dim == 1 else average
 
 
+@partial(register_policy, name="vestige.paper.SimpleMean")
 @dataclass(frozen=True)
 class SimpleMean(_PaperMean):
     """Algorithm 1, "Simple Subsampling for Mean Estimation", in any dimension.
@@ -144,6 +147,7 @@ class SimpleMean(_PaperMean):
         return self._scalar_or_vector(_include_fresh(clock, average, sort_values(fresh)))
 
 
+@partial(register_policy, name="vestige.paper.CoordinateMean")
 @dataclass(frozen=True)
 class CoordinateMean(_PaperMean):
     """Section 3.3: one instance of Algorithm 1 per coordinate, each with its own segment of the batch.

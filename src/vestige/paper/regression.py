@@ -7,17 +7,20 @@ Guarantee: the same states as a literal transcription of the listing; held by te
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from vestige import subset
 from vestige.paper.order import sort_values
+from vestige.policies import register_policy
 from vestige.policy import Policy, keep_of_arrivals, lost, split
 from vestige.records import Clock, Records
 from vestige.types import Bools, Floats, Ints
 from vestige.validation import check_float, check_int
 
 
+@partial(register_policy, name="vestige.paper.Regression")
 @dataclass(frozen=True)
 class Regression(Policy):
     """Algorithm 2, "Subsampling for Linear Regression", without an intercept.

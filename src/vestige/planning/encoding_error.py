@@ -14,18 +14,15 @@ Guarantee: held by tests/planning/test_honesty.py, at means of up to 1,000 devia
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from vestige.channels import mantissa_bits
+from vestige.channels import Target
+from vestige.channels.precision import mantissa_bits
 from vestige.policies import Encoded, Mean
 from vestige.random.generators import make_generator
 from vestige.types import Floats
-
-if TYPE_CHECKING:
-    from vestige.subset.workspace import Workspace
 
 _MOMENTS, _TRIALS_PER_MOMENT, _FEW = 5, 200, 8
 _MAX_NUMBERS = 16
@@ -95,7 +92,7 @@ def find_encoding_variance(
 
 def _is_averaged(policy: Encoded) -> bool:
     """Whether averages are tried before bits are written."""
-    return isinstance(policy, Mean) and not policy.spread and policy.written.name != "bits"
+    return isinstance(policy, Mean) and not policy.spread and policy.encoding.name != "bits"
 
 
 class _Simulation(NamedTuple):
@@ -128,7 +125,7 @@ class _Segment:
             return bits, bits
         moments, weights = _choose_moments(batches)
         simulation = self._simulate(number, spread, moments, noise)
-        if self.policy.written.name == "average":
+        if self.policy.encoding.name == "average":
             # residuals that large are not independent any more: no average of records is further off than a record
             most = min(float(weights @ simulation.residuals), spread**2)
             return most, most
@@ -174,14 +171,13 @@ class _Segment:
         for one, key in zip(fresh, keys, strict=True):
             target = before + (one - before) / k
             before = self._write(target, k, key)
-            if self.keep[-2:].any():
+            if self.policy.encoding.uses_bits(self.keep, 1)[0]:
                 missed, before = missed + 1, target  # the error of bits has a law of its own
             total += (before - target) ** 2
         return missed / trials, total / max(trials - missed, 1)
 
     def _write(self, target: float, k: int, key: np.uint64) -> float:
         """Write a target through the channel, and read it back."""
-        from vestige.channels.kernels import read_segment, write_segment  # noqa: PLC0415
         from vestige.statistics.kernels import tolerance  # noqa: PLC0415
 
         assert self.column is not None  # noqa: S101  # see `find_variance`
@@ -189,16 +185,10 @@ class _Segment:
         values = self.column[self.rng.integers(len(self.column), size=self.length)]
         spread = float(np.abs(values - values.mean()).mean())
         near = tolerance(self.policy.tolerance, spread, self.batch, 1.0 / k, target)
-        mode = self.policy.written.mode
-        write_segment(values, self.can_keep, target, near, np.inf, False, key, mode, self.workspace, self.keep)
-        return float(read_segment(values, self.keep, mode))
-
-    @cached_property
-    def workspace(self) -> Workspace:
-        """Arrays that the search works in."""
-        from vestige.subset.workspace import make_workspace  # noqa: PLC0415
-
-        return make_workspace(self.length)
+        channel, numbers = self.policy.encoding, np.array([target])
+        wanted = Target.exactly(numbers)._replace(near=np.array([near]))
+        self.keep = channel.write(values[:, None], self.can_keep, wanted, key)
+        return float(channel.read_slots(values[:, None], self.keep, 1).numbers[0])
 
 
 def _choose_moments(batches: int) -> tuple[Floats, Floats]:

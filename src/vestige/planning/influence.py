@@ -16,7 +16,6 @@ import numpy as np
 
 from vestige.errors import ParameterError
 from vestige.policies import Encoded
-from vestige.policy import Answer
 from vestige.statistics import Averages, Clipped, LeastSquares, Mean
 from vestige.types import Floats
 
@@ -107,7 +106,7 @@ def linearize(policy: Encoded, rows: Floats) -> Linearization:
 
     def conclude(numbers: Floats) -> Floats:
         answer = policy.conclude(numbers, _MANY, float(np.finfo(np.float64).eps))
-        return np.ravel(answer.value if isinstance(answer, Answer) else answer)
+        return np.ravel(answer.value)
 
     value = conclude(encoded)
     plain = isinstance(statistic, Mean) or (isinstance(statistic, Clipped) and isinstance(statistic.of, Mean))

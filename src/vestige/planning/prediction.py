@@ -177,7 +177,7 @@ def predict_with(
 
 def _find_risks(policy: Encoded, batches: int) -> tuple[str, ...]:
     """What the simulation cannot show: without bits, one bad batch in thousands decides the error."""
-    if policy.written.name != "average" or not batches:
+    if policy.encoding.name != "average" or not batches:
         return ()
     return (
         f"A batch without an average near its target adds a large error. {TRIALS:,} updates were simulated, so rarer "

@@ -1,26 +1,35 @@
 """The policies that users reach for: statistics written through channels, and the window as the baseline."""
 
-from vestige.policies.descent import CustomLoss, LogisticAnswer, LogisticRegression
-from vestige.policies.encoded import Encoded
-from vestige.policies.linear import LinearAnswer, LinearRegression
-from vestige.policies.mean import Mean, MeanAnswer
-from vestige.policies.moments import Covariance, CovarianceAnswer, Moments, MomentsAnswer
+from vestige.policies.base import Encoded
+from vestige.policies.covariance import Covariance, CovarianceEstimate
+from vestige.policies.custom_loss import CustomLoss, ParametersEstimate
+from vestige.policies.linear import LinearEstimate, LinearRegression
+from vestige.policies.logistic import LogisticEstimate, LogisticRegression
+from vestige.policies.mean import Mean, MeanEstimate
+from vestige.policies.moments import Moments, MomentsEstimate
 from vestige.policies.private import Private
+from vestige.policies.registry import POLICIES, STATISTICS, register_policy
+from vestige.policies.report import Report
 from vestige.policies.window import Window
 
 __all__ = [
+    "POLICIES",
+    "STATISTICS",
     "Covariance",
-    "CovarianceAnswer",
+    "CovarianceEstimate",
     "CustomLoss",
     "Encoded",
-    "LinearAnswer",
+    "LinearEstimate",
     "LinearRegression",
-    "LogisticAnswer",
+    "LogisticEstimate",
     "LogisticRegression",
     "Mean",
-    "MeanAnswer",
+    "MeanEstimate",
     "Moments",
-    "MomentsAnswer",
+    "MomentsEstimate",
+    "ParametersEstimate",
     "Private",
+    "Report",
     "Window",
+    "register_policy",
 ]

@@ -9,16 +9,19 @@ Guarantee: within 5% of the all-data error; held by tests/policies/test_linear.p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige import statistics
 from vestige.errors import NoAnswerError, ParameterError
-from vestige.policies.encoded import MOST_PRODUCTS, Spelled, check_half_life, largest_for
+from vestige.estimate import Estimate
+from vestige.policies.base import MAX_PRODUCT_COLUMNS, Encoded, check_half_life, find_max_magnitude
+from vestige.policies.report import Report, format_number
 from vestige.policies.rounding import note_rounding
-from vestige.policy import Answer
 from vestige.records import Clock, Records
 from vestige.types import Floats
 from vestige.validation import check_bool, check_int
@@ -31,18 +34,20 @@ _COLLINEAR = 10.0
 
 
 @dataclass(frozen=True, eq=False)
-class LinearAnswer(Answer):
+class LinearEstimate(Estimate):
     """A fitted linear model.
 
     Attributes:
         value: the coefficients; shape (dim,), or (outputs, dim) for several outputs.
-        intercept: a float, or of shape (outputs,); 0 for a model without.
-        standard_errors: of the coefficients, for records that are independent and noise of one variance; like `value`.
+        intercept: a float, or of shape (outputs,); 0 for a model without an intercept.
+        standard_errors: the standard errors of the coefficients, for independent records and noise of one variance;
+            of the shape of `value`.
         intercept_error: the standard error of the intercept.
-        noise: the variance of what the model leaves; a float, or of shape (outputs,).
+        noise: the variance of the residuals; a float, or of shape (outputs,).
         condition: the condition number of the predictors, each scaled to unit length.
     """
 
+    value: Floats
     intercept: float | Floats
     standard_errors: Floats
     intercept_error: float | Floats
@@ -50,10 +55,16 @@ class LinearAnswer(Answer):
     condition: float
 
     def predict(self, x: ArrayLike) -> Floats:
-        """The outputs at each row of `x`; the paper's prediction query.
+        """Predict the outputs at each row of `x`: the prediction query of Immorlica et al. (2024).
 
         Args:
             x: shape (dim,) or (n, dim).
+
+        Returns:
+            the outputs; shape () or (n,), or with a last axis of the outputs if there are several.
+
+        Raises:
+            ParameterError: `x` has another shape.
         """
         rows = np.asarray(x, np.float64)
         dim = np.shape(self.value)[-1]
@@ -64,26 +75,34 @@ class LinearAnswer(Answer):
 
 
 @dataclass(frozen=True)
-class LinearRegression(Spelled):
+class LinearRegression(Encoded[LinearEstimate]):
     """The least-squares fit to everything that ever arrived.
 
     Args:
-        dim: predictors per record. Rows are `(x_1 .. x_dim, y_1 .. y_outputs)`.
+        dim: the number of predictors per record. Rows are `(x_1 .. x_dim, y_1 .. y_outputs)`.
         intercept: whether the model has a constant.
-        outputs: how many responses are fitted to the same predictors.
-        half_life: after so many records, a record counts half as much; for streams that drift.
+        outputs: the number of responses that are fitted to the same predictors.
+        half_life: after this number of records, a record counts half as much; for streams that drift.
 
-    >>> from vestige import Stream
-    >>> x = np.random.default_rng(0).normal(size=(100_000, 2))
-    >>> y = x @ [2.0, -1.0] + 3.0 + np.random.default_rng(1).normal(size=100_000)
-    >>> stream = Stream(LinearRegression(2), retention=1024, seed=0)
-    >>> _ = stream.extend(np.column_stack([x, y]))
-    >>> fit = stream.estimate()
-    >>> fit.value.round(2), round(fit.intercept, 2), fit.standard_errors.round(4)
-    (array([ 2., -1.]), 3.0, array([0.0031, 0.0032]))
-    >>> fit.predict([1.0, 1.0]).round(1)
-    np.float64(4.0)
+    Raises:
+        ParameterError: an argument is out of range.
+
+    Example:
+        >>> from vestige import Stream
+        >>> x = np.random.default_rng(0).normal(size=(100_000, 2))
+        >>> y = x @ [2.0, -1.0] + 3.0 + np.random.default_rng(1).normal(size=100_000)
+        >>> stream = Stream(LinearRegression(2), retention=1024, seed=0)
+        >>> _ = stream.extend(np.column_stack([x, y]))
+        >>> fit = stream.estimate()
+        >>> fit.value.round(2), round(fit.intercept, 2), fit.standard_errors.round(4)
+        (array([ 2., -1.]), 3.0, array([0.0031, 0.0032]))
+        >>> fit.predict([1.0, 1.0]).round(1)
+        np.float64(4.0)
     """
+
+    name: ClassVar[str] = "regression"
+    min_targets: ClassVar[int] = 1
+    max_targets: ClassVar[int | None] = None
 
     dim: int = 1
     intercept: bool = True
@@ -91,14 +110,19 @@ class LinearRegression(Spelled):
     half_life: float | None = None
 
     def __post_init__(self) -> None:
-        check_int("dim", self.dim, 1, MOST_PRODUCTS)
-        check_int("outputs", self.outputs, 1, MOST_PRODUCTS)
+        check_int("dim", self.dim, 1, MAX_PRODUCT_COLUMNS)
+        check_int("outputs", self.outputs, 1, MAX_PRODUCT_COLUMNS)
         check_bool("intercept", self.intercept)
         check_half_life(self.half_life)
 
+    @classmethod
+    def from_columns(cls, columns: int, targets: int, channel: str, half_life: float | None) -> LinearRegression:  # noqa: ARG003
+        """Make the fit of targets to a number of columns; see `Encoded.from_columns`."""
+        return cls(columns, outputs=targets, half_life=half_life)
+
     @property
     def columns(self) -> int:
-        """Predictors, then outputs."""
+        """The number of predictors and outputs."""
         return self.dim + self.outputs
 
     @property
@@ -108,16 +132,66 @@ class LinearRegression(Spelled):
 
     @property
     def max_magnitude(self) -> float:
-        """So that no power overflows."""
-        return largest_for(2)
+        """The largest value whose powers do not overflow."""
+        return find_max_magnitude(2)
+
+    @property
+    def answered_means(self) -> int:
+        """The number of means that an answer includes: one for each output."""
+        return self.outputs
+
+    def labels(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Name each coefficient by its target and its column; see `Encoded.labels`."""
+        return tuple(f"{target} by {column}" for target in columns[self.dim :] for column in columns[: self.dim])
+
+    def draw_rows(self, rng: np.random.Generator, count: int, mean: float) -> Floats:
+        """Draw records whose outputs follow the sum of the predictors, with noise of deviation 1.
+
+        See `Encoded.draw_rows`.
+        """
+        rows = super().draw_rows(rng, count, mean)
+        rows[:, self.dim :] += rows[:, : self.dim].sum(axis=1, keepdims=True) - mean
+        return rows
+
+    def report(self, estimate: LinearEstimate, columns: Sequence[str]) -> Report:
+        """Make a table of the coefficients; see `Encoded.report`."""
+        slopes, errors = np.atleast_2d(estimate.value), np.atleast_2d(estimate.standard_errors)
+        offsets, offset_errors = np.atleast_1d(estimate.intercept), np.atleast_1d(estimate.intercept_error)
+        terms, noises = ["(intercept)", *columns[: self.dim]], np.atleast_1d(estimate.noise)
+        rows: list[tuple[str, ...]] = []
+        facts: dict[str, object] = {}
+        for k, target in enumerate(columns[self.dim :]):
+            values, spreads = [offsets[k], *slopes[k]], [offset_errors[k], *errors[k]]
+            for term, value, spread in zip(terms, values, spreads, strict=True):
+                t = value / spread if spread > 0.0 else np.nan
+                rows.append((target, term, format_number(value), format_number(spread), f"{t:.2f}"))
+            facts[target] = {
+                "coefficients": dict(zip(terms, map(float, values), strict=True)),
+                "standard_errors": dict(zip(terms, map(float, spreads), strict=True)),
+                "noise": float(noises[k]),
+            }
+        residual = ", ".join(format_number(float(np.sqrt(value))) for value in noises)
+        condition = f"Condition number of the predictors: {estimate.condition:.3g}."
+        header = ("target", "term", "coefficient", "standard error", "t value")
+        whole = {"value": facts, "condition": estimate.condition}
+        remarks = (f"Residual standard error: {residual}. {condition}",)
+        return Report("least squares", header, tuple(rows), whole, remarks)
 
     def fit(self, clock: Clock, retained: Records) -> statistics.Fit:
-        """The fit that these records say, the shortest where they do not determine it; without errors or questions."""
+        """Read the fit off records, the shortest where they do not determine it; without standard errors.
+
+        Args:
+            clock: the public clock.
+            retained: the records that are held.
+
+        Returns:
+            the fit.
+        """
         return self.statistic.fit(self._tracked(clock, retained))
 
-    def conclude(self, estimate: Floats, worth: float, rounding: float) -> LinearAnswer:
-        """The fit, its standard errors, and whether the predictors can tell it."""
-        fit = self.statistic.fit(estimate)
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> LinearEstimate:
+        """Give the fit, its standard errors, and whether the predictors determine it; see `Encoded.conclude`."""
+        fit = self.statistic.fit(numbers)
         lengths = np.sqrt(np.maximum(fit.predictors.diagonal(), 0.0))
         if not lengths.all():
             column = int(np.flatnonzero(lengths == 0.0)[0])
@@ -140,10 +214,10 @@ class LinearRegression(Spelled):
         errors = np.sqrt(np.outer(noise, inverse.diagonal()) / worth)
         of_offset = np.sqrt(noise * leverage / worth)
         rounded = self._note_rounding(fit, errors, of_offset, worth, rounding) if worth > known else ()
-        return LinearAnswer(
-            self._shaped(np.ascontiguousarray(fit.slopes.T)),
+        return LinearEstimate(
+            self._shape(np.ascontiguousarray(fit.slopes.T)),
             self._scalar(offset),
-            self._shaped(errors),
+            self._shape(errors),
             self._scalar(of_offset),
             self._scalar(noise),
             condition,
@@ -165,7 +239,7 @@ class LinearRegression(Spelled):
         said = (errors.ravel(), np.sqrt(spread / worth), of_offset, fit.noise * np.sqrt(2.0 / worth))
         return note_rounding(np.concatenate(numbers), np.concatenate(said), rounding)
 
-    def _shaped(self, table: Floats) -> Floats:
+    def _shape(self, table: Floats) -> Floats:
         return table[0] if self.outputs == 1 else table
 
     def _scalar(self, numbers: Floats) -> float | Floats:

@@ -1,4 +1,4 @@
-"""The mean of the whole stream, kept in which records stay.
+"""The mean of the whole stream, stored in which records are kept.
 
 Section 3.3 of Immorlica et al. (2024), with the whole batch used for both halves.
 Guarantee: within 5% of the all-data error on five distributions with means near zero; held by
@@ -7,133 +7,212 @@ tests/policies/test_mean.py. Bits are relative to zero: `vestige.planning` says 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
+from vestige.channels import CHANNELS, Channel, Reading, Target
 from vestige.errors import ParameterError
-from vestige.policies.encoded import MOST_COLUMNS, Averaged, Spelled, check_half_life, largest_for
+from vestige.estimate import Estimate
+from vestige.policies.base import MAX_COLUMNS, Encoded, check_half_life, find_max_magnitude
+from vestige.policies.report import Report, format_number
 from vestige.policies.rounding import note_alike, note_rounding, product_errors
-from vestige.policy import Answer
+from vestige.policy import count_waiting
 from vestige.records import Clock, Records
 from vestige.types import Bools, Floats
 from vestige.validation import check_bool, check_float, check_int
 
+_WORD = (1 << 64) - 1
+
 
 @dataclass(frozen=True, eq=False)
-class MeanAnswer(Answer):
-    """The mean and its standard error.
+class MeanEstimate(Estimate):
+    """The mean and, with `Mean(spread=True)`, its standard error.
 
     Attributes:
-        value: the mean; a float in one dimension, else an array.
-        variance: of each column (divided by n), likewise.
-        standard_error: of the mean, for records that are independent, likewise.
+        value: the mean; a float in one dimension, otherwise an array.
+        variance: the variance of each column (divided by n); None without `spread`.
+        standard_error: the standard error of the mean, for independent records; None without `spread`.
     """
 
-    variance: float | Floats
-    standard_error: float | Floats
+    variance: float | Floats | None = None
+    standard_error: float | Floats | None = None
 
 
 @dataclass(frozen=True)
-class Mean(Averaged, Spelled):
+class Mean(Encoded[MeanEstimate]):
     """The mean of every record that ever arrived, out of a window of them.
 
     Args:
-        dim: values per record.
-        channel: how it is stored. `average`: the kept records' plain average is the mean. `bits`: which rounds are
-            present spells it. `auto`: an average where that is near enough, bits where not.
-        half_life: after so many records, a record counts half as much; for streams that drift.
+        dim: the number of values per record.
+        channel: how it is stored. `average`: the plain average of the kept records is the mean. `bits`: which rounds
+            are present spells it. `auto`: an average where that is near enough, bits where it is not. Or a
+            `vestige.channels.Channel` of your own.
+        half_life: after this number of records, a record counts half as much; for streams that drift.
         tolerance: the search for an average stops as soon as it is this near, as a share of the standard error of the
-            mean; 0 goes on for the nearest that it can find.
+            mean; 0 searches for the nearest average that can be found.
         spread: whether the variance is kept too, so that the estimate has a standard error; always in bits.
 
-    >>> from vestige import Stream
-    >>> stream = Stream(Mean(), retention=96, seed=0)
-    >>> _ = stream.extend(range(1, 10_001))
-    >>> estimate = stream.estimate()
-    >>> round(estimate.value, 6), estimate.t, estimate.oldest_age < 96
-    (5000.5, 10000, True)
-    >>> recent = Stream(Mean(half_life=1_000), retention=96, seed=0)
-    >>> _ = recent.extend(range(1, 10_001))
-    >>> bool(8_500 < recent.estimate().value < 8_600)
-    True
+    Raises:
+        ParameterError: an argument is out of range.
+
+    Example:
+        >>> from vestige import Stream
+        >>> stream = Stream(Mean(), retention=96, seed=0)
+        >>> _ = stream.extend(range(1, 10_001))
+        >>> estimate = stream.estimate()
+        >>> round(estimate.value, 6), estimate.t, estimate.oldest_age < 96
+        (5000.5, 10000, True)
+        >>> recent = Stream(Mean(half_life=1_000), retention=96, seed=0)
+        >>> _ = recent.extend(range(1, 10_001))
+        >>> bool(8_500 < recent.estimate().value < 8_600)
+        True
     """
 
+    name: ClassVar[str] = "mean"
+
     dim: int = 1
-    channel: str = "auto"
+    channel: str | Channel = "auto"
     half_life: float | None = None
     tolerance: float = 0.03
     spread: bool = False
 
     def __post_init__(self) -> None:
-        check_int("dim", self.dim, 1, MOST_COLUMNS)
+        check_int("dim", self.dim, 1, MAX_COLUMNS)
         check_bool("spread", self.spread)
-        channels.named(self.channel)
+        channels.find_channel(self.channel)
         if self.spread and self.channel == "average":
             raise ParameterError("channel='average' cannot hold a variance; use channel='auto' or spread=False")
         check_float("tolerance", self.tolerance, lambda n: 0.0 <= n < np.inf, "0 or more")
         check_half_life(self.half_life)
 
+    @classmethod
+    def from_columns(cls, columns: int, targets: int, channel: str, half_life: float | None) -> Mean:  # noqa: ARG003
+        """Make the mean of a number of columns; see `Encoded.from_columns`."""
+        return cls(dim=columns, channel=channel, half_life=half_life)
+
     @property
     def columns(self) -> int:
-        """As many as dimensions."""
+        """The number of dimensions."""
         return self.dim
 
     @property
     def statistic(self) -> statistics.Statistic:
-        """The mean, and what is needed for its standard error."""
+        """The mean, and with `spread` the variances."""
         if self.spread:
             return statistics.Products(self.dim, tuple((i, i) for i in range(self.dim)), centred=True)
         return statistics.Mean(self.dim)
 
     @property
-    def words(self) -> int:
-        """Means and variances; none where an average can be written too."""
-        return self.statistic.size if self.spread else 0
-
-    @property
-    def written(self) -> channels.Channel:
-        """The channel by its name."""
-        return channels.named("bits" if self.spread else self.channel)
+    def encoding(self) -> Channel:
+        """The channel by its name; presence bits alone where variances are kept too."""
+        return channels.PresenceWords() if self.spread else channels.find_channel(self.channel)
 
     @property
     def max_magnitude(self) -> float:
-        """So that no power overflows."""
-        return largest_for(2 if self.spread else 1)
+        """The largest value whose powers do not overflow."""
+        return find_max_magnitude(2 if self.spread else 1)
 
-    def conclude(self, estimate: Floats, worth: float, rounding: float) -> float | Floats | Answer:
-        """Floats in one dimension, else arrays."""
-        mean = self._shaped(estimate[: self.dim])
+    @property
+    def is_identity(self) -> bool:
+        """Whether the answer is the encoded numbers themselves: without `spread`."""
+        return not self.spread
+
+    def labels(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Name each mean by its column; see `Encoded.labels`."""
+        return tuple(columns)
+
+    def report(self, estimate: MeanEstimate, columns: Sequence[str]) -> Report:
+        """Make a table of the means; see `Encoded.report`."""
+        means = np.atleast_1d(estimate.value).tolist()
+        rows = tuple((name, format_number(value)) for name, value in zip(columns, means, strict=True))
+        return Report("mean", ("column", "mean"), rows, {"value": dict(zip(columns, means, strict=True))})
+
+    def variants(self) -> Mapping[str, Mean]:
+        """List the mean by each channel; see `Encoded.variants`."""
+        if self.spread:
+            return {"Mean": self}
+        return {f"Mean, {name}": replace(self, channel=name) for name in CHANNELS}
+
+    def for_noise(self) -> Mean:
+        """Give the mean in presence bits; see `Encoded.for_noise`."""
+        return replace(self, channel="bits")
+
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> MeanEstimate:
+        """Give floats in one dimension, otherwise arrays; see `Encoded.conclude`."""
+        mean = self._shape(numbers[: self.dim])
         if not self.spread:
-            return mean
-        variance = np.maximum(estimate[self.dim :], 0.0)
+            return MeanEstimate(mean)
+        variance = np.maximum(numbers[self.dim :], 0.0)
         error = np.sqrt(variance / worth)
         errors = np.concatenate((error, product_errors(variance, variance, variance, worth)))
-        rounded = note_rounding(estimate, errors, rounding)
+        rounded = note_rounding(numbers, errors, rounding)
         notes = note_alike(variance) + rounded
-        return MeanAnswer(mean, self._shaped(variance), self._shaped(error), notes=notes, missed=bool(rounded))
+        return MeanEstimate(mean, self._shape(variance), self._shape(error), notes=notes, missed=bool(rounded))
 
-    def _shaped(self, numbers: Floats) -> float | Floats:
-        return float(numbers[0]) if self.dim == 1 else np.array(numbers)
+    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
+        """Choose again among all that is left, kept or waiting: the more there are, the nearer is their average.
+
+        Whether that can be done is decided by the rounds and marks of what is left, never by values.
+        """
+        channel = self.encoding
+        if not channel.is_rewritable:
+            return super().rewrite(clock, retained, coins)
+        slots, length = retained.rounds - clock.first, clock.t - clock.first + 1
+        can = channels.in_slots(slots, ~retained.leaving, length)
+        if not channel.can_encode(can, self.dim):
+            return None
+        share = min(1.0, length / (clock.encoded + count_waiting(clock, retained)))
+        off = self._read(clock, retained).off if clock.encoded else np.zeros(self.dim, np.bool_)
+        numbers, key = self._tracked(clock, retained), np.uint64(coins & _WORD)
+        far = self._find_far(numbers, retained.values, np.ones(len(slots)), length, share, key)
+        target = Target(numbers, np.zeros(self.dim), far, off)
+        keep = channel.write(channels.in_slots(slots, retained.values, length), can, target, key)
+        return clock.t, keep[slots]
 
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
     ) -> Bools:
-        way = Spelled if self.spread else Averaged
-        return way._advance(self, clock, retained, values, present, can, keys)
+        """The same in one compiled call, where the channel has one."""
+        keep = None
+        if self.is_identity:
+            before = self._encoded(clock, retained) if clock.encoded else None
+            keep = self.encoding.advance(before, values, present, can, clock.encoded, self.decay, self.tolerance, keys)
+        return super()._advance(clock, retained, values, present, can, keys) if keep is None else keep
 
-    def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
-        """As it is written."""
-        return (Spelled if self.spread else Averaged).answer(self, clock, retained)
+    def _step(
+        self, before: Reading | None, values: Floats, present: Bools, share: float, key: np.uint64
+    ) -> tuple[Target, np.uint64]:
+        """The means after one batch, and how near they must be written."""
+        from vestige.statistics.kernels import move, tolerance, weights_of  # noqa: PLC0415
 
-    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
-        """As it is written."""
-        return (Spelled if self.spread else Averaged).rewrite(self, clock, retained, coins)
+        made, coin = super()._step(before, values, present, share, key)
+        if not self.is_identity:
+            return made, coin
+        weights, count = weights_of(present, self.decay)[present], int(present.sum())
+        spread, estimate = np.empty(self.dim), made.numbers if before is None else before.numbers
+        move(estimate, values[present], np.ones(count, np.bool_), weights, share, np.empty(self.dim), spread)
+        near = np.array([tolerance(self.tolerance, spread[i], count, share, made.numbers[i]) for i in range(self.dim)])
+        far = self._find_far(made.numbers, values[present], weights, count, share, key)
+        return made._replace(near=near, far=np.maximum(near, far)), coin
 
-    def _can_write(self, can: Bools) -> bool:
-        return (Spelled if self.spread else Averaged)._can_write(self, can)
+    def _find_far(
+        self, numbers: Floats, values: Floats, weights: Floats, count: int, share: float, key: np.uint64
+    ) -> Floats:
+        """How far from its target each mean may be written without being marked as off."""
+        from vestige.channels.kernels import TELLING  # noqa: PLC0415
+        from vestige.random.kernels import uniform  # noqa: PLC0415
+        from vestige.statistics.kernels import bearable, deviation_about  # noqa: PLC0415
 
-    def _read(self, clock: Clock, retained: Records) -> Floats:
-        return (Spelled if self.spread else Averaged)._read(self, clock, retained)
+        far = np.empty(len(numbers))
+        for i, number in enumerate(numbers):
+            about = deviation_about(number, values[:, i], np.ones(len(values), np.bool_), weights)
+            far[i] = bearable(about, count, share, number, uniform(key + np.uint64(i), TELLING))
+        return far
+
+    def _shape(self, numbers: Floats) -> float | Floats:
+        return float(numbers[0]) if self.dim == 1 else np.array(numbers)

@@ -1,31 +1,34 @@
-"""Mean, variance, skewness, kurtosis and covariances of the whole stream, kept in presence bits.
+"""Mean, variance, skewness and kurtosis of the whole stream, kept in presence bits.
 
-The paper's outlook (Section 5) names higher moments. What is encoded is the mean and the moments about it: no digits
-are lost where the mean is large, and nothing is remembered to centre by.
+The outlook of Immorlica et al. (2024), Section 5, names higher moments. What is encoded is the mean and the moments
+about it: no digits are lost where the mean is large, and nothing is remembered to centre by.
 Guarantee: numpy's values on the whole stream; held by tests/policies/test_moments.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from typing import ClassVar
 
 import numpy as np
 
 from vestige import statistics
 from vestige.errors import ParameterError
-from vestige.policies.encoded import MOST_PRODUCTS, Spelled, check_half_life, largest_for
-from vestige.policies.rounding import SMALLEST, note_alike, note_rounding, product_errors
-from vestige.policy import Answer
+from vestige.estimate import Estimate
+from vestige.policies.base import Encoded, check_half_life, find_max_magnitude
+from vestige.policies.report import Report, format_number
+from vestige.policies.rounding import SMALLEST, note_alike, note_rounding
 from vestige.types import Floats
 from vestige.validation import check_int
 
-_HIGHEST = 4
+_MAX_ORDER = 4
+_NAMES = ("mean", "variance", "skewness", "kurtosis")
 _SHAPELESS = {2: "", 3: "skewness has no value", 4: "skewness and kurtosis have no value"}
 
 
 @dataclass(frozen=True, eq=False)
-class MomentsAnswer(Answer):
+class MomentsEstimate(Estimate):
     """The moments of one column.
 
     Attributes:
@@ -35,10 +38,11 @@ class MomentsAnswer(Answer):
         skewness: the third moment over the variance to the power of 3/2; None below order 3, nan for a constant.
         kurtosis: the fourth moment over the squared variance (3 for normal data); None below order 4, nan for a
             constant.
-        standard_error: of the mean, for records that are independent.
+        standard_error: the standard error of the mean, for independent records.
         variance_error: the standard error of the variance, likewise; None below order 4.
     """
 
+    value: Floats
     mean: float
     variance: float
     skewness: float | None
@@ -48,31 +52,43 @@ class MomentsAnswer(Answer):
 
 
 @dataclass(frozen=True)
-class Moments(Spelled):
+class Moments(Encoded[MomentsEstimate]):
     """The moments of one column of everything that ever arrived.
 
     Args:
-        order: how many: 2 gives mean and variance, 3 the skewness too, 4 the kurtosis too.
-        half_life: after so many records, a record counts half as much; for streams that drift.
+        order: the highest moment: 2 gives mean and variance, 3 the skewness too, 4 the kurtosis too.
+        half_life: after this number of records, a record counts half as much; for streams that drift.
 
-    >>> from vestige import Stream
-    >>> stream = Stream(Moments(), retention=512, seed=0)
-    >>> _ = stream.extend(np.random.default_rng(0).exponential(size=100_000))
-    >>> estimate = stream.estimate()
-    >>> estimate.value.round(2)
-    array([1.  , 1.  , 2.01, 9.11])
-    >>> round(estimate.standard_error, 5), estimate.held <= 512
-    (0.00317, True)
+    Raises:
+        ParameterError: an argument is out of range.
+
+    Example:
+        >>> from vestige import Stream
+        >>> stream = Stream(Moments(), retention=512, seed=0)
+        >>> _ = stream.extend(np.random.default_rng(0).exponential(size=100_000))
+        >>> estimate = stream.estimate()
+        >>> estimate.value.round(2)
+        array([1.  , 1.  , 2.01, 9.11])
+        >>> round(estimate.standard_error, 5), estimate.held <= 512
+        (0.00317, True)
     """
+
+    name: ClassVar[str] = "moments"
+    max_columns: ClassVar[int | None] = 1
 
     order: int = 4
     half_life: float | None = None
 
     def __post_init__(self) -> None:
         check_int("order", self.order, 2)
-        if self.order > _HIGHEST:
-            raise ParameterError(f"order={self.order} is above {_HIGHEST}; use 2, 3 or 4")
+        if self.order > _MAX_ORDER:
+            raise ParameterError(f"order={self.order} is above {_MAX_ORDER}; use 2, 3 or 4")
         check_half_life(self.half_life)
+
+    @classmethod
+    def from_columns(cls, columns: int, targets: int, channel: str, half_life: float | None) -> Moments:  # noqa: ARG003
+        """Make the moments of one column; see `Encoded.from_columns`."""
+        return cls(half_life=half_life)
 
     @property
     def statistic(self) -> statistics.Moments:
@@ -81,98 +97,45 @@ class Moments(Spelled):
 
     @property
     def max_magnitude(self) -> float:
-        """So that no power overflows."""
-        return largest_for(self.order)
+        """The largest value whose powers do not overflow."""
+        return find_max_magnitude(self.order)
 
-    def conclude(self, estimate: Floats, worth: float, rounding: float) -> MomentsAnswer:
-        """From central moments to what statisticians call by name."""
-        mean, variance = float(estimate[0]), max(float(estimate[1]), 0.0)
-        told = variance ** (self.order / 2) >= SMALLEST
-        scale = np.sqrt(variance) if told else np.nan
-        skewness = float(estimate[2] / scale**3) if self.order > 2 else None
-        kurtosis = float(estimate[3] / scale**4) if self.order > 3 else None
+    def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
+        """Name the moments; see `Encoded.labels`."""
+        return _NAMES[: self.order]
+
+    def report(self, estimate: MomentsEstimate, columns: Sequence[str]) -> Report:
+        """Make a table of the moments; see `Encoded.report`."""
+        facts = {
+            "mean": estimate.mean,
+            "standard_error": estimate.standard_error,
+            "variance": estimate.variance,
+            "standard_deviation": float(np.sqrt(estimate.variance)),
+            "skewness": estimate.skewness,
+            "kurtosis": estimate.kurtosis,
+        }
+        moments = {name: value for name, value in facts.items() if value is not None}
+        rows = tuple((name.replace("_", " "), format_number(value)) for name, value in moments.items())
+        value = {name: None if np.isnan(number) else number for name, number in moments.items()}
+        remarks = ("kurtosis: 3 for normal data; variance: divided by n.",)
+        return Report("moments", ("moment", *columns), rows, {"value": value}, remarks)
+
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> MomentsEstimate:
+        """Give the moments that statisticians call by name, from those about the mean; see `Encoded.conclude`."""
+        mean, variance = float(numbers[0]), max(float(numbers[1]), 0.0)
+        has_shape = variance ** (self.order / 2) >= SMALLEST
+        scale = np.sqrt(variance) if has_shape else np.nan
+        skewness = float(numbers[2] / scale**3) if self.order > 2 else None
+        kurtosis = float(numbers[3] / scale**4) if self.order > 3 else None
         error = None
         if self.order > 3:
-            error = float(np.sqrt(max(float(estimate[3]) - variance**2, 0.0) / worth))
-        known = [number for number in (mean, variance, skewness, kurtosis) if number is not None]
-        value = np.array(known if told else known[:2])
-        notes = note_alike(np.array([variance]), "" if told else _SHAPELESS[self.order])
-        of_mean = float(np.sqrt(variance / worth))
-        errors = np.array([of_mean, variance * np.sqrt(2.0 / worth) if error is None else error])
-        rounded = note_rounding(estimate[:2], errors, rounding)
-        return MomentsAnswer(
-            value, mean, variance, skewness, kurtosis, of_mean, error, notes=notes + rounded, missed=bool(rounded)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class CovarianceAnswer(Answer):
-    """The covariances of several columns.
-
-    Attributes:
-        value: the covariance matrix (divided by n); shape (dim, dim).
-        mean: shape (dim,).
-        correlation: nan beside a column that is constant; shape (dim, dim).
-        standard_error: of each mean, for records that are independent; shape (dim,).
-    """
-
-    mean: Floats
-    correlation: Floats
-    standard_error: Floats
-
-
-@dataclass(frozen=True)
-class Covariance(Spelled):
-    """The covariance matrix of everything that ever arrived.
-
-    Args:
-        dim: values per record.
-        half_life: after so many records, a record counts half as much; for streams that drift.
-
-    >>> from vestige import Stream
-    >>> stream = Stream(Covariance(2), retention=512, seed=0)
-    >>> _ = stream.extend(np.random.default_rng(0).normal(size=(100_000, 2)) @ [[1.0, 1.0], [0.0, 1.0]])
-    >>> stream.estimate().value.round(1)
-    array([[1., 1.],
-           [1., 2.]])
-    >>> stream.estimate().correlation[0, 1].round(2)
-    np.float64(0.71)
-    """
-
-    dim: int = 2
-    half_life: float | None = None
-
-    def __post_init__(self) -> None:
-        check_int("dim", self.dim, 1, MOST_PRODUCTS)
-        check_half_life(self.half_life)
-
-    @property
-    def columns(self) -> int:
-        """As many as dimensions."""
-        return self.dim
-
-    @property
-    def statistic(self) -> statistics.Products:
-        """The means, and the products of each pair of columns about them."""
-        return statistics.Products(self.dim, tuple(combinations_with_replacement(range(self.dim), 2)), centred=True)
-
-    @property
-    def max_magnitude(self) -> float:
-        """So that no power overflows."""
-        return largest_for(2)
-
-    def conclude(self, estimate: Floats, worth: float, rounding: float) -> CovarianceAnswer:
-        """The matrix, from its upper half."""
-        matrix = np.empty((self.dim, self.dim))
-        for (i, j), product in zip(self.statistic.pairs, estimate[self.dim :], strict=True):
-            matrix[i, j] = matrix[j, i] = product
-        spread = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            correlation = matrix / np.outer(spread, spread)
-        error, (first, second) = spread / np.sqrt(worth), np.array(self.statistic.pairs, np.intp).T
-        errors = product_errors(estimate[self.dim :], spread[first] ** 2, spread[second] ** 2, worth)
-        rounded = note_rounding(estimate, np.concatenate((error, errors)), rounding)
-        notes = note_alike(matrix.diagonal()) + rounded
-        return CovarianceAnswer(
-            matrix, np.array(estimate[: self.dim]), correlation, error, notes=notes, missed=bool(rounded)
+            error = float(np.sqrt(max(float(numbers[3]) - variance**2, 0.0) / worth))
+        moments = [number for number in (mean, variance, skewness, kurtosis) if number is not None]
+        value = np.array(moments if has_shape else moments[:2])
+        notes = note_alike(np.array([variance]), "" if has_shape else _SHAPELESS[self.order])
+        mean_error = float(np.sqrt(variance / worth))
+        errors = np.array([mean_error, variance * np.sqrt(2.0 / worth) if error is None else error])
+        rounded = note_rounding(numbers[:2], errors, rounding)
+        return MomentsEstimate(
+            value, mean, variance, skewness, kurtosis, mean_error, error, notes=notes + rounded, missed=bool(rounded)
         )

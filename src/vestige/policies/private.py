@@ -6,12 +6,13 @@ is spelled in presence bits, rounded last.
 
 Theorem. Replace the value of one record, and fix all rounds, times, subjects and requests. Then all states in which
 that record is no longer held are, jointly, (epsilon, delta)-indistinguishable in both worlds. docs/privacy.md proves it
-step by step; the steps are marked here and in `vestige.advance`.
+step by step; the steps are marked here and in `vestige.noise.sums`.
 Guarantee: no audit refutes it, and each of three broken copies is refuted; held by tests/policies/test_private.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import shake_256
 from typing import ClassVar
@@ -20,12 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import statistics
+from vestige.channels import Reading, Target
 from vestige.errors import NoAnswerError, ParameterError
+from vestige.estimate import E_co
 from vestige.noise import noise_scale
-from vestige.policies.encoded import Encoded, Spelled
+from vestige.policies.base import Encoded
 from vestige.policies.mean import Mean
+from vestige.policies.report import Report
 from vestige.policies.rounding import REMEDY
-from vestige.policy import Answer, count_waiting
+from vestige.policy import count_waiting
 from vestige.random.keys import SECRET_WORDS
 from vestige.records import Clock, Records
 from vestige.types import Bools, Floats
@@ -38,7 +42,7 @@ _WORDS_EACH = 96
 
 
 @dataclass(frozen=True)
-class Private(Spelled):
+class Private(Encoded[E_co]):
     """A policy of running averages that forgets: what is erased is hidden by noise, whoever looks and however long.
 
     Theorem: replace the value of one record, all rounds, times, subjects and requests fixed. Then all states in which
@@ -56,21 +60,25 @@ class Private(Spelled):
         policy: `Mean`, `Moments`, `Covariance` or `LinearRegression`, without a half-life.
         bound: what is averaged of a record, as a vector, is shortened to this length if it is longer: the values for a
             mean; their powers, or the values and products of pairs, for the others. Never take it from the data.
-        epsilon: what is promised, at most.
-        delta: with it.
+        epsilon: the epsilon of the (epsilon, delta) guarantee; smaller is more private.
+        delta: the delta of the (epsilon, delta) guarantee.
 
-    >>> from vestige import Stream
-    >>> stream = Stream(Private(bound=5.0, epsilon=1.0, delta=1e-6), retention=2_048)
-    >>> _ = stream.extend(np.random.default_rng(0).normal(2.0, 1.0, 500_000))
-    >>> bool(abs(stream.estimate().value - 2.0) < 0.02)
-    True
-    >>> policy = Private(bound=3.0, epsilon=1.0, delta=1e-6)
-    >>> [round(policy.price(batch, variance=0.973), 2) for batch in (64, 512, 4_096)]
-    [11.32, 2.29, 1.16]
+    Raises:
+        ParameterError: an argument is out of range, or the policy cannot be made private.
+
+    Example:
+        >>> from vestige import Stream
+        >>> stream = Stream(Private(bound=5.0, epsilon=1.0, delta=1e-6), retention=2_048)
+        >>> _ = stream.extend(np.random.default_rng(0).normal(2.0, 1.0, 500_000))
+        >>> bool(abs(stream.estimate().value - 2.0) < 0.02)
+        True
+        >>> policy = Private(bound=3.0, epsilon=1.0, delta=1e-6)
+        >>> [round(policy.price(batch, variance=0.973), 2) for batch in (64, 512, 4_096)]
+        [11.32, 2.29, 1.16]
     """
 
     requires_secret_coins: ClassVar[bool] = True
-    policy: Encoded = field(default_factory=Mean)
+    policy: Encoded[E_co] = field(default_factory=Mean)  # type: ignore[arg-type]
     bound: float = field(kw_only=True)
     epsilon: float = field(kw_only=True)
     delta: float = field(kw_only=True)
@@ -78,7 +86,7 @@ class Private(Spelled):
     def __post_init__(self) -> None:
         if not isinstance(self.policy, Encoded) or not isinstance(self.policy.statistic, statistics.Averages):
             raise ParameterError(
-                f"policy={self.policy!r} is no running average; use Mean, Moments, Covariance or LinearRegression"
+                f"policy={self.policy!r} is not a running average; use Mean, Moments, Covariance or LinearRegression"
             )
         if self.policy.half_life is not None:
             raise ParameterError(
@@ -93,12 +101,12 @@ class Private(Spelled):
 
     @property
     def columns(self) -> int:
-        """As many as the policy takes."""
+        """The number of values that the policy takes."""
         return self.policy.columns
 
     @property
     def max_magnitude(self) -> float:
-        """As the policy has it."""
+        """The largest value that the policy takes."""
         return self.policy.max_magnitude
 
     @property
@@ -118,23 +126,29 @@ class Private(Spelled):
         return 1.0 / self.scale
 
     def price(self, batch: int, variance: float) -> float:
-        """How many times as large the mean squared error is as without noise.
+        """Compute how many times as large the mean squared error is as without noise.
 
         Each batch's sums get noise of deviation `2 scale bound` in each of `size` numbers, so that after many batches
         its share is `4 size scale^2 bound^2 / (batch variance)`.
 
         Args:
             batch: records in a batch; half of the retention in a stream.
-            variance: of what is averaged, after clipping: the trace of its covariance.
+            variance: the variance of what is averaged, after clipping: the trace of its covariance.
+
+        Returns:
+            the factor, 1 or more.
         """
         return 1.0 + 4.0 * self.statistic.size * self.scale**2 * self.bound**2 / (batch * variance)
 
     def noise(self, clock: Clock, waiting: int | None = None) -> float:
-        """The deviation of the noise in each average: that of all updates, over the number of records that count.
+        """Compute the deviation of the noise in each average: that of all updates, over the records that count.
 
         Args:
-            clock: how many updates there were, and how many records they learned from.
-            waiting: how many records are held that arrived since the last update; default: all that did.
+            clock: the public clock, which counts updates and the records that they learned from.
+            waiting: the number of records held that arrived since the last update; default: all that did.
+
+        Returns:
+            the standard deviation.
         """
         if not clock.encoded:
             return 0.0
@@ -142,11 +156,48 @@ class Private(Spelled):
         counted = clock.encoded + (clock.pending if waiting is None else waiting)
         return float(added * np.sqrt(clock.updates) / counted)
 
-    def answer(self, clock: Clock, retained: Records) -> Answer:
-        """What the policy concludes from the averages, and how much noise is in them."""
+    def batch_noise(self, batch: int) -> float:
+        """Give the standard deviation of the noise in each average of a batch; see `Encoded.batch_noise`."""
+        return 2.0 * self.scale * self.bound / batch
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the answer is the encoded numbers themselves."""
+        return self.policy.is_identity
+
+    @property
+    def answered_means(self) -> int:
+        """The number of means that an answer includes."""
+        return self.policy.answered_means
+
+    def labels(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Name the numbers of the answer; see `Encoded.labels`."""
+        return self.policy.labels(columns)
+
+    def report(self, estimate: E_co, columns: Sequence[str]) -> Report:  # type: ignore[misc]
+        """Make a table of an answer; see `Encoded.report`."""
+        return self.policy.report(estimate, columns)
+
+    def draw_rows(self, rng: np.random.Generator, count: int, mean: float) -> Floats:
+        """Draw records to plan with; see `Encoded.draw_rows`."""
+        return self.policy.draw_rows(rng, count, mean)
+
+    def answer(self, clock: Clock, retained: Records) -> E_co:
+        """Answer with what the policy concludes from the averages, and note how much noise is in them.
+
+        Args:
+            clock: the public clock.
+            retained: the records that are held.
+
+        Returns:
+            the policy's estimate.
+
+        Raises:
+            NoAnswerError: the averages do not determine an answer.
+        """
         noise = self.noise(clock, count_waiting(clock, retained))
         try:
-            made = super().answer(clock, retained)
+            answer = super().answer(clock, retained)
         except NoAnswerError as problem:
             raise NoAnswerError(
                 f"{problem} (each average carries noise of deviation {noise:.3g}, the price of forgetting: "
@@ -158,32 +209,31 @@ class Private(Spelled):
         )
         off = self._rounding(clock, retained) * float(np.abs(self._tracked(clock, retained)).max())
         rounded = f"Rounding may have put an average off by {off:.1g} besides that noise; {REMEDY}"
-        said = made if isinstance(made, Answer) else Answer(made)
         counts = bool(clock.encoded and off > noise / 2.0)
-        return replace(said, notes=(*said.notes, note, *([rounded] * counts)), missed=said.missed or counts)
+        notes = (*answer.notes, note, *([rounded] * counts))
+        return replace(answer, notes=notes, missed=answer.missed or counts)
 
-    def conclude(self, estimate: Floats, worth: float, rounding: float) -> float | Floats | Answer:
-        """What the policy concludes from the averages."""
-        return self.policy.conclude(self.statistic.of.from_averages(estimate), worth, rounding)
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> E_co:
+        """Give what the policy concludes from the averages; see `Encoded.conclude`."""
+        return self.policy.conclude(self.statistic.of.from_averages(numbers), worth, rounding)
 
     def _keys(self, coins: int) -> NDArray[np.uint64]:
         return np.frombuffer(coins.to_bytes(8 * SECRET_WORDS, "little"), np.uint64)[None, :]
 
-    def _advance(
-        self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
-    ) -> Bools:
-        """Steps 1 to 4 of the proof: clip, sum on the grid, add noise, spell; see `advance_noised`."""
-        from vestige.advance import advance_noised  # noqa: PLC0415
+    def _step(
+        self, before: Reading | None, values: Floats, present: Bools, share: float, key: NDArray[np.uint64]
+    ) -> tuple[Target, np.uint64]:
+        """Steps 1 to 4 of the proof: clip, sum on the grid, add noise, average; see `vestige.noise.sums`."""
+        from vestige.noise.sums import noised_average  # noqa: PLC0415
 
         statistic, steps = self.statistic, self._steps
-        atoms, keep = statistic.of.atoms(values), np.empty(len(values) // len(keys), np.bool_)
-        deviation = self._deviation(steps)
+        atoms, target = statistic.of.atoms(values), np.empty(statistic.size)
+        numbers = np.zeros(statistic.size) if before is None else before.numbers
         each = _WORDS_EACH * statistic.size
         while True:
-            estimate = self._estimate(clock, retained) if clock.encoded else np.zeros(statistic.size)
-            words = _expanded(keys, each)
-            if advance_noised(atoms, present, can, estimate, clock.encoded, self.bound, steps, deviation, words, keep):
-                return keep
+            words = _expand(key, each)
+            if noised_average(atoms, present, numbers, share, self.bound, steps, self._deviation(steps), words, target):
+                return Target.exactly(target), words[0]
             each *= 2  # the same coins and more after them, so that what is drawn does not depend on how many
 
     @property
@@ -196,7 +246,6 @@ class Private(Spelled):
         return int(np.ceil(self.scale * 2.0 * steps))
 
 
-def _expanded(keys: NDArray[np.uint64], words: int) -> NDArray[np.uint64]:
-    """As many words as are wanted from each key; shape (keys, words)."""
-    drawn = b"".join(shake_256(key.tobytes()).digest(8 * words) for key in keys)
-    return np.frombuffer(drawn, np.uint64).reshape(len(keys), words)
+def _expand(key: NDArray[np.uint64], words: int) -> NDArray[np.uint64]:
+    """As many words as are wanted from a key; shape (words,)."""
+    return np.frombuffer(shake_256(key.tobytes()).digest(8 * words), np.uint64)

@@ -1,7 +1,12 @@
-"""The baseline: a window that keeps all it may, and answers from that alone."""
+"""The sliding-window baseline: keep every record as long as is allowed, and answer from those alone.
+
+The comparison of the introduction of Immorlica et al. (2024).
+Guarantee: the statistic of the records held, as numpy computes it; held by tests/stream/test_rules.py.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -9,30 +14,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import ParameterError
-from vestige.policies.encoded import Encoded
+from vestige.estimate import E_co
+from vestige.policies.base import Encoded
 from vestige.policies.mean import Mean
-from vestige.policy import Answer, Policy
+from vestige.policies.report import Report
+from vestige.policy import Policy
 from vestige.records import Clock, Records
 from vestige.types import Bools, Floats
 from vestige.validation import show_value
 
 
 @dataclass(frozen=True)
-class Window(Policy):
+class Window(Policy[E_co]):
     """The baseline: keep every record as long as is allowed, and answer from those.
 
     Args:
-        policy: whose statistic to compute; the mean unless said.
+        policy: the policy whose statistic to compute; default: the mean.
 
-    >>> from vestige import Stream
-    >>> stream = Stream(Window(), retention=96)
-    >>> _ = stream.extend(range(1, 10_001))
-    >>> stream.estimate().value
-    9952.5
+    Raises:
+        ParameterError: the policy has no statistic.
+
+    Example:
+        >>> from vestige import Stream
+        >>> stream = Stream(Window(), retention=96)
+        >>> _ = stream.extend(range(1, 10_001))
+        >>> stream.estimate().value
+        9952.5
     """
 
     all_or_nothing: ClassVar[bool] = False
-    policy: Encoded = field(default_factory=Mean)
+    policy: Encoded[E_co] = field(default_factory=Mean)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         if not isinstance(self.policy, Encoded):
@@ -42,19 +53,27 @@ class Window(Policy):
 
     @property
     def columns(self) -> int:
-        """As many as the statistic takes."""
+        """The number of values that the statistic takes."""
         return self.policy.columns
 
+    def labels(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Name the numbers of the answer; see `Encoded.labels`."""
+        return self.policy.labels(columns)
+
+    def report(self, estimate: E_co, columns: Sequence[str]) -> Report:  # type: ignore[misc]
+        """Make a table of an answer; see `Encoded.report`."""
+        return self.policy.report(estimate, columns)
+
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:  # noqa: ARG002
-        """Keep all that may be kept."""
+        """Keep every record that may be kept."""
         return ~np.concatenate((retained.leaving, arrivals.leaving))
 
     def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:  # noqa: ARG002
-        """Keep all that may be kept."""
+        """Keep every record that may be kept."""
         return np.concatenate((~retained.leaving, np.ones(len(values), np.bool_)))
 
-    def answer(self, clock: Clock, retained: Records) -> float | Floats | Answer:
-        """The statistic of the retained records alone."""
+    def answer(self, clock: Clock, retained: Records) -> E_co:
+        """Answer with the statistic of the retained records alone."""
         order = np.argsort(retained.rounds, kind="stable")
         weights = np.power(self.policy.decay, (clock.t - retained.rounds[order]).astype(np.float64))
         estimate = self.policy.statistic.step(None, retained.values[order], weights, 1.0)

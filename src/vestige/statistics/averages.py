@@ -40,8 +40,12 @@ class Mean(Averages):
         return values
 
     def from_averages(self, averages: Floats) -> Floats:
-        """Their averages."""
+        """The averages themselves."""
         return averages
+
+    def influence(self, values: Floats) -> tuple[Floats, Floats]:
+        """Compute the mean, and how far each record is from it; see `Statistic.influence`."""
+        return self.step(None, values, np.ones(len(values)), 1.0), self._atom_moves(values)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +65,11 @@ class Clipped(Statistic):
         from vestige.statistics.kernels import clipped  # noqa: PLC0415
 
         return Mean(self.size).step(estimate, clipped(self.of.atoms(values), self.bound), weights, share)
+
+    def influence(self, values: Floats) -> tuple[Floats, Floats]:
+        """Compute the averages of clipped atoms, and how far each record is from them; see `Statistic.influence`."""
+        from vestige.statistics.kernels import clipped  # noqa: PLC0415
+
+        atoms = clipped(self.of.atoms(values), self.bound)
+        averages: Floats = atoms.mean(axis=0)
+        return averages, atoms - averages

@@ -51,6 +51,11 @@ class LeastSquares(Averages):
         return self._products.size
 
     @property
+    def is_shift_free(self) -> bool:
+        """Whether the influence of a record does not depend on where zero lies: with an intercept."""
+        return self.intercept
+
+    @property
     def _products(self) -> Products:
         d, k = self.dim, self.outputs
         predictors = tuple(combinations_with_replacement(range(d), 2))

@@ -2,49 +2,124 @@
 
 Section 3.1 of Immorlica et al. (2024): a step of size eta_t on a loss whose minimum is what is wanted. For an average
 the loss is |s - theta|^2 / 2, and the share of the new records in all as the step size makes it the exact one.
+How far one record moves the numbers is their influence (Hampel, "The influence curve and its role in robust
+estimation", 1974, https://doi.org/10.1080/01621459.1974.10482962), which planning needs.
+Guarantee: the steps compose to the statistic of every prefix; held by tests/test_statistics.py.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from vestige.types import Floats
+
+_NUDGE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic(ABC):
-    """What is tracked: numbers that the records of a batch move."""
+    """Numbers that the records of a batch move; subclass it to track others."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many numbers are encoded."""
+        """The number of numbers that are encoded."""
 
     @abstractmethod
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
-        """The numbers after these records.
+        """Compute the numbers after more records.
 
         Args:
             estimate: the numbers before them, or None where there are none; shape (size,).
             values: the records in the order of their rounds; shape (n, columns).
             weights: what each counts among these; shape (n,).
             share: what all of these count among all records so far; 1 where there are none before them.
+
+        Returns:
+            the numbers after them; shape (size,).
         """
+
+    def influence(self, values: Floats) -> tuple[Floats, Floats] | None:  # noqa: ARG002
+        """Compute what records come to, and how far each of them moves each number.
+
+        Args:
+            values: a sample of records; shape (n, columns).
+
+        Returns:
+            the numbers of the sample, shape (size,); and how far each record moves them, times the number of records,
+            shape (n, size). None where that cannot be said beforehand.
+        """
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class Averages(Statistic):
-    """A statistic that follows from as many plain averages: the values, or products and powers of them."""
+    """A statistic that follows from plain averages, one for each number: of the values, or of products and powers."""
+
+    @property
+    def is_shift_free(self) -> bool:
+        """Whether the influence of a record does not depend on where zero lies."""
+        return True
 
     @abstractmethod
     def atoms(self, values: Floats) -> Floats:
-        """What is averaged of each record; shape (n, size).
+        """Compute what is averaged of each record.
 
         Args:
             values: shape (n, columns).
+
+        Returns:
+            the atoms; shape (n, size).
         """
 
     @abstractmethod
     def from_averages(self, averages: Floats) -> Floats:
-        """The numbers that are tracked, from the averages of the atoms, which may carry noise; shape (size,)."""
+        """Compute the numbers that are tracked from the averages of the atoms, which may carry noise.
+
+        Args:
+            averages: shape (size,).
+
+        Returns:
+            the numbers; shape (size,).
+        """
+
+    def influence(self, values: Floats) -> tuple[Floats, Floats]:
+        """Compute what records come to, and how far each of them moves each number; see `Statistic.influence`."""
+        numbers = self.step(None, values, np.ones(len(values)), 1.0)
+        averages, moves = self._atom_moves(values)
+        return numbers, moves @ differentiate(self.from_averages, averages, moves).T
+
+    def _atom_moves(self, values: Floats) -> tuple[Floats, Floats]:
+        """The averages of the atoms, and how far each record is from them."""
+        atoms = self.atoms(values - values.mean(axis=0) if self.is_shift_free else values)
+        averages: Floats = atoms.mean(axis=0)
+        return averages, atoms - averages
+
+
+def differentiate(function: Callable[[Floats], Floats], at: Floats, moves: Floats) -> Floats:
+    """Compute by differences how far each entry of a vector moves each entry of a function's result.
+
+    Args:
+        function: from a vector of shape (entries,) to one of shape (results,).
+        at: the vector; shape (entries,).
+        moves: moves of it, whose size says how small a difference to take; shape (n, entries).
+
+    Returns:
+        the derivatives; shape (results, entries).
+
+    Example:
+        >>> differentiate(lambda x: x**2, np.array([3.0]), np.ones((1, 1))).round(6)
+        array([[6.]])
+    """
+    nudges = _NUDGE * np.sqrt((moves**2).mean(axis=0))
+    nudges = np.where(nudges > 0.0, nudges, _NUDGE)
+    columns = []
+    for i, nudge in enumerate(nudges):
+        apart = np.zeros(len(at))
+        apart[i] = nudge
+        columns.append((function(at + apart) - function(at - apart)) / (2.0 * nudge))
+    return np.array(columns).T

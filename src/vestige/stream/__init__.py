@@ -6,8 +6,7 @@ Guarantee: whatever a policy returns, the limits hold; held by tests/stream/test
 """
 
 from vestige.stream.batched import Batched
-from vestige.stream.estimate import Estimate
 from vestige.stream.open import copy_stream, open_stream
 from vestige.stream.stream import Stream
 
-__all__ = ["Batched", "Estimate", "Stream", "copy_stream", "open_stream"]
+__all__ = ["Batched", "Stream", "copy_stream", "open_stream"]

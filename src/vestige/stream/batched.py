@@ -12,19 +12,20 @@ import copy
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Generic, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige.errors import DataError, ParameterError
+from vestige.estimate import E_co
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Clock, Records
 from vestige.store import Receipt
 from vestige.store.state import wall_clock
 from vestige.stream.arrivals import read_rows
-from vestige.stream.estimate import Estimate, count_represented, make_estimate
+from vestige.stream.estimate import count_represented, make_estimate
 from vestige.stream.limits import MAX_RECORDS, drop_expired
 from vestige.stream.removal import check_rounds, keep_receipts, settle_receipts
 from vestige.stream.rules import check_restart, check_seed, choose_batch
@@ -33,7 +34,7 @@ from vestige.types import Floats
 from vestige.validation import check_int
 
 
-class Batched:
+class Batched(Generic[E_co]):
     """A stream whose records arrive in batches, each of which replaces the one before.
 
     Args:
@@ -56,7 +57,7 @@ class Batched:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: Policy[E_co],
         *,
         batch: int,
         seed: int | AuditSeed | None = None,
@@ -114,7 +115,7 @@ class Batched:
             )
         self._take(table)
 
-    def estimate(self) -> Estimate:
+    def estimate(self) -> E_co:
         """Compute the policy's answer from the retained records and the clock alone.
 
         Returns:
@@ -180,7 +181,7 @@ class Batched:
         return keep_receipts(self._receipts, wall_clock())
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> Policy[E_co]:
         """The policy that decides what is kept."""
         return self._policy
 

@@ -1,4 +1,4 @@
-"""An estimate: what the retained records say, with what a reader should know about it.
+"""Making an estimate: the answer of the policy, checked, with what a reader should know about it.
 
 Section 2 of Immorlica et al. (2024), A_out: the answer is a function of the retained records and the clock.
 Guarantee: the answer is a finite number or an array of them, or an error; held by tests/stream/test_rules.py.
@@ -6,47 +6,19 @@ Guarantee: the answer is a finite number or an array of them, or an error; held 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from vestige.errors import NoRecordsError, RuleError
-from vestige.policy import Answer, Policy, count_waiting
+from vestige.estimate import E, Estimate
+from vestige.policy import Policy, count_waiting
 from vestige.records import Clock, Records
 from vestige.types import Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
-    """What the retained records say.
-
-    Attributes:
-        value: the statistic; a float in one dimension, an array otherwise.
-        t: number of records that have arrived.
-        held: number of records that are retained.
-        oldest_age: number of rounds since the oldest of them arrived.
-        notes: what to know about the answer, in sentences.
-        details: the policy's full answer; its attributes are attributes of the estimate.
-        since: first round that the statistic counts; above 1 if it has started over.
-    """
-
-    value: float | Floats
-    t: int
-    held: int
-    oldest_age: int
-    notes: tuple[str, ...] = ()
-    details: Answer | None = None
-    since: int = 1
-
-    def __getattr__(self, name: str) -> Any:
-        """An attribute of the policy's answer besides the value, such as a standard error."""
-        if name.startswith("_") or name in self.__slots__ or self.details is None:
-            raise AttributeError(f"this estimate has no {name!r}; it has {', '.join(self.__slots__[:5])}")
-        return getattr(self.details, name)
-
-
-def make_estimate(policy: Policy, batch: int, clock: Clock, retained: Records) -> Estimate:
+def make_estimate(policy: Policy[E], batch: int, clock: Clock, retained: Records) -> E:
     """Ask the policy for its answer, and check it.
 
     Args:
@@ -69,10 +41,17 @@ def make_estimate(policy: Policy, batch: int, clock: Clock, retained: Records) -
             else f"no record is held after round {clock.t}; the statistic continues with the next one"
         )
     answer = policy.answer(clock.copy(), retained.shown())
-    details = answer if isinstance(answer, Answer) else None
-    value = _check_answer(policy, details.value if details else answer)
-    notes = find_notes(policy, batch, clock) + (details.notes if details else ())
-    return Estimate(value, clock.t, len(retained), clock.t - int(retained.rounds[0]), notes, details, clock.since)
+    estimate = answer if isinstance(answer, Estimate) else cast("E", Estimate(answer))
+    return replace(
+        estimate,
+        value=_check_answer(policy, estimate.value),
+        notes=find_notes(policy, batch, clock) + estimate.notes,
+        t=clock.t,
+        since=clock.since,
+        counted=count_represented(policy, clock, retained),
+        held=len(retained),
+        oldest_age=clock.t - int(retained.rounds[0]),
+    )
 
 
 def find_notes(policy: Policy, batch: int, clock: Clock) -> tuple[str, ...]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Generic
 
 import numpy as np
 
 from vestige.errors import ParameterError
+from vestige.estimate import E, E_co
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Clock, Records
@@ -25,7 +27,7 @@ _MAX_NUMBERS = 2 * 10**8
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Generic[E_co]):
     """What is fixed as long as a stream lives.
 
     Attributes:
@@ -39,7 +41,7 @@ class Rules:
         has_update_many: whether the policy can update several batches in one call.
     """
 
-    policy: Policy
+    policy: Policy[E_co]
     limits: Limits
     seed: int | None
     batch: int
@@ -54,7 +56,7 @@ class Rules:
         return self.limits.max_age is not None
 
 
-def make_rules(policy: Policy, limits: Limits, seed: int | AuditSeed | None) -> Rules:
+def make_rules(policy: Policy[E], limits: Limits, seed: int | AuditSeed | None) -> Rules[E]:
     """Derive the rules of a stream.
 
     Args:

@@ -15,12 +15,13 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Self
+from typing import Generic, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige.errors import DataError, ParameterError, StoreError
+from vestige.estimate import E_co
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Clock, Records, number_rows
@@ -29,7 +30,7 @@ from vestige.store import Place, Position, Receipt, State, Terms
 from vestige.store.state import to_ticks, wall_clock
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
 from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
-from vestige.stream.estimate import Estimate, count_represented, make_estimate
+from vestige.stream.estimate import count_represented, make_estimate
 from vestige.stream.lateness import make_window
 from vestige.stream.limits import Limits, drop_expired
 from vestige.stream.masks import check_limits
@@ -46,7 +47,7 @@ _RECORDS_PER_CALL = 1 << 16
 """Records per call of `update_many`: enough to spend the time there, few enough to answer an interrupt."""
 
 
-class Stream:
+class Stream(Generic[E_co]):
     """A stream of records under a legal limit, one record a round.
 
     At least one of the limits in rounds is needed; a batch is half of the smaller one, so that a record that is kept
@@ -86,7 +87,7 @@ class Stream:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: Policy[E_co],
         *,
         retention: int | None = None,
         notice: int | None = None,
@@ -223,7 +224,7 @@ class Stream:
                 new.numbers = check_numbers(self.position(source), numbers, mark, len(new))
             return self._take_all(new, source, mark)
 
-    def estimate(self) -> Estimate:
+    def estimate(self) -> E_co:
         """Compute the policy's answer from the retained records and the clock alone.
 
         Returns:
@@ -398,7 +399,7 @@ class Stream:
         return keep_receipts(self._state.receipts, wall_clock())
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> Policy[E_co]:
         """The policy that decides what is kept."""
         return self._rules.policy
 

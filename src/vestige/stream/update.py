@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.channels import in_slots, mantissa_bits
-from vestige.channels.rounding import add_rounding, said_bits
+from vestige.channels import PresenceWords, in_slots
+from vestige.channels.precision import add_rounding, mantissa_bits
 from vestige.policy import Policy
 from vestige.random import keys
 from vestige.records import Clock, Records, no_times
@@ -187,7 +187,7 @@ def _add_rounding(policy: Policy, clock: Clock, arrivals: Records) -> float:
     """The clock's rounding after an update with these arrivals, of which some cannot be kept."""
     can = in_slots(arrivals.rounds - clock.last - 1, ~arrivals.leaving, clock.pending)
     carried = _find_carried_share(policy, clock.encoded, len(arrivals))
-    return add_rounding(clock.rounding, carried, said_bits(can, policy.words))
+    return add_rounding(clock.rounding, carried, PresenceWords().count_mantissa_bits(can, policy.words))
 
 
 def _add_roundings(policy: Policy, clock: Clock, size: int, batches: int) -> float:

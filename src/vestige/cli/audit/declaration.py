@@ -39,7 +39,7 @@ class Declaration:
             return cls(name, None, text)
         if isinstance(policy, Window):
             return cls(name, False, f"declares {short}, which keeps every record that it may and chooses none")
-        how = f" through the channel {policy.written.name}" if isinstance(policy, Encoded) else ""
+        how = f" through the channel {policy.encoding.name}" if isinstance(policy, Encoded) else ""
         text = (
             f"declares {short}{how}, a statistic that is written in the choice of which records stay: by its own word "
             "its records are chosen, whatever a test finds"

@@ -12,9 +12,9 @@ from vestige.audit.leakage import ADVERSARIES
 from vestige.channels import CHANNELS
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option, trials_option
 from vestige.cli.output import as_json, meter, say, show_table
-from vestige.cli.reports import STATISTICS
+from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError, SourceError
-from vestige.policies import Encoded, Private, Window
+from vestige.policies import STATISTICS, Encoded, Private, Window
 from vestige.policy import Policy
 from vestige.sources import Source
 from vestige.types import Floats
@@ -100,7 +100,7 @@ def audit_source(
     In the table, "guessed to" is the error of guessing the erased value, as a share of that without looking (1 is
     nothing learned); "same state" is how often both worlds hold the same rounds.
     """
-    kept = STATISTICS[statistic].policy(columns, targets, channel, half_life)
+    kept = make_policy(statistic, columns, targets, channel, half_life)
     policy = _audited(kept, window, epsilon, delta, bound)
     rows = _rows(source, columns + targets)
     batch = max(1, retention // 2)
@@ -150,7 +150,7 @@ def _name(policy: Policy) -> str:
         return f"Private {_name(policy.policy).lower()}, epsilon {policy.epsilon:g}"
     if isinstance(policy, Window):
         return f"Window, {_name(policy.policy).lower()}"
-    return type(policy).__name__ + (f", {policy.written.name}" if isinstance(policy, Encoded) else "")
+    return type(policy).__name__ + (f", {policy.encoding.name}" if isinstance(policy, Encoded) else "")
 
 
 def _rows(source: str, columns: tuple[str, ...]) -> Floats:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from vestige.channels import mantissa_bits
+from vestige.channels.precision import mantissa_bits
 from vestige.errors import StoreError
 from vestige.records import Clock, Records
 from vestige.serialization import from_dict

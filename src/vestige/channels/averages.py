@@ -1,0 +1,71 @@
+"""Running averages over many batches in one compiled call, of which a single update is the case of one batch.
+
+For each batch: move the averages by its records, keep the records that hold the result, and read them back. Only the
+choice in the last batch is returned; those before it have been replaced.
+Guarantee: extending by an array gives the same state as pushing one by one; held by tests/stream/test_rules.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige._numba import kernel
+from vestige.channels.kernels import TELLING, read_batch, write_batch
+from vestige.random.kernels import uniform
+from vestige.statistics.kernels import bearable, deviation_about, move, share_of, tolerance, weights_of
+from vestige.subset.workspace import make_workspace
+from vestige.types import Bools, Floats
+
+
+@kernel
+def advance(
+    atoms: Floats,
+    present: Bools,
+    can: Bools,
+    before: Floats,
+    before_off: Bools,
+    encoded: int,
+    decay: float,
+    allowed: float,
+    keys: NDArray[np.uint64],
+    mode: int,
+    keep: Bools,
+) -> None:
+    """Write into `keep` which records of the last batch to keep.
+
+    What an update misses its target by is harmless while it is within `bearable`. Beyond that the kept records mark
+    that it may be off, from then on. The deviation is taken about the target, because records that come in order are
+    alike within a batch.
+
+    Args:
+        atoms: the batches one after the other, of equal length; shape (batches * length, size).
+        present: which rounds have a record; shape (batches * length,).
+        can: which of the records may be kept; shape (batches * length,).
+        before: the averages before the first batch; shape (size,).
+        before_off: which of them are marked as off; shape (size,).
+        encoded: the number of records that they count; 0 if there are none.
+        decay: the share of a record's weight that is left after each that follows; 1 if all count alike.
+        allowed: how far from its target an average may be, as a share of its standard error.
+        keys: the coins of each batch; shape (batches,).
+        mode: how a segment is written, see `vestige.channels.kernels`.
+        keep: which of the last `length` records to keep; shape (length,).
+    """
+    length, size = len(atoms) // len(keys), atoms.shape[1]
+    estimate, off = before.copy(), before_off.copy()
+    target, spread, near, far = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    workspace = make_workspace(length)
+    for k in range(len(keys)):
+        here = slice(k * length, (k + 1) * length)
+        weights, count = weights_of(present[here], decay), present[here].sum()
+        encoded += count
+        share = share_of(count, encoded, decay)
+        move(estimate, atoms[here], present[here], weights, share, target, spread)
+        for i in range(size):
+            near[i] = tolerance(allowed, spread[i], count, share, target[i])
+            about = deviation_about(target[i], atoms[here, i], present[here], weights)
+            coin = uniform(keys[k] + np.uint64(i), TELLING)
+            far[i] = max(bearable(about, count, share, target[i], coin), near[i])
+        write_batch(atoms[here], can[here], target, near, far, off, keys[k], mode, workspace, keep)
+        if k + 1 < len(keys):
+            read_batch(atoms[here], keep, mode, estimate, off)

@@ -1,0 +1,237 @@
+"""What a channel is: a way to store a few numbers in the choice of which records of a batch are kept.
+
+Sections 3.1 and 3.3 of Immorlica et al. (2024) store numbers as averages of the kept records; presence bits are ours.
+A channel is the only place that knows a layout. A record's slot follows from its round and the clock, never from its
+position among the records that are left.
+Guarantee: what is written is read back within the tolerance, or within one step of the presence word, or is marked as
+off; held by tests/channels/test_channels.py and, for channels from outside the package, tests/test_additions.py.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige.records import Clock, Records
+from vestige.types import Bools, Floats, Ints
+
+T = TypeVar("T", bound=np.generic)
+
+
+class Reading(NamedTuple):
+    """The numbers that a batch holds.
+
+    Attributes:
+        numbers: the numbers; nan where a number is lost; shape (size,).
+        off: which of them are marked as farther from their target than the answer can bear; shape (size,).
+    """
+
+    numbers: Floats
+    off: Bools
+
+
+class Target(NamedTuple):
+    """The numbers to write into a batch, and how near is near enough.
+
+    Attributes:
+        numbers: the numbers; shape (size,).
+        near: an average within this distance of its number is near enough; shape (size,).
+        far: a number that is written farther away than this must be marked as off; shape (size,).
+        off: which numbers were marked as off before, and stay so; shape (size,).
+    """
+
+    numbers: Floats
+    near: Floats
+    far: Floats
+    off: Bools
+
+    @classmethod
+    def exactly(cls, numbers: Floats, off: Bools | None = None) -> Target:
+        """Numbers to be written as near as the channel can.
+
+        Args:
+            numbers: shape (size,).
+            off: which of them are marked as off already; default: none.
+
+        Returns:
+            a target without tolerance, for which no distance must be marked.
+
+        Example:
+            >>> Target.exactly(np.array([1.5])).near
+            array([0.])
+        """
+        size = len(numbers)
+        marked = np.zeros(size, np.bool_) if off is None else off
+        return cls(numbers, np.zeros(size), np.full(size, np.inf), marked)
+
+
+class Channel(ABC):
+    """One way to store numbers in the choice of records; subclass it to add one.
+
+    A batch of `length` rounds is handed over in slots: row i of `values` is the record of the i-th round, or zeros
+    where there is none. A subclass defines `name`, `min_batch`, `read_slots`, `write` and `can_encode`; it may keep
+    nothing between calls. Pass an instance to a policy, as in `Mean(channel=MyChannel())`; make it a frozen dataclass,
+    so that a store can compare it.
+
+    Attributes:
+        name: its name, as in `Mean(channel="auto")` and `--channel auto`.
+        min_batch: the fewest records that it needs for one number.
+        is_rewritable: whether a number can be written again, near enough, into any part of a batch that is left.
+            Otherwise records can leave early only where the others still hold the same numbers.
+        is_searched: whether numbers are stored as averages that have to be searched for; how near they come is then
+            known by trial only.
+        has_bits: whether numbers may be stored in presence bits, and so be rounded relative to their size.
+
+    Example:
+        >>> from vestige import channels
+        >>> channel = channels.find_channel("bits")
+        >>> values, everyone = np.zeros((64, 1)), np.ones(64, np.bool_)
+        >>> keep = channel.write(values, everyone, Target.exactly(np.array([2.5])), np.uint64(1))
+        >>> channel.read_slots(values, keep, 1).numbers
+        array([2.5])
+    """
+
+    name: ClassVar[str]
+    min_batch: ClassVar[int]
+    is_rewritable: ClassVar[bool] = True
+    is_searched: ClassVar[bool] = False
+    has_bits: ClassVar[bool] = True
+
+    def read(self, retained: Records, clock: Clock, size: int) -> Reading:
+        """Read the numbers of the encoded batch, `clock.first` to `clock.last`.
+
+        Args:
+            retained: the records that are held; those of other rounds are ignored.
+            clock: the public clock.
+            size: the number of numbers.
+
+        Returns:
+            the numbers, nan where one is lost, and which of them are marked as off.
+
+        Example:
+            >>> from vestige import Clock, Records, channels
+            >>> held = Records([1, 3], [[2.0], [4.0]])
+            >>> channels.find_channel("average").read(held, Clock(8, first=1, last=8), 1).numbers
+            array([3.])
+        """
+        length = clock.last - clock.first + 1
+        slots = retained.rounds - clock.first
+        inside = (slots >= 0) & (slots < length)
+        values = in_slots(slots[inside], retained.values[inside], length)
+        return self.read_slots(values, in_slots(slots[inside], np.ones(int(inside.sum()), np.bool_), length), size)
+
+    @abstractmethod
+    def read_slots(self, values: Floats, present: Bools, size: int) -> Reading:
+        """Read the numbers of a batch that is laid out in slots.
+
+        Args:
+            values: the values of its records; shape (length, columns).
+            present: which slots hold a record; shape (length,).
+            size: the number of numbers.
+
+        Returns:
+            the numbers, nan where one is lost, and which of them are marked as off.
+        """
+
+    @abstractmethod
+    def write(self, values: Floats, can: Bools, target: Target, key: np.uint64) -> Bools:
+        """Choose the records of a batch that store the numbers.
+
+        Args:
+            values: the values of its records; shape (length, columns).
+            can: which slots hold a record that may be kept; shape (length,).
+            target: the numbers, and how near is near enough.
+            key: the coins of this batch.
+
+        Returns:
+            which slots to keep, all of them among `can`; shape (length,).
+        """
+
+    @abstractmethod
+    def can_encode(self, can: Bools, size: int) -> bool:
+        """Tell whether any numbers can be stored, or near ones that are marked as off; it is shown no values.
+
+        Args:
+            can: which slots hold a record that may be kept; shape (length,).
+            size: the number of numbers.
+
+        Returns:
+            whether `write` can be relied on.
+        """
+
+    def count_mantissa_bits(self, can: Bools, size: int) -> int:  # noqa: ARG002
+        """Count the bits of the mantissa that each number keeps, where it is stored in presence bits.
+
+        Args:
+            can: which slots hold a record that may be kept; shape (length,).
+            size: the number of numbers.
+
+        Returns:
+            the number of bits; 52 where numbers are not rounded.
+        """
+        return 52
+
+    def uses_bits(self, present: Bools, size: int) -> Bools:  # noqa: ARG002
+        """Tell which numbers of a batch are stored in presence bits.
+
+        Args:
+            present: which slots hold a record; shape (length,).
+            size: the number of numbers.
+
+        Returns:
+            for each number whether it is; shape (size,).
+        """
+        return np.full(size, self.has_bits)
+
+    def advance(
+        self,
+        before: Reading | None,  # noqa: ARG002
+        values: Floats,  # noqa: ARG002
+        present: Bools,  # noqa: ARG002
+        can: Bools,  # noqa: ARG002
+        encoded: int,  # noqa: ARG002
+        decay: float,  # noqa: ARG002
+        tolerance: float,  # noqa: ARG002
+        keys: NDArray[np.uint64],  # noqa: ARG002
+    ) -> Bools | None:
+        """Update running averages of the values by several batches in one compiled call, where the channel has one.
+
+        The result must be the same as that of `write` and `read_slots` in turn; a channel need not define it.
+
+        Args:
+            before: what was read before the first batch; None where nothing is encoded yet.
+            values: the batches one after the other, of equal length; shape (batches * length, size).
+            present: which rounds have a record; shape (batches * length,).
+            can: which of the records may be kept; shape (batches * length,).
+            encoded: the number of records that `before` counts.
+            decay: the share of a record's weight that is left after each record that follows.
+            tolerance: how far from its target an average may be, as a share of its standard error.
+            keys: the coins of each batch; shape (batches,).
+
+        Returns:
+            which slots of the last batch to keep; None where the channel has no compiled loop.
+        """
+        return None
+
+
+def in_slots(slots: Ints, rows: NDArray[T], length: int) -> NDArray[T]:
+    """Lay rows out by slot, zeros where there is none, so that a missing record shifts nothing.
+
+    Args:
+        slots: the slot of each row; shape (n,).
+        rows: shape (n, ...).
+        length: the number of slots.
+
+    Returns:
+        the rows by slot; shape (length, ...).
+
+    Example:
+        >>> in_slots(np.array([0, 2]), np.array([5.0, 7.0]), 4)
+        array([5., 0., 7., 0.])
+    """
+    laid_out = np.zeros((length, *rows.shape[1:]), rows.dtype)
+    laid_out[slots] = rows
+    return laid_out

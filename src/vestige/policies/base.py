@@ -1,0 +1,381 @@
+"""A statistic written through a channel: the shape of every policy here but the window.
+
+Section 3 of Immorlica et al. (2024), with two changes: the whole batch is learned from and kept from, which makes the
+estimate the exact running average up to what the channel rounds off; and channels beside the plain average.
+Guarantee: one update at a time and many at once give the same state; held by tests/stream/test_rules.py.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige import channels, statistics
+from vestige.channels import Reading, Target
+from vestige.errors import ParameterError
+from vestige.estimate import E_co
+from vestige.policies.report import Report, make_plain_report
+from vestige.policy import Policy, count_waiting, keep_of_arrivals, lost
+from vestige.records import Clock, Records
+from vestige.types import Bools, Floats, Ints
+from vestige.validation import check_float
+
+_OFF = (
+    "What is kept has missed its target and may be off by more than its standard error: at least once no choice of the "
+    "records that could be kept came near enough."
+)
+MAX_COLUMNS = 1_000_000
+"""The most values that a record may have."""
+MAX_PRODUCT_COLUMNS = 2_000
+"""The most where the products of each pair of values are kept: two million numbers."""
+
+
+def check_half_life(half_life: float | None) -> None:
+    """Check that a half-life is None or a positive number.
+
+    Args:
+        half_life: the half-life, in records.
+
+    Raises:
+        ParameterError: it is neither.
+
+    Example:
+        >>> check_half_life(1_000.0)
+    """
+    if half_life is not None:
+        check_float("half_life", half_life, lambda n: 0.0 < n < np.inf, "a number of records above 0, or None")
+
+
+def find_max_magnitude(power: int) -> float:
+    """Find how large values may be, so that a power of the difference of two of them is finite.
+
+    Args:
+        power: the power that is taken.
+
+    Returns:
+        the largest magnitude.
+
+    Example:
+        >>> find_max_magnitude(2)
+        1e+150
+    """
+    return float(10.0 ** (300 // power))
+
+
+class Encoded(Policy[E_co]):
+    """A statistic written through a channel.
+
+    A subclass defines `statistic`, `columns` and `conclude`; `docs/plan.md` and the command draw on `labels`, `report`,
+    `influence`, `draw_rows` and `variants`, which have defaults. Make it a frozen dataclass.
+
+    Attributes:
+        name: its name for `--statistic`; empty where the command does not offer it.
+        min_targets: the fewest columns that it explains by the others, such as the output of a regression.
+        max_targets: the most; None if there is no limit.
+        max_columns: the most columns besides the targets; None if there is no limit.
+        half_life: after this number of records, a record counts half as much; None if all count alike.
+    """
+
+    name: ClassVar[str] = ""
+    min_targets: ClassVar[int] = 0
+    max_targets: ClassVar[int | None] = 0
+    max_columns: ClassVar[int | None] = None
+    half_life: float | None = None
+
+    @classmethod
+    def from_columns(cls, columns: int, targets: int, channel: str, half_life: float | None) -> Self:  # noqa: ARG003
+        """Make the policy that the command runs for a number of columns.
+
+        Args:
+            columns: the number of columns, without targets.
+            targets: the number of targets.
+            channel: the name of a channel.
+            half_life: see `half_life`.
+
+        Returns:
+            the policy.
+
+        Raises:
+            ParameterError: the statistic has no such form.
+        """
+        raise ParameterError(f"{cls.__name__} cannot be made from columns alone; pass it in Python")
+
+    @property
+    @abstractmethod
+    def statistic(self) -> statistics.Statistic:
+        """The numbers that are tracked."""
+
+    @property
+    def encoding(self) -> channels.Channel:
+        """The channel that the numbers are written through."""
+        return channels.PresenceWords()
+
+    @abstractmethod
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> E_co:
+        """Conclude the answer from the encoded numbers.
+
+        Args:
+            numbers: what the statistic tracks; shape (size,).
+            worth: the number of equally weighted records that it rests on.
+            rounding: about how far each number may be off by rounding, relative to it.
+
+        Returns:
+            the estimate.
+        """
+
+    def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
+        """Name the numbers of the answer.
+
+        Args:
+            columns: the names of the columns of a record, targets last.
+
+        Returns:
+            one label for each number of the answer; empty where they are not known beforehand.
+        """
+        return ()
+
+    def report(self, estimate: E_co, columns: Sequence[str]) -> Report:  # type: ignore[misc]
+        """Make a table of an answer.
+
+        Args:
+            estimate: the answer.
+            columns: the names of the columns of a record, targets last.
+
+        Returns:
+            the table, and the same facts for machines.
+        """
+        return make_plain_report(estimate, self.labels(columns))
+
+    def influence(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Compute what records come to, and how far each of them moves each encoded number.
+
+        Args:
+            rows: a sample of records; shape (n, columns).
+
+        Returns:
+            the encoded numbers of the sample, shape (size,); and how far each record moves them, times the number of
+            records, shape (n, size).
+
+        Raises:
+            ParameterError: it is not known beforehand, because it depends on a loss.
+        """
+        found = self.statistic.influence(rows)
+        if found is None:
+            raise ParameterError(
+                f"policy={self} cannot be planned: how fast it learns depends on its loss; plan Mean, Moments, "
+                "Covariance or LinearRegression, or try it on a sample with vestige run"
+            )
+        return found
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the answer is the encoded numbers themselves."""
+        return False
+
+    @property
+    def answered_means(self) -> int:
+        """The number of means of columns that an answer includes."""
+        return self.columns
+
+    def draw_rows(self, rng: np.random.Generator, count: int, mean: float) -> Floats:
+        """Draw records to plan with where there is no sample: normal, with standard deviation 1 in each column.
+
+        Args:
+            rng: the source of randomness.
+            count: the number of records.
+            mean: the mean of each column.
+
+        Returns:
+            the records; shape (count, columns).
+        """
+        return rng.normal(mean, 1.0, (count, self.columns))
+
+    def variants(self) -> Mapping[str, Encoded]:
+        """List the policies that keep the same statistic without noise, such as a mean by each channel.
+
+        Returns:
+            the policies by name.
+        """
+        return {type(self).__name__: self}
+
+    def for_noise(self) -> Encoded[E_co]:
+        """Give the form of this policy that `Private` can add noise to.
+
+        Returns:
+            the same statistic, in presence bits.
+        """
+        return self
+
+    def batch_noise(self, batch: int) -> float:  # noqa: ARG002
+        """Give the standard deviation of the noise that is added to each average of a batch.
+
+        Args:
+            batch: the number of records in it.
+
+        Returns:
+            the deviation; 0 without noise.
+        """
+        return 0.0
+
+    @property
+    def min_batch(self) -> int:
+        """The smallest batch: what the channel needs, for each encoded number."""
+        return self.encoding.min_batch * self.statistic.size
+
+    @property
+    def min_early_batch(self) -> int:
+        """As many records as presence bits need: among these, averages come near enough too."""
+        return channels.PresenceWords.min_batch * self.statistic.size
+
+    @property
+    def default_retention(self) -> int:
+        """The retention used by default: batches of 64 records for each encoded number, which keeps about 14 digits."""
+        return 128 * self.statistic.size
+
+    @property
+    def decay(self) -> float:
+        """The share of a record's weight that is left after each record that follows."""
+        return 1.0 if self.half_life is None else float(2.0 ** (-1.0 / self.half_life))
+
+    @property
+    def words(self) -> int:
+        """The number of numbers that are stored in presence bits alone."""
+        return self.statistic.size if isinstance(self.encoding, channels.PresenceWords) else 0
+
+    def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
+        """Tell whether the records that can be kept hold any numbers, or near ones that are marked as off."""
+        can = channels.in_slots(rounds - clock.last - 1, ~leaving, clock.pending)
+        return self.encoding.can_encode(can, self.statistic.size)
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        """Read the estimate, move it by the arrivals, and keep those of them that hold the result."""
+        if not self.can_encode(clock, arrivals.rounds, arrivals.leaving):
+            return np.zeros(len(retained) + len(arrivals), np.bool_)
+        slots, length = arrivals.rounds - clock.last - 1, clock.pending
+        keep = self._advance(
+            clock,
+            retained,
+            channels.in_slots(slots, arrivals.values, length),
+            channels.in_slots(slots, np.ones(len(slots), np.bool_), length),
+            channels.in_slots(slots, ~arrivals.leaving, length),
+            self._keys(coins),
+        )
+        return keep_of_arrivals(retained, keep[slots])
+
+    def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:
+        """Give the records of the last batch to keep: those before it have been replaced."""
+        everyone = np.empty(len(values), np.bool_)
+        everyone.fill(True)  # in less than half of the time of `np.ones`
+        return self._advance(clock, retained, values, everyone, everyone, keys)
+
+    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:  # noqa: ARG002
+        """Drop what is leaving, if the others still say the same: where a batch is long, each bit has several records.
+
+        Whether they do is read off rounds, never off values.
+        """
+        if not clock.encoded:
+            return None
+        left = retained.where(~retained.leaving)
+        same = np.array_equal(self._read(clock, retained).numbers, self._read(clock, left).numbers)
+        return (clock.last, ~retained.leaving) if same else None
+
+    def answer(self, clock: Clock, retained: Records) -> E_co:
+        """Answer with the statistic of all records that count: the encoded ones, moved by those that arrived since."""
+        numbers = self._tracked(clock, retained)
+        made = self.conclude(numbers, self._worth(clock, retained), self._rounding(clock, retained))
+        if clock.encoded and self._read(clock, retained).off.any():
+            return replace(made, notes=(*made.notes, _OFF), missed=True)
+        return made
+
+    def _keys(self, coins: int) -> NDArray[np.uint64]:
+        """The coins of one update as `_advance` takes them."""
+        return np.array([coins], np.uint64)
+
+    def _advance(
+        self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
+    ) -> Bools:
+        """The records of the last of several batches to keep, one update after the other.
+
+        Args:
+            clock: as before the first of them.
+            retained: as before the first of them.
+            values: the batches one after the other, of equal length; shape (batches * length, columns).
+            present: which rounds have a record.
+            can: which of the records may be kept.
+            keys: the coins of each batch.
+        """
+        from vestige.statistics.kernels import share_of  # noqa: PLC0415
+
+        length, encoded, keep = len(values) // len(keys), clock.encoded, np.zeros(0, np.bool_)
+        before = self._encoded(clock, retained) if clock.encoded else None
+        for k, key in enumerate(keys):
+            here = slice(k * length, (k + 1) * length)
+            count = int(present[here].sum())
+            encoded += count
+            share = share_of(count, encoded, self.decay)
+            target, coin = self._step(before, values[here], present[here], share, key)
+            keep = self.encoding.write(values[here], can[here], target, coin)
+            if k + 1 < len(keys):
+                before = self.encoding.read_slots(values[here], keep, self.statistic.size)
+        return keep
+
+    def _step(
+        self, before: Reading | None, values: Floats, present: Bools, share: float, key: Any
+    ) -> tuple[Target, np.uint64]:
+        """The numbers after one batch, and the coin to write them with.
+
+        Args:
+            before: what was read before it.
+            values: its records by slot; shape (length, columns).
+            present: which slots hold a record; shape (length,).
+            share: what the batch counts among all records so far.
+            key: its coins: one word, or several where they must be secret.
+        """
+        from vestige.statistics.kernels import weights_of  # noqa: PLC0415
+
+        weights = weights_of(present, self.decay)[present]
+        numbers, off = (None, None) if before is None else before
+        return Target.exactly(self.statistic.step(numbers, values[present], weights, share), off), key
+
+    def _tracked(self, clock: Clock, retained: Records) -> Floats:
+        """The numbers of all records that count."""
+        from vestige.statistics.kernels import share_of, weights_of  # noqa: PLC0415
+
+        numbers = self._encoded(clock, retained).numbers if clock.encoded else None
+        fresh = retained.rounds > clock.last
+        if fresh.any():
+            by_round = np.argsort(retained.rounds[fresh], kind="stable")
+            n = len(by_round)
+            weights, share = weights_of(np.ones(n, np.bool_), self.decay), share_of(n, clock.encoded + n, self.decay)
+            numbers = self.statistic.step(numbers, retained.values[fresh][by_round], weights, share)
+        assert numbers is not None  # noqa: S101  # the runtime asks only where records are held
+        return numbers
+
+    def _read(self, clock: Clock, retained: Records) -> Reading:
+        return self.encoding.read(retained, clock, self.statistic.size)
+
+    def _encoded(self, clock: Clock, retained: Records) -> Reading:
+        """What the records of the encoded batch hold; an error where they are not all there."""
+        reading = self._read(clock, retained)
+        if np.isnan(reading.numbers).any():
+            raise lost(clock)
+        return reading
+
+    def _worth(self, clock: Clock, retained: Records) -> float:
+        """The number of equally weighted records that the answer rests on."""
+        from vestige.statistics.kernels import worth_of  # noqa: PLC0415
+
+        return float(worth_of(clock.encoded + count_waiting(clock, retained), self.decay))
+
+    def _rounding(self, clock: Clock, retained: Records) -> float:
+        """About how far a number may be off, relative to it, by all the rounding to presence bits so far."""
+        from vestige.statistics.kernels import share_of  # noqa: PLC0415
+
+        waiting = count_waiting(clock, retained)
+        carried = 1.0 - share_of(waiting, clock.encoded + waiting, self.decay)
+        return max(float(np.finfo(np.float64).eps), clock.rounding * carried)

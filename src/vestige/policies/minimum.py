@@ -1,0 +1,57 @@
+"""Parameters that minimise a loss over the whole stream: what logistic regression and custom losses share.
+
+See `vestige.statistics.newton` for the steps.
+Guarantee: held by tests/policies/test_descent.py.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+
+import numpy as np
+
+from vestige import statistics
+from vestige.estimate import E_co
+from vestige.policies.base import Encoded
+from vestige.policies.rounding import EXACT, note_rounding
+from vestige.records import Clock, Records
+
+_FLAT = (
+    "The fit cannot be trusted: in the records held, the loss is so flat in one direction that steps there are cut "
+    "short, as where the mean of a predictor lies more than about 100 deviations from zero; centre and scale the "
+    "columns first."
+)
+
+
+class Minimum(Encoded[E_co]):
+    """Parameters by Newton steps, and whether these steps and their rounding lead to the minimum."""
+
+    @property
+    @abstractmethod
+    def statistic(self) -> statistics.Descent:
+        """The parameters."""
+
+    def answer(self, clock: Clock, retained: Records) -> E_co:
+        """Answer with the parameters, and note where the loss of the records held is too flat or rounding too coarse.
+
+        Parameters that drifted may have been rounded when they were larger; see `vestige.policies.rounding`.
+
+        Args:
+            clock: the public clock.
+            retained: the records that are held.
+
+        Returns:
+            the parameters.
+        """
+        answer = super().answer(clock, retained)
+        if not clock.encoded:
+            return answer
+        at, rounding = self._tracked(clock, retained), self._rounding(clock, retained)
+        notes: tuple[str, ...] = ()
+        if rounding > EXACT:
+            sizes = np.array([self.statistic.deviations(at, retained.values), np.sqrt(0.5)])
+            notes = note_rounding(sizes, np.full(2, self._worth(clock, retained) ** -0.5), rounding)
+        if self.statistic.is_flat(at, retained.values):
+            notes = (*notes, _FLAT)
+        return replace(answer, notes=answer.notes + notes, missed=True) if notes else answer

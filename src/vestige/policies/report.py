@@ -1,0 +1,68 @@
+"""A table of an answer: what a statistic's policy makes for people to read, and the same facts for machines.
+
+Guarantee: held by tests/test_cli_answers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vestige.estimate import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An estimate as a table.
+
+    Attributes:
+        name: what it is, such as `mean`; the command makes a title of it.
+        header: the columns of the table.
+        rows: its rows: labels, then numbers.
+        facts: the same for machines.
+        remarks: sentences to print below the table.
+    """
+
+    name: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    facts: dict[str, object]
+    remarks: tuple[str, ...] = ()
+
+
+def make_plain_report(estimate: Estimate, labels: Sequence[str] = ()) -> Report:
+    """Make a table of an answer whose columns have no names.
+
+    Args:
+        estimate: the answer.
+        labels: a label for each number of the answer; default: they are numbered.
+
+    Returns:
+        the table, and the same facts for machines.
+
+    Example:
+        >>> make_plain_report(Estimate(2.5)).rows
+        (('1', '2.5'),)
+    """
+    values = np.ravel(estimate.value).tolist()
+    names = labels or tuple(f"{i + 1}" for i in range(len(values)))
+    rows = tuple((name, format_number(value)) for name, value in zip(names, values, strict=False))
+    return Report("answer", ("value", "estimate"), rows, {"value": np.asarray(estimate.value).tolist()})
+
+
+def format_number(value: float) -> str:
+    """Format a number for a table.
+
+    Args:
+        value: the number.
+
+    Returns:
+        up to ten digits.
+
+    Example:
+        >>> format_number(1 / 3)
+        '0.3333333333'
+    """
+    return f"{value:.10g}"
