@@ -36,6 +36,7 @@ class Rules(Generic[E_co]):
         seed: seed of the policy's coins; None takes them from the operating system.
         batch: number of records in a full batch.
         update_every: number of records after which the policy is updated: a batch, or 1.
+        min_batch: smallest batch that the policy can work with.
         min_early_batch: number of records that a batch needs to be closed early.
         all_or_nothing: whether the kept records carry the answer only together.
         has_update_many: whether the policy can update several batches in one call.
@@ -46,6 +47,7 @@ class Rules(Generic[E_co]):
     seed: int | None
     batch: int
     update_every: int
+    min_batch: int
     min_early_batch: int
     all_or_nothing: bool
     has_update_many: bool
@@ -77,6 +79,7 @@ def make_rules(policy: Policy[E], limits: Limits, seed: int | AuditSeed | None) 
         check_seed(policy, seed),
         batch,
         update_every=1 if policy.every_round else batch,
+        min_batch=policy.min_batch,
         min_early_batch=min(policy.min_early_batch, batch),
         all_or_nothing=policy.all_or_nothing and not policy.every_round,
         has_update_many=issubclass(_find_definer(policy, "update_many"), _find_definer(policy, "update")),

@@ -8,7 +8,8 @@ Guarantee: after `restore`, a stream is as it was at `snapshot`; held by tests/s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from vestige.records import Clock, Records, drop_rows
 from vestige.store import Position, Receipt, State
@@ -16,8 +17,7 @@ from vestige.stream.pending import Pending
 from vestige.types import Bools
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """A state to return to.
 
     Attributes:

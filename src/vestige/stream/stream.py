@@ -117,8 +117,8 @@ class Stream(Generic[E_co]):
         retained, clock = check_restart(policy, retained, clock)
         check_schedule(rules, retained, clock)
         self._is_timed, self._max_magnitude = rules.is_timed, policy.max_magnitude
-        pending = Pending(rules.update_every, policy.columns, quick=not rules.is_timed)
-        self._state = StreamState(saved or State(clock, retained), pending)
+        self._pending = Pending(rules.update_every, policy.columns, quick=not rules.is_timed)  # at hand for push
+        self._state = StreamState(saved or State(clock, retained), self._pending)
         self._note_saved()
         self._schedule()
         self._erase_expired()
@@ -147,7 +147,7 @@ class Stream(Generic[E_co]):
         """
         self._lock.acquire()  # not a with statement, which takes twice as long
         try:
-            pending = self._state.pending
+            pending = self._pending
             size = pending.size
             if self._place is not None:
                 self._place.check_open()
@@ -166,7 +166,7 @@ class Stream(Generic[E_co]):
             if size >= self._alarm:
                 self._finish_push()
         except BaseException:
-            self._state.pending.wipe_next()
+            self._pending.wipe_next()
             raise
         finally:
             self._lock.release()

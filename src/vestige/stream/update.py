@@ -38,7 +38,7 @@ def close_batch(rules: Rules, clock: Clock, held: Records, pending: Pending) -> 
         The clock after this update, and the records that it keeps.
     """
     policy, seed = rules.policy, rules.seed
-    if rules.has_update_many and pending.is_whole and pending.size >= policy.min_batch:
+    if rules.has_update_many and pending.is_whole and pending.size >= rules.min_batch:
         clock, kept = update_batches(policy, seed, clock, held, pending.to_arrivals(), pending.size)
     else:
         arrivals = pending.to_records(clock.last)
