@@ -35,9 +35,10 @@ from vestige import (
     subset,
     theory,
 )
+from vestige.clock import Clock
 from vestige.errors import VestigeError
 from vestige.policy import Policy
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.sources import Source
 
 BAD: dict[str, Callable[[], object]] = {

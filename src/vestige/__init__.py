@@ -4,6 +4,7 @@ Guarantee: the import is light, and `__all__` is the whole public surface; held 
 """
 
 from vestige import audit, channels, checks, operations, paper, policies, statistics, store, subset, theory
+from vestige.clock import Clock
 from vestige.errors import (
     CheckError,
     DataError,
@@ -36,7 +37,7 @@ from vestige.policies import (
     register_policy,
 )
 from vestige.policy import Policy
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.store import MemoryStore, Receipt, SqliteStore, open_reader, open_store
 from vestige.stream import Batched, Stream
 

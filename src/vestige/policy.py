@@ -13,9 +13,10 @@ from typing import ClassVar, Generic
 import numpy as np
 from numpy.typing import NDArray
 
+from vestige.clock import Clock
 from vestige.errors import NoRecordsError
 from vestige.estimate import E_co
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
 
 

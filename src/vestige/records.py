@@ -1,4 +1,4 @@
-"""Records and the public clock: the whole state of a stream, as immutable values in canonical order.
+"""Records: with the public clock the whole state of a stream, as immutable values in canonical order.
 
 Section 2 of Immorlica et al. (2024): a state is a subset of the records that have arrived, each labelled with its
 round; nothing else may be remembered.
@@ -12,14 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import attrgetter, methodcaller
+from operator import methodcaller
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from vestige.errors import ParameterError
 from vestige.types import Bools, Floats, Ints
-from vestige.validation import show_value
 
 LARGEST_ROW, LARGEST_SLOT = 2**48 - 1, 2**15 - 1
 """A record's number holds the slot of its source in 15 bits and its row in 48."""
@@ -28,7 +27,6 @@ NO_TIME = np.datetime64("NaT", "us")
 _TIME = np.dtype("datetime64[us]")
 _freeze = methodcaller("setflags", False)  # by name it takes seven times as long
 _FIRST_YEAR, _LAST_YEAR = 1 - 1970, 9999 - 1970
-_LARGEST = 2**62
 _EXPECTED = {
     "rounds": "a whole number from 1 up",
     "values": "numbers",
@@ -98,80 +96,6 @@ def _in_years(times: NDArray[np.generic]) -> bool:
         return True
     years = times.astype("datetime64[Y]").view(np.int64)
     return not (~np.isnat(times) & ((years < _FIRST_YEAR) | (years > _LAST_YEAR))).any()
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """All that a policy knows besides records: a function of arrivals and requests, not of values.
-
-    The exception is a request that is met at once, as by `forget(now=True)`: only what is still held can be written
-    again, so that whether the statistic goes on or starts again depends on which records were kept, and so on values.
-
-    Attributes:
-        t: number of records that have arrived; never restarts.
-        first: first round of the batch that is now encoded.
-        last: last round of that batch; `first - 1` while none is.
-        since: the round since which the statistic counts; 1 unless everything once had to be erased.
-        due: by when the encoded batch must be gone, in microseconds since 1970; None without a limit in time. It is
-            rounded down to a whole 32nd of that limit, so that it does not keep the time of an erased record.
-        updates: how many updates were written since `since`.
-        rounding: about how far a number in presence bits may be off by all the rounding since `since`, relative to it;
-            0 for a policy that does not write in bits alone.
-        gaps: how many of the rounds from `since` to `last` had no record left when their update came, because it was
-            erased while it waited; such records never count.
-
-    >>> clock = Clock(t=100, first=49, last=96, gaps=10)
-    >>> clock.encoded, clock.pending, clock.weight(4)
-    (86, 4, 0.044444444444444446)
-    """
-
-    t: int = 0
-    first: int = 1
-    last: int = 0
-    since: int = 1
-    due: int | None = None
-    updates: int = 0
-    rounding: float = 0.0
-    gaps: int = 0
-
-    def __post_init__(self) -> None:
-        try:
-            fits = 0 <= self.last <= self.t < _LARGEST and 1 <= self.since <= self.first <= self.last + 1
-            fits = fits and self.updates >= 0 and 0.0 <= self.rounding < np.inf
-            fits = fits and 0 <= self.gaps <= self.last - self.since + 1
-            fits = bool(fits and (self.due is None or -_LARGEST < self.due < _LARGEST))
-        except (TypeError, ValueError):  # what is not a number at all
-            fits = False
-        if not fits:
-            raise ParameterError(
-                f"{show_value(self)} is not a valid clock; needs last <= t, 1 <= since <= first <= last + 1, "
-                "updates >= 0 and no more gaps than rounds: pass the clock of the stream that you restart, unchanged"
-            )
-
-    def copy(self) -> Clock:
-        """The same clock as another object, for somebody who may change it in spite of all."""
-        made = object.__new__(Clock)
-        for put, value in zip(_PUT_CLOCK, _CLOCK_FIELDS(self), strict=True):
-            put(made, value)
-        return made
-
-    @property
-    def encoded(self) -> int:
-        """How many records the encoded batch speaks for: all from `since` to `last` that an update has learned from."""
-        return self.last - self.since + 1 - self.gaps
-
-    @property
-    def pending(self) -> int:
-        """How many records arrived after the encoded batch; some may have been erased since."""
-        return self.t - self.last
-
-    def weight(self, records: int) -> float:
-        """The share of so many records after the encoded batch in all that count (eta_t for a running average)."""
-        return records / (self.encoded + records)
-
-
-_CLOCK_FIELDS = attrgetter(*Clock.__slots__)
-_PUT_CLOCK = tuple(Clock.__dict__[name].__set__ for name in Clock.__slots__)
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)

@@ -18,8 +18,9 @@ from vestige.audit import AuditSeed, Detection, Snapshot, detect
 from vestige.audit.kernels import read_patterns
 from vestige.audit.permutation import Batch, p_value, reshuffled
 from vestige.channels.kernels import AUTO, read_kept, read_spelled
+from vestige.clock import Clock
 from vestige.errors import ParameterError
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.types import Bools, Floats
 
 BATCH, MANY, LEVEL = 48, 20, 0.01

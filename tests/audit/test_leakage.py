@@ -10,8 +10,9 @@ import pytest
 
 from vestige import Mean, Policy, Window
 from vestige.audit import Leakage, leakage
+from vestige.clock import Clock
 from vestige.errors import ParameterError
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.types import Bools
 
 

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from vestige import paper
 from vestige.audit import ceiling
 from vestige.cli import command
+from vestige.clock import Clock
 from vestige.estimate import Estimate
 from vestige.lab import EXPERIMENTS, Experiment, Results, significance
 from vestige.lab.baselines import MEANS
@@ -22,7 +23,7 @@ from vestige.lab.experiments import batching, descent, groups, leakage, oracle, 
 from vestige.lab.results import read_rows
 from vestige.noise import gaussian_epsilon
 from vestige.policies import LinearEstimate, LinearRegression, Mean, Private, Window
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.types import Bools, Floats
 
 Row = dict[str, Any]

@@ -11,10 +11,10 @@ from vestige import Covariance, CustomLoss, LinearRegression, LogisticRegression
 from vestige.channels import PresenceWords
 from vestige.channels.kernels import can_spell, spell_batch
 from vestige.channels.precision import add_rounding
+from vestige.clock import Clock
 from vestige.policies.rounding import note_rounding
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
-from vestige.records import Clock
 from vestige.statistics.kernels import bearable
 
 START = np.datetime64("2024-01-01T00:00:00", "us")

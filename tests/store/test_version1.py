@@ -16,10 +16,11 @@ import pytest
 
 from reading import read_streams
 from vestige import LinearRegression, Mean, Moments, Private, SqliteStore, Stream, Window
+from vestige.clock import Clock
 from vestige.errors import StoreBusyError, StoreError
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.serialization import to_dict
 from vestige.store import Position, Terms, open_reader
 from vestige.store.sqlite import version1

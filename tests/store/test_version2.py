@@ -13,8 +13,8 @@ import pytest
 
 from reading import read_streams
 from vestige import SqliteStore
+from vestige.clock import Clock
 from vestige.errors import StoreError
-from vestige.records import Clock
 from vestige.store import Position, Terms, open_reader
 from vestige.stream import open_stream
 

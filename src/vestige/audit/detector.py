@@ -23,9 +23,10 @@ from vestige.audit.permutation import (
     slot_p_value,
     word_p_value,
 )
+from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.random.generators import make_generator
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.types import Ints
 from vestige.validation import check_int, show_value
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vestige.clock import Clock
 from vestige.errors import NoAnswerError, NoRecordsError
 from vestige.estimate import Estimate
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.stream import Stream
 from vestige.types import Bools, Floats
 

@@ -15,7 +15,8 @@ from typing import ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.records import Clock, Records
+from vestige.clock import Clock
+from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
 
 T = TypeVar("T", bound=np.generic)

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.channels.channel import Channel, Reading, Target
-from vestige.records import Clock, Records
+from vestige.clock import Clock
+from vestige.records import Records
 from vestige.types import Bools, Floats
 
 

@@ -14,10 +14,11 @@ from datetime import timedelta
 
 import numpy as np
 
+from vestige.clock import Clock
 from vestige.errors import CheckError, ParameterError, StoreError
 from vestige.policies import Mean
 from vestige.random.generators import make_generator
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.store import Position, Receipt, State, Store, Terms
 from vestige.stream import Stream
 from vestige.validation import check_int, show_value

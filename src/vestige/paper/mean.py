@@ -13,11 +13,12 @@ from functools import partial
 import numpy as np
 
 from vestige import subset
+from vestige.clock import Clock
 from vestige.paper.order import sort_values
 from vestige.policies import register_policy
 from vestige.policy import Policy, keep_of_arrivals, lost, split
 from vestige.random import keys
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
 from vestige.validation import check_int
 

@@ -10,9 +10,10 @@ import time
 
 import numpy as np
 
+from vestige.clock import Clock
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.stream import Stream
 from vestige.types import Floats
 

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from vestige import channels, statistics
 from vestige.channels import Reading, Target
+from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.estimate import E_co
 from vestige.policies.report import Report, make_plain_report
 from vestige.policy import Policy, count_waiting, keep_of_arrivals, lost
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
 from vestige.validation import check_float
 

@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige import statistics
+from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Report, format_number
 from vestige.policies.rounding import note_rounding
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.types import Floats
 from vestige.validation import check_bool, check_int
 

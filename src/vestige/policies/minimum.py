@@ -12,10 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from vestige import statistics
+from vestige.clock import Clock
 from vestige.estimate import E_co
 from vestige.policies.base import Encoded
 from vestige.policies.rounding import EXACT, note_rounding
-from vestige.records import Clock, Records
+from vestige.records import Records
 
 _FLAT = (
     "The fit cannot be trusted: in the records held, the loss is so flat in one direction that steps there are cut "

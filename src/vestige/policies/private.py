@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from vestige import statistics
 from vestige.channels import Reading, Target
+from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import E_co
 from vestige.noise import noise_scale
@@ -31,7 +32,7 @@ from vestige.policies.report import Report
 from vestige.policies.rounding import REMEDY
 from vestige.policy import count_waiting
 from vestige.random.keys import SECRET_WORDS
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.types import Bools, Floats
 from vestige.validation import check_float
 

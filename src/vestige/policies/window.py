@@ -13,13 +13,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.estimate import E_co
 from vestige.policies.base import Encoded
 from vestige.policies.mean import Mean
 from vestige.policies.report import Report
 from vestige.policy import Policy
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.types import Bools, Floats
 from vestige.validation import show_value
 

@@ -29,7 +29,8 @@ def find_overdue(name: str, terms: Terms, state: State, at: datetime) -> Iterato
 
     Example:
         >>> from datetime import UTC
-        >>> from vestige.records import Clock, Records
+        >>> from vestige.clock import Clock
+        >>> from vestige.records import Records
         >>> state = State(Clock(t=9, first=1, last=5), Records([1, 9], [[0.5], [0.25]]))
         >>> list(find_overdue("a", Terms({}, 1, 8, retention=8), state, datetime(2024, 1, 1, tzinfo=UTC)))
         ["stream 'a': 1 record is older than retention=8 rounds"]

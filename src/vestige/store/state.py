@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from vestige.clock import Clock
 from vestige.errors import ParameterError, StoreError
-from vestige.records import LARGEST_SLOT, Clock, Records
+from vestige.records import LARGEST_SLOT, Records
 from vestige.validation import check_int, show_value
 
 EPOCH, TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)

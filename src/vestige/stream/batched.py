@@ -17,11 +17,12 @@ from typing import Generic, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vestige.clock import Clock
 from vestige.errors import DataError, ParameterError
 from vestige.estimate import E_co
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.store import Receipt
 from vestige.store.state import wall_clock
 from vestige.stream.arrivals import read_rows

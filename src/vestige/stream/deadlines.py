@@ -12,8 +12,9 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from vestige.clock import Clock
 from vestige.errors import DataError
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.stream.limits import Limits
 from vestige.types import Bools
 

@@ -11,10 +11,11 @@ from typing import cast
 
 import numpy as np
 
+from vestige.clock import Clock
 from vestige.errors import NoRecordsError, RuleError
 from vestige.estimate import E, Estimate
 from vestige.policy import Policy, count_waiting
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.types import Floats
 
 

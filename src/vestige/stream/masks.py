@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from vestige.clock import Clock
 from vestige.errors import RuleError
 from vestige.policy import Policy
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.types import Bools, Ints
 
 

@@ -14,8 +14,9 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from vestige.clock import Clock
 from vestige.errors import ParameterError
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.store import Receipt
 from vestige.stream.deadlines import find_due
 from vestige.stream.rules import Rules

@@ -13,11 +13,12 @@ from typing import Generic
 
 import numpy as np
 
+from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.estimate import E, E_co
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.store import Receipt
 from vestige.stream.limits import Limits
 from vestige.validation import check_int, show_value

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from vestige.records import Clock, Records, drop_rows
+from vestige.clock import Clock
+from vestige.records import Records, drop_rows
 from vestige.store import Position, Receipt, State
 from vestige.stream.pending import Pending
 from vestige.types import Bools

@@ -20,11 +20,12 @@ from typing import Generic, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vestige.clock import Clock
 from vestige.errors import DataError, ParameterError, StoreError
 from vestige.estimate import E_co
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
-from vestige.records import Clock, Records, number_rows
+from vestige.records import Records, number_rows
 from vestige.serialization import to_dict
 from vestige.store import Place, Position, Receipt, State, Terms
 from vestige.store.state import to_ticks, wall_clock

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from vestige.channels import PresenceWords, in_slots
 from vestige.channels.precision import add_rounding, mantissa_bits
+from vestige.clock import Clock
 from vestige.policy import Policy
 from vestige.random import keys
-from vestige.records import Clock, Records, no_times
+from vestige.records import Records, no_times
 from vestige.stream.arrivals import Arrivals
 from vestige.stream.deadlines import find_due
 from vestige.stream.masks import check_encodable, check_mask, check_newest, check_rewrite

@@ -20,8 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vestige.clock import Clock
 from vestige.errors import StoreError
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.store.keys import PSEUDONYM
 from vestige.store.state import EPOCH, MARK, TICK, Position, Receipt, to_ticks
 from vestige.store.text import decode_text, encode_text

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from vestige.records import Clock, Records
+from vestige.clock import Clock
+from vestige.records import Records
 from vestige.store.sqlite.layout import (
     SOURCE_AT,
     DamagedError,

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from vestige.channels.precision import mantissa_bits
+from vestige.clock import Clock
 from vestige.errors import StoreError
-from vestige.records import Clock, Records
+from vestige.records import Records
 from vestige.serialization import from_dict
 from vestige.store.keys import PSEUDONYM
 from vestige.store.sqlite.layout import DamagedError, unpack_receipt, unpack_subjects

@@ -6,7 +6,8 @@ Guarantee: all else comes out as it was; held by tests/store/test_version2.py.
 
 from __future__ import annotations
 
-from vestige.records import Clock, Records
+from vestige.clock import Clock
+from vestige.records import Records
 from vestige.store.sqlite import tables
 from vestige.store.sqlite.layout import Heads, unpack_state
 from vestige.store.state import Terms
