@@ -10,8 +10,8 @@ import numpy as np
 
 from measuring import Row
 from vestige import Mean, Private, Stream, Window
-from vestige.audit import epsilon_lower_bound, leakage
-from vestige.audit.leakage import source_of
+from vestige.audit import epsilon_lower_bound, measure_leakage
+from vestige.audit.data import make_source
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 
@@ -29,7 +29,7 @@ def rows() -> Iterator[Row]:
 
 
 def speed() -> Iterator[Row]:
-    """An audit of 10,000 trials in each world over 100 batches; on one core a tenth of it."""
+    """Time an audit of 10,000 trials per hypothesis over 100 batches; on one core, a tenth of it."""
     policies: dict[str, Policy] = {
         "Window": Window(),
         "Mean, bits": Mean(channel="bits"),
@@ -40,12 +40,12 @@ def speed() -> Iterator[Row]:
         seconds = {}
         for workers, trials in ((1, TRIALS // 10), (2, TRIALS)):
             started = time.perf_counter()
-            leakage(policy, retention=RETENTION, t=RETENTION + 1 + 48 * BATCHES, trials=trials, workers=workers)
+            measure_leakage(policy, retention=RETENTION, t=RETENTION + 1 + 48 * BATCHES, trials=trials, workers=workers)
             seconds[workers] = time.perf_counter() - started
-        played = 2.75  # each trial that counts has a quarter of one that teaches, in two worlds, and a quarter to guess
+        played = 2.75  # two hypotheses with a quarter more trials for training, and a quarter for reconstruction
         rates = {1: played * TRIALS / 10 / seconds[1], 2: played * TRIALS / seconds[2]}
         yield Row(
-            f"{name}, 10,000 trials a world",
+            f"{name}, 10,000 trials per hypothesis",
             f"{seconds[2]:.0f} s, {rates[2]:,.0f} trials/s",
             f"a minute on two cores ({rates[1]:,.0f} trials/s on one)",
             60.0 / seconds[2],
@@ -54,19 +54,19 @@ def speed() -> Iterator[Row]:
 
 
 def merging() -> Iterator[Row]:
-    """The share of pairs of worlds that have come to hold the same records, by the tolerance of the search."""
-    draw = source_of(None, 1)
-    looks = [48 * batches for batches in (3, 10, 30, 100)]
+    """Measure the share of pairs of trials that come to retain the same records, by the tolerance of the search."""
+    draw = make_source(None, 1)
+    checkpoints = [48 * batches for batches in (3, 10, 30, 100)]
     for tolerance in (0.0, 0.03, 0.1, 0.3):
-        policy, merged = Mean(channel="average", tolerance=tolerance), np.zeros(len(looks))
+        policy, merged = Mean(channel="average", tolerance=tolerance), np.zeros(len(checkpoints))
         for pair in range(PAIRS):
-            values = draw(np.random.default_rng([7, pair]), looks[-1])[:, 0]
+            values = draw(np.random.default_rng([7, pair]), checkpoints[-1])[:, 0]
             streams = [Stream(policy, retention=RETENTION, seed=AuditSeed(pair)) for _ in range(2)]
             other = values.copy()
             other[0] += 1.0
-            for i, look in enumerate(looks):
+            for i, checkpoint in enumerate(checkpoints):
                 for stream, mine in zip(streams, (values, other), strict=True):
-                    stream.extend(mine[stream.t : look])
+                    stream.extend(mine[stream.t : checkpoint])
                 merged[i] += np.array_equal(streams[0].retained.rounds, streams[1].retained.rounds)
         shares = ", ".join(f"{share:.0%}" for share in merged / PAIRS)
         yield Row(f"merged, tolerance {tolerance:g}", shares, "after 3, 10, 30 and 100 batches of 48", None, 0.0)

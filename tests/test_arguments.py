@@ -216,17 +216,17 @@ def calls(folder: Path) -> dict[str, Call]:
                 "growing": True,
             },
         ),
-        "appendix": (audit.appendix, small),
-        "area_under_curve": (audit.area_under_curve, {"first": np.ones(3), "second": np.zeros(3)}),
-        "ceiling": (audit.ceiling, {"trials": 100, "confidence": 0.9, "delta": 0.0}),
+        "run_appendix_d": (audit.run_appendix_d, small),
+        "area_under_curve": (audit.area_under_curve, {"null": np.ones(3), "alternative": np.zeros(3)}),
+        "epsilon_ceiling": (audit.epsilon_ceiling, {"trials": 100, "confidence": 0.9, "delta": 0.0}),
         "epsilon_lower_bound": (audit.epsilon_lower_bound, {**tables, "delta": 0.0}),
         "mu_lower_bound": (audit.mu_lower_bound, tables),
         "total_variation_lower_bound": (audit.total_variation_lower_bound, tables),
         "default_policies": (audit.default_policies, {"bound": 3.0}),
-        "outlier": (audit.outlier, {"runs": 1, "seed": 0}),
-        "detect": (audit.detect, {"snapshots": [snapshot], "removed": (), "draws": 99, "seed": 0}),
-        "leakage": (
-            audit.leakage,
+        "run_outlier": (audit.run_outlier, {"trials": 1, "seed": 0}),
+        "detect": (audit.detect, {"snapshots": [snapshot], "removed": (), "trials": 99, "seed": 0}),
+        "measure_leakage": (
+            audit.measure_leakage,
             {"policy": Mean(channel="bits"), "retention": 128, "t": 300, "erased_at": 150, "adversary": "knows-all"}
             | {"data": None, "values": (0.0, 1.0), "delta": 0.0, "workers": 1, **small},
         ),
@@ -313,7 +313,7 @@ def _arguments(method: str) -> dict[str, object]:
 
 
 NAMES = list(calls(Path()))
-SLOW = {"plan", "predict", "check_policy", "outlier", "leakage", "compare", "check_store"}
+SLOW = {"plan", "predict", "check_policy", "run_outlier", "measure_leakage", "compare", "check_store"}
 """Those that work for seconds where an argument is fine after all."""
 VALUES = {
     "Answer",
@@ -365,7 +365,7 @@ def test_no_raw_exception_comes_out(folder: Path, name: str) -> None:
     assert raw_exceptions(folder, name, BAD) == []
 
 
-@pytest.mark.parametrize("name", ["leakage", "check_store"])
+@pytest.mark.parametrize("name", ["measure_leakage", "check_store"])
 def test_no_raw_exception_comes_out_of_those_that_take_long(folder: Path, name: str) -> None:
     few = ("-1", "10**400", "nan", "a lone surrogate", "an object", "ragged", "an array of texts")
     assert raw_exceptions(folder, name, {label: BAD[label] for label in few}) == []

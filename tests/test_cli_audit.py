@@ -40,53 +40,56 @@ SMALL = ("--retention", 96, "--trials", 100, "--batches", 3)
 def test_a_curated_mean_is_not_forgotten(source: Path, tmp_path: Path) -> None:
     figure = tmp_path / "f.png"
     text = said("audit", source, "--column", "a", *SMALL, "--channel", "bits", "--figure", figure)
-    assert "Verdict: erased, but not forgotten. An auditor who knows all other records told the worlds apart" in text
-    assert "epsilon was at least 3.28 (95% confidence, the most that so many trials can show)" in text
-    assert "3 batches after it was erased, it was at least 3.28." in text
-    assert "The erased value could then be guessed to" in text
+    assert (
+        "Verdict: erased, but not forgotten. An adversary who knows all other records distinguished the hypotheses"
+        in text
+    )
+    assert "epsilon was at least 3.28 (95% confidence, the most that this many trials can show)" in text
+    assert "3 batches after the erasure, it was at least 3.28." in text
+    assert "The erased value could then be reconstructed with" in text
     assert figure.stat().st_size > 5_000
 
 
 def test_a_window_is(source: Path) -> None:
     text = said("audit", source, "--column", "a", *SMALL, "--window", "--adversary", "knows-distribution")
-    assert "Verdict: nothing found. An auditor who knows only how records are distributed" in text
+    assert "Verdict: nothing found. An adversary who knows only the distribution of the records" in text
     assert "That does not prove that nobody can." in text
 
 
 def test_a_promise_is_tried(source: Path) -> None:
     options = ("--retention", 128, "--trials", 100, "--batches", 3, "--epsilon", 1, "--bound", 3)
     text = said("audit", "source", source, "--column", "a", "--column", "b", *options)
-    assert "Verdict: the promise of epsilon 1 at delta 1e-06 is not refuted" in text
-    assert "of 0.24 promised" in text
+    assert "Verdict: the guarantee of epsilon 1 at delta 1e-06 is not refuted" in text
+    assert "of 0.24 guaranteed" in text
 
 
 def test_machines_get_all_of_it(source: Path) -> None:
     facts: dict[str, Any] = json.loads(said("audit", source, "--column", "a", *SMALL, "--json"))
     assert facts["trials"] == 100
-    assert [look["age"] for look in facts["looks"]][1:] == [0, 48, 144]
-    assert {"epsilon", "mu", "auc", "caught", "reconstruction", "total_variation", "merged"} < set(facts["looks"][0])
+    assert [one["age"] for one in facts["checkpoints"]][1:] == [0, 48, 144]
+    assert {"epsilon", "mu", "auc", "true_positive_rate", "reconstruction", "same_state"} < set(facts["checkpoints"][0])
 
 
 def test_the_papers_examples(tmp_path: Path) -> None:
     text = said("audit", "appendix", "--trials", 100)
-    assert "The worlds have no state in common" in text
+    assert "The two hypotheses have no state in common" in text
     assert json.loads(said("audit", "appendix", "--trials", 100, "--json"))["disjoint"] is True
-    text = said("audit", "outlier", "--runs", 1, "--figure", tmp_path / "o.png")
-    assert "It fades only as 1/t." in text
-    assert json.loads(said("audit", "outlier", "--runs", 1, "--json"))["excess"]["Window()"] == [0.0] * 6
+    text = said("audit", "outlier", "--trials", 1, "--figure", tmp_path / "o.png")
+    assert "The excess decays as 1/t." in text
+    assert json.loads(said("audit", "outlier", "--trials", 1, "--json"))["excess"]["Window()"] == [0.0] * 6
 
 
 def test_policies_are_compared(tmp_path: Path) -> None:
     arguments = ("audit", "compare", "--trials", 20, "--batches", 2)
-    assert "Retention is decided by looking" in said(*arguments, "--figure", tmp_path / "c.png")
+    assert "Retention is observed directly" in said(*arguments, "--figure", tmp_path / "c.png")
     assert (tmp_path / "c.png").stat().st_size > 5_000
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (("--epsilon", 1), "--epsilon and --bound go together"),
-        (("--epsilon", 1, "--bound", 3, "--window"), "give one of them"),
+        (("--epsilon", 1), "--epsilon and --bound must be given together"),
+        (("--epsilon", 1, "--bound", 3, "--window"), "give only one of them"),
         (("--epsilon", 1, "--bound", -3), "bound=-3.0 is out of range"),
         (("--trials", 3), "trials=3 is out of range; use a whole number, 20 or more"),
         (("--column", "nobody"), "nobody"),
@@ -119,18 +122,18 @@ def test_stores_are_looked_at(tmp_path: Path) -> None:
     assert result.exit_code == 1, "for scripts"
     text = " ".join(result.stdout.split())
     assert "main: 12 batches" in text
-    assert "Not honest: chance does not drop rounds in this way" in text
-    assert text.startswith("By the terms of the store, main declares Mean through the channel bits, a statistic that")
+    assert "Not honest: chance does not explain which rounds are missing" in text
+    assert text.startswith("By the terms of the store, main declares Mean through the channel bits, which stores")
     assert text.strip().endswith("in 1 of 1 stream (main); the test agrees.")
     assert "added nothing" not in text
     twice = " ".join(vestige("audit", "store", copies[0], copies[0]).stdout.split())
     assert "main: 1 batch," in twice
-    assert "main: 1 copy added nothing: others show these rounds too; take copies at least a batch" in twice
+    assert "main: 1 copy added nothing, since other copies show these rounds; take copies at least a batch" in twice
     assert vestige("audit", "store", *copies, "--json").exit_code == 1
     facts = json.loads(vestige("audit", "store", copies[0], "--json").stdout)["main"]
     assert len(facts["batches"]) == 1
     assert facts["repeated"] == 0
-    assert 0.0 < facts["p"] <= 1.0
+    assert 0.0 < facts["p_value"] <= 1.0
     assert vestige("audit", "store", copies[0], "--stream", "nobody").exit_code == 1
     assert "there is no such store" in vestige("audit", "store", tmp_path / "none.db").stderr
 
@@ -139,15 +142,15 @@ def test_a_store_without_a_batch_shows_nothing(source: Path, tmp_path: Path) -> 
     store = tmp_path / "new.db"
     said("run", source, "--column", "a", "--retention", 100_000, "--store", store)
     text = said("audit", "store", store)
-    assert "by its own word its records are chosen, whatever a test finds" in text
+    assert "by its own terms its records are chosen, whatever a test finds" in text
     assert "1 stream (main): nothing to test yet, since it has not closed its first batch." in text
     with SqliteStore(store) as opened:
         Stream(Mean(), retention=96, store=opened.stream("more")).extend(np.random.default_rng(0).normal(size=500))
     assert "1 stream (main): nothing to test yet" in said("audit", "store", store)
     facts = json.loads(said("audit", "store", store, "--json"))
     assert facts["main"]["verdict"] == "Nothing to test yet: it has not closed its first batch."
-    assert facts["main"]["p"] is None
-    assert facts["more"]["p"] is not None
+    assert facts["main"]["p_value"] is None
+    assert facts["more"]["p_value"] is not None
 
 
 def test_a_store_is_judged_by_its_own_word_first(tmp_path: Path) -> None:
@@ -170,12 +173,12 @@ def test_a_store_is_judged_by_its_own_word_first(tmp_path: Path) -> None:
     }
     text = " ".join(vestige("audit", "store", path).stdout.split())
     assert text.index("By the terms of the store") == 0
-    assert text.index("whatever a test finds") < text.index("The test, which looks at the records alone: mean: 1 batch")
-    assert "window declares Window, which keeps every record that it may and chooses none" in text
+    assert text.index("whatever a test finds") < text.index("The test, which uses the records alone: mean: 1 batch")
+    assert "window declares Window, a sliding window, which keeps every record that it may" in text
     assert "mine declares troubled.KeepsHalf, which is not one of Vestige's policies" in text
     assert text.strip().endswith(
-        "Conclusion: by its own terms the store chooses which records stay by what they hold, in 3 of 5 streams (mean, "
-        "paper, private); the test does not clear that."
+        "Conclusion: by its own terms the store chooses which records to keep by their values, in 3 of 5 streams "
+        "(mean, paper, private); the test does not clear that."
     )
 
 

@@ -32,7 +32,7 @@ def commands(folder: Path) -> dict[str, tuple[list[str], str]]:
         "list": (["list", store], "Reading"),
         "plan": (["plan", "--error", "0.05"], "Planning: 50%"),
         "lab": (["lab", "run", "oracle", "--quick", "--trials", "2", "--out", str(folder)], "trials, 0:00 left"),
-        "audit": (["audit", "appendix", "--trials", "20"], "Playing"),
+        "audit": (["audit", "appendix", "--trials", "20"], "Running trials"),
     }
 
 

@@ -16,7 +16,15 @@ from matplotlib.figure import Figure
 
 import vestige
 from vestige import Mean, Window
-from vestige.audit import compare, default_policies, draw_comparison, draw_leakage, draw_outlier, leakage, outlier
+from vestige.audit import (
+    compare,
+    default_policies,
+    draw_comparison,
+    draw_leakage,
+    draw_outlier,
+    measure_leakage,
+    run_outlier,
+)
 from vestige.demo import draw_tour, tour
 from vestige.figures import ALIASES, STYLES, find_style, make_figure, use_style
 from vestige.lab.baselines import MEANS
@@ -26,12 +34,12 @@ SOURCE = Path(vestige.__file__).parent
 NORMAL = np.random.default_rng(0).normal(size=(2_000, 2))
 DRAW: dict[str, Callable[[Path], object]] = {
     "draw_leakage": lambda path: draw_leakage(
-        {name: leakage(Window(), retention=8, t=40, trials=20, workers=1) for name in "ab"}, path
+        {name: measure_leakage(Window(), retention=8, t=40, trials=20, workers=1) for name in "ab"}, path
     ),
     "draw_comparison": lambda path: draw_comparison(
         compare({"Window": Window()}, retention=8, t=40, trials=20, workers=1), path
     ),
-    "draw_outlier": lambda path: draw_outlier(outlier(runs=1), path),
+    "draw_outlier": lambda path: draw_outlier(run_outlier(trials=1), path),
     "draw_plan": lambda path: draw_plan(plan(Mean(), records=1_000), path),
     "draw_tour": lambda path: draw_tour(tour(NORMAL), path),
 }

@@ -12,12 +12,12 @@ from scipy import stats
 
 from vestige.audit import (
     area_under_curve,
-    ceiling,
+    epsilon_ceiling,
     epsilon_lower_bound,
     mu_lower_bound,
     total_variation_lower_bound,
 )
-from vestige.audit.bounds import best_threshold, called, rate_bounds, true_positives_at
+from vestige.audit.bounds import classify, find_threshold, rate_bounds, true_positive_rate_at
 from vestige.errors import ParameterError
 from vestige.noise import gaussian_epsilon
 
@@ -28,9 +28,9 @@ counts = st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), s
 
 def test_the_published_value() -> None:
     assert epsilon_lower_bound(500, 0, 0, 500, confidence=0.99) == pytest.approx(4.5419158, abs=5e-8)
-    assert ceiling(500, confidence=0.99) == pytest.approx(4.5419158, abs=5e-8)
+    assert epsilon_ceiling(500, confidence=0.99) == pytest.approx(4.5419158, abs=5e-8)
     q = (0.05 / 2) ** (1 / 10_000)
-    assert ceiling(10_000) == pytest.approx(np.log(q / (1 - q)), rel=1e-9)
+    assert epsilon_ceiling(10_000) == pytest.approx(np.log(q / (1 - q)), rel=1e-9)
 
 
 @given(counts, st.floats(0.5, 0.999))
@@ -52,7 +52,7 @@ def test_bounds_are_never_negative_and_fall_with_delta(c: tuple[int, int, int, i
 
 @pytest.mark.parametrize(("epsilon", "within"), [(0.5, 0.08), (1.0, 0.04), (2.0, 0.04), (4.0, 0.04)])
 def test_randomised_response(epsilon: float, within: float) -> None:
-    """He who answers truly with chance sigmoid(epsilon) is as private as that, and no more."""
+    """An answer that is true with probability sigmoid(epsilon) is epsilon-private, and no more."""
     trials, truth = 100_000, 1.0 / (1.0 + np.exp(-epsilon))
     tp, tn = np.random.default_rng(int(10 * epsilon)).binomial(trials, truth, 2).tolist()
     bound = epsilon_lower_bound(tp, trials - tp, trials - tn, tn)
@@ -63,16 +63,16 @@ def test_two_normals() -> None:
     """The true epsilon at delta 1e-6 is 4.887; mu is 1."""
     rng, n = np.random.default_rng(0), 50_000
     train, test = [(rng.normal(size=n), rng.normal(1.0, 1.0, n)) for _ in range(2)]
-    threshold = best_threshold(*train, delta=1e-6)
-    tp, fp = int(called(test[1], threshold).sum()), int(called(test[0], threshold).sum())
+    threshold = find_threshold(*train, delta=1e-6)
+    tp, fp = int(classify(test[1], threshold).sum()), int(classify(test[0], threshold).sum())
     shown = tp, n - tp, fp, n - fp
     assert 2.0 < epsilon_lower_bound(*shown, delta=1e-6) < 4.887
-    half = int(called(test[1], 0.5).sum()), int(called(test[0], 0.5).sum())
+    half = int(classify(test[1], 0.5).sum()), int(classify(test[0], 0.5).sum())
     assert 0.95 < mu_lower_bound(half[0], n - half[0], half[1], n - half[1]) < 1.0
     distance = 2 * stats.norm.cdf(0.5) - 1
     assert 0.97 * distance < total_variation_lower_bound(half[0], n - half[0], half[1], n - half[1]) < distance
     assert area_under_curve(*test) == pytest.approx(stats.norm.cdf(1 / np.sqrt(2)), abs=0.005)
-    caught = true_positives_at(0.01, train[0], test[1])
+    caught = true_positive_rate_at(0.01, train[0], test[1])
     assert caught == pytest.approx(stats.norm.sf(stats.norm.isf(0.01) - 1.0), abs=0.01)
 
 
@@ -94,8 +94,8 @@ def test_the_bound_exceeds_the_truth_as_seldom_as_it_says(epsilon: float) -> Non
         worlds = [
             [rng.laplace(world, scale, n) if epsilon else rng.normal(size=n) for world in (0.0, 1.0)] for _ in range(2)
         ]
-        threshold = best_threshold(*worlds[0], confidence=0.8)
-        tp, fp = (int(called(worlds[1][world], threshold).sum()) for world in (1, 0))
+        threshold = find_threshold(*worlds[0], confidence=0.8)
+        tp, fp = (int(classify(worlds[1][world], threshold).sum()) for world in (1, 0))
         wrong += epsilon_lower_bound(tp, n - tp, fp, n - fp, confidence=0.8) > epsilon
     assert wrong <= stats.binom.ppf(0.999, 500, 0.2)
 
@@ -105,8 +105,8 @@ def test_an_uncorrected_threshold_would_be_wrong_more_often() -> None:
     rng, n, wrong = np.random.default_rng(1), 400, 0
     for _ in range(500):
         first, second = rng.normal(size=(2, n))
-        threshold = best_threshold(first, second, confidence=0.8)
-        tp, fp = int(called(second, threshold).sum()), int(called(first, threshold).sum())
+        threshold = find_threshold(first, second, confidence=0.8)
+        tp, fp = int(classify(second, threshold).sum()), int(classify(first, threshold).sum())
         wrong += epsilon_lower_bound(tp, n - tp, fp, n - fp, confidence=0.8) > 0.0
     assert wrong > stats.binom.ppf(0.999, 500, 0.2)
 
@@ -121,7 +121,7 @@ def test_area_under_curve_counts_pairs(first: list[int], second: list[int]) -> N
 @pytest.mark.parametrize(
     ("arguments", "options", "text"),
     [
-        ((0, 0, 1, 1), {}, r"tp \+ fn = 0 and fp \+ tn = 2; each world needs at least one trial"),
+        ((0, 0, 1, 1), {}, r"tp \+ fn = 0 and fp \+ tn = 2; each hypothesis needs at least one trial"),
         ((-1, 0, 1, 1), {}, "tp=-1 is out of range; use a whole number, 0 or more"),
         ((1, 0, 1, 1), {"confidence": 1.0}, "confidence=1.0 is out of range"),
         ((1, 0, 1, 1), {"delta": -0.1}, "delta=-0.1 is out of range"),

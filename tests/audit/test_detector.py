@@ -16,7 +16,7 @@ import pytest
 from vestige import Mean, Moments, Policy, Private, Stream, Window
 from vestige.audit import AuditSeed, Detection, Snapshot, detect
 from vestige.audit.kernels import read_patterns
-from vestige.audit.permutation import Batch, p_value, reshuffled
+from vestige.audit.permutation import Batch, p_value, permute_presence
 from vestige.channels.kernels import AUTO, read_kept, read_spelled
 from vestige.clock import Clock
 from vestige.errors import ParameterError
@@ -71,20 +71,20 @@ def subsampled(seed: int, kept: float | int, data: Data = normal, many: int = MA
     return made
 
 
-def caught(policy: Policy, repetitions: int, *, apart: int = 1) -> int:
-    found = (detect(watched(policy, seed, apart=apart), draws=499, seed=seed) for seed in range(repetitions))
-    return sum(each.p <= LEVEL for each in found)
+def count_rejected(policy: Policy, trials: int, *, apart: int = 1) -> int:
+    found = (detect(watched(policy, seed, apart=apart), trials=499, seed=seed) for seed in range(trials))
+    return sum(each.p_value <= LEVEL for each in found)
 
 
 @pytest.mark.parametrize("policy", [BITS, AVERAGE], ids=["bits", "average"])
 def test_twenty_snapshots_tell(policy: Policy) -> None:
     """From the first batch on, where averages move the most."""
-    assert caught(policy, 60) == 60
+    assert count_rejected(policy, 60) == 60
 
 
 @pytest.mark.parametrize("policy", [BITS, AVERAGE, Mean(), PRIVATE], ids=["bits", "average", "auto", "private"])
 def test_twenty_snapshots_far_apart_tell(policy: Policy) -> None:
-    assert caught(policy, 20, apart=10) == 20
+    assert count_rejected(policy, 20, apart=10) == 20
 
 
 @pytest.mark.slow
@@ -92,15 +92,15 @@ def test_twenty_snapshots_far_apart_tell(policy: Policy) -> None:
 @pytest.mark.parametrize("policy", [BITS, AVERAGE, Mean(), PRIVATE], ids=["bits", "average", "auto", "private"])
 def test_power_is_above_99_percent(policy: Policy, apart: int) -> None:
     """All of 500: a power of 0.99 would do that with a chance below 1%."""
-    assert caught(policy, 500, apart=apart) == 500
+    assert count_rejected(policy, 500, apart=apart) == 500
 
 
 def alarms(repetitions: int, kept: float | int, data: Data) -> dict[str, Floats]:
     """The p-values of honest subsamples, by test."""
-    found = [detect(subsampled(seed, kept, data), draws=499, seed=seed) for seed in range(repetitions)]
+    found = [detect(subsampled(seed, kept, data), trials=499, seed=seed) for seed in range(repetitions)]
     made = {name: np.array([getattr(each, name) for each in found], np.float64) for name in Detection.__slots__[1:4]}
-    made["p"] = np.array([each.p for each in found])
-    made["batch"] = np.array([each.batches[7].p for each in found])
+    made["p"] = np.array([each.p_value for each in found])
+    made["batch"] = np.array([each.batches[7].p_value for each in found])
     return made
 
 
@@ -131,7 +131,7 @@ def test_the_slots_of_an_honest_subsample_have_uniform_p_values() -> None:
     """Not only rarely small: as spread out as they should be, so that nothing is given away."""
     from scipy.stats import kstest  # noqa: PLC0415
 
-    p = np.array([detect(subsampled(seed, 0.5), draws=99, seed=seed).slots for seed in range(120)], np.float64)
+    p = np.array([detect(subsampled(seed, 0.5), trials=99, seed=seed).slots for seed in range(120)], np.float64)
     assert kstest(p - 0.005, "uniform").pvalue > 0.001
 
 
@@ -149,28 +149,28 @@ class Coin(Policy):
 
 def test_streams_that_are_honest() -> None:
     window = detect(watched(Window(), 0))
-    assert (window.p, window.window, window.slots, window.words, window.averages) == (1.0, 1.0, None, None, None)
-    assert window.verdict() == "Honest: no round is missing, as in a window that keeps all it may."
-    assert [batch.p for batch in window.batches] == [1.0] * MANY
+    assert (window.p_value, window.window, window.slots, window.words, window.averages) == (1.0, 1.0, None, None, None)
+    assert window.verdict() == "Honest: no round is missing, as in a sliding window."
+    assert [batch.p_value for batch in window.batches] == [1.0] * MANY
     coin = detect(watched(Coin(), 0))
     assert coin.window == 0.0
-    assert coin.p > 0.05
-    assert coin.verdict().startswith("Nothing found: rounds are missing, and may well have been dropped by chance (p =")
+    assert coin.p_value > 0.05
+    assert coin.verdict().startswith("Not rejected: rounds are missing, but chance can explain it (p =")
 
 
 def test_the_verdict_says_what_spoke() -> None:
     bits, average = detect(watched(BITS, 0)), detect(watched(AVERAGE, 0))
-    assert bits.verdict().startswith("Not honest: chance does not drop rounds in this way (p = ")
-    assert "again and again; which rounds are present spells numbers" in bits.verdict()
-    assert "averages move" not in bits.verdict()
-    assert average.verdict().endswith(": the kept records' averages move less than chance lets them.")
-    assert average.verdict(1e-6).startswith("Nothing found")
+    assert bits.verdict().startswith("Not honest: chance does not explain which rounds are missing (p = ")
+    assert "again and again; the presence of rounds encodes numbers" in bits.verdict()
+    assert "averages of the kept" not in bits.verdict()
+    assert average.verdict().endswith(": the averages of the kept records vary less than chance allows.")
+    assert average.verdict(1e-6).startswith("Not rejected")
 
 
 def test_one_batch_of_presence_bits_tells_something() -> None:
-    p = np.array([detect(watched(BITS, seed, many=1)).p for seed in range(100)])
+    p = np.array([detect(watched(BITS, seed, many=1)).p_value for seed in range(100)])
     assert np.median(p) < 0.02
-    assert detect(watched(AVERAGE, 0, many=1)).p > 0.05, "one average alone is as good as any"
+    assert detect(watched(AVERAGE, 0, many=1)).p_value > 0.05, "one average alone is as good as any"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_one_batch_of_presence_bits_tells_something() -> None:
 )
 def test_several_numbers_are_told_too(policy: Policy, batch: int) -> None:
     found = detect(watched(policy, 3, batch=batch))
-    assert found.p <= LEVEL
+    assert found.p_value <= LEVEL
     assert found.averages is not None
     assert found.words is not None
     assert (found.averages if policy.columns == 2 and policy != Mean(dim=2, channel="bits") else found.words) < 0.001
@@ -207,7 +207,7 @@ def test_ranks_are_those_of_brute_force() -> None:
 def test_copies_keep_as_many_and_leave_what_had_to_go() -> None:
     free = np.arange(48) % 7 != 0
     present = free & (np.arange(48) % 2 == 0)
-    patterns = reshuffled(Batch(1, present, free, np.arange(0), np.empty((0, 1))), 200, np.random.default_rng(0))
+    patterns = permute_presence(Batch(1, present, free, np.arange(0), np.empty((0, 1))), 200, np.random.default_rng(0))
     assert np.array_equal(patterns[0], present)
     assert (patterns.sum(axis=1) == present.sum()).all()
     assert not patterns[:, ~free].any()
@@ -245,10 +245,10 @@ def test_where_nothing_can_be_said() -> None:
     single = snapshot(np.ones((1, 1)), [5], clock)
     found = detect([early, single])
     assert (len(found.batches), found.slots, found.averages) == (1, None, None)
-    assert found.p > 0.05
+    assert found.p_value > 0.05
     none = detect([snapshot(np.empty((0, 1)), [], clock)])
-    assert (none.p, none.words, none.window) == (1.0, None, 0.0)
-    assert none.verdict().startswith("Nothing can be told: rounds are missing")
+    assert (none.p_value, none.words, none.window) == (1.0, None, 0.0)
+    assert none.verdict().startswith("Inconclusive: rounds are missing")
     short = detect([snapshot(np.ones((1, 1)), [2], Clock(t=4, first=1, last=4))])
     assert short.words is None
 
@@ -271,8 +271,8 @@ GOOD = snapshot(np.ones((1, 1)), [5], Clock(t=48, first=1, last=48))
         ([], "snapshots is empty; pass at least one"),
         ([snapshot(np.ones((1, 1)), [1], Clock(t=1))], "none of the 1 snapshots has an encoded batch"),
         ([GOOD, snapshot(np.ones((1, 2)), [5], GOOD.clock)], r"snapshots\[1\] has 2 columns, not 1"),
-        ([GOOD, snapshot(np.ones((1, 1)), [60], GOOD.clock)], r"snapshots\[1\] holds rounds after t=48"),
-        ([snapshot(np.full((1, 1), np.nan), [5], GOOD.clock)], r"snapshots\[0\] holds values that are not finite"),
+        ([GOOD, snapshot(np.ones((1, 1)), [60], GOOD.clock)], r"snapshots\[1\] has rounds after t=48"),
+        ([snapshot(np.full((1, 1), np.nan), [5], GOOD.clock)], r"snapshots\[0\] has values that are not finite"),
     ],
 )
 def test_bad_snapshots_are_refused(snapshots: list[Snapshot], text: str) -> None:
@@ -281,8 +281,8 @@ def test_bad_snapshots_are_refused(snapshots: list[Snapshot], text: str) -> None
 
 
 def test_bad_parameters_are_refused() -> None:
-    with pytest.raises(ParameterError, match="draws=10 is out of range; use a whole number, 99 or more"):
-        detect([GOOD], draws=10)
+    with pytest.raises(ParameterError, match="trials=10 is out of range; use a whole number, 99 or more"):
+        detect([GOOD], trials=10)
     with pytest.raises(ParameterError, match="removed=0 is out of range"):
         detect([GOOD], removed=[0])
     with pytest.raises(ParameterError, match="level=2 is out of range; use a number between 0 and 1"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vestige import Mean, Policy, Window
-from vestige.audit import Leakage, leakage
+from vestige.audit import Leakage, measure_leakage
 from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.records import Records
@@ -18,25 +18,25 @@ from vestige.types import Bools
 
 def audit(policy: Policy, **options: Any) -> Leakage:
     given: dict[str, Any] = {"retention": 64, "t": 64 + 32 * 30, "trials": 300, "workers": 1} | options
-    return leakage(policy, **given)
+    return measure_leakage(policy, **given)
 
 
 @pytest.mark.parametrize("adversary", ["knows-all", "knows-distribution"])
 def test_a_window_shows_nothing_at_any_age(adversary: str) -> None:
     found = audit(Window(), adversary=adversary, retention=16, t=16 + 8 * 30)
-    for look in found.looks:
+    for look in found.checkpoints:
         assert look.epsilon == look.mu == look.total_variation == 0.0
         assert look.auc == pytest.approx(0.5, abs=1e-12), "the same records in both worlds"
-        assert look.merged == 1.0
+        assert look.same_state == 1.0
         assert look.reconstruction > 0.9
 
 
 def test_presence_bits_show_all_that_so_many_trials_can() -> None:
     found = audit(Mean(channel="bits"), retention=96, t=96 + 48 * 12)
-    for look in found.looks:
-        assert look.epsilon > 0.98 * found.ceiling
+    for look in found.checkpoints:
+        assert look.epsilon > 0.98 * found.epsilon_ceiling
         assert look.auc > 0.999
-        assert look.caught > 0.99
+        assert look.true_positive_rate > 0.99
         assert look.reconstruction < 1e-5, "the erased value, to a hundred-thousandth of its spread"
 
 
@@ -46,18 +46,18 @@ def test_presence_bits_show_as_much_a_thousand_batches_later(retention: int, pre
     """A word of 48 records keeps 31 bits of mantissa, one of 64 keeps 47, at each of a thousand batches."""
     batch = retention // 2
     found = audit(Mean(channel="bits"), retention=retention, t=retention + 1 + 1_000 * batch, trials=500, workers=2)
-    ages = {look.age // batch: look for look in found.looks}
+    ages = {look.age // batch: look for look in found.checkpoints}
     for batches in (10, 1_000):
-        assert ages[batches].epsilon > 0.98 * found.ceiling
+        assert ages[batches].epsilon > 0.98 * found.epsilon_ceiling
         assert ages[batches].reconstruction < precision
-    print(f"ceiling {found.ceiling:.3f}", {k: (look.epsilon, look.reconstruction) for k, look in ages.items()})
+    print(f"ceiling {found.epsilon_ceiling:.3f}", {k: (look.epsilon, look.reconstruction) for k, look in ages.items()})
 
 
 def test_averages_show_it_too_and_less_to_those_who_know_less() -> None:
     known = audit(Mean(channel="average"))
-    assert known.epsilon == known.ceiling
+    assert known.epsilon == known.epsilon_ceiling
     drawn = audit(Mean(channel="average"), adversary="knows-distribution")
-    assert drawn.looks[0].auc > 0.6
+    assert drawn.checkpoints[0].auc > 0.6
     assert drawn.epsilon < 1.0
 
 
@@ -81,10 +81,10 @@ class Whisper(Policy):
 
 def test_a_planted_leak_is_found_by_the_pattern_of_presence() -> None:
     found = audit(Whisper(), retention=16, t=200, erased_at=19, values=(-1.0, 1.0))
-    first, *later = found.looks
-    assert (first.age, first.held, first.epsilon) == (-11, 1.0, 0.0), "while it is held, nothing is shown"
-    assert {look.sight for look in later} == {"presence"}
-    assert all(look.epsilon == found.ceiling for look in later)
+    first, *later = found.checkpoints
+    assert (first.age, first.retained, first.epsilon) == (-11, 1.0, 0.0), "while it is held, nothing is shown"
+    assert {look.feature for look in later} == {"presence"}
+    assert all(look.epsilon == found.epsilon_ceiling for look in later)
 
 
 def test_it_is_reproducible_however_many_play() -> None:
@@ -97,7 +97,7 @@ def test_it_is_reproducible_however_many_play() -> None:
 def test_looks_come_at_growing_ages_and_progress_is_told() -> None:
     told: list[float] = []
     found = audit(Window(), t=64 + 32 * 11, progress=told.append)
-    assert [look.age for look in found.looks] == [-33, 0, 32, 96, 320, 351]
+    assert [look.age for look in found.checkpoints] == [-33, 0, 32, 96, 320, 351]
     assert told[-1] == 1.0
     assert told == sorted(told)
     assert (found.trials, found.confidence, found.delta) == (300, 0.95, 0.0)
@@ -107,14 +107,14 @@ def test_data_of_ones_own() -> None:
     rows = np.random.default_rng(0).exponential(size=500)
     by_array = audit(Mean(channel="bits"), data=rows, t=200)
     by_function = audit(Mean(channel="bits"), data=lambda rng, n: rng.exponential(size=n), t=200)
-    assert by_array.epsilon > 0.98 * by_array.ceiling
-    assert by_function.epsilon > 0.98 * by_function.ceiling
+    assert by_array.epsilon > 0.98 * by_array.epsilon_ceiling
+    assert by_function.epsilon > 0.98 * by_function.epsilon_ceiling
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"t": 60}, "t=60 ends before erased_at=65, from which on the record is gone; use t >= 65"),
+        ({"t": 60}, "t=60 is before erased_at=65, when the record is erased; use t >= 65"),
         ({"erased_at": 10}, "erased_at=10 is out of range; use a whole number, 65 or more"),
         ({"adversary": "nobody"}, "adversary='nobody' is unknown; use one of knows-all, knows-distribution"),
         ({"trials": 5}, "trials=5 is out of range; use a whole number, 20 or more"),

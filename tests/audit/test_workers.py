@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from vestige import Window
-from vestige.audit import leakage, workers
+from vestige.audit import measure_leakage, workers
 from vestige.errors import MissingExtraError, ParameterError
 from vestige.types import Floats
 
@@ -20,7 +20,7 @@ SCRIPT = """
 from dataclasses import dataclass
 import numpy as np
 from vestige import Policy
-from vestige.audit import leakage
+from vestige.audit import measure_leakage
 
 @dataclass(frozen=True)
 class Mine(Policy):
@@ -30,8 +30,8 @@ class Mine(Policy):
         return float(retained.values.mean())
 
 game = dict(retention=8, t=24, trials=200, data=lambda rng, n: rng.exponential(size=n))
-alone = leakage(Mine(), **game, workers=1)
-print(leakage(Mine(), **game) == alone, leakage(Mine(), **game, workers=2) == alone)
+alone = measure_leakage(Mine(), **game, workers=1)
+print(measure_leakage(Mine(), **game) == alone, measure_leakage(Mine(), **game, workers=2) == alone)
 """
 CELL = "import sys; exec(sys.stdin.read(), vars(sys.modules['__main__']))"
 LOCK = threading.Lock()
@@ -51,20 +51,20 @@ def test_what_cannot_be_sent_is_refused() -> None:
         return rng.normal(size=n)
 
     with pytest.raises(ParameterError, match="policy or data cannot be sent to other processes; pass workers=1"):
-        leakage(Window(), retention=8, t=24, trials=200, data=draw, workers=2)
+        measure_leakage(Window(), retention=8, t=24, trials=200, data=draw, workers=2)
 
 
 def test_without_joblib_one_process_plays_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    expected = leakage(Window(), retention=8, t=24, trials=200, workers=1)
+    expected = measure_leakage(Window(), retention=8, t=24, trials=200, workers=1)
     monkeypatch.setitem(sys.modules, "joblib", None)
-    workers._say_that_one_process_plays.cache_clear()
+    workers._warn_of_one_process.cache_clear()
     with caplog.at_level(logging.WARNING, "vestige"):
-        assert leakage(Window(), retention=8, t=24, trials=200) == expected
-        assert leakage(Window(), retention=8, t=24, trials=200) == expected
+        assert measure_leakage(Window(), retention=8, t=24, trials=200) == expected
+        assert measure_leakage(Window(), retention=8, t=24, trials=200) == expected
     assert [record.getMessage() for record in caplog.records] == [
-        "vestige: trials are played in one process; for one process on each core: pip install 'vestige[audit]'"
+        "vestige: trials run in one process; for one process on each core: pip install 'vestige[audit]'"
     ]
     with pytest.raises(MissingExtraError, match=r"workers=2 needs the 'audit' extra"):
-        leakage(Window(), retention=8, t=24, trials=200, workers=2)
+        measure_leakage(Window(), retention=8, t=24, trials=200, workers=2)

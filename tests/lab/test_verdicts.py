@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from vestige import paper
-from vestige.audit import ceiling
+from vestige.audit import epsilon_ceiling
 from vestige.cli import command
 from vestige.clock import Clock
 from vestige.estimate import Estimate
@@ -254,5 +254,5 @@ def test_the_quick_mode(tmp_path: Path, names: tuple[str, ...]) -> None:
 
 def test_the_games_can_show_more_than_is_promised() -> None:
     for name, promised in leakage.PROMISES.items():
-        shown = ceiling(leakage.games(name), confidence=1.0 - significance.LEVEL, delta=leakage.DELTA)
+        shown = epsilon_ceiling(leakage.games(name), confidence=1.0 - significance.LEVEL, delta=leakage.DELTA)
         assert shown >= promised + leakage.MORE

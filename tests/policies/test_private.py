@@ -27,7 +27,7 @@ from vestige import (
     Private,
     Stream,
 )
-from vestige.audit import AuditSeed, Leakage, leakage
+from vestige.audit import AuditSeed, Leakage, measure_leakage
 from vestige.checks import check_policy
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import E
@@ -282,12 +282,12 @@ class Known(Private):
 def audited(policy: Private, batches: int, **options: Any) -> Leakage:
     """The worst record there is, seen as soon as may be: the last of the first batch is never kept."""
     given = {"retention": 128, "t": 192 + 64 * batches, "erased_at": 192, "values": (-3.0, 3.0), "delta": policy.delta}
-    return leakage(policy, **{**given, **options})
+    return measure_leakage(policy, **{**given, **options})
 
 
 def stands(policy: Private, found: Leakage) -> bool:
     """Whether the audit leaves the promise standing, at every look."""
-    return all(look.epsilon <= policy.epsilon and look.mu <= policy.mu for look in found.looks)
+    return all(look.epsilon <= policy.epsilon and look.mu <= policy.mu for look in found.checkpoints)
 
 
 @pytest.mark.parametrize("adversary", ["knows-all", pytest.param("knows-distribution", marks=pytest.mark.slow)])
@@ -295,13 +295,13 @@ def test_no_audit_refutes_it(adversary: str) -> None:
     policy = Private(**PROMISE)
     found = audited(policy, 3, trials=1_500, adversary=adversary, workers=1)
     assert stands(policy, found)
-    assert found.looks[0].held == 0.0
+    assert found.checkpoints[0].retained == 0.0
     # and the audit is not blind: a record moves the sum of its batch by mu deviations of the noise, that of the others
     # added where they are not known; the area has a deviation of about 1 / sqrt(6 trials)
     noise = 2.0 * policy.scale * policy.bound
     spread = noise if adversary == "knows-all" else math.hypot(noise, math.sqrt(63 * 0.973))
     expected = stats.norm.cdf(2.0 * policy.bound / spread / math.sqrt(2.0))
-    assert found.looks[0].auc == pytest.approx(expected, abs=4.0 / math.sqrt(6 * found.trials))
+    assert found.checkpoints[0].auc == pytest.approx(expected, abs=4.0 / math.sqrt(6 * found.trials))
 
 
 @pytest.mark.parametrize(("broken", "trials"), [(Halved, 2_500), (FirstBare, 300), (Known, 300)])
@@ -309,9 +309,9 @@ def test_broken_copies_are_refuted(broken: type[Private], trials: int) -> None:
     policy = broken(**PROMISE)
     found = audited(policy, 1, trials=trials, workers=1)
     assert not stands(policy, found)
-    assert found.looks[0].mu > policy.mu
+    assert found.checkpoints[0].mu > policy.mu
     if broken is not Halved:
-        assert found.looks[0].epsilon > policy.epsilon
+        assert found.checkpoints[0].epsilon > policy.epsilon
 
 
 def apart(shifts: list[float], epsilon: float) -> float:
@@ -363,6 +363,6 @@ def test_forks_average_the_noise_away() -> None:
 def test_no_large_audit_refutes_it(adversary: str, erased_at: int) -> None:
     policy = Private(**PROMISE)
     found = audited(policy, 100, trials=20_000, adversary=adversary, erased_at=erased_at)
-    for look in found.looks:
+    for look in found.checkpoints:
         print(f"{adversary}, age {look.age}: epsilon >= {look.epsilon:.3f}, mu >= {look.mu:.3f}, auc {look.auc:.3f}")
     assert stands(policy, found)

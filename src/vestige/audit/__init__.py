@@ -1,42 +1,47 @@
-"""What a retained set reveals about records that were erased."""
+"""What retained records reveal about records that were erased.
+
+The concepts are in docs/audit.md.
+Guarantee: every bound holds with its stated confidence; held by tests/audit/test_leakage.py.
+"""
 
 from vestige.audit.bounds import (
     area_under_curve,
-    ceiling,
+    epsilon_ceiling,
     epsilon_lower_bound,
     mu_lower_bound,
     total_variation_lower_bound,
 )
-from vestige.audit.comparison import Compared, Comparison, compare, default_policies
+from vestige.audit.checkpoint import Checkpoint
+from vestige.audit.comparison import Comparison, ComparisonRow, compare, default_policies
 from vestige.audit.detector import DetectedBatch, Detection, Snapshot, detect
-from vestige.audit.examples import Appendix, Outlier, appendix, outlier
+from vestige.audit.examples import AppendixD, OutlierEffect, run_appendix_d, run_outlier
 from vestige.audit.figures import draw_comparison, draw_leakage, draw_outlier
-from vestige.audit.leakage import Checkpoint, Leakage, leakage
+from vestige.audit.leakage import Leakage, measure_leakage
 from vestige.random.keys import AuditSeed
 
 __all__ = [
-    "Appendix",
+    "AppendixD",
     "AuditSeed",
     "Checkpoint",
-    "Compared",
     "Comparison",
+    "ComparisonRow",
     "DetectedBatch",
     "Detection",
     "Leakage",
-    "Outlier",
+    "OutlierEffect",
     "Snapshot",
-    "appendix",
     "area_under_curve",
-    "ceiling",
     "compare",
     "default_policies",
     "detect",
     "draw_comparison",
     "draw_leakage",
     "draw_outlier",
+    "epsilon_ceiling",
     "epsilon_lower_bound",
-    "leakage",
+    "measure_leakage",
     "mu_lower_bound",
-    "outlier",
+    "run_appendix_d",
+    "run_outlier",
     "total_variation_lower_bound",
 ]

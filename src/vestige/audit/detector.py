@@ -1,11 +1,11 @@
-"""Whether retained records were chosen honestly, told from snapshots alone.
+"""A test of whether retained records were chosen honestly, from snapshots alone.
 
-Two kinds of retention are honest here: a window that keeps every record it may, and a subsample in which chance alone
-decides who stays. The first has no choice to hide anything in; under the second, given how many were kept, all subsets
-of a batch are equally likely and records are exchangeable. Presence bits and chosen averages (`vestige.channels`) are
-neither. The tests are those of `vestige.audit.permutation`.
-Guarantee: an honest subsample is called dishonest at most as often as the level says; 20 snapshots of `Mean`, by bits
-or by averages, are called so in more than 99% of cases at level 0.01; held by tests/audit/test_detector.py.
+Two kinds of retention are honest here: a sliding window that keeps every record it may, and a random subsample. The
+first has no choice to hide anything in; in the second, given how many records are kept, all subsets of a batch are
+equally likely and records are exchangeable. Presence bits and chosen averages (`vestige.channels`) are neither. The
+tests are those of `vestige.audit.permutation`.
+Guarantee: an honest subsample is rejected at most as often as the level says; 20 snapshots of `Mean`, in presence bits
+or averages, are rejected in more than 99% of cases at level 0.01; held by tests/audit/test_detector.py.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 
 from vestige.audit.permutation import (
     Batch,
-    Slots,
+    SlotCounts,
     average_p_value,
-    reshuffled,
+    permute_presence,
     slot_p_value,
     word_p_value,
 )
@@ -30,10 +30,10 @@ from vestige.records import Records
 from vestige.types import Ints
 from vestige.validation import check_int, show_value
 
-_SPOKEN = {
-    "slots": "the same places of a batch are kept, or dropped, again and again",
-    "words": "which rounds are present spells numbers that are likely means of the records",
-    "averages": "the kept records' averages move less than chance lets them",
+_EXPLANATIONS = {
+    "slots": "the same slots of a batch are kept, or dropped, again and again",
+    "words": "the presence of rounds encodes numbers that are likely means of the records",
+    "averages": "the averages of the kept records vary less than chance allows",
 }
 
 
@@ -42,8 +42,8 @@ class Snapshot:
     """What an auditor was shown at one moment.
 
     Attributes:
-        retained: the records that were held; those outside the encoded batch are passed over.
-        clock: the public clock; of a system that has none, `Clock(t, first, last)` names the rounds to look at.
+        retained: retained records; those outside the encoded batch are ignored.
+        clock: public clock; for a system without one, `Clock(t, first, last)` names the rounds to test.
     """
 
     retained: Records
@@ -52,16 +52,16 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class DetectedBatch:
-    """What one batch shows.
+    """P-values of one batch.
 
     Attributes:
-        first: its first round, and `last` its last one.
-        last: see `first`.
-        kept: how many of its records were held.
-        window: 1 if no round is missing that need not be, else 0.
-        words: how improbable it is in a subsample that its presence spells such a likely mean; None where there is
-            nothing to ask: all kept, none kept, or fewer records than a word needs.
-        averages: how improbable it is that its average comes so near that of the batch before; likewise.
+        first: first round of the batch.
+        last: last round of the batch.
+        kept: number of its records that are retained.
+        window: 1 if every record that may be retained is, as in a sliding window; else 0.
+        words: p-value, in a random subsample, of a presence that encodes such a likely mean; None where no test is
+            possible: all records kept, none kept, or too few for a word.
+        averages: p-value of an average so close to that of the batch before; None where no test is possible.
     """
 
     first: int
@@ -73,133 +73,164 @@ class DetectedBatch:
 
     @property
     def subsample(self) -> float:
-        """How improbable the batch is in an honest subsample, for having asked in two ways."""
-        return _any_of(self.words, self.averages)
+        """P-value of the batch in a random subsample, corrected for two tests."""
+        return _combine_any(self.words, self.averages)
 
     @property
-    def p(self) -> float:
-        """How improbable the batch is if retention is honest, in the way that suits it best."""
+    def p_value(self) -> float:
+        """P-value of the batch under the kind of honest retention that suits it best."""
         return max(self.window, self.subsample)
 
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """How improbable the snapshots are if retention is honest. All p-values; None where there was nothing to ask.
+    """P-values of all snapshots under honest retention; None where no test was possible.
 
     Attributes:
-        batches: each on its own, the earliest first; batches that share rounds with an earlier one are passed over.
-        slots: whether the same slots are kept again and again.
-        words: whether presence spells likely means.
-        averages: whether kept averages move too little.
-        draws: how many copies the snapshots were ranked among.
+        batches: each batch separately, the earliest first; batches that share rounds with an earlier one are skipped.
+        slots: p-value of how often the same slots are kept.
+        words: p-value of presence that encodes likely means.
+        averages: p-value of averages that vary too little.
+        trials: number of permutations that the snapshots were ranked among.
     """
 
     batches: tuple[DetectedBatch, ...]
     slots: float | None
     words: float | None
     averages: float | None
-    draws: int
+    trials: int
 
     @property
     def window(self) -> float:
-        """1 if no round is missing that need not be, as in a window that keeps all it may; else 0."""
+        """1 if every record that may be retained is, as in a sliding window; else 0."""
         return min(batch.window for batch in self.batches)
 
     @property
     def subsample(self) -> float:
-        """How improbable all this is in an honest subsample: the least of the three, times how many were asked."""
-        return _any_of(self.slots, self.words, self.averages)
+        """P-value in a random subsample: the smallest of the three tests, times the number of tests."""
+        return _combine_any(self.slots, self.words, self.averages)
 
     @property
-    def p(self) -> float:
-        """How improbable all this is if retention is honest, in the way that suits it best."""
+    def p_value(self) -> float:
+        """P-value under the kind of honest retention that suits the snapshots best."""
         return max(self.window, self.subsample)
 
-    def accuses(self, level: float = 0.01) -> bool:
-        """Whether this is too improbable for honest retention.
+    def rejects(self, level: float = 0.01) -> bool:
+        """Decide whether the snapshots are too improbable for honest retention.
 
         Args:
-            level: how often an honest subsample may be called dishonest.
+            level: significance level: largest share of honest subsamples that may be rejected.
+
+        Returns:
+            Whether honest retention is rejected.
+
+        Raises:
+            ParameterError: if `level` is not between 0 and 1.
+
+        Example:
+            >>> Detection((DetectedBatch(1, 2, 1, 0.0, None, None),), 0.001, None, None, 999).rejects()
+            True
         """
         if not 0.0 < level < 1.0:
             raise ParameterError(f"level={level} is out of range; use a number between 0 and 1, such as 0.01")
-        return self.p <= level
+        return self.p_value <= level
 
     def verdict(self, level: float = 0.01) -> str:
-        """What this means, in words.
+        """Explain the result in a sentence.
 
         Args:
-            level: how often an honest subsample may be called dishonest.
+            level: significance level: largest share of honest subsamples that may be rejected.
+
+        Returns:
+            The sentence.
+
+        Raises:
+            ParameterError: if `level` is not between 0 and 1.
+
+        Example:
+            >>> Detection((DetectedBatch(1, 2, 2, 1.0, None, None),), None, None, None, 999).verdict()
+            'Honest: no round is missing, as in a sliding window.'
         """
-        accused = self.accuses(level)
+        rejected = self.rejects(level)
         if self.window:
-            return "Honest: no round is missing, as in a window that keeps all it may."
+            return "Honest: no round is missing, as in a sliding window."
         tests = {"slots": self.slots, "words": self.words, "averages": self.averages}
-        asked = {name: p for name, p in tests.items() if p is not None}
-        if not asked:
-            return "Nothing can be told: rounds are missing, but too few records were kept or dropped to ask of chance."
-        if not accused:
-            return f"Nothing found: rounds are missing, and may well have been dropped by chance (p = {self.p:.2g})."
-        told = "; ".join(_SPOKEN[name] for name, p in asked.items() if p * len(asked) <= level)
-        return f"Not honest: chance does not drop rounds in this way (p = {self.p:.2g}): {told}."
+        p_values = {name: p for name, p in tests.items() if p is not None}
+        if not p_values:
+            return "Inconclusive: rounds are missing, but too few records were kept or dropped for a test."
+        if not rejected:
+            return f"Not rejected: rounds are missing, but chance can explain it (p = {self.p_value:.2g})."
+        reasons = "; ".join(_EXPLANATIONS[name] for name, p in p_values.items() if p * len(p_values) <= level)
+        return f"Not honest: chance does not explain which rounds are missing (p = {self.p_value:.2g}): {reasons}."
 
 
 def detect(
-    snapshots: Sequence[Snapshot], *, removed: Iterable[int] = (), draws: int = 1_999, seed: int = 0
+    snapshots: Sequence[Snapshot], *, removed: Iterable[int] = (), trials: int = 1_999, seed: int = 0
 ) -> Detection:
-    """How improbable these snapshots are if records were kept honestly: all of them, or by chance.
+    """Test whether records were retained honestly: all of them, or a random subsample.
+
+    Constant columns have averages that reveal nothing, and are skipped in that test.
 
     Args:
-        snapshots: of one stream, in any order; those before its first update are passed over.
-        removed: rounds that had to go whatever the policy wanted, such as those removed on request.
-        draws: how many copies to rank the snapshots among; no p-value is below 1 / (1 + draws), but `words` of several
-            batches.
-        seed: makes the result reproducible.
+        snapshots: snapshots of one stream, in any order; those before its first update are ignored.
+        removed: rounds that had to be erased whatever the policy wanted, such as those removed on request.
+        trials: number of permutations to rank the snapshots among; no p-value is below 1 / (1 + trials), except `words`
+            of several batches.
+        seed: seed that makes the result reproducible.
 
-    Constant columns have averages that tell nothing, and are not asked about them.
+    Returns:
+        The p-values of each test and of each batch.
 
-    >>> from vestige import Mean, Stream
-    >>> stream, snapshots = Stream(Mean(channel="bits"), retention=96, seed=0), []
-    >>> for day in np.random.default_rng(0).normal(size=(20, 48)):
-    ...     _ = stream.extend(day)
-    ...     snapshots.append(Snapshot(stream.retained, stream.clock))
-    >>> found = detect(snapshots)
-    >>> found.p < 0.01, found.window
-    (True, 0.0)
+    Raises:
+        ParameterError: if an argument is out of range, no snapshot has an encoded batch, or snapshots do not match.
+
+    Example:
+        >>> from vestige import Mean, Stream
+        >>> stream, snapshots = Stream(Mean(channel="bits"), retention=96, seed=0), []
+        >>> for day in np.random.default_rng(0).normal(size=(20, 48)):
+        ...     _ = stream.extend(day)
+        ...     snapshots.append(Snapshot(stream.retained, stream.clock))
+        >>> found = detect(snapshots)
+        >>> found.p_value < 0.01, found.window
+        (True, 0.0)
     """
-    check_int("draws", draws, 99, 10**7)
+    check_int("trials", trials, 99, 10**7)
     if not isinstance(removed, Iterable):
-        raise ParameterError(f"removed={show_value(removed)} does not list rounds; pass whole numbers, or none at all")
-    gone = np.array(sorted({check_int("removed", n, 1, 2**62) for n in removed}), np.int64)
-    batches = [_batch(snapshot, gone) for snapshot in _apart(_checked(snapshots))]
+        raise ParameterError(f"removed={show_value(removed)} is not a list of rounds; pass whole numbers, or nothing")
+    erased = np.array(sorted({check_int("removed", n, 1, 2**62) for n in removed}), np.int64)
+    batches = [_make_batch(snapshot, erased) for snapshot in _select_disjoint(_check_snapshots(snapshots))]
     rng = make_generator(check_int("seed", seed, 0))
-    slots, words = _of_presence(batches, draws, rng)
-    chosen = [i for i, batch in enumerate(batches) if batch.chosen]
+    slots, words = _test_presence(batches, trials, rng)
+    chosen = [i for i, batch in enumerate(batches) if batch.has_choice]
     averages: float | None = None
     each: list[float | None] = [None] * len(batches)
     if chosen:
-        averages, some = average_p_value([batches[i] for i in chosen], draws, rng)
-        for i, p in zip(chosen, some, strict=True):
+        averages, p_values = average_p_value([batches[i] for i in chosen], trials, rng)
+        for i, p in zip(chosen, p_values, strict=True):
             each[i] = p
-    seen = tuple(_detected(*batch) for batch in zip(batches, words, each, strict=True))
-    return Detection(seen, slots, _all_of(words), averages, draws)
+    detected = tuple(_summarize_batch(*batch) for batch in zip(batches, words, each, strict=True))
+    return Detection(detected, slots, _combine_all(words), averages, trials)
 
 
-def _checked(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """Those with an encoded batch, if there is any and all are of one stream's kind."""
+def _check_snapshots(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    """Return the snapshots with an encoded batch; there must be one, and all must be of one stream."""
     if not isinstance(snapshots, Sequence) or not all(isinstance(each, Snapshot) for each in snapshots):
-        raise ParameterError("snapshots does not list snapshots; pass Snapshot(retained, clock) objects")
+        raise ParameterError("snapshots is not a list of snapshots; pass Snapshot(retained, clock) objects")
     if not len(snapshots):
         raise ParameterError("snapshots is empty; pass at least one Snapshot(retained, clock)")
     columns = snapshots[0].retained.columns
     for i, snapshot in enumerate(snapshots):
-        held = snapshot.retained
-        if held.columns != columns:
-            raise ParameterError(f"snapshots[{i}] has {held.columns} columns, not {columns}; pass those of one stream")
-        if len(held) and held.rounds[-1] > snapshot.clock.t:
-            raise ParameterError(f"snapshots[{i}] holds rounds after t={snapshot.clock.t}; pass the clock of then")
-        if not np.isfinite(held.values).all():
-            raise ParameterError(f"snapshots[{i}] holds values that are not finite; leave out the columns they are in")
+        records = snapshot.retained
+        if records.columns != columns:
+            raise ParameterError(
+                f"snapshots[{i}] has {records.columns} columns, not {columns}; pass snapshots of one stream"
+            )
+        if len(records) and records.rounds[-1] > snapshot.clock.t:
+            raise ParameterError(
+                f"snapshots[{i}] has rounds after t={snapshot.clock.t}; pass the clock of the same moment"
+            )
+        if not np.isfinite(records.values).all():
+            raise ParameterError(f"snapshots[{i}] has values that are not finite; omit the columns they are in")
     encoded = [snapshot for snapshot in snapshots if snapshot.clock.last >= snapshot.clock.first]
     if not encoded:
         raise ParameterError(
@@ -208,56 +239,58 @@ def _checked(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     return encoded
 
 
-def _apart(snapshots: list[Snapshot]) -> list[Snapshot]:
-    """One for each batch, the earliest, and no two that share rounds: else one choice would count twice."""
-    taken: list[Snapshot] = []
+def _select_disjoint(snapshots: list[Snapshot]) -> list[Snapshot]:
+    """Return the earliest snapshot of each batch, and no two that share rounds: else one choice would count twice."""
+    selected: list[Snapshot] = []
     for snapshot in sorted(snapshots, key=lambda one: (one.clock.first, one.clock.last, one.clock.t)):
-        if not taken or snapshot.clock.first > taken[-1].clock.last:
-            taken.append(snapshot)
-    return taken
+        if not selected or snapshot.clock.first > selected[-1].clock.last:
+            selected.append(snapshot)
+    return selected
 
 
-def _batch(snapshot: Snapshot, gone: Ints) -> Batch:
-    held, clock = snapshot.retained, snapshot.clock
-    inside = (clock.first <= held.rounds) & (held.rounds <= clock.last)
+def _make_batch(snapshot: Snapshot, erased: Ints) -> Batch:
+    records, clock = snapshot.retained, snapshot.clock
+    inside = (clock.first <= records.rounds) & (records.rounds <= clock.last)
     present, free = (np.full(clock.last - clock.first + 1, value) for value in (False, True))
-    present[held.rounds[inside] - clock.first] = True
-    free[gone[(clock.first <= gone) & (gone <= clock.last)] - clock.first] = False
-    inside[inside] = free[held.rounds[inside] - clock.first]
-    return Batch(clock.first, present, free, held.rounds[inside] - clock.first, held.values[inside])
+    present[records.rounds[inside] - clock.first] = True
+    free[erased[(clock.first <= erased) & (erased <= clock.last)] - clock.first] = False
+    inside[inside] = free[records.rounds[inside] - clock.first]
+    return Batch(clock.first, present, free, records.rounds[inside] - clock.first, records.values[inside])
 
 
-def _of_presence(batches: list[Batch], draws: int, rng: np.random.Generator) -> tuple[float | None, list[float | None]]:
-    """How improbable the slots are over all batches, and the words of each."""
+def _test_presence(
+    batches: list[Batch], trials: int, rng: np.random.Generator
+) -> tuple[float | None, list[float | None]]:
+    """Return the p-value of the slots over all batches, and of the words of each batch."""
     kept = np.concatenate([batch.values for batch in batches])
     centre, spread = (kept.mean(axis=0), kept.std(axis=0)) if len(kept) else (kept.sum(axis=0), kept.sum(axis=0))
-    tables: dict[int, Slots] = {}
+    tables: dict[int, SlotCounts] = {}
     words: list[float | None] = []
     for batch in batches:
         words.append(None)
-        if batch.chosen:
-            patterns = reshuffled(batch, draws, rng)
+        if batch.has_choice:
+            patterns = permute_presence(batch, trials, rng)
             words[-1] = word_p_value(patterns, centre, spread)
             length = len(batch.present)
-            tables.setdefault(length, Slots(draws, length)).add(batch, patterns)
+            tables.setdefault(length, SlotCounts(trials, length)).add(batch, patterns)
     return slot_p_value(list(tables.values())), words
 
 
-def _detected(batch: Batch, words: float | None, averages: float | None) -> DetectedBatch:
+def _summarize_batch(batch: Batch, words: float | None, averages: float | None) -> DetectedBatch:
     last = batch.first + len(batch.present) - 1
     whole = bool((batch.present | ~batch.free).all())
     return DetectedBatch(batch.first, last, int(batch.present.sum()), float(whole), words, averages)
 
 
-def _any_of(*tests: float | None) -> float:
-    """Bonferroni's bound for the least of those that were asked, which was settled by counts alone."""
-    asked = [p for p in tests if p is not None]
-    return min([1.0, *(p * len(asked) for p in asked)])
+def _combine_any(*tests: float | None) -> float:
+    """Apply Bonferroni's correction to the tests that were possible, which does not depend on their results."""
+    p_values = [p for p in tests if p is not None]
+    return min([1.0, *(p * len(p_values) for p in p_values)])
 
 
-def _all_of(each: Sequence[float | None]) -> float | None:
-    """Fisher's combination of independent p-values."""
+def _combine_all(tests: Sequence[float | None]) -> float | None:
+    """Combine independent p-values by Fisher's method."""
     from scipy.special import gammaincc  # noqa: PLC0415
 
-    asked = np.array([p for p in each if p is not None])
-    return float(gammaincc(len(asked), -np.log(asked).sum())) if len(asked) else None
+    p_values = np.array([p for p in tests if p is not None])
+    return float(gammaincc(len(p_values), -np.log(p_values).sum())) if len(p_values) else None

@@ -1,7 +1,8 @@
-"""How an adversary tells the worlds apart: a score of what he sees, learned on trials that are not counted.
+"""How the adversary distinguishes the two hypotheses: a linear score of their observations, fitted on separate trials.
 
-Two kinds of sight are tried, and the better one on those trials is kept: the answer, and the pattern of which rounds
-are present. Whatever the score, the bounds hold; a cleverer one could only show more.
+Two features are tried, and the one that does better on those trials is used: the answer of the policy, and the pattern
+of which rounds are present. The bounds are valid for every score; a better one could only show more.
+Guarantee: finds a leak in either feature; held by tests/audit/test_leakage.py.
 """
 
 from __future__ import annotations
@@ -10,89 +11,125 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.audit.bounds import best_threshold, called, mu_lower_bound
-from vestige.audit.game import Seen
+from vestige.audit.bounds import Criterion, classify, find_threshold, mu_lower_bound
+from vestige.audit.game import Observations
 from vestige.types import Bools, Floats
 
-SIGHTS = ("answer", "presence")
+FEATURES = ("answer", "presence")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distinguisher:
-    """A score for one look, and the thresholds from which on it says "second world".
+    """A score of the observations at one checkpoint, and the thresholds from which on it decides for the alternative.
 
     Attributes:
-        look: at which of the looks.
-        sight: `answer` or `presence`.
-        blank: what stands for an answer that is not seen.
-        direction: what the answer is multiplied with, or the log-likelihood ratio of each round's presence.
-        threshold: where the second world begins, to show epsilon.
-        middle: the same to show mu and the total variation.
+        checkpoint: index of the checkpoint.
+        feature: `answer` or `presence`.
+        fill: what replaces an answer that is missing.
+        weights: weight of each number of the answer, or log-likelihood ratio of each round's presence.
+        epsilon_threshold: threshold that maximises the bound of epsilon.
+        distance_threshold: threshold that maximises the bounds of mu and of the total variation distance.
     """
 
-    look: int
-    sight: str
-    blank: Floats
-    direction: Floats
-    threshold: float
-    middle: float
+    checkpoint: int
+    feature: str
+    fill: Floats
+    weights: Floats
+    epsilon_threshold: float
+    distance_threshold: float
 
-    def scores(self, seen: Seen) -> Floats:
-        """How much what is seen in each trial looks like the second world."""
-        made: Floats = _shown(seen, self.look, self.sight, self.blank) @ self.direction
-        return made
+    def score(self, observations: Observations) -> Floats:
+        """Score each trial: the higher, the more likely the alternative.
 
-    def calls(self, seen: Seen, *, middle: bool = False) -> Bools:
-        """Which trials are called the second world."""
-        return called(self.scores(seen), self.middle if middle else self.threshold)
+        Args:
+            observations: what the adversary observes.
 
+        Returns:
+            The scores; shape (trials,).
+        """
+        scores: Floats = _extract(observations, self.checkpoint, self.feature, self.fill) @ self.weights
+        return scores
 
-def _shown(seen: Seen, look: int, sight: str, blank: Floats) -> Floats:
-    if sight == "presence":
-        return np.unpackbits(seen.present[:, look], axis=1).astype(np.float64)
-    answers = seen.answers[:, look]
-    return np.where(np.isnan(answers), blank, answers)
+    def decide(self, observations: Observations, criterion: Criterion) -> Bools:
+        """Decide for each trial whether the alternative is true.
 
+        Args:
+            observations: what the adversary observes.
+            criterion: bound that the decisions are for.
 
-def learned(first: Seen, second: Seen, look: int, confidence: float, delta: float) -> Distinguisher:
-    """The teller that does best on these trials, of which one half teaches scores and the other judges them."""
-    taught, judged = ([seen.where(slice(k, None, 2)) for seen in (first, second)] for k in range(2))
-    tellers = [_taught(taught, judged, look, sight, confidence, delta) for sight in SIGHTS]
-
-    def shown(teller: Distinguisher) -> float:
-        fp, tp = (int(teller.calls(seen, middle=True).sum()) for seen in judged)
-        return mu_lower_bound(tp, len(judged[1]) - tp, fp, len(judged[0]) - fp, confidence=confidence)
-
-    return max(tellers, key=shown)
+        Returns:
+            Whether each trial is decided as the alternative; shape (trials,).
+        """
+        threshold = self.epsilon_threshold if criterion == "epsilon" else self.distance_threshold
+        return classify(self.score(observations), threshold)
 
 
-def _taught(
-    taught: list[Seen], judged: list[Seen], look: int, sight: str, confidence: float, delta: float
+def train_distinguisher(
+    null: Observations, alternative: Observations, checkpoint: int, confidence: float, delta: float
 ) -> Distinguisher:
-    answers = np.concatenate([seen.answers[:, look] for seen in taught])
-    seen_at_all = ~np.isnan(answers)
-    blank = np.where(seen_at_all, answers, 0.0).sum(axis=0) / np.maximum(seen_at_all.sum(axis=0), 1)
-    shown = [_shown(seen, look, sight, blank) for seen in taught]
-    direction = _between_answers(*shown) if sight == "answer" else _between_patterns(*shown)
-    rough = Distinguisher(look, sight, blank, direction, 0.0, 0.0)
-    scores = [rough.scores(seen) for seen in judged]
-    threshold, middle = (
-        best_threshold(*scores, confidence=confidence, delta=delta, middle=middle) for middle in (False, True)
-    )
-    return Distinguisher(look, sight, blank, direction, threshold, middle)
+    """Fit a distinguisher on trials of both hypotheses.
+
+    Args:
+        null: trials of the null hypothesis.
+        alternative: trials of the alternative. One half of each is used to fit scores, the other to choose among them.
+        checkpoint: index of the checkpoint.
+        confidence: confidence level of the bounds.
+        delta: delta at which epsilon is bounded.
+
+    Returns:
+        The distinguisher with the feature that gives the larger bound of mu.
+    """
+    fitting, validation = ([trials.select(slice(k, None, 2)) for trials in (null, alternative)] for k in range(2))
+    candidates = [_fit(fitting, validation, checkpoint, feature, confidence, delta) for feature in FEATURES]
+
+    def bound_mu(candidate: Distinguisher) -> float:
+        fp, tp = (int(candidate.decide(trials, "total_variation").sum()) for trials in validation)
+        return mu_lower_bound(tp, len(validation[1]) - tp, fp, len(validation[0]) - fp, confidence=confidence)
+
+    return max(candidates, key=bound_mu)
 
 
-def _between_answers(first: Floats, second: Floats) -> Floats:
-    """Fisher's direction between the answers, each number on its own."""
-    spread = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2.0)
-    least = np.finfo(np.float64).eps * np.maximum(np.abs(first).max(axis=0), np.abs(second).max(axis=0)) + 1e-150
-    direction: Floats = (second.mean(axis=0) - first.mean(axis=0)) / np.maximum(spread, least) ** 2
-    size = np.abs(direction).max()
-    return direction / size if size > 0.0 and np.isfinite(size) else np.ones_like(direction)
+def _fit(
+    fitting: list[Observations],
+    validation: list[Observations],
+    checkpoint: int,
+    feature: str,
+    confidence: float,
+    delta: float,
+) -> Distinguisher:
+    """Fit weights on some trials, and choose thresholds on others."""
+    answers = np.concatenate([trials.answers[:, checkpoint] for trials in fitting])
+    given = ~np.isnan(answers)
+    fill = np.where(given, answers, 0.0).sum(axis=0) / np.maximum(given.sum(axis=0), 1)
+    features = [_extract(trials, checkpoint, feature, fill) for trials in fitting]
+    weights = _fit_answers(*features) if feature == "answer" else _fit_presence(*features)
+    untuned = Distinguisher(checkpoint, feature, fill, weights, 0.0, 0.0)
+    scores = [untuned.score(trials) for trials in validation]
+    criteria: tuple[Criterion, ...] = ("epsilon", "total_variation")
+    thresholds = (find_threshold(*scores, confidence=confidence, delta=delta, criterion=one) for one in criteria)
+    return Distinguisher(checkpoint, feature, fill, weights, *thresholds)
 
 
-def _between_patterns(first: Floats, second: Floats) -> Floats:
-    """The log-likelihood ratio of each round's presence, as if they were independent."""
-    rates = [(shown.sum(axis=0) + 0.5) / (len(shown) + 1.0) for shown in (first, second)]
-    made: Floats = np.log(rates[1] / rates[0]) - np.log((1.0 - rates[1]) / (1.0 - rates[0]))
-    return made
+def _extract(observations: Observations, checkpoint: int, feature: str, fill: Floats) -> Floats:
+    """Return the feature of each trial; shape (trials, numbers)."""
+    if feature == "presence":
+        return np.unpackbits(observations.present[:, checkpoint], axis=1).astype(np.float64)
+    answers = observations.answers[:, checkpoint]
+    return np.where(np.isnan(answers), fill, answers)
+
+
+def _fit_answers(null: Floats, alternative: Floats) -> Floats:
+    """Compute Fisher's discriminant of the answers, with a diagonal covariance."""
+    spread = np.sqrt((null.var(axis=0) + alternative.var(axis=0)) / 2.0)
+    size = np.maximum(np.abs(null).max(axis=0), np.abs(alternative).max(axis=0))
+    spread = np.maximum(spread, np.finfo(np.float64).eps * size + 1e-150)
+    weights: Floats = (alternative.mean(axis=0) - null.mean(axis=0)) / spread**2
+    largest = np.abs(weights).max()
+    return weights / largest if largest > 0.0 and np.isfinite(largest) else np.ones_like(weights)
+
+
+def _fit_presence(null: Floats, alternative: Floats) -> Floats:
+    """Compute the log-likelihood ratio of each round's presence, as if rounds were independent (naive Bayes)."""
+    rates = [(present.sum(axis=0) + 0.5) / (len(present) + 1.0) for present in (null, alternative)]
+    weights: Floats = np.log(rates[1] / rates[0]) - np.log((1.0 - rates[1]) / (1.0 - rates[0]))
+    return weights

@@ -1,9 +1,10 @@
 """The paper's two warnings, run: one record decides which states are possible, and an outlier outlives its erasure.
 
 Appendix D of Immorlica et al. (2024): after a batch of zeros, (0, 10, 10) and (0, 0, 10), which differ in one record,
-lead Algorithm 1 to disjoint sets of states, so that no epsilon is large enough. And a footnote of Section 3.1: if the
-first record is extreme, the estimate stays high long after it is erased.
-Guarantee: the states of the paper, and an excess that fades as the theory says; held by tests/audit/test_examples.py.
+lead Algorithm 1 to disjoint sets of states, so no epsilon is large enough. And a footnote of Section 3.1: if the first
+record is extreme, the estimate stays high long after its erasure.
+Guarantee: the states of the paper, and an excess that decays at the rate of the theory; held by
+tests/audit/test_examples.py.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vestige import paper
-from vestige.audit.bounds import ceiling, epsilon_lower_bound
+from vestige.audit.bounds import epsilon_ceiling, epsilon_lower_bound
 from vestige.policies import Mean, Window
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
@@ -24,56 +25,69 @@ from vestige.stream import Batched, Stream
 from vestige.types import Floats
 from vestige.validation import check_int
 
-WORLDS = ((0.0, 10.0, 10.0), (0.0, 0.0, 10.0))
-"""The second batch in the two worlds of Appendix D; the first is three zeros."""
+SECOND_BATCHES = ((0.0, 10.0, 10.0), (0.0, 0.0, 10.0))
+"""The second batch under the two hypotheses of Appendix D; the first batch is three zeros."""
 _EXTREME = 1e6
 
-State = tuple[float, ...]
+RetainedValues = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Appendix:
-    """What Algorithm 1 retained in many trials of each world.
+class AppendixD:
+    """What Algorithm 1 retains in many trials of each hypothesis.
 
     Attributes:
-        states: the values that were retained, and in what share of the trials; for each world.
-        epsilon: a lower bound from the trials that were not used to learn the states.
-        ceiling: the largest bound that so many trials could show.
-        trials: that counted, in each world.
+        states: share of the trials that end with each tuple of retained values, for each hypothesis.
+        epsilon: lower bound of epsilon, from trials that were not used to find the states.
+        epsilon_ceiling: largest bound that this many trials can show.
+        trials: number of trials of each hypothesis that count.
     """
 
-    states: tuple[Mapping[State, float], Mapping[State, float]]
+    states: tuple[Mapping[RetainedValues, float], Mapping[RetainedValues, float]]
     epsilon: float
-    ceiling: float
+    epsilon_ceiling: float
     trials: int
 
     @property
-    def disjoint(self) -> bool:
-        """Whether no state was seen in both worlds."""
+    def is_disjoint(self) -> bool:
+        """Whether no state occurs under both hypotheses."""
         return not set(self.states[0]) & set(self.states[1])
 
 
-def appendix(*, trials: int = 1_000, confidence: float = 0.95, seed: int = 0) -> Appendix:
-    """Appendix D's example: every trial is an update with coins of its own; as many again teach which states there are.
+def run_appendix_d(*, trials: int = 1_000, confidence: float = 0.95, seed: int = 0) -> AppendixD:
+    """Run the example of Appendix D: each trial is one update with its own coins.
 
-    >>> found = appendix(trials=200)
-    >>> [sorted(states) for states in found.states]
-    [[(0.0, 10.0), (10.0,)], [(0.0,)]]
-    >>> found.disjoint, found.epsilon == found.ceiling
-    (True, True)
+    Args:
+        trials: number of trials of each hypothesis that count; as many more find out which states are possible.
+        confidence: confidence level of the bound.
+        seed: seed of the coins.
+
+    Returns:
+        The states that are reached under each hypothesis, and a lower bound of epsilon.
+
+    Raises:
+        ParameterError: if `trials` is below 20 or `confidence` is not between 0 and 1.
+
+    Example:
+        >>> found = run_appendix_d(trials=200)
+        >>> [sorted(states) for states in found.states]
+        [[(0.0, 10.0), (10.0,)], [(0.0,)]]
+        >>> found.is_disjoint, found.epsilon == found.epsilon_ceiling
+        (True, True)
     """
     check_int("trials", trials, 20, 10**9)
     check_int("seed", seed, -(2**63))
-    ceiling(trials, confidence=confidence)  # says at once what is wrong with it
-    seen = [[_state(batch, seed + k) for k in range(2 * trials)] for batch in WORLDS]
-    known = set(seen[1][:trials]) - set(seen[0][:trials])
-    fp, tp = (sum(state in known for state in world[trials:]) for world in seen)
-    first, second = ({state: n / (2 * trials) for state, n in Counter(world).items()} for world in seen)
+    ceiling = epsilon_ceiling(trials, confidence=confidence)
+    reached = [[_run_update(batch, seed + k) for k in range(2 * trials)] for batch in SECOND_BATCHES]
+    distinctive = set(reached[1][:trials]) - set(reached[0][:trials])
+    fp, tp = (sum(state in distinctive for state in states[trials:]) for states in reached)
+    first, second = ({state: n / (2 * trials) for state, n in Counter(states).items()} for states in reached)
     bound = epsilon_lower_bound(tp, trials - tp, fp, trials - fp, confidence=confidence)
-    return Appendix((first, second), bound, ceiling(trials, confidence=confidence), trials)
+    return AppendixD((first, second), bound, ceiling, trials)
 
 
-def _state(batch: State, seed: int) -> State:
+def _run_update(batch: RetainedValues, seed: int) -> RetainedValues:
+    """Return the values that are retained after a batch of zeros and then `batch`."""
     stream = Batched(paper.SimpleMean(), batch=3, seed=seed)
     stream.push([0.0, 0.0, 0.0])
     stream.push(batch)
@@ -81,15 +95,15 @@ def _state(batch: State, seed: int) -> State:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outlier:
-    """How an extreme first record lives on.
+class OutlierEffect:
+    """How long an extreme first record affects the estimate.
 
     Attributes:
-        batches: how many batches after it was erased at the latest.
-        excess: by policy, how much higher the estimate is than with an ordinary first record, in deviations of the
-            data; the mean over the runs; shape (batches,).
-        extreme: the record, in deviations of the data.
-        retention: of the streams.
+        batches: number of batches since the record must be erased.
+        excess: by policy, how much higher the estimate is than with an ordinary first record, in standard deviations of
+            the data; the mean over the trials; shape (batches,).
+        extreme: value of the record, in standard deviations of the data.
+        retention: retention of the streams, in records.
     """
 
     batches: tuple[int, ...]
@@ -98,35 +112,46 @@ class Outlier:
     retention: int
 
 
-def outlier(*, runs: int = 20, seed: int = 0) -> Outlier:
-    """The footnote's outlier: standard normal records, but the first is a million; the same coins with and without.
+def run_outlier(*, trials: int = 20, seed: int = 0) -> OutlierEffect:
+    """Run the footnote's outlier: standard normal records, of which the first is a million.
 
-    >>> found = outlier(runs=3)
-    >>> bool(found.excess["Window()"].max() == 0.0), bool(found.excess["Mean()"].min() > 10.0)
-    (True, True)
+    Args:
+        trials: number of trials to average over; each runs with and without the outlier, with the same coins.
+        seed: seed of the records.
+
+    Returns:
+        The excess of the estimate, by policy and number of batches.
+
+    Raises:
+        ParameterError: if `trials` is not positive or `seed` is negative.
+
+    Example:
+        >>> found = run_outlier(trials=3)
+        >>> bool(found.excess["Window()"].max() == 0.0), bool(found.excess["Mean()"].min() > 10.0)
+        (True, True)
     """
-    check_int("runs", runs, 1, 10**6)
+    check_int("trials", trials, 1, 10**6)
     check_int("seed", seed, 0)
-    retention, after = 64, (0, 1, 3, 10, 30, 100)
+    retention, batches = 64, (0, 1, 3, 10, 30, 100)
     policies: dict[str, Policy] = {"paper.SimpleMean()": paper.SimpleMean(), "Mean()": Mean(), "Window()": Window()}
     excess = {}
     for name, policy in policies.items():
         gaps = []
-        for run in range(runs):
-            rows = make_generator(seed, run).normal(size=retention * 2 + 32 * after[-1])
-            with_it = rows.copy()
-            with_it[0] = _EXTREME
-            gaps.append(
-                _estimates(policy, with_it, retention, after, run) - _estimates(policy, rows, retention, after, run)
-            )
+        for trial in range(trials):
+            ordinary = make_generator(seed, trial).normal(size=retention * 2 + 32 * batches[-1])
+            extreme = ordinary.copy()
+            extreme[0] = _EXTREME
+            after, before = (_estimate(policy, rows, retention, batches, trial) for rows in (extreme, ordinary))
+            gaps.append(after - before)
         excess[name] = np.mean(gaps, axis=0)
-    return Outlier(after, excess, _EXTREME, retention)
+    return OutlierEffect(batches, excess, _EXTREME, retention)
 
 
-def _estimates(policy: Policy, rows: Floats, retention: int, after: tuple[int, ...], seed: int) -> Floats:
+def _estimate(policy: Policy, rows: Floats, retention: int, batches: tuple[int, ...], seed: int) -> Floats:
+    """Return the estimates after each number of batches since the first record must be erased."""
     stream = Stream(policy, retention=retention, seed=AuditSeed(seed))
-    made = []
-    for batches in after:
-        stream.extend(rows[stream.t : retention + batches * retention // 2 + 1])
-        made.append(float(stream.estimate().value))
-    return np.array(made)
+    estimates = []
+    for count in batches:
+        stream.extend(rows[stream.t : retention + count * retention // 2 + 1])
+        estimates.append(float(stream.estimate().value))
+    return np.array(estimates)

@@ -1,4 +1,7 @@
-"""Many patterns of presence read at once, with the very kernel that Vestige's channels read with."""
+"""Many presence patterns are decoded at once, by the kernel that Vestige's channels use.
+
+Guarantee: decodes what the channels decode; held by tests/audit/test_detector.py.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,21 @@ from vestige.types import Bools, Floats
 
 @kernel
 def read_patterns(patterns: Bools, size: int, flagged: bool, words: Floats) -> None:
-    """The numbers that each pattern would spell if every size-th record carried one; zero where it is an average.
+    """Decode the numbers that each pattern encodes if every `size`-th record carries one; zero for an average.
 
     Args:
-        patterns: one a row, each long enough for words of that size; shape (patterns, slots).
-        size: how many numbers a batch would hold.
-        flagged: whether segments say how to read them, because averages are written too, or are all presence bits.
-        words: where the first of them go; shape (patterns, numbers wanted).
+        patterns: one pattern in each row, long enough for words of that size; shape (patterns, slots).
+        size: number of numbers that a batch encodes.
+        flagged: whether segments have a flag that tells averages from presence bits; else all are presence bits.
+        words: output, the first numbers of each pattern; shape (patterns, numbers).
     """
     nothing = np.zeros(patterns.shape[1])
     for row in range(len(patterns)):
         for i in range(words.shape[1]):
-            mine = patterns[row, i::size]
+            segment = patterns[row, i::size]
             if not flagged:
-                words[row, i] = read_word_alone(mine)
-            elif has_bits(mine):
-                words[row, i] = read_segment(nothing[i::size], mine, AUTO)
+                words[row, i] = read_word_alone(segment)
+            elif has_bits(segment):
+                words[row, i] = read_segment(nothing[i::size], segment, AUTO)
             else:
                 words[row, i] = 0.0

@@ -1,4 +1,7 @@
-"""`vestige audit compare`: the usual policies side by side."""
+"""`vestige audit compare`: the default policies side by side.
+
+Guarantee: the table and the figure of docs/audit.md; held by tests/test_cli_audit.py.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,24 @@ from vestige.cli.output import as_json, meter, say, show_table
 
 
 @audit.command("compare")
-@click.option("--retention", type=int, default=64, show_default=True, help="The retention of all streams, in records.")
-@click.option("--batches", type=int, default=100, show_default=True, help="How many batches past the erasure to look.")
+@click.option("--retention", type=int, default=64, show_default=True, help="Retention of every stream, in records.")
+@click.option(
+    "--batches", type=int, default=100, show_default=True, help="Number of batches between erasure and last checkpoint."
+)
 @trials_option
 @seed_option
 @figure_option
 @json_option
 def audit_compare(retention: int, batches: int, trials: int, seed: int, figure: str | None, machine: bool) -> None:
-    """Compare the usual policies.
+    """Compare the default policies.
 
-    The table says how exact they are, how revealing, and which definitions of deletion they meet.
+    The table shows how accurate they are, how much they reveal, and which definitions of deletion they meet.
 
-    Records are normal; the one that is replaced is 3 deviations below or above the mean, the bound of the private
-    policy. In Python, vestige.audit.compare takes policies and data of your own.
+    Records are standard normal; the erased record is -3 or 3, the bound of the private policy. In Python,
+    vestige.audit.compare takes your own policies and data.
     """
-    with meter("Playing") as report:
-        found = compare(
+    with meter("Running trials") as report:
+        comparison = compare(
             default_policies(),
             retention=retention,
             t=retention + 1 + batches * max(1, retention // 2),
@@ -36,16 +41,17 @@ def audit_compare(retention: int, batches: int, trials: int, seed: int, figure: 
             progress=report,
         )
     if figure is not None:
-        draw_comparison(found, figure)
+        draw_comparison(comparison, figure)
     if machine:
-        as_json({"batches": found.batches, "policies": [row.facts for row in found.rows]})
+        as_json({"batches": comparison.batches, "policies": [row.to_dict() for row in comparison.rows]})
         return
-    most = found.rows[0].known.ceiling
-    say(f"{found.batches:.3g} batches after the record was erased, retention {retention}; {trials:,} trials a world:")
-    show_table(HEADER, [row.cells for row in found.rows], words=HEADER)
+    ceiling = comparison.rows[0].knows_all.epsilon_ceiling
+    say(f"{comparison.batches:.3g} batches after the erasure, retention {retention}; {trials:,} trials per hypothesis:")
+    show_table(HEADER, [row.cells for row in comparison.rows], words=HEADER)
     say(
-        f"off by: from the mean of all records, in its standard errors. told, epsilon (at most {most:.2f} can be seen) "
-        "and guessed to (a share of the record's spread; - is not at all): by an auditor who knows all other records; "
-        "membership: epsilon and AUC of one who knows their distribution. Retention is decided by looking; the others "
-        "can be refuted but not proved."
+        "error: root mean square, in standard errors of the mean of all records. exact unlearning (TV: total variation "
+        f"distance), epsilon (at most {ceiling:.2f} can be shown) and reconstruction (relative error; - means that "
+        "nothing is revealed): for an adversary who knows all other records. membership: epsilon and AUC for an "
+        "adversary who knows their distribution. Retention is observed directly; the other definitions can be refuted "
+        "but not proved."
     )

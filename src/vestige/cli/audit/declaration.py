@@ -1,6 +1,6 @@
-"""What a stream declares of itself: its terms name the policy, and the policy says whether records are chosen.
+"""What a stream declares about itself: its terms name the policy, and the policy says whether records are chosen.
 
-Guarantee: a store that says of itself that records are chosen is never called clean; held by tests/test_cli_audit.py.
+Guarantee: a store that declares that records are chosen is never reported as clean; held by tests/test_cli_audit.py.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from vestige.store import Terms
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What the terms of a stream say.
+    """What the terms of a stream declare.
 
     Attributes:
-        policy: the name of the policy.
-        chosen: whether it chooses which records are kept by what they hold; None where nobody can say.
-        text: the same in a sentence.
+        policy: name of the policy.
+        chosen: whether the policy chooses which records to keep by their values; None if unknown.
+        text: the same as part of a sentence.
     """
 
     policy: str
@@ -29,7 +29,14 @@ class Declaration:
 
     @classmethod
     def read(cls, terms: Terms) -> Declaration:
-        """What these terms say."""
+        """Read what terms declare.
+
+        Args:
+            terms: terms of a stream.
+
+        Returns:
+            The declaration.
+        """
         name = str(terms.policy["name"])
         short = name.removeprefix("vestige.")
         try:
@@ -38,10 +45,10 @@ class Declaration:
             text = f"declares {short}, which is not one of Vestige's policies, so its terms do not say how it chooses"
             return cls(name, None, text)
         if isinstance(policy, Window):
-            return cls(name, False, f"declares {short}, which keeps every record that it may and chooses none")
+            return cls(name, False, f"declares {short}, a sliding window, which keeps every record that it may")
         how = f" through the channel {policy.encoding.name}" if isinstance(policy, Encoded) else ""
         text = (
-            f"declares {short}{how}, a statistic that is written in the choice of which records stay: by its own word "
-            "its records are chosen, whatever a test finds"
+            f"declares {short}{how}, which stores a statistic in the choice of which records are kept: by its own "
+            "terms its records are chosen, whatever a test finds"
         )
         return cls(name, True, text)

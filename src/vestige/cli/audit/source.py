@@ -1,4 +1,7 @@
-"""`vestige audit SOURCE`: what a statistic of one's own data reveals, and a verdict in sentences."""
+"""`vestige audit SOURCE`: what a policy would reveal on the user's own data, and a verdict in sentences.
+
+Guarantee: the output first says that it does not judge how SOURCE was kept; held by tests/test_cli_audit.py.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterator
 import click
 import numpy as np
 
-from vestige.audit import Checkpoint, Leakage, draw_leakage, leakage
+from vestige.audit import Checkpoint, Leakage, draw_leakage, measure_leakage
 from vestige.audit.leakage import ADVERSARIES
 from vestige.channels import CHANNELS
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option, trials_option
@@ -19,52 +22,64 @@ from vestige.policy import Policy
 from vestige.sources import Source
 from vestige.types import Floats
 
-_MOST_ROWS = 1_000_000
-_NOT_THE_FILE = "It says nothing about how that file was kept, or about whoever keeps it."
-_LOOKS = (
-    "batches since erased",
-    "epsilon, at least",
-    "mu, at least",
+_MAX_ROWS = 1_000_000
+_DISCLAIMER = "It says nothing about how that file was kept, or about whoever keeps it."
+_HEADER = (
+    "batches since erasure",
+    "epsilon >=",
+    "mu >=",
     "AUC",
-    "caught at 1%",
-    "guessed to",
+    "TPR at 1% FPR",
+    "reconstruction",
     "same state",
 )
 
 
 @audit.command("source")
 @click.argument("source")
-@click.option("--column", "columns", multiple=True, required=True, help="A numeric column; several make one record.")
 @click.option(
-    "--statistic", type=click.Choice(list(STATISTICS)), default="mean", show_default=True, help="What is kept."
+    "--column",
+    "columns",
+    multiple=True,
+    required=True,
+    help="Numeric column; may be repeated, to make records of several columns.",
 )
-@click.option("--target", "targets", multiple=True, help="The column to explain, for regression and logistic.")
-@click.option("--retention", type=int, required=True, help="A record is erased this many records after it arrived.")
 @click.option(
-    "--channel", type=click.Choice(sorted(CHANNELS)), default="auto", show_default=True, help="How the answer is kept."
+    "--statistic", type=click.Choice(list(STATISTICS)), default="mean", show_default=True, help="Statistic to keep."
 )
-@click.option("--half-life", type=float, help="After so many records, a record counts half as much.")
-@click.option("--window", is_flag=True, help="Audit a plain window that keeps all it may, for comparison.")
-@click.option("--epsilon", type=float, help="Audit the policy that forgets, with this promise; needs --bound.")
+@click.option("--target", "targets", multiple=True, help="Target column of regression and logistic; may be repeated.")
+@click.option("--retention", type=int, required=True, help="Retention of the stream, in records.")
+@click.option(
+    "--channel",
+    type=click.Choice(sorted(CHANNELS)),
+    default="auto",
+    show_default=True,
+    help="Channel that stores the statistic.",
+)
+@click.option("--half-life", type=float, help="Number of records after which the weight of a record has halved.")
+@click.option("--window", is_flag=True, help="Audit a sliding window instead, for comparison.")
+@click.option("--epsilon", type=float, help="Audit the private policy with this epsilon; requires --bound.")
 @click.option(
     "--delta",
     type=float,
     default=1e-6,
     show_default=True,
-    help="With --epsilon: the chance with which the promise may fail.",
+    help="Delta of the (epsilon, delta) guarantee; used with --epsilon.",
 )
-@click.option("--bound", type=float, help="With --epsilon: the longest that a record's values may be, else shortened.")
+@click.option("--bound", type=float, help="Largest norm of a record; longer records are clipped. Used with --epsilon.")
 @click.option(
     "--adversary",
     type=click.Choice(ADVERSARIES),
     default=ADVERSARIES[0],
     show_default=True,
-    help="Whether the auditor knows all other records or only their distribution.",
+    help="Whether the adversary knows all other records or only their distribution.",
 )
-@click.option("--batches", type=int, default=30, show_default=True, help="How many batches past the erasure to look.")
+@click.option(
+    "--batches", type=int, default=30, show_default=True, help="Number of batches between erasure and last checkpoint."
+)
 @trials_option
 @click.option(
-    "--confidence", type=float, default=0.95, show_default=True, help="How surely each bound holds, from 0 to 1."
+    "--confidence", type=float, default=0.95, show_default=True, help="Confidence level of each bound, from 0 to 1."
 )
 @seed_option
 @figure_option
@@ -89,23 +104,23 @@ def audit_source(
     figure: str | None,
     machine: bool,
 ) -> None:
-    """Audit a policy of Vestige on the values in SOURCE; the word `source` may be left out.
+    """Audit a policy of Vestige on the values in SOURCE; the word `source` may be omitted.
 
     This says nothing about how SOURCE itself was kept, or about whoever keeps it: it runs the policy on these values,
     and measures what that would reveal.
 
-    Records are drawn from the rows of a CSV, NDJSON or Parquet file; one of them is replaced and long erased. The two
-    worlds hold the smallest and the largest of 1,000 draws in its place.
+    Records are drawn from the rows of a CSV, NDJSON or Parquet file; the value of one record, which was erased long
+    ago, is the smallest of 1,000 drawn records under one hypothesis and the largest under the other.
 
-    In the table, "guessed to" is the error of guessing the erased value, as a share of that without looking (1 is
-    nothing learned); "same state" is how often both worlds hold the same rounds.
+    In the table, "reconstruction" is the error of reconstructing the erased value, relative to guessing it (1 means
+    that nothing is revealed); "same state" is how often the same rounds are retained under both hypotheses.
     """
     kept = make_policy(statistic, columns, targets, channel, half_life)
-    policy = _audited(kept, window, epsilon, delta, bound)
-    rows = _rows(source, columns + targets)
+    policy = _choose_policy(kept, window, epsilon, delta, bound)
+    rows = _read_rows(source, columns + targets)
     batch = max(1, retention // 2)
-    with meter("Playing") as report:
-        found = leakage(
+    with meter("Running trials") as report:
+        leakage = measure_leakage(
             policy,
             retention=retention,
             t=retention + 1 + batches * batch,
@@ -118,96 +133,110 @@ def audit_source(
             progress=report,
         )
     if figure is not None:
-        draw_leakage({_name(policy): found}, figure)
-    about = f"This audits {_name(policy)}, a policy of Vestige, run on the values in {source}. {_NOT_THE_FILE}"
+        draw_leakage({_name_policy(policy): leakage}, figure)
+    about = f"This audits {_name_policy(policy)}, a policy of Vestige, run on the values in {source}. {_DISCLAIMER}"
     if machine:
-        as_json({"audited": about, "policy": repr(policy), "retention": retention, **found.facts})
+        as_json({"audited": about, "policy": repr(policy), "retention": retention, **leakage.to_dict()})
         return
     say(about)
-    say(f"{_name(policy)} of {', '.join(columns + targets)}, retention {retention}; two worlds differ in one record:")
+    say(f"{_name_policy(policy)} of {', '.join(columns + targets)}, retention {retention}:")
     show_table(
-        _LOOKS,
-        [_cells(look, batch) for look in found.looks if look.age >= 0],
+        _HEADER,
+        [_format_checkpoint(one, batch) for one in leakage.checkpoints if one.age >= 0],
     )
-    say(f"{found.trials:,} trials in each world, so that no epsilon above {found.ceiling:.2f} can be shown.")
-    for line in verdict(found, policy, batch):
+    say(
+        f"{leakage.trials:,} trials per hypothesis, which can show an epsilon of at most {leakage.epsilon_ceiling:.2f}."
+    )
+    for line in explain_leakage(leakage, policy, batch):
         say(line)
 
 
-def _audited(kept: Encoded, window: bool, epsilon: float | None, delta: float, bound: float | None) -> Policy:
-    """The policy that was asked for."""
+def _choose_policy(kept: Encoded, window: bool, epsilon: float | None, delta: float, bound: float | None) -> Policy:
+    """Return the policy to audit."""
     if window and epsilon is not None:
-        raise ParameterError("--window keeps all and --epsilon adds noise; give one of them")
+        raise ParameterError("--window and --epsilon select different policies; give only one of them")
     if (epsilon is None) != (bound is None):
-        raise ParameterError("--epsilon and --bound go together: the promise, and the longest that a record may be")
+        raise ParameterError(
+            "--epsilon and --bound must be given together: the guarantee, and the largest norm of a record"
+        )
     if epsilon is not None and bound is not None:
         return Private(kept, bound=bound, epsilon=epsilon, delta=delta)
     return Window(kept) if window else kept
 
 
-def _name(policy: Policy) -> str:
+def _name_policy(policy: Policy) -> str:
     if isinstance(policy, Private):
-        return f"Private {_name(policy.policy).lower()}, epsilon {policy.epsilon:g}"
+        return f"Private {_name_policy(policy.policy).lower()}, epsilon {policy.epsilon:g}"
     if isinstance(policy, Window):
-        return f"Window, {_name(policy.policy).lower()}"
+        return f"Window, {_name_policy(policy.policy).lower()}"
     return type(policy).__name__ + (f", {policy.encoding.name}" if isinstance(policy, Encoded) else "")
 
 
-def _rows(source: str, columns: tuple[str, ...]) -> Floats:
-    """The rows of a file, or as many as can be held."""
+def _read_rows(source: str, columns: tuple[str, ...]) -> Floats:
+    """Read the rows of a file, or as many as fit into memory."""
     blocks = (block.rows for block in Source(source).blocks(columns))
     taken, count = [], 0
     for values in blocks:
         taken.append(values)
         count += len(values)
-        if count >= _MOST_ROWS:
-            click.echo(f"Only the first {_MOST_ROWS:,} rows are drawn from.", err=True)
+        if count >= _MAX_ROWS:
+            click.echo(f"Records are drawn from the first {_MAX_ROWS:,} rows only.", err=True)
             break
     if not count:
-        raise SourceError(f"{source}: no row has a number in each of {', '.join(columns)}; nothing to audit with")
-    return np.concatenate(taken)[:_MOST_ROWS]
+        raise SourceError(
+            f"{source}: no row has a number in each of {', '.join(columns)}; choose columns that have numbers"
+        )
+    return np.concatenate(taken)[:_MAX_ROWS]
 
 
-def _cells(look: Checkpoint, batch: int) -> tuple[str, ...]:
+def _format_checkpoint(checkpoint: Checkpoint, batch: int) -> tuple[str, ...]:
     return (
-        f"{look.age / batch:.3g}",
-        f"{look.epsilon:.2f}",
-        f"{look.mu:.2f}",
-        f"{look.auc:.3f}",
-        f"{look.caught:.0%}",
-        f"{look.reconstruction:.1g}",
-        f"{look.merged:.0%}",
+        f"{checkpoint.age / batch:.3g}",
+        f"{checkpoint.epsilon:.2f}",
+        f"{checkpoint.mu:.2f}",
+        f"{checkpoint.auc:.3f}",
+        f"{checkpoint.true_positive_rate:.0%}",
+        f"{checkpoint.reconstruction:.1g}",
+        f"{checkpoint.same_state:.0%}",
     )
 
 
-def verdict(found: Leakage, policy: Policy, batch: int) -> Iterator[str]:
-    """What the figures mean, in sentences.
+def explain_leakage(leakage: Leakage, policy: Policy, batch: int) -> Iterator[str]:
+    """Explain the result of an audit in sentences.
 
-    The bounds quoted are those of looks that were fixed beforehand, the earliest and the last: the largest of all
-    would be too large too often.
+    The bounds quoted are those of checkpoints that were fixed in advance, the first and the last: the largest of all
+    would exceed the truth too often.
+
+    Args:
+        leakage: result of the audit.
+        policy: policy under audit.
+        batch: number of records in a batch.
+
+    Yields:
+        The sentences.
     """
-    early, last = found.looks[0], found.looks[-1]
-    who = "all other records" if found.adversary == ADVERSARIES[0] else "only how records are distributed"
+    first, last = leakage.checkpoints[0], leakage.checkpoints[-1]
+    known = "all other records" if leakage.adversary == ADVERSARIES[0] else "only the distribution of the records"
     if isinstance(policy, Private):
-        fine = early.epsilon <= policy.epsilon and early.mu <= policy.mu
+        holds = first.epsilon <= policy.epsilon and first.mu <= policy.mu
         yield (
-            f"Verdict: the promise of epsilon {policy.epsilon:g} at delta {policy.delta:g} is "
-            f"{'not refuted' if fine else 'REFUTED'}, as soon as the record may be gone: epsilon is at least "
-            f"{early.epsilon:.2f}, and mu at least {early.mu:.2f} of {policy.mu:.2f} promised."
+            f"Verdict: the guarantee of epsilon {policy.epsilon:g} at delta {policy.delta:g} is "
+            f"{'not refuted' if holds else 'REFUTED'} as soon as the record may be erased: epsilon is at least "
+            f"{first.epsilon:.2f}, and mu is at least {first.mu:.2f}, of {policy.mu:.2f} guaranteed."
         )
         return
-    if not any(look.epsilon or look.mu for look in found.looks):
+    if not any(one.epsilon or one.mu for one in leakage.checkpoints):
         yield (
-            f"Verdict: nothing found. An auditor who knows {who} could not tell the worlds apart at any age. That does "
-            "not prove that nobody can."
+            f"Verdict: nothing found. An adversary who knows {known} could not distinguish the hypotheses at any "
+            "checkpoint. That does not prove that nobody can."
         )
         return
-    known = next(look for look in found.looks if look.age >= 0)
+    erased = next(one for one in leakage.checkpoints if one.age >= 0)
     yield (
-        f"Verdict: erased, but not forgotten. An auditor who knows {who} told the worlds apart: when the record was "
-        f"just erased, epsilon was at least {known.epsilon:.2f} ({found.confidence:.0%} confidence"
-        + (", the most that so many trials can show)." if known.epsilon >= found.ceiling else ").")
+        f"Verdict: erased, but not forgotten. An adversary who knows {known} distinguished the hypotheses: right after "
+        f"the erasure, epsilon was at least {erased.epsilon:.2f} ({leakage.confidence:.0%} confidence"
+        + (", the most that this many trials can show)." if erased.epsilon >= leakage.epsilon_ceiling else ").")
     )
-    yield f"{last.age / batch:.3g} batches after it was erased, it was at least {last.epsilon:.2f}."
+    yield f"{last.age / batch:.3g} batches after the erasure, it was at least {last.epsilon:.2f}."
     if last.reconstruction < 0.5:
-        yield f"The erased value could then be guessed to {last.reconstruction:.1g} of its spread."
+        yield f"The erased value could then be reconstructed with {last.reconstruction:.1g} of the error of a guess."

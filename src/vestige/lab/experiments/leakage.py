@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vestige.audit import ceiling, leakage
+from vestige.audit import epsilon_ceiling, measure_leakage
 from vestige.figures import FAINT, INK, SIZE, find_style
 from vestige.lab import figures, significance
 from vestige.lab.baselines import error_ratio, run_stream
@@ -63,7 +63,7 @@ PROMISES = {f"Private, epsilon {epsilon:g}": epsilon for epsilon in EPSILONS}
 def games(name: str) -> int:
     """How many games it takes to show more than what is promised, and no fewer than `GAMES`."""
     count, more = GAMES, PROMISES.get(name, 0.0) + MORE
-    while ceiling(count, confidence=1.0 - significance.LEVEL, delta=DELTA) < more:
+    while epsilon_ceiling(count, confidence=1.0 - significance.LEVEL, delta=DELTA) < more:
         count += 10
     return count
 
@@ -89,7 +89,7 @@ def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str
     """One audit: how well the worlds are told apart; and the error over that of all data."""
     name = str(point["policy"])
     policy, seed = parts[name](), int(rng.integers(2**31))
-    found = leakage(
+    found = measure_leakage(
         policy, retention=RETENTION, t=LENGTH, trials=games(name), values=(-3.0, 3.0),
         confidence=1.0 - significance.LEVEL, delta=DELTA, seed=seed, workers=1,
     )  # fmt: skip
@@ -102,7 +102,7 @@ def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str
         "auc": found.auc,
         "epsilon": found.epsilon,
         "mu": found.mu,
-        "ceiling": found.ceiling,
+        "ceiling": found.epsilon_ceiling,
         "ratio": float(np.mean(ratios)),
         "noise": noise,
         "later": later,
