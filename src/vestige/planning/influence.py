@@ -14,12 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.errors import ParameterError
 from vestige.policies import Encoded
-from vestige.statistics import Averages, Clipped, LeastSquares, Mean
+from vestige.statistics import differentiate
 from vestige.types import Floats
 
-_NUDGE = 1e-4
 _MANY = 1e9  # records; what a policy concludes from its numbers here does not depend on how many
 
 
@@ -83,44 +81,12 @@ def linearize(policy: Encoded, rows: Floats) -> Linearization:
         >>> linearize(Mean(), np.array([[1.0], [3.0]])).influence.ravel()
         array([-1.,  1.])
     """
-    from vestige.statistics.kernels import clipped  # noqa: PLC0415
-
-    statistic = policy.statistic
-    if isinstance(statistic, Clipped):
-        atoms = clipped(statistic.of.atoms(rows), statistic.bound)
-        encoded: Floats = atoms.mean(axis=0)
-        influence: Floats = atoms - encoded
-    elif isinstance(statistic, Averages):
-        encoded = statistic.step(None, rows, np.ones(len(rows)), 1.0)
-        about_zero = isinstance(statistic, LeastSquares) and not statistic.intercept
-        atoms = statistic.atoms(rows if about_zero else rows - rows.mean(axis=0))  # the offset has no influence
-        averages: Floats = atoms.mean(axis=0)
-        influence = atoms - averages
-        if not isinstance(statistic, Mean):
-            influence = influence @ _differentiate(statistic.from_averages, averages, influence).T
-    else:
-        raise ParameterError(
-            f"policy={policy} cannot be predicted: how fast it learns depends on its loss; plan Mean, Moments, "
-            "Covariance or LinearRegression, or try it on a sample with vestige run"
-        )
+    encoded, influence = policy.influence(rows)
 
     def conclude(numbers: Floats) -> Floats:
         answer = policy.conclude(numbers, _MANY, float(np.finfo(np.float64).eps))
         return np.ravel(answer.value)
 
     value = conclude(encoded)
-    plain = isinstance(statistic, Mean) or (isinstance(statistic, Clipped) and isinstance(statistic.of, Mean))
-    jacobian = None if plain else _differentiate(conclude, encoded, influence)
+    jacobian = None if policy.is_identity else differentiate(conclude, encoded, influence)
     return Linearization(encoded, influence, value, jacobian, conclude)
-
-
-def _differentiate(function: Callable[[Floats], Floats], at: Floats, influence: Floats) -> Floats:
-    """The derivative of each result with respect to each entry of `at`, by differences; shape (results, entries)."""
-    steps = _NUDGE * np.sqrt((influence**2).mean(axis=0))
-    steps = np.where(steps > 0.0, steps, _NUDGE)
-    columns = []
-    for i, step in enumerate(steps):
-        offset = np.zeros(len(at))
-        offset[i] = step
-        columns.append((function(at + offset) - function(at - offset)) / (2.0 * step))
-    return np.array(columns).T

@@ -168,7 +168,7 @@ class Encoded(Policy[E_co]):
         found = self.statistic.influence(rows)
         if found is None:
             raise ParameterError(
-                f"policy={self} cannot be planned: how fast it learns depends on its loss; plan Mean, Moments, "
+                f"policy={self} cannot be predicted: how fast it learns depends on its loss; plan Mean, Moments, "
                 "Covariance or LinearRegression, or try it on a sample with vestige run"
             )
         return found
