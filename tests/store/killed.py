@@ -42,7 +42,15 @@ def without_subjects(path: Path) -> None:
 
 
 def of_version_1(path: Path) -> None:
-    for source, copy in (("version1.db", path), ("version1.db.key", path.with_name(f"{path.name}.key"))):
+    copy_fixture("version1.db", path)
+
+
+def of_version_2(path: Path) -> None:
+    copy_fixture("version2.db", path)
+
+
+def copy_fixture(name: str, path: Path) -> None:
+    for source, copy in ((name, path), (f"{name}.key", path.with_name(f"{path.name}.key"))):
         shutil.copy(FIXTURES / source, copy)
         copy.chmod(0o600)
 
@@ -77,21 +85,23 @@ WAYS: dict[str, tuple[Act, Act]] = {
     "name": (fill, name_subject),
     "renew": (without_key, renew),
     "replace": (without_subjects, name_subject),
-    "modernise": (of_version_1, make),
+    "upgrade version 1": (of_version_1, make),
+    "upgrade version 2": (of_version_2, make),
     "remove": (fill, remove),
 }
 
 
 NAMES: dict[str, list[tuple[str, ...]]] = {
     "make": [()],
-    "modernise": [("plain", "timed/ü")],
+    "upgrade version 1": [("plain", "timed/ü")],
+    "upgrade version 2": [("plain", "private", "timed/ü")],
     "remove": [("a",), ("a", "b")],
 }
 
 
 def check(path: Path, way: str) -> None:
     """The store opens, takes subjects, and finds them; nothing is left beside it."""
-    if path.exists() and way != "modernise":
+    if path.exists() and not way.startswith("upgrade"):
         open_reader(path).snapshot().all_streams()
     with SqliteStore(path) as store:
         assert store.names() in NAMES.get(way, [("a", "b")])

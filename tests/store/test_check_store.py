@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from vestige import MemoryStore, SqliteStore
 from vestige.checks import check_store
 from vestige.errors import CheckError
 from vestige.records import Records
-from vestige.store import Place, State, Terms
+from vestige.store import Place, State, StoreSnapshot, Terms
 
 
 def test_ours_pass(tmp_path: Path) -> None:
@@ -41,6 +42,22 @@ class Broken(MemoryStore):
         else:
             with super().transaction():
                 yield
+
+    def snapshot(self) -> StoreSnapshot:
+        return StoreSnapshot({}) if self.fault == "empty snapshot" else super().snapshot()
+
+    def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
+        if self.fault == "no canaries":
+            return super().verify(at=at)
+        return () if self.fault == "blind" else super().verify(at=at, canaries=canaries)
+
+    def tidy(self) -> None:
+        if self.fault == "tidied away":
+            self._kept.popitem()
+
+    def rekey(self) -> None:
+        if self.fault != "old key":
+            super().rekey()
 
     def _erase(self, name: str) -> None:
         if self.fault != "keeps what was removed":
@@ -111,6 +128,11 @@ class _BrokenPlace(Place):
         ("no slots", "gives other positions than were written"),
         ("no receipts", "gives other receipts than were written"),
         ("keeps what was removed", "does not have the streams that were written, after a stream was removed"),
+        ("empty snapshot", "gives a snapshot of something else"),
+        ("blind", "does not find a record that is overdue"),
+        ("no canaries", "does not find bytes that it holds"),
+        ("tidied away", "changes when it is tidied"),
+        ("old key", "keeps its key"),
         ("keeps the old", "gives other clock than were written, after one stream was written anew"),
     ],
 )

@@ -20,7 +20,7 @@ import pytest
 from reading import read_streams
 from vestige import Clock, Mean, Policy, Records, Stream, Window
 from vestige.errors import StoreBusyError, StoreError
-from vestige.store import Position, Receipt, SqliteStore, Store, open_reader
+from vestige.store import Position, Receipt, SqliteStore, State, Store, Terms, open_reader
 from vestige.store.state import RECEIPTS_KEPT, wall_clock
 
 RETENTION = 128
@@ -40,7 +40,7 @@ from vestige.store import open_reader
 print("ready", flush=True)
 looks, found = 0, []
 while not select([sys.stdin], [], [], 0.01)[0]:
-    read_streams(sys.argv[1], patience=20.0)
+    open_reader(sys.argv[1], patience=20.0).snapshot().all_streams()
     found += open_reader(sys.argv[1], patience=20.0).verify()
     looks += 1
 print(json.dumps([looks, found]))
@@ -336,6 +336,21 @@ def test_the_scan_finds_what_a_plain_table_leaves(path: Path) -> None:
     there = all_words(read_files(path)[path.name])
     assert len(of_values(values[:-RETENTION]) & there) > 100
     assert len(of_subjects(set(subjects[:-RETENTION]) - set(subjects[-RETENTION:])) & there) > 100
+
+
+def test_pages_that_were_freed_are_zero_before_the_file_is_written_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With secure_delete=FAST, SQLite leaves the bytes of a page that it frees."""
+    terms = Terms({}, 1, 10)
+    receipts = tuple(Receipt.create(1, 2, None) for _ in range(2_000))
+    with SqliteStore(path) as store:
+        store.write("a", terms, State(Clock(), Records.none(1), receipts=receipts))
+        monkeypatch.setattr(store, "_vacuum", lambda: None)
+        store.write("a", terms, State.empty(1))
+        image = read_files(path)[path.name]
+        assert store._connection.execute("PRAGMA freelist_count").fetchone()[0] > 10
+        assert not any(bytes.fromhex(receipt.id) in image for receipt in receipts)
 
 
 def test_the_scan_and_verify_find_what_other_pragmas_leave(path: Path) -> None:

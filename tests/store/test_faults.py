@@ -46,7 +46,9 @@ def test_a_write_that_fails_loses_nothing(shim: Path, folder: Path, way: str, ho
     assert told["raised"] >= told["injected"] / 4
 
 
-@pytest.mark.parametrize("way", ["make", "name", "renew", "replace", "modernise", "remove"])
+@pytest.mark.parametrize(
+    "way", ["make", "name", "renew", "replace", "upgrade version 1", "upgrade version 2", "remove"]
+)
 def test_a_kill_at_any_write_leaves_a_store_that_works(shim: Path, folder: Path, way: str) -> None:
     environment = os.environ | {"LD_PRELOAD": str(shim)}
     command = [sys.executable, str(HERE / "killed.py"), str(folder), way]

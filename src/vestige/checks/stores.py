@@ -1,7 +1,7 @@
 """Does a store keep to its contract? What is written is there again, all of it or nothing, and nothing besides.
 
-Guarantee: finds a store that loses or mixes up what it is given, forgets terms, or keeps half of a failed write; held
-by tests/store/test_check_store.py, which has a store for each.
+Guarantee: finds a store that loses or mixes up what it is given, forgets terms, keeps half of a failed write, or
+does not see what is overdue in it; held by tests/store/test_check_store.py, which has a store for each.
 """
 
 from __future__ import annotations
@@ -68,6 +68,10 @@ def check_store(opened: Opened, *, seed: int = 0) -> None:
         store.remove("b/ü")
     del states["b/ü"]
     _compare(opened, states, "after a stream was removed")
+    with opened() as store:
+        _check_tidy(store, states)
+        _check_verify(store)
+        _check_rekey(store)
     _check_streams(opened, rng)
 
 
@@ -116,6 +120,8 @@ def _compare(opened: Opened, states: dict[str, State], when: str) -> None:
             same = np.array_equal(found.retained.values.view(np.int64), state.retained.values.view(np.int64))
             _expect(same, f"changes bits of values, {when}")
             _expect(store.terms(name) == _TERMS, f"gives other terms than were written, {when}")
+        copied = {name: (_TERMS, state) for name, state in states.items()}
+        _expect(store.snapshot().all_streams() == copied, f"gives a snapshot of something else, {when}")
 
 
 def _check_terms(store: Store) -> None:
@@ -126,6 +132,37 @@ def _check_terms(store: Store) -> None:
         except StoreError:
             continue
         raise CheckError("the store lets a stream be opened with other terms than it was made with")
+
+
+def _check_tidy(store: Store, states: dict[str, State]) -> None:
+    """A store that was tidied holds the same streams."""
+    store.tidy()
+    held = {name: (state.clock, state.retained) for name, (_, state) in store.snapshot().streams.items()}
+    expected = {name: (state.clock, state.retained) for name, state in states.items()}
+    _expect(held == expected, "changes when it is tidied")
+
+
+def _check_verify(store: Store) -> None:
+    """Records that are overdue and bytes that should be gone are found; once they are gone, they are not."""
+    place, terms, value = store.stream("late"), replace(_TERMS, columns=1, capacity=128), 0.1234567890123
+    canary = np.float64(value).tobytes()
+    place.write(terms, State(Clock(t=100, first=101, last=100, since=101), Records([20, 100], [[value], [1.0]])))
+    found = store.verify(canaries=[canary])
+    _expect(any("'late'" in text for text in found), "does not find a record that is overdue")
+    _expect(any("canary" in text for text in found), "does not find bytes that it holds")
+    place.write(terms, State(Clock(t=100, first=101, last=100, since=101), Records([100], [[1.0]])))
+    found = store.verify(canaries=[canary])
+    _expect(not any("'late'" in text for text in found), "finds a record that is gone")
+    _expect(not any("canary" in text for text in found), "still holds bytes of a record that is gone")
+    store.remove("late")
+
+
+def _check_rekey(store: Store) -> None:
+    """With a new key there are other pseudonyms; a store whose key is not lost may refuse it."""
+    before = store.pseudonym("ada")
+    with suppress(StoreError):
+        store.rekey()
+        _expect(store.pseudonym("ada") != before, "keeps its key though it was to have a new one")
 
 
 class _StoppedError(Exception):
