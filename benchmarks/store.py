@@ -14,11 +14,10 @@ from pyarrow import csv, table
 
 from measuring import Row
 from vestige import Mean, SqliteStore, Stream
-from vestige.feed import Feed, Naming
 from vestige.flights import flights
-from vestige.ingest import Ingest
+from vestige.ingest import Ingest, StreamNames
 from vestige.records import Records
-from vestige.sources import Source
+from vestige.sources import FileSource
 
 BATCH = 256
 STREAMS, EACH = 10_000, 64
@@ -90,8 +89,8 @@ def _many(folder: Path) -> Iterator[Row]:
     before = _one(folder / "before.db", short)
     started = time.perf_counter()
     with SqliteStore(folder / "many.db") as store:
-        feed = Feed(Source(str(path)), ("value",), by="key")
-        Ingest(feed, lambda name: _stream(store, name), Naming("key"), store=store).take()
+        rows = FileSource(str(path), ("value",), by="key")
+        Ingest(rows, lambda name: _stream(store, name), StreamNames("key"), store=store).run()
     many = time.perf_counter() - started
     one = (before + _one(folder / "after.db", short)) / 2
     figure, peer = f"{many / records * 1e6:.1f} us a record", f"one stream: {one / few * 1e6:.1f} us a record"
@@ -110,6 +109,6 @@ def _stream(store: SqliteStore, name: str) -> Stream:
 def _one(path: Path, source: Path) -> float:
     started = time.perf_counter()
     with SqliteStore(path) as store:
-        feed = Feed(Source(str(source)), ("value",))
-        Ingest(feed, lambda name: _stream(store, name), store=store).take()
+        rows = FileSource(str(source), ("value",))
+        Ingest(rows, lambda name: _stream(store, name), store=store).run()
     return time.perf_counter() - started

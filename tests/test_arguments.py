@@ -39,7 +39,7 @@ from vestige.clock import Clock
 from vestige.errors import VestigeError
 from vestige.policy import Policy
 from vestige.records import Records
-from vestige.sources import Source
+from vestige.sources import FileSource
 
 BAD: dict[str, Callable[[], object]] = {
     "None": lambda: None,
@@ -131,7 +131,7 @@ def _check_store(opened: object, seed: Any) -> None:
 
 def read_blocks(path: Path) -> Callable[..., object]:
     def read(columns: Any, **options: Any) -> object:
-        return list(Source(str(path)).blocks(columns, **options))
+        return list(FileSource(str(path), columns, **options).blocks())
 
     return read
 

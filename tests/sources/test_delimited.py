@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from vestige.errors import SourceError
-from vestige.sources import Source, borders, delimited, inlet
-from vestige.sources.block import Wanted
-from vestige.sources.borders import Quoted, Records
+from vestige.sources import FileSource, boundaries, chunks, delimited
+from vestige.sources.boundaries import CsvBoundary, RecordChunks
+from vestige.sources.columns import Columns
 
 NAMES = ["one", "two", "three"]
 PIECES = [
@@ -62,10 +62,10 @@ def cut(data: bytes, size: int, draw: random.Random) -> Iterator[bytes]:
 def read(data: bytes, names: list[str], size: int, draw: random.Random) -> Cells | None:
     """The rows that are read here, the header too; None where the file is refused."""
     time, subject, by = (*names, None, None)[:3]
-    records = Records(cut(data, size, draw), Quoted(), size, growing=False)
+    records = RecordChunks(cut(data, size, draw), CsvBoundary(), size, growing=False)
     rows = [names]
     try:
-        for batches in delimited.read_csv(records, Wanted((), time, subject, by, None)):
+        for batches in delimited.read_csv(records, Columns((), time, subject, by, None)):
             if batches is not None:
                 columns = [batches[1].column(name).to_pylist() for name in names]
                 rows += [list(row) for row in zip(*columns, strict=True)]
@@ -128,13 +128,13 @@ def test_every_cell_is_the_one_that_python_reads_in_ten_thousand_files() -> None
 @pytest.mark.parametrize("size", [1 << 10, 4_099, 1 << 20])
 def test_quoted_line_breaks_at_every_border(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long texts over many lines that look like rows; wherever a block ends, it ends inside one."""
-    monkeypatch.setattr(inlet, "CHUNK", size)
+    monkeypatch.setattr(chunks, "CHUNK", size)
     monkeypatch.setattr(delimited, "BLOCK", size)
     draw = random.Random(size)  # noqa: S311
     texts = ["\n".join(f"999,{draw.random()}" for _ in range(draw.randrange(60))) for _ in range(300)]
     with (tmp_path / "rows.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["a", "text"], *([i, text] for i, text in enumerate(texts))])
-    blocks = list(Source(str(tmp_path / "rows.csv")).blocks(["a"], subject="text"))
+    blocks = list(FileSource(str(tmp_path / "rows.csv"), ["a"], subject="text").blocks())
     read = [
         (a, who)
         for block in blocks
@@ -149,13 +149,13 @@ def test_quoted_line_breaks_at_every_border(tmp_path: Path, size: int, monkeypat
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a,b\n1,x\n2\n", "row 2 does not fit the header: its number of fields is 1, that of the header 2; mend"),
-        ("a,b\n1,x\n\n2,4711,3\n", "row 2 does not fit the header: its number of fields is 3"),
-        ('a,b\n1,"x\ny"\n4711,2,3\n', "row 2 does not fit the header: its number of fields is 3"),
+        ("a,b\n1,x\n2\n", "row 2 does not match the header: it has 1 fields, the header has 2; correct"),
+        ("a,b\n1,x\n\n2,4711,3\n", "row 2 does not match the header: it has 3 fields"),
+        ('a,b\n1,"x\ny"\n4711,2,3\n', "row 2 does not match the header: it has 3 fields"),
         ('a,b\n1,"4711\n', "ends inside a quoted field"),
         ('a,b\n1,"4711""', "ends inside a quoted field"),
         ('a,b\n1,"x\ny"\n4711x,z\n', "row 2 has a value that is not a number in or near column a"),
-        ("a,b\n1,x\n \n", "row 2 does not fit the header: its number of fields is 1"),
+        ("a,b\n1,x\n \n", "row 2 does not match the header: it has 1 fields"),
         ('a,"4711\n', "ends inside a quoted field"),
         ("a,b\n1,x\n2,y\ninf,z\n", "row 3 has an infinite value"),
     ],
@@ -163,11 +163,11 @@ def test_quoted_line_breaks_at_every_border(tmp_path: Path, size: int, monkeypat
 def test_a_wrong_row_is_named_by_its_number(
     tmp_path: Path, text: str, said: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inlet, "CHUNK", size)
+    monkeypatch.setattr(chunks, "CHUNK", size)
     monkeypatch.setattr(delimited, "BLOCK", size)
     (tmp_path / "rows.csv").write_text(text)
     with pytest.raises(SourceError, match=said) as error:
-        list(Source(str(tmp_path / "rows.csv")).blocks(["a"]))
+        list(FileSource(str(tmp_path / "rows.csv"), ["a"]).blocks())
     assert "4711" not in str(error.value)
 
 
@@ -177,23 +177,23 @@ def test_a_field_longer_than_a_block_is_read_and_one_without_end_refused(
 ) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(f"a,b\n1,{quote}{'x' * 3_000_000}{quote}\n2,y\n")
-    (block,) = Source(str(path)).blocks(["a"], subject="b")
+    (block,) = FileSource(str(path), ["a"], subject="b").blocks()
     assert block.subjects is not None
     assert list(map(len, block.subjects)) == [3_000_000, 1]
-    monkeypatch.setattr(borders, "LONGEST", 2_000_000)
-    said = ", or quotes that are never closed" if quote else ""
-    with pytest.raises(SourceError, match=f"a row that is longer than 2,000,000 bytes{said}; leave out"):
-        list(Source(str(path)).blocks(["a"]))
+    monkeypatch.setattr(boundaries, "MAX_RECORD", 2_000_000)
+    said = ", or quotes that are not closed" if quote else ""
+    with pytest.raises(SourceError, match=f"a row of more than 2,000,000 bytes{said}; leave out"):
+        list(FileSource(str(path), ["a"]).blocks())
 
 
 @pytest.mark.parametrize("text", ["a,b", "a,b\n", "\n\na,b\r\n\n"])
 def test_a_header_alone_has_no_rows(tmp_path: Path, text: str) -> None:
     (tmp_path / "rows.csv").write_text(text, newline="")
-    assert list(Source(str(tmp_path / "rows.csv")).blocks(["a"])) == []
+    assert list(FileSource(str(tmp_path / "rows.csv"), ["a"]).blocks()) == []
 
 
 @pytest.mark.parametrize("text", ["", "\n", " \n"[1:], "\r\n\r\n", "\ufeff\n"])
 def test_nothing_at_all_is_empty(tmp_path: Path, text: str) -> None:
     (tmp_path / "rows.csv").write_text(text, newline="")
     with pytest.raises(SourceError, match="is empty; expected a header and rows"):
-        list(Source(str(tmp_path / "rows.csv")).blocks(["a"]))
+        list(FileSource(str(tmp_path / "rows.csv"), ["a"]).blocks())

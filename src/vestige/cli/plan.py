@@ -14,7 +14,7 @@ from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError, SourceError
 from vestige.planning import Plan, Row, draw_plan, plan
 from vestige.policies import STATISTICS, Encoded
-from vestige.sources import Source
+from vestige.sources import FileSource
 from vestige.types import Floats
 
 _MOST_ROWS = 200_000
@@ -158,7 +158,7 @@ def _make_policy(
 def _read_sample(source: str, columns: tuple[str, ...]) -> Floats:
     """Read the rows of a file, or as many as a sample needs."""
     blocks, count = [], 0
-    for block in Source(source).blocks(columns):
+    for block in FileSource(source, columns).blocks():
         blocks.append(block.rows)
         count += len(block.rows)
         if count >= _MOST_ROWS:

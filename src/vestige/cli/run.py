@@ -20,17 +20,18 @@ from vestige.cli.group import command, duration
 from vestige.cli.output import as_json, count, plain, progress, say
 from vestige.cli.reports import make_policy
 from vestige.errors import NoAnswerError, ParameterError, SourceError
-from vestige.feed import Feed, Naming
-from vestige.ingest import KEEP_PLACES, IfReplaced, Ingest
-from vestige.origin import explain_no_witness
+from vestige.ingest import Ingest, StreamNames
+from vestige.ingest.maintenance import EVERY
 from vestige.policies import STATISTICS, Encoded
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
-from vestige.sources import Source
+from vestige.sources import FileSource, IfReplaced
+from vestige.sources.comparison import explain_uncompared
+from vestige.sources.resumption import KEEP_NUMBERS
+from vestige.sources.timestamps import Unit
 from vestige.store import Store, open_store
 from vestige.store.state import format_duration
 from vestige.stream import Stream
-from vestige.timestamps import Unit
 
 _NAMED = 20
 """So many streams are named whose rows were not taken; JSON has them all."""
@@ -173,7 +174,9 @@ def run(
     }
     if by is not None and name is not None:
         about["stream"] = name
-    feed = Feed(Source(source), columns + targets, time_column, subject, by, time_unit, growing=path is not None)
+    rows = FileSource(
+        source, columns + targets, time_column, subject, by, time_unit, growing=path is not None, every=EVERY
+    )
     stream = partial(
         Stream,
         policy,
@@ -185,30 +188,30 @@ def run(
         seed=seed,
     )
     stream()  # what is wrong with the limits is said before all else, and what is wrong with a file
-    if not feed.source.pipe:
-        _check_begin(feed, path)
+    if rows.resumable:
+        _check_begin(rows, path)
     _rehearse(policy)
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=key)
     with opening as store, _signals() as caught:
 
-        def opened(called: str) -> Stream:
+        def open_stream(called: str) -> Stream:
             return stream(store=None if store is None else store.stream(called, about=about))
 
         started = time.perf_counter()
         ingest = Ingest(
-            feed,
-            opened,
-            Naming(by, name),
+            rows,
+            open_stream,
+            StreamNames(by, name),
             about,
             store,
             if_replaced,
             max_age,
             lateness,
             warn=lambda text: click.echo(plain(text), err=True),
-            stopped=lambda: bool(caught),
+            is_stopped=lambda: bool(caught),
         )
-        with progress(Source(source).size) as report:
-            ingest.take(report)
+        with progress(rows.size) as report:
+            ingest.run(report)
         if caught:
             _end(caught[0], ingest)
         made = {key: Asked.of(stream, columns + targets) for key, stream in ingest.streams()}
@@ -265,10 +268,10 @@ def _check_below(option: str, value: timedelta | None, max_age: timedelta | None
         )
 
 
-def _check_begin(feed: Feed, path: str | None) -> None:
+def _check_begin(source: FileSource, path: str | None) -> None:
     """An error where the first rows of a file cannot be read."""
     try:
-        next(feed.blocks(0), None)
+        next(source.blocks(), None)
     except SourceError as problem:
         raise SourceError(f"{problem}{'' if path is None else '; nothing was taken'}") from None
 
@@ -363,7 +366,7 @@ def _say_before(ingest: Ingest) -> str:
     if not ingest.before:
         return ""
     if not ingest.compared:
-        return f"; {explain_no_witness(ingest.before)}"
+        return f"; {explain_uncompared(ingest.before)}"
     return "; row 1 was read before" if ingest.before == 1 else f"; rows 1 to {ingest.before:,} were read before"
 
 
@@ -376,7 +379,7 @@ def _check_troubles(source: str, ingest: Ingest) -> None:
         click.echo(plain(f"Trouble with {key!r}{where}: {trouble.reason}"), err=True)
     rows = sum(trouble.rows for trouble in ingest.troubles.values())
     were = "was" if rows == 1 else "were"
-    again = ingest.store is not None and not ingest.feed.source.pipe
+    again = ingest.store is not None and ingest.source.resumable
     later = f". {_say_how_to_mend(ingest)}" if again else ""
     raise SourceError(
         f"{source}: {count(rows, 'row')} of {count(len(ingest.troubles), 'stream')} {were} not taken; all others were"
@@ -389,7 +392,7 @@ def _say_how_to_mend(ingest: Ingest) -> str:
     if not any(trouble.of_row for trouble in ingest.troubles.values()):
         return "Once that is mended, the same command takes them"
     return (
-        f"To have them taken, {KEEP_PLACES}, and run this again, with --if-replaced continue if that saved a new file "
+        f"To have them taken, {KEEP_NUMBERS}, and run this again, with --if-replaced continue if that saved a new file "
         "or a shorter one. Do not drop or sort rows, which are known by their numbers; --if-replaced restart would "
         "count those again that were taken"
     )

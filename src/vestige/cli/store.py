@@ -13,12 +13,12 @@ from datetime import datetime
 import click
 import numpy as np
 
-from vestige import origin
 from vestige.cli.access import at_option, end_with, json_option, read_snapshot, store_argument, streams_option
 from vestige.cli.answers import Asked, check_strict, show_many
 from vestige.cli.group import command
 from vestige.cli.output import announced, as_json, plain, say, show_table
 from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeError
+from vestige.ingest import verify_sources
 from vestige.policies import STATISTICS
 from vestige.policy import count_waiting
 from vestige.records import Records
@@ -237,5 +237,5 @@ def _check_sources(reader: Reader) -> tuple[tuple[str, ...], tuple[str, ...]]:
     try:
         reader.pseudonym("")
     except StoreError:
-        return origin.check(snapshot.streams)
-    return origin.check(snapshot.streams, reader.pseudonym)
+        return verify_sources(snapshot.streams)
+    return verify_sources(snapshot.streams, reader.pseudonym)

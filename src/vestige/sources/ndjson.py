@@ -1,6 +1,7 @@
-"""NDJSON: one object a line. Arrow reads the numbers, Python the texts, as they are written.
+"""NDJSON, one object per line: Arrow reads the numbers, Python the texts, as they are written.
 
-Arrow takes no column that holds text here and a number there, so that labels are read by Python's own json module.
+Arrow rejects a column with text in one row and a number in another, so texts are read by Python's own json module.
+Guarantee: the rows are those of Python's json module; held by tests/sources/test_file.py.
 """
 
 from __future__ import annotations
@@ -12,16 +13,27 @@ import pyarrow as pa
 from pyarrow import json
 
 from vestige.errors import SourceError
-from vestige.sources.block import Batches, Wanted, own_bytes
-from vestige.sources.borders import Records
+from vestige.sources.boundaries import RecordChunks
+from vestige.sources.columns import Batches, Columns, copy_to_arrow
 
 BLOCK = 1 << 24
-_PART = 1 << 22  # bytes of a block that the cores parse side by side
+_PART = 1 << 22  # bytes of a block that one core parses
 _DECODER = reference.JSONDecoder(parse_int=str, parse_float=str)  # a number as it is written
 
 
-def read_ndjson(records: Records, wanted: Wanted) -> Iterator[Batches | None]:
-    """The wanted columns of each block of whole lines; None for a block without rows."""
+def read_ndjson(records: RecordChunks, columns: Columns) -> Iterator[Batches | None]:
+    """Parse the columns of each chunk of complete lines.
+
+    Args:
+        records: chunks of complete lines.
+        columns: columns to read.
+
+    Yields:
+        The columns of the next rows; None for a chunk without rows.
+
+    Raises:
+        SourceError: the file is empty, or a row cannot be read.
+    """
     begun = False
     for block in records:
         if not block.strip():
@@ -29,38 +41,40 @@ def read_ndjson(records: Records, wanted: Wanted) -> Iterator[Batches | None]:
             continue
         begun = True
         try:
-            yield _parse(block, wanted)
+            yield _parse(block, columns)
         except UnicodeError:
-            raise SourceError("holds text that is not UTF-8; convert the file to UTF-8 first") from None
-        except (pa.ArrowInvalid, ValueError, RecursionError):  # whose words quote the row
+            raise SourceError("contains text that is not UTF-8; convert the file to UTF-8 first") from None
+        except (pa.ArrowInvalid, ValueError, RecursionError):  # whose text quotes the row
             raise SourceError(
-                f"holds rows that cannot be parsed in or near column {', '.join(wanted.numbers)}; "
-                "write one JSON object a line, with numbers in numeric columns"
+                f"contains rows that cannot be parsed in or near column {', '.join(columns.numbers)}; "
+                "write one JSON object per line, with numbers in numeric columns"
             ) from None
     if not begun and not records.unfinished:
-        raise SourceError("is empty; expected a JSON object a line")
+        raise SourceError("is empty; expected one JSON object per line")
 
 
-def _parse(block: bytes, wanted: Wanted) -> Batches:
-    schema = pa.schema([(name, pa.float64()) for name in wanted.numbers])
+def _parse(block: bytes, columns: Columns) -> Batches:
+    schema = pa.schema([(name, pa.float64()) for name in columns.numbers])
     parse = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     try:
-        table = json.read_json(own_bytes(block), json.ReadOptions(block_size=_PART), parse)
+        table = json.read_json(copy_to_arrow(block), json.ReadOptions(block_size=_PART), parse)
     except pa.ArrowInvalid:  # a row may be longer than a part
-        table = json.read_json(own_bytes(block), json.ReadOptions(block_size=len(block) + 1, use_threads=False), parse)
+        table = json.read_json(
+            copy_to_arrow(block), json.ReadOptions(block_size=len(block) + 1, use_threads=False), parse
+        )
     numbers = table.combine_chunks().to_batches()[0]
-    texts = _spell(block, wanted.texts) if wanted.texts else numbers
+    texts = _read_texts(block, columns.texts) if columns.texts else numbers
     if len(texts) != len(numbers):
         raise ValueError("several objects in a line")
     return numbers, texts
 
 
-def _spell(block: bytes, names: Sequence[str]) -> pa.RecordBatch:
-    """The named columns of rows, as they are written."""
+def _read_texts(block: bytes, names: Sequence[str]) -> pa.RecordBatch:
+    """Read columns as text, numbers as they are written."""
     rows = [_DECODER.decode(line.decode()) for line in block.split(b"\n") if line.strip()]
-    return pa.record_batch({name: pa.array([_text(row.get(name)) for row in rows], pa.string()) for name in names})
+    return pa.record_batch({name: pa.array([_to_text(row.get(name)) for row in rows], pa.string()) for name in names})
 
 
-def _text(value: object) -> str | None:
-    """What JSON says, as text; a number is one already."""
+def _to_text(value: object) -> str | None:
+    """Return a value of JSON as text; a number is text already."""
     return value if value is None or isinstance(value, str) else reference.dumps(value)

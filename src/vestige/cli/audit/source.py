@@ -19,7 +19,7 @@ from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError, SourceError
 from vestige.policies import STATISTICS, Encoded, Private, Window
 from vestige.policy import Policy
-from vestige.sources import Source
+from vestige.sources import FileSource
 from vestige.types import Floats
 
 _MAX_ROWS = 1_000_000
@@ -174,7 +174,7 @@ def _name_policy(policy: Policy) -> str:
 
 def _read_rows(source: str, columns: tuple[str, ...]) -> Floats:
     """Read the rows of a file, or as many as fit into memory."""
-    blocks = (block.rows for block in Source(source).blocks(columns))
+    blocks = (block.rows for block in FileSource(source, columns).blocks())
     taken, count = [], 0
     for values in blocks:
         taken.append(values)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from vestige.errors import ParameterError, SourceError
-from vestige.sources import Source, inlet
+from vestige.sources import FileSource, chunks
 
 ROWS = b"a,who\n" + b"".join(b"%d,p%d\n" % (i, i) for i in range(2_000))
 
@@ -43,7 +43,7 @@ def write_later(pipe: int, *parts: bytes, pause: float = 0.15) -> threading.Thre
 
 def test_a_quiet_pipe_yields_what_has_arrived_in_whole_lines(pipe: int) -> None:
     os.write(pipe, b"a,w")
-    blocks = Source("-").blocks(["a"], subject="who", every=0.05)
+    blocks = FileSource("-", ["a"], subject="who", every=0.05).blocks()
     said = [next(blocks)]
     os.write(pipe, b'ho\n1,x\n2,"y')
     said += [next(blocks) for _ in range(2)]
@@ -60,7 +60,7 @@ def test_each_block_says_when_it_was_read_and_comes_in_time(pipe: int) -> None:
     begun, last = datetime.now(UTC), time.monotonic()
     thread = write_later(pipe, b"a\n", b"1\n", b"2\n")
     arrived = []
-    for block in Source("-").blocks(["a"], every=0.05):
+    for block in FileSource("-", ["a"], every=0.05).blocks():
         assert time.monotonic() - last < 0.05 + 1.0  # a busy machine may be late, but not by a whole pause of a pipe
         last = time.monotonic()
         assert abs((datetime.now(UTC) - block.arrived).total_seconds()) < 1.0
@@ -74,7 +74,7 @@ def test_each_block_says_when_it_was_read_and_comes_in_time(pipe: int) -> None:
 def test_rows_are_handed_over_while_a_pipe_goes_on_steadily(pipe: int) -> None:
     """Each row comes within the pause that would be waited for, so that only the time that has passed counts."""
     thread = write_later(pipe, b"a\n", *[b"%d\n" % i for i in range(20)], pause=0.02)
-    sizes = [len(block.rows) for block in Source("-").blocks(["a"], every=0.1)]
+    sizes = [len(block.rows) for block in FileSource("-", ["a"], every=0.1).blocks()]
     thread.join()
     assert sum(sizes) == 20
     assert max(sizes) < 15
@@ -82,14 +82,14 @@ def test_rows_are_handed_over_while_a_pipe_goes_on_steadily(pipe: int) -> None:
 
 def test_without_a_time_a_pipe_comes_in_full_blocks(pipe: int) -> None:
     thread = write_later(pipe, b"a\n1\n", b"2\n", pause=0.02)
-    assert [len(block.rows) for block in Source("-").blocks(["a"])] == [2]
+    assert [len(block.rows) for block in FileSource("-", ["a"]).blocks()] == [2]
     thread.join()
 
 
 def test_packed_rows_come_through_a_quiet_pipe(pipe: int) -> None:
     packed = gzip.compress(b"a\n1\n2\n") + gzip.compress(b"3\n") + b"\0" * 10
     thread = write_later(pipe, packed[:1], packed[1:12], packed[12:30], packed[30:], pause=0.06)
-    blocks = list(Source("-").blocks(["a"], every=0.02))
+    blocks = list(FileSource("-", ["a"], every=0.02).blocks())
     thread.join()
     assert [row for block in blocks for row in block.rows[:, 0]] == [1.0, 2.0, 3.0]
     assert len(blocks) > 3
@@ -98,7 +98,7 @@ def test_packed_rows_come_through_a_quiet_pipe(pipe: int) -> None:
 def test_a_pipe_that_does_not_block_is_waited_for(pipe: int) -> None:
     os.set_blocking(sys.stdin.fileno(), False)
     thread = write_later(pipe, b"a\n1\n", b"2\n")
-    assert [len(block.rows) for block in Source("-").blocks(["a"])] == [2]
+    assert [len(block.rows) for block in FileSource("-", ["a"]).blocks()] == [2]
     thread.join()
 
 
@@ -114,7 +114,7 @@ def test_a_named_pipe_is_read_by_time_too(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=write)
     thread.start()
-    blocks = Source(str(tmp_path / "fifo")).blocks(["a"], every=0.05)
+    blocks = FileSource(str(tmp_path / "fifo"), ["a"], every=0.05).blocks()
     assert next(block for block in blocks if len(block.rows)).rows.tolist() == [[1.0]]
     begun.set()
     assert sum(len(block.rows) for block in blocks) == 1
@@ -123,17 +123,17 @@ def test_a_named_pipe_is_read_by_time_too(tmp_path: Path) -> None:
 
 def test_a_file_comes_in_full_blocks_even_with_a_time(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_bytes(ROWS)
-    (block,) = Source(str(tmp_path / "rows.csv")).blocks(["a"], every=1e-9)
+    (block,) = FileSource(str(tmp_path / "rows.csv"), ["a"], every=1e-9).blocks()
     assert block.read == 2_000
 
 
 @pytest.mark.parametrize("end", [b"", b"\0" * 100, gzip.compress(b"7,x\n", mtime=0)], ids=["none", "zeros", "member"])
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])
 def test_members_and_zeros_of_gzip(tmp_path: Path, size: int, end: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inlet, "CHUNK", size)
+    monkeypatch.setattr(chunks, "CHUNK", size)
     (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(ROWS[:300]) + gzip.compress(ROWS[300:]) + end)
     text = gzip.decompress((tmp_path / "rows.csv.gz").read_bytes())
-    blocks = list(Source(str(tmp_path / "rows.csv.gz")).blocks(["a"]))
+    blocks = list(FileSource(str(tmp_path / "rows.csv.gz"), ["a"]).blocks())
     assert blocks[-1].read == len(text.splitlines()) - 1
 
 
@@ -144,8 +144,8 @@ PACKED = gzip.compress(ROWS, mtime=0)
 def test_gzip_that_is_cut_off_is_refused(tmp_path: Path, cut: int) -> None:
     for name in ("rows.csv.gz", "rows"):
         (tmp_path / name).write_bytes(PACKED[:cut])
-        with pytest.raises(SourceError, match=r"is cut off: its gzip data ends too early; copy or make it again$"):
-            list(Source(str(tmp_path / name)).blocks(["a"]))
+        with pytest.raises(SourceError, match=r"is truncated: its gzip data ends too early; copy or create it again$"):
+            list(FileSource(str(tmp_path / name), ["a"]).blocks())
 
 
 @pytest.mark.parametrize("place", range(10, len(PACKED), 397))
@@ -154,14 +154,14 @@ def test_gzip_that_is_damaged_is_refused_wherever_that_is(tmp_path: Path, place:
     damaged[place] ^= 0xFF
     (tmp_path / "rows.csv.gz").write_bytes(damaged)
     with pytest.raises(SourceError, match=r"rows\.csv\.gz: .*; \w+") as error:
-        list(Source(str(tmp_path / "rows.csv.gz")).blocks(["a"]))
+        list(FileSource(str(tmp_path / "rows.csv.gz"), ["a"]).blocks())
     assert "zlib" not in str(error.value)
 
 
 def test_what_follows_gzip_has_to_be_gzip(tmp_path: Path) -> None:
     (tmp_path / "rows.csv.gz").write_bytes(PACKED + b"rubbish")
-    with pytest.raises(SourceError, match="is damaged: its gzip data cannot be unpacked"):
-        list(Source(str(tmp_path / "rows.csv.gz")).blocks(["a"]))
+    with pytest.raises(SourceError, match="is damaged: its gzip data cannot be decompressed"):
+        list(FileSource(str(tmp_path / "rows.csv.gz"), ["a"]).blocks())
 
 
 MARK = b"\xef\xbb\xbf"
@@ -180,12 +180,12 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(
 ) -> None:
     if (ending, kind) in ((".csv", "ndjson"), (".ndjson", "csv"), (".ndjson", "quoted")):
         pytest.skip("the ending says something else")
-    monkeypatch.setattr(inlet, "CHUNK", size)
+    monkeypatch.setattr(chunks, "CHUNK", size)
     data = gzip.compress(MARKED[kind]) if ending == ".gz" else MARKED[kind]
     (tmp_path / f"rows{ending}").write_bytes(data)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     for name in (str(tmp_path / f"rows{ending}"), "-"):
-        blocks = list(Source(name).blocks(["a"], subject="who"))
+        blocks = list(FileSource(name, ["a"], subject="who").blocks())
         assert [row for block in blocks for row in block.rows[:, 0]] == [1.0, 2.0]
         assert [str(who) for block in blocks if block.subjects is not None for who in block.subjects] == ["x", "y"]
 
@@ -193,22 +193,22 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_another_encoding_is_named(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "rows.csv").write_bytes("\ufeffa,who\n1,x\n".encode(encoding))
-    with pytest.raises(SourceError, match="holds text in UTF-16; convert the file to UTF-8 first"):
-        list(Source(str(tmp_path / "rows.csv")).blocks(["a"]))
+    with pytest.raises(SourceError, match="contains text in UTF-16; convert the file to UTF-8 first"):
+        list(FileSource(str(tmp_path / "rows.csv"), ["a"]).blocks())
 
 
 def test_closed_standard_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(SourceError, match="-: standard input is closed"):
-        list(Source("-").blocks(["a"]))
+        list(FileSource("-", ["a"]).blocks())
 
 
 @pytest.mark.parametrize("name", ["x" * 5_000, "a\0b", "", "no/such/file"])
 def test_a_name_of_no_file_is_refused_in_a_sentence(name: str) -> None:
     with pytest.raises(SourceError, match=r"; "):
-        list(Source(name).blocks(["a"]))
+        list(FileSource(name, ["a"]).blocks())
 
 
 def test_a_unit_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="time_unit='h' is unknown; use one of s, ms, us, ns"):
-        list(Source(str(tmp_path)).blocks(["a"], time_unit="h"))  # type: ignore[arg-type]
+        list(FileSource(str(tmp_path), ["a"], time_unit="h").blocks())  # type: ignore[arg-type]

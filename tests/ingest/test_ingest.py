@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from reading import read_streams
 from vestige import Mean, MemoryStore, SqliteStore, Stream
 from vestige.cli import command
-from vestige.feed import Feed, Naming
-from vestige.ingest import Ingest
-from vestige.sources import Source, delimited, inlet
+from vestige.ingest import Ingest, StreamNames
+from vestige.sources import FileSource, chunks, delimited
 from vestige.store import Store, open_reader
 
 DAY = 86_400
@@ -36,7 +35,7 @@ def stored(store: Path) -> dict[str, int]:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a small file comes in many blocks."""
-    monkeypatch.setattr(inlet, "CHUNK", 256)
+    monkeypatch.setattr(chunks, "CHUNK", 256)
     monkeypatch.setattr(delimited, "BLOCK", 256)
     monkeypatch.setattr(delimited, "BLOCK_BY", 256)
 
@@ -48,9 +47,9 @@ texts = st.text(st.sampled_from("a/%25F"), min_size=1, max_size=5)
 def test_different_prefixes_and_keys_have_different_names(
     one: str | None, key: str, two: str | None, other: str
 ) -> None:
-    names = Naming("by", one), Naming("by", two)
-    assert (names[0].name(key) == names[1].name(other)) == ((one, key) == (two, other))
-    assert names[0].key(names[0].name(key)) == key
+    names = StreamNames("by", one), StreamNames("by", two)
+    assert (names[0].find_name(key) == names[1].find_name(other)) == ((one, key) == (two, other))
+    assert names[0].find_key(names[0].find_name(key)) == key
 
 
 def test_a_slash_in_a_key_does_not_reach_into_another_stream(tmp_path: Path) -> None:
@@ -92,13 +91,13 @@ def test_more_keys_than_streams_may_be_open(tmp_path: Path, kind: str) -> None:
     with MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "a.db") as store:
         for taken in (500, 0):
             ingest = Ingest(
-                Feed(Source(str(path)), ("v",), by="k"),
+                FileSource(str(path), ("v",), by="k"),
                 lambda name: Stream(Mean(), retention=96, seed=1, store=store.stream(name)),
-                Naming("k"),
+                StreamNames("k"),
                 store=store,
-                open_streams=5,
+                max_open=5,
             )
-            ingest.take()
+            ingest.run()
             assert ingest.taken == taken
             answers = {key: (stream.t, stream.estimate().value) for key, stream in ingest.streams()}
             assert len(answers) == 23
@@ -204,15 +203,15 @@ def test_the_remedy_that_is_named_takes_each_row_once(tmp_path: Path, how: str, 
     assert stored(store) == {"a": 2}
     assert "correct it, or allow more with --max-ahead" in result.stderr
     assert "drop the row" not in result.stderr
-    assert "correct the row where it stands, or empty its value so that it is skipped" in result.stderr
+    assert "correct the row in its place, or empty its value so that it is skipped" in result.stderr
     assert "--if-replaced restart would count those again that were taken" in result.stderr
     mended = path.with_suffix(".saved") if saved else path
     mended.write_text("\n".join(["at,shop,v", *MENDED[how](rows), ""]))
     mended.replace(path)
     if saved:
         refused = vestige(*what).stderr
-        assert "goes on after row 3, and takes earlier rows that a stream has not taken" in refused
-        assert "counts it from its first row, also rows of it that were taken before" in refused
+        assert "continues after row 3, and takes earlier rows that a stream has not taken" in refused
+        assert "counts it from its first row, including rows that were taken before" in refused
     result = vestige(*what, "--if-replaced", "continue")
     assert result.exit_code == 0, result.output
     assert stored(store) == {"a": 2, "b": 2 if how == "corrected" else 1}
@@ -261,7 +260,7 @@ def test_a_lost_key_that_was_replaced_keeps_no_source_from_going_on(tmp_path: Pa
     result = vestige(*what)
     assert (result.exit_code, result.stderr) == (0, ""), "it is said once"
     path.write_text(path.read_text().replace("p1,5", "p2,5"))
-    assert "does not say in row 31" in vestige(*what).stderr, "what the new key has hashed is compared"
+    assert "has changed in row 31" in vestige(*what).stderr, "what the new key has hashed is compared"
 
 
 BAD = {

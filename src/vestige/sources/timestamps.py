@@ -1,9 +1,9 @@
-"""Times of whole columns: ISO 8601, dates or Unix times in, microseconds of UTC out.
+"""Time stamps of whole columns: ISO 8601, dates or Unix times in, microseconds of UTC out.
 
-A time without a zone is UTC. A bare number such as 20240531 is a date; any other is a Unix time, in the only unit in
-which it lies between 1990 and 2100. Where the unit is given, every bare number counts that. What one row means never
-depends on the rows beside it; held by tests/test_timestamps.py. What cannot be read raises `pyarrow.ArrowInvalid`,
-whose text may quote the value: show it to nobody, and ask `first_unreadable` for the row.
+A time without a zone is UTC. A plain number such as 20240531 is a date; any other is a Unix time, in the only unit in
+which it lies between 1990 and 2100. If the unit is given, every plain number is a Unix time in that unit. What
+cannot be read raises `pyarrow.ArrowInvalid`, whose text may quote the value: do not show it, use `find_unreadable`.
+Guarantee: the meaning of a row never depends on the rows beside it; held by tests/sources/test_timestamps.py.
 """
 
 from __future__ import annotations
@@ -40,35 +40,58 @@ _FIRST, _LAST = np.datetime64("0001-01-01", "us"), np.datetime64("9999-12-31T23:
 _FIRST_DATE, _LAST_DATE = 19000101, 21001231
 
 
-def parsed(column: pa.Array, unit: Unit | None = None) -> Times:
-    """The times in a column of timestamps, dates, numbers or text; NaT where one is missing.
+def parse_times(column: pa.Array, unit: Unit | None = None) -> Times:
+    """Parse a column of time stamps, dates, numbers or text.
 
     Args:
-        column: what to read.
-        unit: what bare numbers count since 1970; inferred for each number by itself if it is not given.
+        column: column to parse.
+        unit: unit of plain numbers, which count from 1970; default: inferred for each number on its own.
+
+    Returns:
+        The times in UTC; NaT where a value is missing.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value cannot be read as a time.
+
+    Example:
+        >>> parse_times(pa.array(["2024-05-31T12:30:00+02:00", "20240531", None]))
+        array(['2024-05-31T10:30:00.000000', '2024-05-31T00:00:00.000000',
+                                      'NaT'], dtype='datetime64[us]')
     """
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
     if types.is_timestamp(kind) or types.is_date(kind):
-        made = _from_instants(column)
+        times = _from_instants(column)
     elif types.is_integer(kind):
-        made = _from_whole(compute.cast(column, pa.int64()), unit)
+        times = _from_whole(compute.cast(column, pa.int64()), unit)
     elif types.is_floating(kind):
-        made = _from_floats(column, unit)
+        times = _from_floats(column, unit)
     elif types.is_decimal(kind):
-        made = _from_numbers(compute.cast(column, pa.string()), unit)
+        times = _from_numbers(compute.cast(column, pa.string()), unit)
     elif types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) or types.is_null(kind):
-        made = _from_text(spelled(compute.cast(column, pa.string())), unit)
+        times = _from_text(normalize_text(compute.cast(column, pa.string())), unit)
     else:
-        raise pa.ArrowInvalid("this type says no times")
-    if ((made < _FIRST) | (made > _LAST)).any():
+        raise pa.ArrowInvalid("this type holds no times")
+    if ((times < _FIRST) | (times > _LAST)).any():
         raise pa.ArrowInvalid("beyond the years 1 to 9999")
-    return made
+    return times
 
 
-def first_unreadable(column: pa.Array, read: Callable[[pa.Array], object]) -> int:
-    """The index of the first value of which `read` raises `pyarrow.ArrowInvalid`, in a column that has one."""
+def find_unreadable(column: pa.Array, read: Callable[[pa.Array], object]) -> int:
+    """Find the first value that cannot be read, in a column that has one.
+
+    Args:
+        column: column that `read` rejects.
+        read: function that raises `pyarrow.ArrowInvalid` if a value cannot be read.
+
+    Returns:
+        The index of the value.
+
+    Example:
+        >>> find_unreadable(pa.array(["2024", "2024-05-31", "soon"]).slice(1), parse_times)
+        1
+    """
     start, n = 0, len(column)
     while n > 1:
         half = n // 2
@@ -81,34 +104,45 @@ def first_unreadable(column: pa.Array, read: Callable[[pa.Array], object]) -> in
     return start
 
 
-def spelled(text: pa.Array) -> pa.Array:
-    """The text without blanks around it; null where it says that a value is missing, such as NA."""
+def normalize_text(text: pa.Array) -> pa.Array:
+    """Remove blanks around texts, and make those null that stand for a missing value.
+
+    Args:
+        text: column of text.
+
+    Returns:
+        The normalized column.
+
+    Example:
+        >>> normalize_text(pa.array([" 1", "NA"])).to_pylist()
+        ['1', None]
+    """
     text = compute.utf8_trim_whitespace(text)
     return compute.if_else(compute.is_in(text, value_set=_MISSING), None, text)
 
 
 def _from_instants(column: pa.Array) -> Times:
-    """Timestamps and dates; a zone only says how to show them. Below a microsecond is cut off."""
+    """Convert time stamps and dates, truncated to microseconds; a zone only says how to show them."""
     target = pa.timestamp("us", getattr(column.type, "tz", None))
-    made = compute.cast(column, options=compute.CastOptions(target, allow_time_truncate=True))
-    return cast(Times, made.to_numpy(zero_copy_only=False))
+    instants = compute.cast(column, options=compute.CastOptions(target, allow_time_truncate=True))
+    return cast(Times, instants.to_numpy(zero_copy_only=False))
 
 
 def _from_whole(column: pa.Array, unit: Unit | None) -> Times:
-    """Whole numbers, exactly; below a microsecond is cut off."""
+    """Convert whole numbers exactly, truncated to microseconds."""
     missing = column.is_null().to_numpy(zero_copy_only=False)
     numbers = column.fill_null(0).to_numpy()
-    made = np.full(len(numbers), np.datetime64("NaT", "us"))
-    for each, these in _units(numbers, ~missing, unit):
-        made[these] = _counted(numbers[these], each)
+    times = np.full(len(numbers), np.datetime64("NaT", "us"))
+    for each, these in _find_units(numbers, ~missing, unit):
+        times[these] = _from_count(numbers[these], each)
     if unit is None:
-        dates = ~missing & np.isnat(made)
-        made[dates] = _from_dates(numbers[dates])
-    return made
+        dates = ~missing & np.isnat(times)
+        times[dates] = _from_dates(numbers[dates])
+    return times
 
 
 def _from_floats(column: pa.Array, unit: Unit | None) -> Times:
-    """Numbers with a fraction, to the nearest microsecond; those without one as whole numbers."""
+    """Convert numbers with a fraction to the nearest microsecond; those without one as whole numbers."""
     numbers = compute.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     missing = np.isnan(numbers)
     whole = np.floor(numbers)
@@ -116,28 +150,28 @@ def _from_floats(column: pa.Array, unit: Unit | None) -> Times:
     if (~missing & ~fits).any():
         raise pa.ArrowInvalid("beyond the range of times")
     floor = np.where(fits, whole, 0.0).astype(np.int64)
-    made = np.full(len(numbers), np.datetime64("NaT", "us"))
-    for each, these in _units(floor, fits, unit):
+    times = np.full(len(numbers), np.datetime64("NaT", "us"))
+    for each, these in _find_units(floor, fits, unit):
         parts = np.rint((numbers[these] - whole[these]) * (_MICROSECONDS / _PER_SECOND[each])).astype(np.int64)
-        made[these] = _counted(floor[these], each) + parts
+        times[these] = _from_count(floor[these], each) + parts
     if unit is None:
-        dates = fits & np.isnat(made)
+        dates = fits & np.isnat(times)
         if (numbers[dates] != floor[dates]).any():
             raise pa.ArrowInvalid("not a date")
-        made[dates] = _from_dates(floor[dates])
-    return made
+        times[dates] = _from_dates(floor[dates])
+    return times
 
 
-def _units(numbers: Ints, given: NDArray[np.bool_], unit: Unit | None) -> list[tuple[Unit, NDArray[np.bool_]]]:
-    """Each unit with the numbers that are in it; numbers that are in none are left out."""
+def _find_units(numbers: Ints, given: NDArray[np.bool_], unit: Unit | None) -> list[tuple[Unit, NDArray[np.bool_]]]:
+    """Return each unit with a mask of the numbers in it; some numbers may be in none."""
     if unit is not None:
         return [(unit, given)]
     bounds = ((each, _EARLIEST * scale, _LATEST * scale) for each, scale in _PER_SECOND.items())
     return [(cast(Unit, each), given & (numbers >= low) & (numbers < high)) for each, low, high in bounds]
 
 
-def _counted(numbers: Ints, unit: Unit) -> Times:
-    """So many units since 1970; an error if that is beyond all years."""
+def _from_count(numbers: Ints, unit: Unit) -> Times:
+    """Convert counts of a unit since 1970; an error if they are out of range."""
     if unit == "ns":
         return (numbers // 1_000).view("datetime64[us]")
     scale = _MICROSECONDS // _PER_SECOND[unit]
@@ -147,7 +181,7 @@ def _counted(numbers: Ints, unit: Unit) -> Times:
 
 
 def _from_dates(numbers: Ints) -> Times:
-    """Numbers such as 20240531; an error if one is not."""
+    """Convert numbers such as 20240531; an error if one is not a date."""
     if ((numbers < _FIRST_DATE) | (numbers > _LAST_DATE)).any():
         raise pa.ArrowInvalid("neither a date nor a plausible Unix time")
     month = numbers // 100 % 100
@@ -160,31 +194,31 @@ def _from_dates(numbers: Ints) -> Times:
 
 
 def _from_text(text: pa.Array, unit: Unit | None) -> Times:
-    """The quick ways fit a column in one notation, the last way fits any."""
+    """Convert text: quickly if a column has one notation, else by a slower way that accepts any."""
     for kind in _NOTATIONS:
         with suppress(pa.ArrowInvalid):
-            compute.cast(text.slice(0, _PROBE), kind)  # since a cast that fails takes 30 times as long
+            compute.cast(text.slice(0, _PROBE), kind)  # a cast that fails takes 30 times as long
             return _from_instants(compute.cast(text, kind))
     return _from_mixed(text, unit)
 
 
 def _from_mixed(text: pa.Array, unit: Unit | None) -> Times:
-    """ISO 8601 brought into one form, and numbers where the text has not its shape."""
+    """Convert ISO 8601 in any form, and numbers where the text is not ISO 8601."""
     parts = compute.extract_regex(text, _ISO)
     day, clock, fraction, zone = (compute.struct_field(parts, i) for i in range(4))
-    form = (day, "T", _or(clock, "00"), fraction, compute.utf8_upper(_or(zone, "Z")), "")
+    form = (day, "T", _fill_empty(clock, "00"), fraction, compute.utf8_upper(_fill_empty(zone, "Z")), "")
     instants = _from_instants(compute.cast(compute.binary_join_element_wise(*form), pa.timestamp("us", "UTC")))
     others = compute.if_else(parts.is_valid(), None, text)
     return np.where(np.isnat(instants), _from_numbers(others, unit), instants)
 
 
 def _from_numbers(text: pa.Array, unit: Unit | None) -> Times:
-    """Bare numbers, of which those without a fraction are read to the last digit."""
+    """Convert text of plain numbers; those without a fraction exactly."""
     whole = compute.match_substring_regex(text, _WHOLE)
     exact = _from_whole(compute.cast(compute.if_else(whole, text, None), pa.int64()), unit)
     rest = _from_floats(compute.cast(compute.if_else(whole, None, text), pa.float64()), unit)
     return np.where(np.isnat(exact), rest, exact)
 
 
-def _or(text: pa.Array, instead: str) -> pa.Array:
+def _fill_empty(text: pa.Array, instead: str) -> pa.Array:
     return compute.if_else(compute.equal(text, ""), instead, text)

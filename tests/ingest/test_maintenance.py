@@ -20,7 +20,7 @@ from reading import read_streams
 from vestige import Mean, MemoryStore, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import StoreError
-from vestige.maintenance import Upkeep
+from vestige.ingest.maintenance import Maintenance
 from vestige.store import State
 
 PATIENCE = 60.0
@@ -149,46 +149,48 @@ def test_whose_clock_counts(age: float, waiting: bool, left: int) -> None:
     now = datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=age)
     stream = Stream(Mean(), retention=96, max_age=timedelta(seconds=0.3))
     stream.extend(np.ones(5), times=[now] * 5)
-    upkeep = Upkeep(None, timedelta(seconds=0.3), pytest.fail)
-    upkeep.see("main", stream, np.array([now] * 5, "datetime64[us]"), datetime.now(UTC), 0)
+    maintenance = Maintenance(None, timedelta(seconds=0.3), pytest.fail)
+    maintenance.note_rows("main", stream, np.array([now] * 5, "datetime64[us]"), datetime.now(UTC), 0)
     time.sleep(0.4)
-    upkeep.look([("main", stream)], waiting=waiting)
+    maintenance.run_due([("main", stream)], is_waiting=waiting)
     assert len(stream.retained) == left
 
 
 AGE = timedelta(seconds=6)
 
 
-def give(upkeep: Upkeep, stream: Stream, name: str, times: list[datetime], arrived: datetime) -> None:
+def give(maintenance: Maintenance, stream: Stream, name: str, times: list[datetime], arrived: datetime) -> None:
     """Let a stream take rows that came at this moment."""
     before = stream.t
     stream.extend(np.ones(len(times)), times=times)
-    upkeep.see(name, stream, np.array([t.replace(tzinfo=None) for t in times], "datetime64[us]"), arrived, before)
+    maintenance.note_rows(
+        name, stream, np.array([t.replace(tzinfo=None) for t in times], "datetime64[us]"), arrived, before
+    )
 
 
 def test_each_stream_has_its_own_clock() -> None:
     """An old row is history in its own stream alone: all others keep their deadlines."""
     store, now = MemoryStore(), datetime.now(UTC)
     made = {name: Stream(Mean(), retention=96, max_age=AGE, store=store.stream(name)) for name in "abc"}
-    upkeep = Upkeep(store, AGE, pytest.fail)
+    maintenance = Maintenance(store, AGE, pytest.fail)
     made["c"].extend(np.ones(3), times=[now - 2 * AGE] * 3)
-    give(upkeep, made["a"], "a", [now - 2 * AGE] * 10, now - 2 * AGE)
-    give(upkeep, made["b"], "b", [now - timedelta(hours=1)], now)
-    upkeep.look([(name, made[name]) for name in "ab"], waiting=True)
+    give(maintenance, made["a"], "a", [now - 2 * AGE] * 10, now - 2 * AGE)
+    give(maintenance, made["b"], "b", [now - timedelta(hours=1)], now)
+    maintenance.run_due([(name, made[name]) for name in "ab"], is_waiting=True)
     assert {name: len(stream.retained) for name, stream in made.items()} == {"a": 0, "b": 1, "c": 0}
 
 
 def test_records_that_came_in_time_keep_their_deadline_whatever_comes_after_them() -> None:
     now = datetime.now(UTC)
-    upkeep = Upkeep(None, AGE, pytest.fail)
+    maintenance = Maintenance(None, AGE, pytest.fail)
     stream = Stream(Mean(), retention=96, max_age=AGE)
-    give(upkeep, stream, "main", [now - 2 * AGE], now - 2 * AGE)
-    give(upkeep, stream, "main", [now - 1.5 * AGE], now)
-    upkeep.look([("main", stream)], waiting=True)
+    give(maintenance, stream, "main", [now - 2 * AGE], now - 2 * AGE)
+    give(maintenance, stream, "main", [now - 1.5 * AGE], now)
+    maintenance.run_due([("main", stream)], is_waiting=True)
     assert len(stream.retained) == 0
-    give(upkeep, stream, "main", [now - 1.5 * AGE], now)
-    upkeep._next_look = 0.0
-    upkeep.look([("main", stream)], waiting=True)
+    give(maintenance, stream, "main", [now - 1.5 * AGE], now)
+    maintenance._next_round = 0.0
+    maintenance.run_due([("main", stream)], is_waiting=True)
     assert len(stream.retained) == 1, "with nothing before it, it is history"
 
 
@@ -201,19 +203,19 @@ def test_records_of_an_earlier_run_go_by_the_machines_clock(age: float) -> None:
     store.flush()
     store.release()
     again = Stream(Mean(), retention=96, max_age=AGE, store=store.stream("a"))
-    upkeep = Upkeep(store, AGE, pytest.fail)
-    give(upkeep, again, "a", [now - AGE] * 3, now)
-    upkeep.look([("a", again)], waiting=True)
+    maintenance = Maintenance(store, AGE, pytest.fail)
+    give(maintenance, again, "a", [now - AGE] * 3, now)
+    maintenance.run_due([("a", again)], is_waiting=True)
     assert not (again.retained.rounds <= 10).any()
 
 
 @pytest.mark.parametrize("younger", [0, 1])
 def test_a_row_is_history_from_the_very_moment_that_it_is_too_old(younger: int) -> None:
     now = datetime.now(UTC)
-    stream, upkeep = Stream(Mean(), retention=96, max_age=AGE), Upkeep(None, AGE, pytest.fail)
-    give(upkeep, stream, "main", [now - AGE + timedelta(microseconds=younger)], now)
+    stream, maintenance = Stream(Mean(), retention=96, max_age=AGE), Maintenance(None, AGE, pytest.fail)
+    give(maintenance, stream, "main", [now - AGE + timedelta(microseconds=younger)], now)
     time.sleep(1e-5)
-    upkeep.look([("main", stream)], waiting=True)
+    maintenance.run_due([("main", stream)], is_waiting=True)
     assert len(stream.retained) == 1 - younger
 
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from vestige.errors import SourceError
-from vestige.sources import Source
-from vestige.timestamps import Unit, parsed
+from vestige.sources import FileSource
+from vestige.sources.positions import encode_position
+from vestige.sources.timestamps import Unit, parse_times
 
 MOMENT = np.datetime64("2024-05-31T12:30:15", "us")
 PER_SECOND: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -23,7 +24,7 @@ SECONDS = 1_717_158_615
 def read(value: object, kind: pa.DataType | None = None, unit: Unit | None = None) -> np.datetime64 | None:
     """What the value alone means; None if it is refused."""
     try:
-        return cast(np.datetime64, parsed(pa.array([value], kind), unit)[0])
+        return cast(np.datetime64, parse_times(pa.array([value], kind), unit)[0])
     except pa.ArrowInvalid:
         return None
 
@@ -65,7 +66,7 @@ def test_every_day_is_a_date_and_nothing_else_is() -> None:
     for number in random.Random(0).sample(range(19000101, 21001232), 2_000):  # noqa: S311
         assert read(number) == days.get(number)
     numbers = list(days)
-    assert (parsed(pa.array(numbers)) == np.array(list(days.values()), "datetime64[us]")).all()
+    assert (parse_times(pa.array(numbers)) == np.array(list(days.values()), "datetime64[us]")).all()
 
 
 @pytest.mark.parametrize("text", ["2024-05-31T12:30:15z", "2024-05-31t12:30:15Z", "2024-05-31t12:30:15.0z"])
@@ -79,7 +80,7 @@ def test_every_zone_means_the_same_moment() -> None:
         moment.replace(tzinfo=timezone.utc).astimezone(timezone(timedelta(minutes=minutes))).isoformat()  # noqa: UP017
         for minutes in range(-12 * 60, 14 * 60 + 1, 15)
     ]
-    assert (parsed(pa.array(texts)) == MOMENT).all()
+    assert (parse_times(pa.array(texts)) == MOMENT).all()
     assert all(read(text) == MOMENT for text in texts)
 
 
@@ -87,7 +88,7 @@ def test_nanoseconds_lose_no_microsecond() -> None:
     counts = np.random.default_rng(0).integers(631_152_000 * 10**9, 4_102_444_800 * 10**9, 1_000)
     expected = (counts // 1_000).view("datetime64[us]")
     for column in (pa.array(counts), pa.array([str(n) for n in counts]), pa.array([*map(str, counts), "1.5e9"])):
-        assert (parsed(column)[:1_000] == expected).all()
+        assert (parse_times(column)[:1_000] == expected).all()
 
 
 @pytest.mark.parametrize("value", ["58842-01-01", 10**12, "1e300", 2**63 - 1, -(10**12), float("inf")])
@@ -120,7 +121,7 @@ def test_what_a_row_means_never_depends_on_the_rows_beside_it() -> None:
         beside = draw.choice(COMPANY)
         for column, place in (([text, *beside], 0), (beside * 40 + [text], -1)):
             try:
-                assert str(parsed(pa.array(column))[place]) == str(alone)
+                assert str(parse_times(pa.array(column))[place]) == str(alone)
             except pa.ArrowInvalid:
                 assert alone is None
     assert 100 < read_alone < 280
@@ -128,9 +129,11 @@ def test_what_a_row_means_never_depends_on_the_rows_beside_it() -> None:
 
 def test_the_row_and_the_remedy_are_named(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("a,at\n1,1717158615000\n2,1717158615\n3,4711\n")
-    with pytest.raises(SourceError, match=r"column 'at' has no readable time in row 3; .*give --time-unit") as error:
-        list(Source(str(tmp_path / "rows.csv")).blocks(["a"], time="at"))
+    with pytest.raises(
+        SourceError, match=r"column 'at' has a time that cannot be read in row 3; .*give --time-unit"
+    ) as error:
+        list(FileSource(str(tmp_path / "rows.csv"), ["a"], time="at").blocks())
     assert "4711" not in str(error.value)
-    (block,) = Source(str(tmp_path / "rows.csv")).blocks(["a"], time="at", time_unit="s", after=1)
+    (block,) = FileSource(str(tmp_path / "rows.csv"), ["a"], time="at", time_unit="s").blocks(encode_position(1))
     assert block.times is not None
     assert block.times.astype("datetime64[s]").astype(int).tolist() == [SECONDS, 4711]

@@ -19,8 +19,9 @@ from pyarrow import csv, parquet
 
 import vestige.sources.parquet
 from vestige.errors import SourceError
-from vestige.sources import Block, Source, delimited, inlet, ndjson
-from vestige.timestamps import Unit
+from vestige.sources import Block, FileSource, chunks, delimited, ndjson
+from vestige.sources.positions import encode_position
+from vestige.sources.timestamps import Unit
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -75,7 +76,7 @@ def table(n: int = N) -> pa.Table:
     )
 
 
-def write(made: pa.Table, path: Path) -> Source:
+def write(made: pa.Table, path: Path) -> str:
     """The table as a file, in the format of the path."""
     data = io.BytesIO()
     if ".csv" in path.name:
@@ -85,7 +86,7 @@ def write(made: pa.Table, path: Path) -> Source:
     else:
         parquet.write_table(made, data, row_group_size=700)
     path.write_bytes(gzip.compress(data.getvalue()) if path.suffix == ".gz" else data.getvalue())
-    return Source(str(path))
+    return str(path)
 
 
 def gathered(blocks: list[Block]) -> list[tuple[object, ...]]:
@@ -111,14 +112,14 @@ def expected(made: pa.Table) -> list[tuple[object, ...]]:
     ]
 
 
-def text_source(tmp_path: Path, text: str, name: str = "rows.csv") -> Source:
+def text_source(tmp_path: Path, text: str, name: str = "rows.csv") -> str:
     (tmp_path / name).write_text(text)
-    return Source(str(tmp_path / name))
+    return str(tmp_path / name)
 
 
-def times_of(source: Source, unit: Unit | None = None) -> list[np.datetime64]:
+def times_of(source: str, unit: Unit | None = None) -> list[np.datetime64]:
     made: list[np.datetime64] = []
-    for block in source.blocks(["a"], time="when", time_unit=unit):
+    for block in FileSource(source, ["a"], time="when", time_unit=unit).blocks():
         assert block.times is not None
         made += list(block.times)
     return made
@@ -126,7 +127,7 @@ def times_of(source: Source, unit: Unit | None = None) -> list[np.datetime64]:
 
 @pytest.fixture
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inlet, "CHUNK", 1 << 13)
+    monkeypatch.setattr(chunks, "CHUNK", 1 << 13)
     for module, name in ((delimited, "BLOCK"), (delimited, "BLOCK_BY"), (ndjson, "BLOCK")):
         monkeypatch.setattr(module, name, 1 << 13)
     for name in ("ROWS", "ROWS_BY"):
@@ -138,7 +139,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_format_says_the_same_of_each_complete_row(tmp_path: Path, kind: str) -> None:
     made = table()
     source = write(made, tmp_path / f"rows.{kind}")
-    blocks = list(source.blocks(["a"], time="when", subject="who", by="shop"))
+    blocks = list(FileSource(source, ["a"], time="when", subject="who", by="shop").blocks())
     assert len(blocks) > 5
     assert gathered(blocks) == expected(made)
     assert sum(block.skipped for block in blocks) == N - len(expected(made))
@@ -151,7 +152,7 @@ def test_every_format_says_the_same_of_each_complete_row(tmp_path: Path, kind: s
 def test_reading_on_gives_exactly_the_rest(tmp_path: Path, kind: str, after: int) -> None:
     made = table()
     source = write(made, tmp_path / f"rows.{kind}")
-    blocks = list(source.blocks(["a"], time="when", subject="who", by="shop", after=after))
+    blocks = list(FileSource(source, ["a"], time="when", subject="who", by="shop").blocks(encode_position(after)))
     rest = [row for row in expected(made) if isinstance(row[0], int) and row[0] > after]
     assert gathered(blocks) == rest
     assert sum(block.skipped for block in blocks) == N - after - len(rest)
@@ -164,7 +165,9 @@ def test_reading_on_after_each_block_gives_every_row_once(tmp_path: Path) -> Non
     made = table()
     source = write(made, tmp_path / "rows.csv")
     read, rows = 0, []
-    while block := next(source.blocks(["a"], time="when", subject="who", by="shop", after=read), None):
+    while block := next(
+        FileSource(source, ["a"], time="when", subject="who", by="shop").blocks(encode_position(read)), None
+    ):
         rows += gathered([block])
         read = block.read
     assert (read, rows) == (N, expected(made))
@@ -174,20 +177,22 @@ def test_reading_on_after_each_block_gives_every_row_once(tmp_path: Path) -> Non
 def test_a_source_with_too_few_rows_was_replaced(tmp_path: Path, kind: str) -> None:
     source = write(table(1_200), tmp_path / f"rows.{kind}")
     with pytest.raises(SourceError) as error:
-        list(source.blocks(["a"], after=1_201))
+        list(FileSource(source, ["a"]).blocks(encode_position(1_201)))
     assert str(error.value) == (
-        f"{source.name}: has 1,200 rows, but 1,201 were read from it before; was it replaced? "
+        f"{source}: has 1,200 rows, but 1,201 were read from it before; if it was replaced, "
         "give the new file another name"
     )
 
 
 def test_rows_read_before_are_not_judged_again(tmp_path: Path) -> None:
     source = text_source(tmp_path, "a,when\ninf,never\n2,2024-05-31\n")
-    assert [block.numbers.tolist() for block in source.blocks(["a"], time="when", after=1)] == [[2]]
+    assert [block.numbers.tolist() for block in FileSource(source, ["a"], time="when").blocks(encode_position(1))] == [
+        [2]
+    ]
 
 
 def test_without_labels_there_are_none(tmp_path: Path) -> None:
-    (block,) = write(table(10), tmp_path / "rows.csv").blocks(["a"])
+    (block,) = FileSource(write(table(10), tmp_path / "rows.csv"), ["a"]).blocks()
     assert (block.times, block.subjects, block.keys, block.codes) == (None, None, None, None)
     assert block.numbers.dtype == np.int64
 
@@ -264,7 +269,7 @@ def test_nanoseconds_in_parquet_are_cut_off(tmp_path: Path) -> None:
 
 def test_a_column_without_a_single_time_is_all_missing(tmp_path: Path) -> None:
     source = write(pa.table({"a": [1.0, 2.0], "when": pa.nulls(2)}), tmp_path / "rows.parquet")
-    assert [(len(block.rows), block.skipped) for block in source.blocks(["a"], time="when")] == [(0, 2)]
+    assert [(len(block.rows), block.skipped) for block in FileSource(source, ["a"], time="when").blocks()] == [(0, 2)]
 
 
 @pytest.mark.parametrize("bad", ["4711x", "2024-13-01", "2024-02-30T00:00:00Z", "31.05.2024", "inf", "-inf", "1e13"])
@@ -275,8 +280,10 @@ def test_a_time_that_cannot_be_read_is_named_by_its_row(tmp_path: Path, kind: st
     texts[776] = texts[900] = bad
     source = write(pa.table({"a": np.ones(1_000), "when": texts}), tmp_path / f"rows.{kind}")
     for after in (0, 500, 776):
-        with pytest.raises(SourceError, match=r"column 'when' has no readable time in row 777; .*ISO 8601") as error:
-            list(source.blocks(["a"], time="when", after=after))
+        with pytest.raises(
+            SourceError, match=r"column 'when' has a time that cannot be read in row 777; .*ISO 8601"
+        ) as error:
+            list(FileSource(source, ["a"], time="when").blocks(encode_position(after)))
         assert bad not in str(error.value)
         assert error.value.__suppress_context__
 
@@ -315,13 +322,13 @@ def test_a_column_of_another_type_is_no_time(tmp_path: Path, column: pa.Array) -
 @pytest.mark.parametrize("missing", ["", "NA", "null", " NA "])
 def test_a_missing_time_takes_no_round(tmp_path: Path, missing: str) -> None:
     source = text_source(tmp_path, f"a,when\n1,2024-05-31\n2,{missing}\n3,2024-06-01\n")
-    (block,) = source.blocks(["a"], time="when")
+    (block,) = FileSource(source, ["a"], time="when").blocks()
     assert (block.numbers.tolist(), block.skipped, block.read) == ([1, 3], 1, 3)
 
 
 def test_missing_subjects_and_keys_take_no_round_and_na_is_a_name(tmp_path: Path) -> None:
     source = text_source(tmp_path, 'a,who,shop\n1,x,NA\n2,,NA\n3,x,\n4,null,"7, Main St"\n5,"",""\n')
-    (block,) = source.blocks(["a"], subject="who", by="shop")
+    (block,) = FileSource(source, ["a"], subject="who", by="shop").blocks()
     assert block.subjects is not None
     assert block.keys is not None
     assert block.codes is not None
@@ -331,8 +338,8 @@ def test_missing_subjects_and_keys_take_no_round_and_na_is_a_name(tmp_path: Path
     assert (block.skipped, block.keys.dtype, block.codes.dtype) == (3, np.dtype(object), np.dtype(np.int64))
 
 
-def texts_of(source: Source) -> list[str]:
-    (block,) = source.blocks(["a"], subject="who", by="who")
+def texts_of(source: str) -> list[str]:
+    (block,) = FileSource(source, ["a"], subject="who", by="who").blocks()
     assert block.subjects is not None
     assert block.keys is not None
     assert block.codes is not None
@@ -385,7 +392,7 @@ def test_what_cannot_be_text_is_refused(tmp_path: Path, column: pa.Array) -> Non
 @pytest.mark.parametrize("kind", ["csv", "ndjson", "parquet"])
 def test_one_column_in_every_part(tmp_path: Path, kind: str) -> None:
     source = write(pa.table({"a": [1717158615, None, 20240531]}), tmp_path / f"rows.{kind}")
-    (block,) = source.blocks(["a"], time="a", subject="a", by="a")
+    (block,) = FileSource(source, ["a"], time="a", subject="a", by="a").blocks()
     assert block.times is not None
     assert block.subjects is not None
     assert block.rows.tolist() == [[1717158615.0], [20240531.0]]
@@ -396,10 +403,10 @@ def test_one_column_in_every_part(tmp_path: Path, kind: str) -> None:
 
 def test_a_column_of_numbers_and_keys_has_the_rules_of_both(tmp_path: Path) -> None:
     source = text_source(tmp_path, "b,a\n0, 5 \n1,NA\n2,-inf\n")
-    (block,) = text_source(tmp_path, "b,a\n0, 5 \n1,NA\n", "two.csv").blocks(["b", "a"], by="a")
+    (block,) = FileSource(text_source(tmp_path, "b,a\n0, 5 \n1,NA\n", "two.csv"), ["b", "a"], by="a").blocks()
     assert (block.rows.tolist(), block.skipped) == ([[0.0, 5.0]], 1)
     with pytest.raises(SourceError, match="row 3 has an infinite value"):
-        list(source.blocks(["b", "a"], by="a"))
+        list(FileSource(source, ["b", "a"], by="a").blocks())
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -408,26 +415,26 @@ def test_a_missing_column_is_named(tmp_path: Path, kind: str, part: str) -> None
     source = write(pa.table({"a": [1.0]}), tmp_path / f"rows.{kind}")
     options = {"time": None, "subject": None, "by": None, part: "c"}
     with pytest.raises(SourceError, match="has no column 'c'; it has a"):
-        list(source.blocks(["a"], **options))  # type: ignore[arg-type]
+        list(FileSource(source, ["a"], **options).blocks())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("text", "name", "said"),
     [
         ("a,who\n1,x\n4711x,y\n", "rows.csv", "row 2 has a value that is not a number in or near column a"),
-        ("a,who\n1,x\n4711,4711x,5\n", "rows.csv", "row 2 does not fit the header: its number of fields is 3"),
+        ("a,who\n1,x\n4711,4711x,5\n", "rows.csv", "row 2 does not match the header: it has 3 fields"),
         ("who\n1\n4711x\n", "rows.csv", "row 2 has a value that is not a number in or near column who"),
-        ('{"a": "4711x", "who": "x"}\n', "rows.ndjson", "holds rows that cannot be parsed"),
-        ('{"a": 1, "who": "4711x}\n', "rows.ndjson", "holds rows that cannot be parsed"),
-        ('{"a": 1}{"a": 4711}\n', "rows.ndjson", "holds rows that cannot be parsed"),
-        ('{"a": 1,\n"who": 4711}\n', "rows.ndjson", "holds rows that cannot be parsed"),
-        ("[4711]\n", "rows.ndjson", "holds rows that cannot be parsed"),
+        ('{"a": "4711x", "who": "x"}\n', "rows.ndjson", "contains rows that cannot be parsed"),
+        ('{"a": 1, "who": "4711x}\n', "rows.ndjson", "contains rows that cannot be parsed"),
+        ('{"a": 1}{"a": 4711}\n', "rows.ndjson", "contains rows that cannot be parsed"),
+        ('{"a": 1,\n"who": 4711}\n', "rows.ndjson", "contains rows that cannot be parsed"),
+        ("[4711]\n", "rows.ndjson", "contains rows that cannot be parsed"),
     ],
 )
 def test_bad_rows_are_not_shown(tmp_path: Path, text: str, name: str, said: str) -> None:
     columns = ["who"] if text.startswith("who") else ["a"]
     with pytest.raises(SourceError, match=said) as error:
-        list(text_source(tmp_path, text, name).blocks(columns, subject="who"))
+        list(FileSource(text_source(tmp_path, text, name), columns, subject="who").blocks())
     assert "4711" not in str(error.value)
     assert error.value.__suppress_context__
 
@@ -436,22 +443,22 @@ def test_bad_rows_are_not_shown(tmp_path: Path, text: str, name: str, said: str)
 def test_text_in_another_encoding_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "rows").write_bytes(data)
     with pytest.raises(SourceError, match="text that is not UTF-8"):
-        list(Source(str(tmp_path / "rows")).blocks(["a"], subject="who"))
+        list(FileSource(str(tmp_path / "rows"), ["a"], subject="who").blocks())
 
 
 @pytest.mark.parametrize("kind", ["csv", "ndjson", "csv.gz"])
 def test_standard_input_has_labels_too(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = table(100)
-    data = Path(write(made, tmp_path / f"rows.{kind}").name).read_bytes()
+    data = Path(write(made, tmp_path / f"rows.{kind}")).read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    blocks = list(Source("-").blocks(["a"], time="when", subject="who", by="shop", after=10))
+    blocks = list(FileSource("-", ["a"], time="when", subject="who", by="shop").blocks(encode_position(10)))
     assert gathered(blocks) == [row for row in expected(made) if isinstance(row[0], int) and row[0] > 10]
 
 
 def test_rows_for_many_streams_come_in_larger_blocks(tmp_path: Path) -> None:
     source = text_source(tmp_path, "a,shop\n" + "1.25,the first\n" * 200_000)
-    assert len(list(source.blocks(["a"]))) > 2
-    assert len(list(source.blocks(["a"], by="shop"))) == 1
+    assert len(list(FileSource(source, ["a"]).blocks())) > 2
+    assert len(list(FileSource(source, ["a"], by="shop").blocks())) == 1
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -469,25 +476,25 @@ def test_no_other_thread_reads_the_file(tmp_path: Path, kind: str, monkeypatch: 
             readers.add(threading.get_ident())
             return super().read(size)
 
-    monkeypatch.setattr(inlet, "FileIO", Watched)
-    assert sum(block.read for block in source.blocks(["a"])) >= N
+    monkeypatch.setattr(chunks, "FileIO", Watched)
+    assert sum(block.read for block in FileSource(source, ["a"]).blocks()) >= N
     assert readers == {threading.get_ident()}
 
 
 def test_a_header_or_lines_of_any_length_and_ending(tmp_path: Path) -> None:
     names = ",".join(f"column {i}" for i in range(10_000))
     wide = text_source(tmp_path, names + "\n" + ",".join(["1.5"] * 10_000) + "\n")
-    assert [block.rows.tolist() for block in wide.blocks(["column 9999"])] == [[[1.5]]]
+    assert [block.rows.tolist() for block in FileSource(wide, ["column 9999"]).blocks()] == [[[1.5]]]
     with pytest.raises(SourceError, match=r"no column 'b'; it has column 0, .*, column 19 and 9,980 more$"):
-        list(wide.blocks(["column 0", "b"]))
+        list(FileSource(wide, ["column 0", "b"]).blocks())
     for end in ("\n", "\r\n", "\r"):
         short = text_source(tmp_path, end.join(["a,b", "1,2", "", "3,4"]))
-        assert [block.rows.tolist() for block in short.blocks(["b"])] == [[[2.0], [4.0]]]
+        assert [block.rows.tolist() for block in FileSource(short, ["b"]).blocks()] == [[[2.0], [4.0]]]
 
 
 @pytest.mark.parametrize(("name", "row"), [("rows.csv", "1,{}\n"), ("rows.ndjson", '{{"a": 1, "b": "{}"}}\n')])
 def test_a_row_that_is_too_long_is_refused(tmp_path: Path, name: str, row: str) -> None:
     (tmp_path / name).write_text(("a,b\n" if ".csv" in name else "") + row.format("x" * 20_000_000) + row.format("y"))
-    with pytest.raises(SourceError, match="a row that is longer than 16,777,216 bytes") as error:
-        list(Source(str(tmp_path / name)).blocks(["a"]))
+    with pytest.raises(SourceError, match="a row of more than 16,777,216 bytes") as error:
+        list(FileSource(str(tmp_path / name), ["a"]).blocks())
     assert "xx" not in str(error.value)

@@ -23,8 +23,8 @@ from reading import read_streams
 from stopped import KILLED
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
-from vestige.origin import Mark, name_source
-from vestige.sources import delimited, inlet
+from vestige.sources import chunks, delimited
+from vestige.sources.identity import FileIdentity, find_name
 
 RNG = np.random.default_rng(7)
 FIRST = [(float(v), f"k{k}") for v, k in zip(RNG.integers(100, 999, 400), RNG.integers(0, 3, 400), strict=True)]
@@ -117,8 +117,8 @@ def longer(shop: Shop) -> None:
     [
         (rotated, "is not the file that was read under this name before"),
         (shorter, "bytes, but had"),
-        (as_long, "does not say in row"),
-        (longer, "does not say in row"),
+        (as_long, "has changed in row"),
+        (longer, "has changed in row"),
     ],
 )
 def test_a_replaced_file_is_refused_or_counted_from_its_first_row(
@@ -128,7 +128,7 @@ def test_a_replaced_file_is_refused_or_counted_from_its_first_row(
     now = OTHER[: len(shop.file.read_text().splitlines()) - 1]
     shop.refused(text)
     if replace in (as_long, longer):
-        shop.refused("does not say in row", "--if-replaced", "continue")
+        shop.refused("has changed in row", "--if-replaced", "continue")
     findings = json.loads(vestige("verify", shop.store, "--json").stdout)["findings"]
     assert any("a.csv" in found and text in found for found in findings)
     shop.goes_on("--if-replaced", "restart", taken=len(now))
@@ -151,7 +151,7 @@ def test_one_row_that_is_held_and_differs_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
 ) -> None:
     """In each of the columns that are read; what is not read is not looked at."""
-    for module, name in ((inlet, "CHUNK"), (delimited, "BLOCK_BY")):
+    for module, name in ((chunks, "CHUNK"), (delimited, "BLOCK_BY")):
         monkeypatch.setattr(module, name, 256)  # so that there are many blocks
     path, store = tmp_path / "a.csv", tmp_path / "a.db"
     rows = [
@@ -175,14 +175,14 @@ def test_one_row_that_is_held_and_differs_is_noticed(
     save()
     result = vestige(*what)
     assert result.exit_code == 1
-    assert "does not say in row 18 what it said" in result.stderr
+    assert "has changed in row 18 since it was read" in result.stderr
     found = [text for text in verify_sources(store)["findings"] if text.startswith("source")]
     assert bool(found) == (column != "at"), "the unit of times is not stored"
-    assert not found or "does not say in row 18 what it said" in found[0]
+    assert not found or "has changed in row 18 since it was read" in found[0]
     store.with_name("a.db.key").unlink()
     said = verify_sources(store)
     assert any(text.startswith("source") for text in said["findings"]) == (column in ("spent", "key"))
-    assert any("its subjects were not compared, since the key is not there" in text for text in said["notes"])
+    assert any("its subjects were not compared, since the key is missing" in text for text in said["notes"])
 
 
 def test_a_source_that_is_gone_is_worth_a_note_and_no_finding(shop: Shop) -> None:
@@ -191,7 +191,7 @@ def test_a_source_that_is_gone_is_worth_a_note_and_no_finding(shop: Shop) -> Non
     assert result.exit_code == 0
     said = json.loads(result.stdout)
     assert said["findings"] == []
-    assert said["notes"] == [f"source {shop.file}: is not there any more, so nothing can be said of it"]
+    assert said["notes"] == [f"source {shop.file}: does not exist any more, so it could not be checked"]
 
 
 def make_gzip(path: Path) -> None:
@@ -230,11 +230,11 @@ def overwrite(start: int, whence: int) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("name", "make", "harm", "text"),
     [
-        ("a.csv.gz", make_gzip, overwrite(30, os.SEEK_SET), "cannot be read; it is cut off or damaged"),
-        ("a.parquet", make_parquet, overwrite(-20, os.SEEK_END), "cannot be read; it is cut off or damaged"),
+        ("a.csv.gz", make_gzip, overwrite(30, os.SEEK_SET), "cannot be read; it is truncated or damaged"),
+        ("a.parquet", make_parquet, overwrite(-20, os.SEEK_END), "cannot be read; it is truncated or damaged"),
         ("a.csv", lambda path: write(path, FIRST), put_folder, "is not a file any more"),
         ("a.csv", lambda path: write(path, FIRST), put_pipe, "is not a file any more"),
-        ("a.csv", lambda path: write(path, FIRST), put_loop, "cannot be looked at: Too many levels of symbolic links"),
+        ("a.csv", lambda path: write(path, FIRST), put_loop, "cannot be checked: Too many levels of symbolic links"),
     ],
 )
 def test_a_source_that_cannot_be_read_is_a_finding(
@@ -277,7 +277,7 @@ def test_a_copy_back_from_a_backup_goes_on_if_the_user_says_so(shop: Shop) -> No
     with shop.file.open("a") as file:
         file.writelines(f"{value:.0f},{key}\n" for value, key in OTHER)
     keep.unlink()
-    shop.refused("--if-replaced continue goes on after row 400")
+    shop.refused("--if-replaced continue continues after row 400")
     shop.goes_on("--if-replaced", "continue", taken=600)
     shop.check(FIRST, OTHER)
     shop.goes_on(taken=0)
@@ -318,7 +318,7 @@ def test_another_subject_in_a_row_is_refused_also_where_the_user_says_that_it_go
     for options in ((), ("--if-replaced", "continue"))[saved:]:
         result = vestige(*what, *options)
         assert result.exit_code == 1
-        assert "does not say in row 1 what it said" in result.stderr
+        assert "has changed in row 1 since it was read" in result.stderr
         assert "nothing was taken" in result.stderr
 
 
@@ -332,7 +332,7 @@ def test_other_spellings_and_links_are_the_same_source(shop: Shop, monkeypatch: 
         shop.goes_on(path=path, taken=0)
     shop.check(FIRST)
     shop.file.unlink()
-    assert name_source("hard.csv", [str(shop.file)]) == str(folder / "hard.csv")
+    assert find_name("hard.csv", [str(shop.file)]) == str(folder / "hard.csv")
 
 
 @pytest.mark.parametrize("by", [False, True])
@@ -359,11 +359,11 @@ def test_packed_files_and_parquet(tmp_path: Path, by: bool) -> None:
         shop.goes_on(taken=600)
         shop.check(FIRST, OTHER)
         pack(shop.file, [*OTHER, *FIRST, *FIRST])
-        shop.refused("does not say in row")
+        shop.refused("has changed in row")
         if name != "a.ndjson":
             whole = shop.file.read_bytes()
             shop.file.write_bytes(whole[:4] + bytes(len(whole)))
-            assert "cut off or damaged" in vestige("verify", shop.store).output
+            assert "truncated or damaged" in vestige("verify", shop.store).output
 
 
 def test_a_key_that_comes_late_in_the_new_file(tmp_path: Path) -> None:
@@ -395,7 +395,7 @@ def test_a_restart_counts_nothing_twice_of_a_file_that_was_not_replaced(shop: Sh
     for _ in range(2):
         result = shop.run("--if-replaced", "restart")
         assert json.loads(result.stdout)["taken"] == 0
-        assert "seems to be the file that was read before, so --if-replaced restart goes on after row 400" in (
+        assert "seems to be the file that was read before, so --if-replaced restart continues after row 400" in (
             result.stderr
         )
     with shop.file.open("a") as file:
@@ -438,7 +438,7 @@ class Sources(Shop):
         there = [row for row, (value, _) in enumerate(old, 1) if value in held]
         if there:
             path = write(self.store.with_name(name), now)
-            self.refused(f"does not say in row {there[0]:,} what it said", path=path)
+            self.refused(f"has changed in row {there[0]:,} since it was read", path=path)
         if self.rng.random() < 0.5:
             self.rows[name] = now
             if not there:  # else nothing shows that it was replaced
@@ -473,7 +473,7 @@ def test_a_source_is_known_beside_one_whose_run_was_killed(shop: Shop) -> None:
     line = [sys.executable, "-c", KILLED, 2 if shop.by else 1, "run", other, *options]
     assert subprocess.run([str(a) for a in line], check=False, capture_output=True).returncode == -9
     write(other, [(999.0, key) for _, key in OTHER])
-    shop.refused("does not say in row", path=other)
+    shop.refused("has changed in row", path=other)
     write(other, OTHER)
     assert shop.run(path=other).exit_code == 0
     shop.goes_on(taken=0)
@@ -487,24 +487,24 @@ def test_a_file_that_is_held_as_a_whole_is_known_after_another_was_read(tmp_path
     shop.goes_on(taken=20)
     shop.goes_on(path=other, taken=20)
     write(shop.file, rows[2])
-    shop.refused("does not say in row 1 what it said")
+    shop.refused("has changed in row 1 since it was read")
     write(other, rows[2])
-    shop.refused("does not say in row 1 what it said", path=other)
+    shop.refused("has changed in row 1 since it was read", path=other)
     shop.goes_on("--if-replaced", "restart", taken=20)
     shop.check(*rows)
-    shop.refused("does not say in row", path=other)
+    shop.refused("has changed in row", path=other)
 
 
 def test_a_mark_says_nothing_of_records(tmp_path: Path) -> None:
     one, two = (write(tmp_path / name, rows) for name, rows in (("1.csv", FIRST), ("2.csv", OTHER[:400])))
-    assert Mark.of(str(one)).header == Mark.of(str(two)).header
+    assert FileIdentity.read(str(one)).header == FileIdentity.read(str(two)).header
     lines = [tmp_path / name for name in ("1.ndjson", "2.ndjson")]
     for path, value in zip(lines, (1, 2), strict=True):
         path.write_text(json.dumps({"spent": value}) + "\n")
-    assert Mark.of(str(lines[0])).header == Mark.of(str(lines[1])).header
-    mark = Mark.of(str(one), 3)
-    assert Mark.unpack(mark.pack()) == mark
-    assert len(mark.pack()) <= 64
+    assert FileIdentity.read(str(lines[0])).header == FileIdentity.read(str(lines[1])).header
+    mark = FileIdentity.read(str(one), 3)
+    assert FileIdentity.decode(mark.encode()) == mark
+    assert len(mark.encode()) <= 64
 
 
 def test_streams_that_one_file_went_into_in_other_ways_are_each_compared(tmp_path: Path) -> None:
@@ -518,7 +518,7 @@ def test_streams_that_one_file_went_into_in_other_ways_are_each_compared(tmp_pat
     ):
         assert vestige(*what, *options).exit_code == 0
     with SqliteStore(store) as opened:
-        mark = Mark.of(str(path)).pack()
+        mark = FileIdentity.read(str(path)).encode()
         mine = Stream(Mean(), retention=96, store=opened.stream("mine"))
         mine.extend(range(9), source=str(path), numbers=np.arange(1, 10), mark=mark)
     assert verify_sources(store) == {"findings": []}
@@ -528,7 +528,7 @@ def test_streams_that_one_file_went_into_in_other_ways_are_each_compared(tmp_pat
     write(path, [(1.0, key) for _, key in FIRST[:-1]] + FIRST[-1:] + OTHER)
     found = verify_sources(store)["findings"]
     assert found
-    assert all("does not say in row" in text for text in found)
+    assert all("has changed in row" in text for text in found)
     with path.open("r+") as file:
         file.truncate(path.stat().st_size - 1)
         file.seek(30)
@@ -552,12 +552,12 @@ def test_a_run_says_how_many_rows_it_took_and_which_were_read_before(shop: Shop)
 def test_where_no_row_is_held_a_run_and_verify_say_that_nothing_could_be_compared(shop: Shop) -> None:
     shop.goes_on(path=write(shop.file.with_name("b.csv"), OTHER * 2), taken=1200)
     write(shop.file, OTHER[:500])
-    unchecked = "none of them is held, so whether the file was replaced could not be checked"
+    unchecked = "none is held, so whether the file was replaced could not be checked"
     (note,) = verify_sources(shop.store)["notes"]
-    assert note == f"source {shop.file}: rows 1 to 400 were read before, and {unchecked}"
+    assert note == f"source {shop.file}: rows 1 to 400 were read before, but {unchecked}"
     options = ("--column", "spent", "--retention", 96, "--seed", 1, *shop.by, "--store", shop.store)
     said = " ".join(vestige("run", shop.file, *options).stdout.split())
-    assert f"; rows 1 to 400 were read before, and {unchecked}." in said
+    assert f"; rows 1 to 400 were read before, but {unchecked}." in said
 
 
 def test_a_run_that_ends_without_an_answer_says_it_too(tmp_path: Path) -> None:
@@ -565,7 +565,7 @@ def test_a_run_that_ends_without_an_answer_says_it_too(tmp_path: Path) -> None:
     options = ("--column", "spent", "--retention", 600, "--max-age", "1d", "--store", store)
     assert "Taken: 400 rows.\n" in vestige("run", file, *options).stdout
     assert vestige("sweep", store, "--at", "2999-01-01T00:00:00Z").exit_code == 0
-    unchecked = "rows 1 to 400 were read before, and none of them is held, so whether the file was replaced could not"
+    unchecked = "rows 1 to 400 were read before, but none is held, so whether the file was replaced could not"
     for result, text in (
         (vestige("run", file, *options), "stdout"),
         (vestige("run", file, *options, "--json"), "stderr"),

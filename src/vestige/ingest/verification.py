@@ -1,0 +1,108 @@
+"""Sources of a store compared with the files that exist now.
+
+Guarantee: a source that changed since it was read is found, whatever else the streams were read from; held by
+tests/ingest/test_replaced_files.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from vestige.errors import SourceError
+from vestige.ingest.names import StreamNames
+from vestige.sources import FileSource
+from vestige.sources.comparison import RowComparison, explain_difference, explain_uncompared
+from vestige.sources.identity import FileIdentity, FileProgress, digest_key
+from vestige.sources.positions import encode_position
+from vestige.store import State, Terms
+
+_Group = dict[str, tuple[Terms, State]]
+"""Streams that one run reads a source into, by name."""
+
+
+def verify_sources(
+    streams: Mapping[str, tuple[Terms, State]], pseudonym: Callable[[str], str] | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Find the sources of a store that are not as they were when they were read.
+
+    Args:
+        streams: terms and state of each stream, as in `vestige.store.StoreSnapshot.streams`.
+        pseudonym: function from a subject to its pseudonym in the store; None if the key is missing.
+
+    Returns:
+        Findings (a source that changed, or cannot be read) and notes (a source that no longer exists, or whose subjects
+        could not be compared), a sentence each.
+
+    Example:
+        >>> verify_sources({})
+        ((), ())
+    """
+    findings: list[str] = []
+    notes: list[str] = []
+    for source, group in _group_streams(streams):
+        _verify_source(source, group, pseudonym, findings, notes)
+    return tuple(dict.fromkeys(findings)), tuple(dict.fromkeys(notes))
+
+
+def _verify_source(
+    source: str, group: _Group, pseudonym: Callable[[str], str] | None, findings: list[str], notes: list[str]
+) -> None:
+    positions = {name: state.positions[source] for name, (_, state) in group.items()}
+    progress = FileProgress.collect({name: encode_position(p.rows, p.mark) for name, p in positions.items()})
+    before = progress.identity
+    try:
+        change = "" if before is None else before.explain_change(FileIdentity.read(source, before.generation))
+        file = None if change or before is None else _find_file(source, group)
+        if file is not None:
+            if file.subject is not None and pseudonym is None:
+                file = replace(file, subject=None)
+                notes.append(f"source {source}: its subjects were not compared, since the key is missing")
+            change, compared = _compare_rows(file, group, progress, pseudonym)
+            if not change and not compared:
+                notes.append(f"source {source}: {explain_uncompared(progress.furthest)}")
+    except SourceError as problem:
+        findings.append(f"source {problem}")
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        notes.append(f"source {source}: does not exist any more, so it could not be checked")
+    except OSError as problem:
+        findings.append(f"source {source}: cannot be checked: {problem.strerror}")
+    else:
+        if change:
+            findings.append(f"source {source}: {change}; vestige run refuses it: see its option --if-replaced")
+
+
+def _group_streams(streams: Mapping[str, tuple[Terms, State]]) -> list[tuple[str, _Group]]:
+    """Return each source with the streams that one run reads it into: one stream, or those of a column of keys."""
+    groups: dict[tuple[str, str], _Group] = {}
+    for name, (terms, state) in streams.items():
+        run = f"stream {name}" if terms.about.get("by") is None else f"run {terms.about}"
+        for source in state.positions:
+            groups.setdefault((source, run), {})[name] = terms, state
+    return [(source, group) for (source, _), group in sorted(groups.items(), key=lambda item: item[0])]
+
+
+def _find_file(source: str, group: _Group) -> FileSource | None:
+    """Return the source as a run reads it, without times, whose unit is not stored; None if no run has read it."""
+    about = next(iter(group.values()))[0].about
+    columns, targets, subject, by = (about.get(key) for key in ("columns", "targets", "subject", "by"))
+    if not isinstance(columns, list) or not isinstance(targets, list):
+        return None
+    subject, by = (None if value is None else str(value) for value in (subject, by))
+    return FileSource(source, tuple(map(str, columns + targets)), subject=subject, by=by, growing=True)
+
+
+def _compare_rows(
+    file: FileSource, group: _Group, progress: FileProgress, pseudonym: Callable[[str], str] | None
+) -> tuple[str, int]:
+    """Say why the rows of a file are not those that were read, if so; and how many were compared."""
+    before = progress.identity
+    assert before is not None  # noqa: S101
+    same_key = pseudonym is not None and digest_key(pseudonym) == before.key
+    comparison = RowComparison(pseudonym or str, before.other_key if same_key else progress.furthest)
+    names = StreamNames(file.by)
+    for name in progress.rows:
+        state = group[name][1]
+        comparison.add(names.find_key(name), state.retained.of_source(state.positions[file.path].slot))
+    different = comparison.find_difference(file.blocks(), progress.furthest)
+    return "" if different is None else explain_difference(different), len(comparison)

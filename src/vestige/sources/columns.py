@@ -1,0 +1,176 @@
+"""Columns of a format's batch as a block: numbers as floats, times as UTC, subjects and keys as text.
+
+A row with a missing value in a column that is read is skipped and counted. Errors name the column and the row, never
+what the row holds.
+Guarantee: at every block size the rows are the same; held by tests/sources/test_file.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute
+
+from vestige.errors import SourceError
+from vestige.sources.block import Block, Texts
+from vestige.sources.positions import FilePositions
+from vestige.sources.timestamps import ACCEPTED, Unit, find_unreadable, parse_times
+from vestige.types import Bools, Floats, Ints
+
+Batches = tuple[pa.RecordBatch, pa.RecordBatch]
+"""Numeric columns and text columns of the same rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns to read, by purpose.
+
+    Attributes:
+        numbers: columns of the values of a record.
+        time: column of time stamps, if any.
+        subject: column of subjects, if any.
+        by: column of keys, if any.
+        time_unit: unit of time stamps that are plain numbers; None to infer it.
+    """
+
+    numbers: tuple[str, ...]
+    time: str | None
+    subject: str | None
+    by: str | None
+    time_unit: Unit | None
+
+    @property
+    def texts(self) -> list[str]:
+        """Columns that are read as text, each once; some of them may be read as numbers too."""
+        return [name for name in dict.fromkeys((self.time, self.subject, self.by)) if name is not None]
+
+    @property
+    def names(self) -> list[str]:
+        """All columns, each once."""
+        return list(dict.fromkeys((*self.numbers, *self.texts)))
+
+    @property
+    def empty(self) -> Batches:
+        """Batches of these columns without rows."""
+        numbers = pa.record_batch({name: pa.array([], pa.float64()) for name in self.numbers})
+        return numbers, pa.record_batch({name: pa.array([], pa.string()) for name in self.texts})
+
+
+def make_block(
+    batches: Batches, columns: Columns, *, start: int, identity: bytes, offset: int, unfinished: bool = False
+) -> Block:
+    """Make a block of the complete rows of a batch.
+
+    Args:
+        batches: numeric and text columns.
+        columns: what to read from them.
+        start: number of rows of the source before this batch.
+        identity: identity of the file, a part of each position.
+        offset: number of bytes that were read so far.
+        unfinished: whether the source ends in a line without a line break after this batch.
+
+    Returns:
+        The block.
+
+    Raises:
+        SourceError: a value cannot be read.
+    """
+    numbers, texts = batches
+    table = _read_numbers(numbers, columns.numbers, start)
+    times = None if columns.time is None else _read_times(texts, columns.time, columns.time_unit, start)
+    subjects = None if columns.subject is None else _read_texts(texts, columns.subject, start)
+    groups = None if columns.by is None else _read_texts(texts, columns.by, start)
+    complete = cast(Bools, ~np.isnan(table).any(axis=1))
+    for label in (times, subjects, groups):
+        if label is not None:
+            complete &= label.is_valid().to_numpy(zero_copy_only=False)
+    keys, codes = (None, None) if groups is None else _encode_texts(groups, complete)
+    rows = start + 1 + np.flatnonzero(complete)
+    return Block(
+        rows=np.ascontiguousarray(table[complete]),
+        numbers=rows,
+        positions=FilePositions(rows, identity),
+        read=start + len(table),
+        skipped=int((~complete).sum()),
+        offset=offset,
+        arrived=datetime.now(UTC),
+        times=None if times is None else times.to_numpy(zero_copy_only=False)[complete],
+        subjects=None if subjects is None else np.take(*_encode_texts(subjects, complete)),
+        keys=keys,
+        codes=codes,
+        unfinished=unfinished,
+    )
+
+
+def copy_to_arrow(block: bytes) -> pa.BufferReader:
+    """Copy bytes into Arrow's own memory.
+
+    Arrow's threads may outlive the call that started them. A thread that releases a Python object while the interpreter
+    exits crashes the process, and one that reads from a Python file prevents it from exiting.
+
+    Args:
+        block: bytes to copy.
+
+    Returns:
+        A reader of the copy.
+    """
+    memory = pa.BufferOutputStream()
+    memory.write(block)
+    return pa.BufferReader(memory.getvalue())
+
+
+def _read_numbers(batch: pa.RecordBatch, columns: Sequence[str], start: int) -> Floats:
+    """Read columns as floats, nan where missing; shape (n, columns)."""
+    arrays = []
+    for name in columns:
+        column = batch.column(name)
+        kind = column.type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+            raise SourceError(
+                f"column {name!r} is not numeric in rows {start + 1} to {start + len(batch)}; name a numeric column"
+            )
+        arrays.append(compute.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    table = np.column_stack(arrays).astype(np.float64)
+    infinite = np.isinf(table).any(axis=1)
+    if infinite.any():
+        row = start + int(np.argmax(infinite)) + 1
+        raise SourceError(f"row {row} has an infinite value; drop or fill such rows first")
+    return table
+
+
+def _read_times(batch: pa.RecordBatch, name: str, unit: Unit | None, start: int) -> pa.Array:
+    """Read a column as time stamps, null where missing."""
+    column = batch.column(name)
+    try:
+        return pa.array(parse_times(column, unit))
+    except pa.ArrowInvalid:
+        row = start + find_unreadable(column, lambda part: parse_times(part, unit)) + 1
+        raise SourceError(
+            f"column {name!r} has a time that cannot be read in row {row}; accepted: {ACCEPTED}"
+        ) from None
+
+
+def _read_texts(batch: pa.RecordBatch, name: str, start: int) -> pa.Array:
+    """Read a column as text, null where missing or empty."""
+    column = batch.column(name)
+    try:
+        if pa.types.is_floating(column.type):
+            column = compute.if_else(compute.is_nan(column), None, column)
+        text = compute.cast(column, pa.string())
+        text.validate(full=True)
+    except pa.ArrowException:
+        raise SourceError(
+            f"column {name!r} is not text in rows {start + 1} to {start + len(batch)}; name a column of text or numbers"
+        ) from None
+    return compute.if_else(compute.equal(text, ""), None, text)
+
+
+def _encode_texts(text: pa.Array, complete: Bools) -> tuple[Texts, Ints]:
+    """Return the distinct texts of the complete rows, and the index of each row's text."""
+    encoded = text.filter(pa.array(complete)).dictionary_encode()
+    return encoded.dictionary.to_numpy(zero_copy_only=False), encoded.indices.to_numpy().astype(np.int64)

@@ -1,0 +1,232 @@
+"""Identity of a file: how it is recognised when it is read again.
+
+A file is recognised by its place in the file system, its header, and the records of it that are still held
+(`vestige.sources.comparison`). No digest of any record is stored, since a digest would confirm guesses about records
+that were erased.
+Guarantee: a file that was rotated, truncated or rewritten is noticed, unless it was rewritten in place with the same
+header, is not shorter, and is the same in each row that is still held; held by tests/ingest/test_replaced_files.py.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import zlib
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from vestige.errors import SourceError
+from vestige.sources.chunks import GZIP
+from vestige.sources.parquet import SIGNATURE, read_names
+from vestige.sources.positions import decode_position
+
+_LAYOUT = struct.Struct("<QQQI16s12sQ")
+_PROBE = "vestige: which key is this"
+_WORD = 2**64 - 1
+_HEAD = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class FileIdentity:
+    """What a file looks like from outside.
+
+    Attributes:
+        device: number of the file system.
+        inode: number of the file in it.
+        size: number of bytes when the identity was read.
+        generation: number of times that the user said that another file took its place.
+        header: digest of the names of its columns; never of a record.
+        key: digest of the key that subjects are hashed with; zeros if there are no subjects.
+        other_key: last row whose subject was hashed with a key that has been lost since.
+    """
+
+    device: int
+    inode: int
+    size: int
+    generation: int
+    header: bytes
+    key: bytes = bytes(12)
+    other_key: int = 0
+
+    @classmethod
+    def read(cls, path: str, generation: int = 0) -> FileIdentity:
+        """Read the identity of a file as it is now.
+
+        Args:
+            path: path of the file.
+            generation: see `FileIdentity`.
+
+        Returns:
+            The identity.
+
+        Raises:
+            SourceError: the path is not a file, or the file cannot be read.
+            OSError: nothing exists at the path.
+        """
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise SourceError(f"{path}: is not a file any more")
+        header = blake2b(_read_header(path), digest_size=16).digest()
+        return cls(status.st_dev & _WORD, status.st_ino & _WORD, status.st_size, generation, header)
+
+    @classmethod
+    def decode(cls, body: bytes) -> FileIdentity | None:
+        """Decode an identity.
+
+        Args:
+            body: what `encode` returned.
+
+        Returns:
+            The identity; None if these bytes are not one.
+
+        Example:
+            >>> FileIdentity.decode(b"") is None
+            True
+        """
+        return cls(*_LAYOUT.unpack(body)) if len(body) == _LAYOUT.size else None
+
+    def encode(self) -> bytes:
+        """Encode the identity.
+
+        Returns:
+            64 bytes.
+
+        Example:
+            >>> identity = FileIdentity(1, 2, 500, 0, bytes(16))
+            >>> FileIdentity.decode(identity.encode()) == identity
+            True
+        """
+        return _LAYOUT.pack(self.device, self.inode, self.size, self.generation, self.header, self.key, self.other_key)
+
+    def explain_change(self, now: FileIdentity) -> str:
+        """Say why another identity is not that of the same file.
+
+        Args:
+            now: identity of the file that exists now.
+
+        Returns:
+            The end of a sentence about the file; empty if it may be the same file.
+
+        Example:
+            >>> FileIdentity(1, 2, 500, 0, bytes(16)).explain_change(FileIdentity(1, 2, 400, 0, bytes(16)))
+            'has 400 bytes, but had 500 when it was read before'
+        """
+        if (self.device, self.inode) != (now.device, now.inode):
+            return "is not the file that was read under this name before"
+        if now.size < self.size:
+            return f"has {now.size:,} bytes, but had {self.size:,} when it was read before"
+        if now.header != self.header:
+            return "has another header than when it was read before"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileProgress:
+    """How far the streams of a run have read a file.
+
+    Attributes:
+        rows: number of rows that each stream has read, by the stream's key or name.
+        identity: newest identity of the file; None if it was not read before.
+    """
+
+    rows: Mapping[str, int]
+    identity: FileIdentity | None
+
+    @classmethod
+    def collect(cls, positions: Mapping[str, bytes]) -> FileProgress:
+        """Collect the progress of streams; one that has not begun the newest generation has read nothing of it.
+
+        Args:
+            positions: position of each stream in the file.
+
+        Returns:
+            The progress of all streams.
+
+        Example:
+            >>> FileProgress.collect({"a": (7).to_bytes(8, "little")}).furthest
+            7
+        """
+        decoded = {name: decode_position(position) for name, position in positions.items()}
+        identities = {name: FileIdentity.decode(identity) for name, (_, identity) in decoded.items()}
+        newest = max((identity for identity in identities.values() if identity is not None), key=_age, default=None)
+        now = _find_generation(newest)
+        rows = {name: rows for name, (rows, _) in decoded.items() if _find_generation(identities[name]) == now}
+        return cls(rows, newest)
+
+    @property
+    def furthest(self) -> int:
+        """Number of rows that the stream that has read most has read."""
+        return max(self.rows.values(), default=0)
+
+
+def _find_generation(identity: FileIdentity | None) -> int:
+    return 0 if identity is None else identity.generation
+
+
+def _age(identity: FileIdentity) -> tuple[int, int]:
+    return identity.generation, identity.size
+
+
+def digest_key(pseudonym: Callable[[str], str]) -> bytes:
+    """Digest the key that subjects are hashed with.
+
+    Args:
+        pseudonym: function from a subject to its pseudonym in the store.
+
+    Returns:
+        12 bytes by which the key is recognised.
+
+    Example:
+        >>> digest_key(str.upper) == digest_key(str.lower)
+        False
+    """
+    return blake2b(pseudonym(_PROBE).encode(), digest_size=12).digest()
+
+
+def find_name(path: str, known: Iterable[str]) -> str:
+    """Find the name under which a store knows a file.
+
+    Args:
+        path: path in any form, also through links.
+        known: names of the sources that were read before.
+
+    Returns:
+        A known path of the same file, or the real path.
+
+    Raises:
+        OSError: nothing exists at the path.
+
+    Example:
+        >>> import os
+        >>> find_name(os.curdir, []) == os.getcwd()
+        True
+    """
+    real = os.path.realpath(path)
+    known = set(known)
+    if real not in known:
+        here = os.stat(real)
+        for other in sorted(known):
+            try:
+                if os.path.samestat(os.stat(other), here):
+                    return other
+            except (OSError, ValueError):
+                continue
+    return real
+
+
+def _read_header(path: str) -> bytes:
+    """Read the line with the column names, or the names in a Parquet file; nothing if each row has its own names."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            head = file.read(_HEAD)
+            if head.startswith(GZIP):
+                head = zlib.decompressobj(31).decompress(head, _HEAD)
+            if head.startswith(SIGNATURE):
+                return "\n".join(read_names(file)).encode()
+    except (SourceError, zlib.error, OSError):
+        raise SourceError(f"{path}: cannot be read; it is truncated or damaged, or permission is denied") from None
+    head = head.removeprefix(BOM_UTF8).lstrip()
+    return b"" if head.startswith(b"{") else head.splitlines()[0] if head else b""
