@@ -8,7 +8,7 @@ import pytest
 from vestige import theory
 from vestige.lab import significance
 
-RUNS = 4_000
+TRIALS = 4_000
 
 
 @pytest.fixture(autouse=True)
@@ -23,16 +23,16 @@ def share(found: list[bool]) -> float:
 
 def test_what_is_on_the_limit_goes_wrong_as_often_as_the_level_says() -> None:
     rng = np.random.default_rng(0)
-    slack = 4.0 * np.sqrt(0.05 * 0.95 / RUNS)
-    squares = (rng.normal(size=(RUNS, 8, 2)) ** 2).sum(axis=2) * 1.5
-    others = (rng.normal(size=(RUNS, 8, 2)) ** 2).sum(axis=2) * 4.5
+    slack = 4.0 * np.sqrt(0.05 * 0.95 / TRIALS)
+    squares = (rng.normal(size=(TRIALS, 8, 2)) ** 2).sum(axis=2) * 1.5
+    others = (rng.normal(size=(TRIALS, 8, 2)) ** 2).sum(axis=2) * 4.5
     assert share([significance.is_above(one, 3.0, 2) for one in squares]) == pytest.approx(0.05, abs=slack)
     assert share([significance.is_below(one, 3.0, 2) for one in squares]) == pytest.approx(0.05, abs=slack)
     found = [significance.is_smaller(*pair, 3.0, 2) for pair in zip(squares, others, strict=True)]
     assert share(found) == pytest.approx(0.05, abs=slack)
-    means = rng.normal(1.0, 1.0, (RUNS, 8))
+    means = rng.normal(1.0, 1.0, (TRIALS, 8))
     assert share([significance.confidence_interval(one).low > 1.0 for one in means]) == pytest.approx(0.05, abs=slack)
-    hits = rng.binomial(100, 0.3, RUNS)
+    hits = rng.binomial(100, 0.3, TRIALS)
     assert share([significance.is_more_often(one, 100, 0.3) for one in hits]) < 0.05 + slack
     assert share([significance.is_less_often(one, 100, 0.3) for one in hits]) < 0.05 + slack
 

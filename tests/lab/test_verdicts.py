@@ -38,7 +38,7 @@ def quick_rows(experiment: Experiment) -> list[Row]:
 
 
 def pushed_too_far(limit: float, *others: Any) -> Any:
-    """An adversary who takes a hundred times what he may."""
+    """An adversary who pushes a hundred times as hard as allowed."""
     return descent.push(100.0 * limit, *others)
 
 
@@ -54,7 +54,7 @@ def one_sided(rng: np.random.Generator, *shape: int) -> Any:
 
 def short_stream(policy: Any, retention: int, seed: int) -> Any:
     """A stream that holds records for less long than it says."""
-    return batching.streamed(policy, retention - 2, seed)
+    return batching.make_stream(policy, retention - 2, seed)
 
 
 class Knowing(Window):
@@ -69,7 +69,7 @@ class Knowing(Window):
 
 def one_half(batch: int) -> Any:
     """Leaves nothing to chance."""
-    return random_dp.halves(batch)[:1]
+    return random_dp.list_halves(batch)[:1]
 
 
 def spelled(averages: Floats, targets: Floats) -> Any:
@@ -137,7 +137,7 @@ def half_of(channel: str) -> Callable[[int], Mean]:
 
 
 def scaled(times: float) -> Callable[..., Any]:
-    return lambda *xy: times * groups.estimates(*xy)
+    return lambda *xy: times * groups.estimate_groups(*xy)
 
 
 def private(clipped: float, noise: float) -> Callable[[], Private]:
@@ -176,7 +176,10 @@ BROKEN: dict[str, list[dict[str, Callable[..., Any]]]] = {
         {"Mean, bits": half_of("bits")},
         {"coordinate-wise": HalfPublished},
     ],
-    "oracle": [{"oracle": lambda x: oracle.nearest(x) / 1e4}, {"oracle": lambda x: x.mean(axis=0) @ x.mean(axis=0)}],
+    "oracle": [
+        {"oracle": lambda x: oracle.find_nearest(x) / 1e4},
+        {"oracle": lambda x: x.mean(axis=0) @ x.mean(axis=0)},
+    ],
     "regression": [{"algorithm 2": regression.PARTS["window"]}, {"LinearRegression": regression.PARTS["window"]}],
     "descent": [{"push": pushed_too_far}, {"push": lambda *_: 0.0}],
     "subsets": [{"uniform": signs}, {"normal": one_sided}],
@@ -191,7 +194,7 @@ BROKEN: dict[str, list[dict[str, Callable[..., Any]]]] = {
         {"Mean, auto": AVERAGE},
         {"Mean, average": MEANS["Mean, bits"]},
         {"algorithm 1": MEANS["Mean, bits"]},
-        {"contrary": lambda _, sizes: sizes * np.where(np.arange(len(sizes)) % 2, 1.0, -1.0)},
+        {"oppose": lambda _, sizes: sizes * np.where(np.arange(len(sizes)) % 2, 1.0, -1.0)},
     ],
     "dimension": [{"coordinate-wise": WINDOW}, {"Mean, auto": Squared}],
     "outputs": [{"algorithm 2": Weak}, {"LinearRegression": FirstOutput}],
@@ -254,5 +257,5 @@ def test_the_quick_mode(tmp_path: Path, names: tuple[str, ...]) -> None:
 
 def test_the_games_can_show_more_than_is_promised() -> None:
     for name, promised in leakage.PROMISES.items():
-        shown = epsilon_ceiling(leakage.games(name), confidence=1.0 - significance.LEVEL, delta=leakage.DELTA)
+        shown = epsilon_ceiling(leakage.count_games(name), confidence=1.0 - significance.LEVEL, delta=leakage.DELTA)
         assert shown >= promised + leakage.MORE

@@ -1,6 +1,6 @@
-"""One file per claim; each is found here by its name, in the order in which the report tells them.
+"""One file per claim; `EXPERIMENTS` has them by name, in the order of the report.
 
-Guarantee: each verdict holds in a quick run, and changes when what is on trial is broken; held by
+Guarantee: each verdict holds in a quick run, and changes when a part on trial is broken; held by
 tests/lab/test_verdicts.py.
 """
 
@@ -30,7 +30,7 @@ from vestige.lab.experiments import (
     timing,
 )
 
-_FILES = (
+_MODULES = (
     retention,
     length,
     required_batch,
@@ -52,4 +52,4 @@ _FILES = (
     dimension,
     long_lived_records,
 )
-EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _FILES}
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}

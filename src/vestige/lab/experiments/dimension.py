@@ -1,11 +1,11 @@
-"""An update takes time in proportion to the dimension, if each coordinate has as many records as one alone.
+"""The time of an update is proportional to the dimension, if each coordinate has as many records as a single one.
 
 Immorlica et al. (2024), introduction: "each update step takes time linear in d and 1/epsilon". The algorithm of Section
-3.3 runs d instances side by side; here each has the same number of records, which is the same error *of a coordinate*.
+3.3 runs d instances side by side; here each has the same number of records, so the error *of a coordinate* is the same.
 For a fixed total error each needs log(d) more of them, and their subsets grow with d too; see docs/theorems.md.
-Times are of this machine's processor. An update is timed in turn with one of a single coordinate, each the best of many
-runs of the same work, and their ratio counts: whatever else the machine does slows both, and is not in the best.
-Limits, as powers of d: linear is 1. It must be shown to be nearer to that than to no growth, 0, and to a square, 2.
+Times are of this machine's processor. An update is timed in turn with one of a single coordinate, each as the minimum
+over many repeats of the same work, and the ratio is reported: other load slows both, and does not affect the minimum.
+Limits, as powers of d: linear is 1. The power must be shown to be nearer to 1 than to 0 (a constant) and 2 (a square).
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ LOW, HIGH = 0.5, 1.5
 
 
 def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
-    """Seconds of the processor that an update takes, and how many times those of one coordinate alone."""
+    """Processor seconds of an update, and their ratio to those of a single coordinate."""
     name, dim = str(point["policy"]), int(point["dim"])
-    updates = {d: _prepared(name, d, rng, parts) for d in (1, dim)}
-    took = [[run() for run in updates.values()] for _ in range(REPEATS)]
-    best = dict(zip(updates, np.min(took, axis=0).tolist(), strict=True))
-    return {"seconds": best[dim], "times": best[dim] / best[1]}
+    updates = {d: _prepare_updates(name, d, rng, parts) for d in (1, dim)}
+    seconds = [[run() for run in updates.values()] for _ in range(REPEATS)]
+    best = dict(zip(updates, np.min(seconds, axis=0).tolist(), strict=True))
+    return {"seconds": best[dim], "ratio": best[dim] / best[1]}
 
 
-def _prepared(name: str, dim: int, rng: np.random.Generator, parts: Parts) -> Callable[[], float]:
-    """A function that makes the same updates each time, and says how long one took."""
+def _prepare_updates(name: str, dim: int, rng: np.random.Generator, parts: Parts) -> Callable[[], float]:
+    """A function that makes the same updates each time, and returns the seconds of one."""
     batch, updates, policy = dim * SEGMENT[name], UPDATES[name], parts[name](dim)
     seed = AuditSeed(int(rng.integers(2**62)))
-    begun = Stream(policy, retention=2 * batch, seed=seed)
-    begun.extend(rng.normal(size=(2 * batch, dim)))
+    initial = Stream(policy, retention=2 * batch, seed=seed)
+    initial.extend(rng.normal(size=(2 * batch, dim)))
     rows = rng.normal(size=(updates * batch, dim))
 
     def run() -> float:
-        stream = Stream(policy, retention=2 * batch, seed=seed, retained=begun.retained, clock=begun.clock)
+        stream = Stream(policy, retention=2 * batch, seed=seed, retained=initial.retained, clock=initial.clock)
         started = time.thread_time()
         stream.extend(rows)
         return (time.thread_time() - started) / updates
@@ -59,50 +59,50 @@ def _prepared(name: str, dim: int, rng: np.random.Generator, parts: Parts) -> Ca
 
 
 def _draw_figure(results: Results, figure: Figure) -> None:
-    """Time against dimension, both logarithmic."""
+    """Time against dimension, both on logarithmic axes."""
     axes = figure.add_subplot(
-        xscale="log", yscale="log", xlabel="dimension d", ylabel="time of an update, over that of one coordinate"
+        xscale="log", yscale="log", xlabel="dimension d", ylabel="time of an update (that of one coordinate)"
     )
     for name in POLICIES:
-        figures.draw_curve(axes, name, results.series("dim", "times", policy=name))
+        figures.draw_curve(axes, name, results.series("dim", "ratio", policy=name))
     dims = np.array(DIMS, np.float64)
-    figures.draw_reference(axes, "bound", dims, dims, "in proportion to d")
+    figures.draw_reference(axes, "bound", dims, dims, "proportional to d")
     figures.set_whole_ticks(axes, list(DIMS))
     figures.draw_legend(figure, axes)
 
 
-def powers(results: Results, policy: str) -> significance.Interval:
-    """With which power of the dimension the time grows."""
-    found = []
+def _find_power(results: Results, policy: str) -> significance.Interval:
+    """The power of the dimension with which the time grows."""
+    slopes = []
     for number in results.values("trial"):
-        series = results.where(policy=policy, trial=number).series("dim", "times")
-        found.append(np.polyfit(np.log(series.x), np.log(series.mean), 1)[0])
-    return significance.confidence_interval(np.array(found))
+        series = results.where(policy=policy, trial=number).series("dim", "ratio")
+        slopes.append(np.polyfit(np.log(series.x), np.log(series.mean), 1)[0])
+    return significance.confidence_interval(np.array(slopes))
 
 
 def _find_verdict(results: Results) -> Verdict:
-    """Nearer to linear than to a constant or a square."""
-    found = {name: powers(results, name) for name in POLICIES}
-    said = "; ".join(
+    """The power must be nearer to linear than to a constant or a square."""
+    powers = {name: _find_power(results, name) for name in POLICIES}
+    summary = "; ".join(
         f"{name} takes time d^{power.mid:.2f} (between {power.low:.2f} and {power.high:.2f}), "
         f"{1e6 * results.where(policy=name, dim=max(results.values('dim'))).mean('seconds'):,.0f} µs at dimension "
         f"{max(results.values('dim'))}"
-        for name, power in found.items()
+        for name, power in powers.items()
     )
     return Verdict.from_checks(
         {
             f"{name} is nearer to linear than to {other}": held
-            for name, power in found.items()
+            for name, power in powers.items()
             for other, held in (("a constant", power.low > LOW), ("a square", power.high < HIGH))
         },
-        f"With as many records for each coordinate as for one alone: {said}.",
-        {f"power of d, {name}": power.mid for name, power in found.items()},
+        f"With as many records for each coordinate as for a single one: {summary}.",
+        {f"power of d, {name}": power.mid for name, power in powers.items()},
     )
 
 
 EXPERIMENT = Experiment(
     name="dimension",
-    claim="At the same error of each coordinate, an update takes time in proportion to the dimension.",
+    claim="At the same error of each coordinate, the time of an update is proportional to the dimension.",
     source="Introduction, Section 3.3",
     grid=grid(policy=POLICIES, dim=DIMS),
     run_trial=_run_trial,

@@ -1,7 +1,8 @@
-"""After C / error records the error is reached: it falls with the stream as if all records had been kept.
+"""The error falls with the length of the stream as if all records had been kept: C / error records are enough.
 
 Theorem 3.1 of Immorlica et al. (2024) at one retention: standard normals in one dimension. By `vestige.theory`, this
-retention is enough for lengths up to about 4,000; beyond, Algorithm 1 is promised nothing.
+retention is enough for lengths up to about 4,000; beyond, the theorem promises nothing for Algorithm 1.
+Limits: C_1 of `vestige.theory`; `significance.PROMISED`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ POLICIES = tuple(name for name in MEANS if name != "coordinate-wise")  # in one 
 
 
 def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
-    """The error that one stream's answer stands for, over that of all data and in variances."""
+    """The error of one stream, as a multiple of that of all data and in variances."""
     rows = rng.normal(size=(int(point["length"]), 1))
     answer = run_stream(parts[str(point["policy"])](1), rows, RETENTION, rng)
     ratio = error_ratio(answer, rows, 1.0)
@@ -34,7 +35,7 @@ def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str
 
 
 def _draw_figure(results: Results, figure: Figure) -> None:
-    """Error against length, both logarithmic."""
+    """Error against length, both on logarithmic axes."""
     axes = figure.add_subplot(
         xscale="log", yscale="log", xlabel="length of the stream (records)", ylabel="mean squared error (variances)"
     )
@@ -42,28 +43,28 @@ def _draw_figure(results: Results, figure: Figure) -> None:
         figures.draw_curve(axes, name, results.series("length", "error", policy=name), shift=0.04 * (i - 2))
     lengths = np.array(LENGTHS)
     figures.draw_reference(axes, "all data", lengths, 1.0 / lengths)
-    promised = lengths[[_covered(length) for length in LENGTHS]]
+    promised = lengths[[_is_covered(length) for length in LENGTHS]]
     figures.draw_reference(axes, "bound", promised, MEAN_ROUNDS / promised, f"promised, C_1 = {MEAN_ROUNDS:g}")
     figures.set_whole_ticks(axes, list(LENGTHS))
     figures.draw_legend(figure, axes)
 
 
-def _covered(length: int) -> bool:
+def _is_covered(length: int) -> bool:
     """Whether the theorem, with the constants of `vestige.theory`, promises C_1 / length at this retention."""
     return theory.mean_retention(1, MEAN_ROUNDS / length) <= RETENTION
 
 
 def _find_verdict(results: Results) -> Verdict:
-    """Where the theorem speaks, the error is within C_1 of all data; Mean is as good, and a window is not."""
+    """Where the theorem applies, the error is within C_1 of all data; `Mean` is as good, and a window is not."""
     lengths = results.values("length")
     published = {length: results.where(policy="algorithm 1", length=length)["ratio"] for length in lengths}
-    covered = list(filter(_covered, lengths))
+    covered = list(filter(_is_covered, lengths))
     longest = lengths[-1]
     ours, window = (results.where(policy=name, length=longest)["ratio"] for name in ("Mean, auto", "window"))
     most = max(float(published[length].mean()) for length in covered)
     return Verdict.from_checks(
         {
-            "Algorithm 1 is within C_1 of all data where it should be": not any(
+            "Algorithm 1 is within C_1 of all data where the theorem applies": not any(
                 significance.is_above(published[length], MEAN_ROUNDS) for length in covered
             ),
             "Mean is as good as all data": significance.is_as_good(ours),

@@ -1,9 +1,9 @@
-"""Records that may stay serve a window in proportion to their number; who writes the mean into recent ones needs none.
+"""Long-lived records help a window in proportion to their number; a policy that encodes the mean needs none.
 
-Left open by Immorlica et al. (2024), Section 5: some data points can be retained for much longer. Here a share of
-the records never asks to be removed; each of the others does so 64 records after it arrived, and is gone within 64 more
-(footnote 2's model: `notice` without `retention`).
-Limits: the squared error of a mean of n normals is a chi squared over n; whoever may stay is held, each of them.
+Left open by Immorlica et al. (2024), Section 5: some data points can be retained for much longer. Here a share of the
+records is never removed; each of the others is requested to be removed 64 records after it arrived, and is gone within
+64 more (the model of footnote 2: `notice` without `retention`).
+Limits: the squared error of a mean of n normals is a chi squared over n; a window must hold every long-lived record.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ POLICIES = ("window", "Mean, auto")
 
 
 def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
-    """The squared error of the answer, also over that of all data, and how many records were held, and may stay."""
-    rows, asks = rng.normal(size=(LENGTH, 1)), rng.random(LENGTH) >= float(point["share"])
+    """The squared error, also in that of all data; the number of records held, and of long-lived ones."""
+    rows, is_removed = rng.normal(size=(LENGTH, 1)), rng.random(LENGTH) >= float(point["share"])
     policy = parts[str(point["policy"])](1)
     stream = Stream(policy, notice=NOTICE, seed=AuditSeed(int(rng.integers(2**62))))
     for start in range(0, LENGTH, PIECE):
         stream.extend(rows[start : start + PIECE])
         due = np.arange(max(0, start - DELAY), max(0, start - DELAY + PIECE))
-        if asks[due].any():
-            stream.forget(rounds=1 + due[asks[due]])
+        if is_removed[due].any():
+            stream.forget(rounds=1 + due[is_removed[due]])
     estimate = stream.estimate()
     answer = np.atleast_1d(np.asarray(estimate.value, np.float64))
     return {
         "error": squared_norm(answer),
         "ratio": error_ratio(answer, rows, 1.0),
         "held": float(estimate.held),
-        "stay": float(LENGTH - asks.sum()),
+        "long_lived": float(LENGTH - is_removed.sum()),
     }
 
 
 def _draw_figure(results: Results, figure: Figure) -> None:
-    """Error against the share that stays."""
+    """Error against the share of long-lived records."""
     axes = figure.add_subplot(
         xscale="log",
         yscale="log",
-        xlabel="share of records that may stay (%)",
+        xlabel="share of long-lived records (%)",
         ylabel="mean squared error (variances)",
     )
     for name in POLICIES:
         series = results.series("share", "ratio", policy=name)
         figures.draw_curve(axes, name, Series(100.0 * series.x, series.mean / LENGTH, series.standard_error / LENGTH))
     held = results.series("share", "held", policy="window")
-    figures.draw_reference(axes, "bound", 100.0 * held.x, 1.0 / held.mean, "1 / records that the window holds")
+    figures.draw_reference(axes, "bound", 100.0 * held.x, 1.0 / held.mean, "1 / records held by the window")
     figures.draw_level(axes, "all data", 1.0 / LENGTH, f"all {LENGTH:,} records")
     axes.set_xticks([100.0 * share for share in SHARES], [f"{100.0 * share:g}" for share in SHARES])
     axes.minorticks_off()
@@ -67,23 +67,27 @@ def _draw_figure(results: Results, figure: Figure) -> None:
 
 
 def _find_verdict(results: Results) -> Verdict:
-    """A window is worth the records that it holds; Mean is worth them all, whoever stays."""
+    """A window is as good as the records that it holds; `Mean` is as good as all data at any share."""
     shares = results.values("share")
     window, mean = ({s: results.where(policy=name, share=s) for s in shares} for name in POLICIES)
-    worth = {share: part["error"] * part["held"] for share, part in window.items()}
+    products = {share: part["error"] * part["held"] for share, part in window.items()}
     few, many = window[shares[0]], window[shares[-1]]
-    average = float(np.mean([found.mean() for found in worth.values()]))
+    average = float(np.mean([values.mean() for values in products.values()]))
     return Verdict.from_checks(
         {
-            "a window is worth what it holds": not any(
-                test(found, 1.0) for found in worth.values() for test in (significance.is_above, significance.is_below)
+            "the error of a window is 1 / records held": not any(
+                test(values, 1.0)
+                for values in products.values()
+                for test in (significance.is_above, significance.is_below)
             ),
-            "and holds whoever may stay": all(bool(np.all(part["held"] >= part["stay"])) for part in window.values()),
+            "a window holds all long-lived records": all(
+                bool(np.all(part["held"] >= part["long_lived"])) for part in window.values()
+            ),
             "Mean is as good as all data at any share": all(
                 significance.is_as_good(part["ratio"]) for part in mean.values()
             ),
         },
-        f"With {100.0 * shares[0]:g}% of {LENGTH:,} records staying, a window holds {few.mean('held'):.0f}; with "
+        f"With {100.0 * shares[0]:g}% of {LENGTH:,} records long-lived, a window holds {few.mean('held'):.0f}; with "
         f"{100.0 * shares[-1]:g}%, {many.mean('held'):,.0f}. Its error is {average:.2f} / records held. Mean has at "
         f"most {max(part.mean('ratio') for part in mean.values()):.3f} times the error of all data, and holds about "
         f"{results.where(policy='Mean, auto').mean('held'):.0f}.",
@@ -92,8 +96,8 @@ def _find_verdict(results: Results) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="long_lived_records",
-    claim="A share of records that may stay makes a window as good as that many records; with the mean written into "
-    "recent ones, none need to stay.",
+    claim="A share of long-lived records makes a window as good as that many records; with the mean encoded in recent "
+    "ones, none is needed.",
     source="Left open in Section 5",
     grid=grid(policy=POLICIES, share=SHARES),
     run_trial=_run_trial,

@@ -1,9 +1,10 @@
-"""A little more retention makes the error far smaller, where a window's falls in proportion only.
+"""The error falls exponentially with retention, where that of a window only falls in proportion.
 
 Theorem 3.1 and Proposition 3.4 of Immorlica et al. (2024), against the baseline of the introduction and the lower bound
 of Theorem 3.6: standard normals in two dimensions, one fixed length of stream.
-Limits: a window of m records is off by d / m exactly; what Theorem 3.1 promises with the constants of `vestige.theory`,
-d e^(-m / (2 C_2 d)), is exponential in m; a gain is one that a window does not have from as many times the retention.
+Limits: the error of a window of m records is d / m exactly; the promise of Theorem 3.1 with the constants of
+`vestige.theory`, d e^(-m / (2 C_2 d)), is exponential in m; a gain must exceed that of a window at the same ratio of
+retentions.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ QUICK = {"window": (32, 128), "algorithm 1": (32, 64), "coordinate-wise": (32, 1
 
 
 def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
-    """The error that one stream's answer stands for, over that of all data and in variances; and how far it is off."""
+    """The error of one stream, as a multiple of that of all data and in variances; and its squared distance from 0."""
     rows = rng.normal(size=(LENGTH, DIM))
     answer = run_stream(parts[str(point["policy"])](DIM), rows, int(point["retention"]), rng)
     ratio = error_ratio(answer, rows, DIM)
-    return {"ratio": ratio, "error": ratio * DIM / LENGTH, "off": squared_norm(answer)}
+    return {"ratio": ratio, "error": ratio * DIM / LENGTH, "distance": squared_norm(answer)}
 
 
 def _draw_figure(results: Results, figure: Figure) -> None:
-    """Error against retention, both logarithmic."""
+    """Error against retention, both on logarithmic axes."""
     axes = figure.add_subplot(
         xscale="log",
         yscale="log",
@@ -47,25 +48,25 @@ def _draw_figure(results: Results, figure: Figure) -> None:
     )
     for i, name in enumerate(MEANS):
         figures.draw_curve(axes, name, results.series("retention", "error", policy=name), shift=0.02 * (i - 3))
-    figures.draw_reference(axes, "bound", RETENTIONS, [_promised(m) for m in RETENTIONS], "Theorem 3.1")
+    figures.draw_reference(axes, "bound", RETENTIONS, [_promised_error(m) for m in RETENTIONS], "Theorem 3.1")
     figures.draw_level(axes, "all data", DIM / LENGTH, f"all {LENGTH:,} records")
-    some = np.arange(2, 40)
-    figures.draw_reference(axes, "lower bound", some, [theory.mean_squared_error_floor(DIM, int(m)) for m in some])
+    short = np.arange(2, 40)
+    figures.draw_reference(axes, "lower bound", short, [theory.mean_squared_error_floor(DIM, int(m)) for m in short])
     figures.set_whole_ticks(axes, [2, 4, 8, *RETENTIONS[:3], *RETENTIONS[4:]])
     figures.draw_legend(figure, axes)
 
 
 def _find_verdict(results: Results) -> Verdict:
-    """The exponential, where a window gains in proportion; and nobody beats the lower bound."""
+    """The error is exponential, that of a window proportional, and no policy beats the lower bound."""
 
-    def errors(policy: str, retention: int, what: str = "error") -> Floats:
-        found: Floats = results.where(policy=policy, retention=retention)[what]
-        return found
+    def errors(policy: str, retention: int, name: str = "error") -> Floats:
+        values: Floats = results.where(policy=policy, retention=retention)[name]
+        return values
 
     windows = {m: errors("window", m, "ratio") - 1.0 for m in (32, 128)}
     expected = {m: LENGTH / m - 1.0 for m in windows}
     published = {m: errors("coordinate-wise", m) for m in results.where(policy="coordinate-wise").values("retention")}
-    least = {(p, m): errors(p, m, "off") for p in results.values("policy") for m in (32, 64) if len(errors(p, m))}
+    least = {(p, m): errors(p, m, "distance") for p in results.values("policy") for m in (32, 64) if len(errors(p, m))}
     ours = errors("Mean, auto", 256, "ratio")
     return Verdict.from_checks(
         {
@@ -75,42 +76,42 @@ def _find_verdict(results: Results) -> Verdict:
                 for test in (significance.is_above, significance.is_below)
             ),
             "the coordinate-wise algorithm is as good as Theorem 3.1 promises": not any(
-                significance.is_above(found, _promised(m), DIM) for m, found in published.items()
+                significance.is_above(values, _promised_error(m), DIM) for m, values in published.items()
             ),
-            "four times the retention gain it more than a window": significance.is_smaller(
+            "four times the retention helps it more than a window": significance.is_smaller(
                 published[128], published[32], 4, DIM
             ),
-            "it leaves the window behind": significance.is_smaller(published[128], errors("window", 128), 1, DIM),
-            "twice the retention gain Algorithm 1 more than a window": significance.is_smaller(
+            "it beats the window": significance.is_smaller(published[128], errors("window", 128), 1, DIM),
+            "twice the retention helps Algorithm 1 more than a window": significance.is_smaller(
                 errors("algorithm 1", 64), errors("algorithm 1", 32), 2, DIM
             ),
             "Mean is as good as all data": significance.is_as_good(ours),
-            "nobody is below the lower bound": not any(
-                significance.is_below(found, theory.mean_squared_error_floor(DIM, m), DIM)
-                for (_, m), found in least.items()
+            "no policy is below the lower bound": not any(
+                significance.is_below(values, theory.mean_squared_error_floor(DIM, m), DIM)
+                for (_, m), values in least.items()
             ),
         },
-        f"From a retention of 32 to 128, the window's error fell {_gain(results, 'window', 32, 128):.1f} times and "
-        f"that of the coordinate-wise algorithm {_gain(results, 'coordinate-wise', 32, 128):.0f} times, to "
-        f"{published[128].mean():.1g}, where Theorem 3.1 promises {_promised(128):.1g}; from 32 to 64, Algorithm 1's "
-        f"{_gain(results, 'algorithm 1', 32, 64):.0f} times. At 128, the coordinate-wise one is "
+        f"From a retention of 32 to 128, the window's error fell {_find_gain(results, 'window', 32, 128):.1f} times "
+        f"and that of the coordinate-wise algorithm {_find_gain(results, 'coordinate-wise', 32, 128):.0f} times, to "
+        f"{published[128].mean():.1g}, where Theorem 3.1 promises {_promised_error(128):.1g}; from 32 to 64, Algorithm "
+        f"1's {_find_gain(results, 'algorithm 1', 32, 64):.0f} times. At 128, the coordinate-wise one is "
         f"{errors('window', 128).mean() / published[128].mean():.0f} times better than the window; at 256, Mean has "
         f"{ours.mean():.3f} times the error of all {LENGTH:,} records.",
     )
 
 
-def _promised(retention: int) -> float:
+def _promised_error(retention: int) -> float:
     return significance.promised_error(DIM, retention, LENGTH, theory.mean_retention, theory.mean_rounds)
 
 
-def _gain(results: Results, policy: str, few: int, many: int) -> float:
+def _find_gain(results: Results, policy: str, few: int, many: int) -> float:
     first, second = (results.where(policy=policy, retention=m).mean("error") for m in (few, many))
     return first / second
 
 
 EXPERIMENT = Experiment(
     name="retention",
-    claim="At a fixed length of stream, the error falls exponentially with retention, and a window's only in "
+    claim="At a fixed length of stream, the error falls exponentially with retention, and that of a window only in "
     "proportion to it.",
     source="Theorem 3.1, Proposition 3.4",
     grid=tuple(
