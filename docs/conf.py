@@ -15,6 +15,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 
 import vestige
+from vestige import types
 
 HERE = Path(__file__).parent
 project = "Vestige"
@@ -22,7 +23,14 @@ author = "The Vestige authors"
 version = release = vestige.__version__
 project_copyright = author
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_click",
+    "sphinx_copybutton",
+]
 exclude_patterns: list[str] = []
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 3
@@ -36,6 +44,10 @@ autodoc_default_options = {
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {name: name for name in vars(types) if name[0].isupper()}
+autosummary_generate = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ |> "
+copybutton_prompt_is_regexp = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
@@ -43,7 +55,10 @@ python_maximum_signature_line_length = 88
 python_use_unqualified_type_names = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!vestige\b).*"),  # numpy, the standard library and other packages: their sites are not reachable
-    (r"py:class", r"vestige\..*\.(Live|Request|Series|T)"),  # not public, but in a signature that is
+    (
+        r"py:class",
+        r"vestige\..*\.(Inbox|OpenStream|Request|Series|SqliteReader|[A-Z](_co)?)",
+    ),  # not public, but in a signature that is
 ]
 
 html_theme = "furo"
@@ -68,12 +83,13 @@ def _skip(app: Sphinx, what: str, name: str, value: Any, skip: bool, _: object) 
     return skip or None
 
 
-def _name_what_is_elsewhere(app: Sphinx, what: str, name: str, value: object, _: object, lines: list[str]) -> None:
-    if what == "module":
-        names = [each for each in getattr(value, "__all__", ()) if _is_elsewhere(app, each, getattr(value, each))]
-        if names:
-            links = ", ".join(f":py:obj:`{name}.{each} <vestige.{each}>`" for each in names)
-            lines.extend(["", f"Described with the other names of :py:mod:`vestige`: {links}."])
+def _summarize_module(app: Sphinx, what: str, _: str, value: object, __: object, lines: list[str]) -> None:
+    """Begin the page of a module with a table of its names; those that `vestige` exports too are described there."""
+    exported = {each: getattr(value, each) for each in getattr(value, "__all__", ())}
+    names = [each for each, kind in exported.items() if inspect.isclass(kind) or inspect.isfunction(kind)]
+    if what == "module" and names:
+        rows = [f"   ~vestige.{each}" if _is_elsewhere(app, each, exported[each]) else f"   {each}" for each in names]
+        lines.extend(["", ".. autosummary::", "   :nosignatures:", "", *rows])
 
 
 def _open_pages_in_place(_: Sphinx, doctree: nodes.document) -> None:
@@ -98,7 +114,7 @@ def _copy_report(app: Sphinx, problem: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Connect what Sphinx has no setting for."""
     app.connect("autodoc-skip-member", _skip)
-    app.connect("autodoc-process-docstring", _name_what_is_elsewhere)
+    app.connect("autodoc-process-docstring", _summarize_module)
     app.connect("doctree-read", _open_pages_in_place, priority=100)
     app.connect("doctree-resolved", _draw_dashes)
     app.connect("build-finished", _copy_report)
