@@ -37,7 +37,7 @@ def test_pickle_round_trip() -> None:
 
 
 def test_a_policy_is_shown_neither_times_nor_subjects() -> None:
-    shown = Records([4], [[1.0]], times=["2024-01-01"], subjects=["someone"]).shown()
+    shown = Records([4], [[1.0]], times=["2024-01-01"], subjects=["someone"]).without_labels()
     assert np.isnat(shown.times).all()
     assert shown.subjects.tolist() == [None]
 

@@ -1,8 +1,8 @@
-"""A policy: two pure functions that say which records to keep, and what the kept ones say.
+"""A policy: two pure functions, one that chooses the records to keep and one that answers from them.
 
 Section 2 of Immorlica et al. (2024), "Adaptive Subsampling": A_upd and A_out. `update` returns a mask, so a policy
 cannot make records up; both see nothing but the clock and records, so it cannot remember.
-Guarantee: `vestige.checks.check_policy` catches one that does.
+Guarantee: `vestige.checks.check_policy` catches one that does; held by tests/test_checks.py.
 """
 
 from __future__ import annotations
@@ -21,23 +21,33 @@ from vestige.types import Bools, Floats, Ints
 
 
 class Policy(ABC, Generic[E_co]):
-    """What to subclass for a policy of your own; make it a frozen dataclass.
+    """Base class of all policies; make your own a frozen dataclass.
+
+    Only `update` and `answer` have to be defined. A policy never remembers anything: all that it may use is passed to
+    it. Whatever it returns is checked by the stream before a record is kept.
 
     Attributes:
         every_round: whether `update` is called at every round (a streaming policy) or once per batch.
-        together: whether kept records speak only together, so that all is lost if one of them goes before the next
-            update; the stream then rewrites or starts over where it has to erase one. A window sets it to False.
-        secret: whether nobody may be able to guess its coins, as where they make noise; then they have 256 bits, and a
-            stream refuses a seed.
+        all_or_nothing: whether the kept records carry the answer only together, so that it is lost if one of them is
+            erased before the next update; the stream then rewrites it or starts over. A window sets this to False.
+        requires_secret_coins: whether nobody may be able to guess the coins, as where they generate noise; then they
+            have 256 bits, and a stream refuses a seed.
 
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class KeepNewest(Policy):
-    ...     def update(self, clock, retained, arrivals, coins):
-    ...         newest = np.concatenate((retained.rounds, arrivals.rounds)) == clock.t
-    ...         return newest & ~np.concatenate((retained.leaving, arrivals.leaving))
-    ...     def answer(self, clock, retained):
-    ...         return float(retained.values.mean())
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from vestige import Stream
+        >>> @dataclass(frozen=True)
+        ... class KeepNewest(Policy):
+        ...     def update(self, clock, retained, arrivals, coins):
+        ...         newest = np.concatenate((retained.rounds, arrivals.rounds)) == clock.t
+        ...         return newest & ~np.concatenate((retained.leaving, arrivals.leaving))
+        ...     def answer(self, clock, retained):
+        ...         return float(retained.values.mean())
+        >>> stream = Stream(KeepNewest(), retention=4)
+        >>> stream.extend([1.0, 2.0, 3.0, 4.0])
+        4
+        >>> stream.estimate().value
+        4.0
     """
 
     every_round: ClassVar[bool] = False
@@ -46,111 +56,181 @@ class Policy(ABC, Generic[E_co]):
 
     @property
     def columns(self) -> int:
-        """How many values a record has."""
+        """Number of values in a record."""
         return 1
 
     @property
     def min_batch(self) -> int:
-        """The smallest batch that it can work with."""
+        """Smallest batch that it can work with."""
         return 1
 
     @property
     def min_early_batch(self) -> int:
-        """How many records a batch must have that is closed early, for a deadline or a request."""
+        """Number of records that a batch needs to be closed early, for a deadline or a request."""
         return self.min_batch
 
     @property
     def max_batch(self) -> int | None:
-        """The largest batch that it can work with, if there is one."""
+        """Largest batch that it can work with; None without a limit."""
         return None
 
     @property
     def decay(self) -> float:
-        """What is left of a record's weight after each record that follows; 1 if all count alike."""
+        """Factor by which each new record reduces the weight of the earlier ones; 1 if all count equally."""
         return 1.0
 
     @property
-    def words(self) -> int:
-        """How many numbers it spells in nothing but presence bits; by them the stream tells `clock.rounding`."""
+    def values_in_bits(self) -> int:
+        """Number of values that it writes in presence bits alone; from it the stream derives `clock.rounding`."""
         return 0
 
     @property
     def max_magnitude(self) -> float:
-        """The largest magnitude of a value that it can take."""
+        """Largest magnitude of a value that it can take."""
         return 1e300
 
     def check_rows(self, rows: Floats) -> None:
-        """Raise a DataError where a row of shape (n, columns) cannot be taken; say where it is, never what it holds."""
+        """Refuse rows that the policy cannot take; by default it takes all finite numbers up to `max_magnitude`.
+
+        Args:
+            rows: shape (n, columns).
+
+        Raises:
+            DataError: a row cannot be taken; say where it is, never what it holds.
+        """
 
     @abstractmethod
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
-        """Which records to keep: a mask over `retained`, then `arrivals`.
+        """Choose the records to keep.
+
+        Records marked `leaving` may be learned from but not be kept.
 
         Args:
             clock: `clock.t` counts the arrivals; `clock.first` .. `clock.last` is still the batch before them.
-            retained: what was held; what is due has been erased.
+            retained: the records that were held, without those that are due.
             arrivals: the records since `clock.last`.
-            coins: a 64-bit key (256 where `secret`), fresh for this round; the only randomness allowed.
+            coins: a 64-bit key (256 bits where `requires_secret_coins`), fresh for this round; the only randomness
+                allowed.
 
-        Records marked `leaving` may be learned from but not be kept.
+        Returns:
+            A mask over `retained`, then `arrivals`.
         """
 
     def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:
-        """Which records to keep after an update for each of several whole batches; to be defined where that is faster.
+        """Choose the records to keep after an update for each of several whole batches; define it where that is faster.
 
-        A stream uses it in place of `update` if it comes from the same class, or from one that is derived from that.
+        A stream uses it in place of `update` if it is defined in the same class, or in one that is derived from that.
 
         Args:
-            clock: as before the first of them.
-            retained: as before the first of them.
-            values: their rows, none of which is leaving; shape (batches * length, columns).
-            keys: the coins of each update; shape (batches,), or (batches, 4) where `secret`.
+            clock: the clock before the first batch.
+            retained: the records before the first batch.
+            values: rows of the batches, none of which is leaving; shape (batches * length, columns).
+            keys: coins of each update; shape (batches,), or (batches, 4) where `requires_secret_coins`.
 
         Returns:
-            a mask over the newest of `retained` and the rows; what is older than its first entry is not kept. The
+            A mask over the newest of `retained` and the rows; what is older than its first entry is not kept. The
             stream erases what is due by the end.
+
+        Raises:
+            NotImplementedError: the policy does not define it.
         """
         raise NotImplementedError
 
     def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:  # noqa: ARG002
-        """Whether what is known can be carried on in arrivals of these rounds, of which some are leaving.
+        """Whether the statistic can be encoded in arrivals of these rounds, some of which are leaving.
 
-        If not, the statistic starts anew and the clock says so; hence this may not depend on values, and is shown none.
+        If not, it starts over and the clock says so; hence this must not depend on values, and is shown none.
+
+        Args:
+            clock: the clock before the update; its `t` counts the arrivals.
+            rounds: rounds of the arrivals.
+            leaving: which of them cannot be kept.
+
+        Returns:
+            Whether it can.
         """
         return not leaving.all()
 
     def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:  # noqa: ARG002
-        """How to say the same at once without the records that are leaving; None if it cannot be done.
+        """Encode the same answer without the records that are leaving, because they are erased immediately.
+
+        Args:
+            clock: the public clock.
+            retained: all records that are held, those that are leaving among them.
+            coins: a fresh key, as for `update`.
 
         Returns:
-            the last round of the batch that is encoded then, either `clock.last` or `clock.t`, whatever the values are;
-            and which of the records to keep, all of those after that round among them that are not leaving.
+            The last round of the batch that is encoded then, either `clock.last` or `clock.t`, whatever the values are;
+            and a mask of the records to keep, which keeps all records after that round that are not leaving. None if it
+            cannot be done, as by default.
         """
         return None
 
     @abstractmethod
     def answer(self, clock: Clock, retained: Records) -> float | Floats | E_co:
-        """What the retained records say; those after `clock.last` have arrived since the last update."""
+        """Answer from the retained records.
+
+        Args:
+            clock: the public clock.
+            retained: all records that are held; those after `clock.last` have arrived since the last update.
+
+        Returns:
+            The statistic, or an estimate that says more about it.
+
+        Raises:
+            NoRecordsError: the records that carry the answer are not all there.
+        """
 
 
-def split(clock: Clock, retained: Records) -> tuple[Records, Records]:
-    """The records of the encoded batch, and those that arrived after it."""
+def split_encoded(clock: Clock, retained: Records) -> tuple[Records, Records]:
+    """Split the retained records at the end of the encoded batch.
+
+    Args:
+        clock: the public clock.
+        retained: all records that are held.
+
+    Returns:
+        The records of the encoded batch, and those that arrived after it.
+    """
     encoded = (clock.first <= retained.rounds) & (retained.rounds <= clock.last)
     return retained.where(encoded), retained.where(retained.rounds > clock.last)
 
 
 def count_waiting(clock: Clock, retained: Records) -> int:
-    """How many records are held that arrived after the encoded batch."""
+    """Count the records that arrived after the encoded batch and are held.
+
+    Args:
+        clock: the public clock.
+        retained: all records that are held.
+
+    Returns:
+        Their number.
+    """
     return int((retained.rounds > clock.last).sum())
 
 
-def keep_of_arrivals(retained: Records, keep: Bools) -> Bools:
-    """The mask that keeps nothing of `retained` and `keep` of the arrivals."""
+def mask_arrivals(retained: Records, keep: Bools) -> Bools:
+    """Make the mask that keeps none of the retained records and some of the arrivals.
+
+    Args:
+        retained: the records that were held.
+        keep: one flag per arrival.
+
+    Returns:
+        A mask as `Policy.update` returns it.
+    """
     return np.concatenate((np.zeros(len(retained), np.bool_), keep))
 
 
-def lost(clock: Clock) -> NoRecordsError:
-    """The error where the records that carry the answer are not all there."""
+def make_lost_error(clock: Clock) -> NoRecordsError:
+    """Make the error for an answer whose records are not all there.
+
+    Args:
+        clock: the public clock.
+
+    Returns:
+        The error to raise.
+    """
     return NoRecordsError(
         f"records of the batch {clock.first} to {clock.last} are missing, so what it encoded is lost; "
         "restart with all records that the stream retained, or start a new stream"

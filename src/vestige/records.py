@@ -38,60 +38,95 @@ _EXPECTED = {
 
 
 def number_rows(rows: Ints, slot: int) -> Ints:
-    """The numbers of records that are these rows of the source in `slot`; 0 each where that is 0.
+    """Number records by the source that they came from, and by their row in it.
 
-    >>> numbers = number_rows(np.array([7, 8]), 2)
-    >>> find_rows(numbers, 2), find_rows(numbers, 1)
-    (array([7, 8]), array([0, 0]))
+    Args:
+        rows: row of each record, counted from 1.
+        slot: slot of the source; 0 if it has none.
+
+    Returns:
+        One number per record; 0 each without a slot.
+
+    Example:
+        >>> numbers = number_rows(np.array([7, 8]), 2)
+        >>> find_rows(numbers, 2), find_rows(numbers, 1)
+        (array([7, 8]), array([0, 0]))
     """
     return rows | (slot << _ROW_BITS) if slot else np.zeros_like(rows)
 
 
 def find_rows(numbers: Ints, slot: int) -> Ints:
-    """Of records with these numbers their rows in the source in `slot`; 0 for those of another source."""
+    """Find the rows of records in a source.
+
+    Args:
+        numbers: of the records; see `number_rows`.
+        slot: slot of the source.
+
+    Returns:
+        One row per record; 0 for those of another source.
+    """
     return np.where((numbers >> _ROW_BITS == slot) & (slot > 0), numbers & LARGEST_ROW, 0)
 
 
 def drop_rows(numbers: Ints, slot: int) -> Ints:
-    """The same numbers, 0 for those of rows of the source in `slot`."""
+    """Forget which records are rows of a source.
+
+    Args:
+        numbers: of the records; see `number_rows`.
+        slot: slot of the source.
+
+    Returns:
+        The numbers, 0 for records of this source.
+    """
     return np.where(numbers >> _ROW_BITS == slot, 0, numbers)
 
 
-def no_times(n: int) -> NDArray[np.datetime64]:
-    """The times of n records that have none; like `np.full`, in less than half of its time."""
-    made = np.empty(n, _TIME)
-    made.fill(NO_TIME)
-    return made
+def make_missing_times(n: int) -> NDArray[np.datetime64]:
+    """Make the times of n records that have none; faster than `np.full`.
+
+    Args:
+        n: number of records.
+
+    Returns:
+        Not-a-time for each; shape (n,).
+    """
+    times = np.empty(n, _TIME)
+    times.fill(NO_TIME)
+    return times
 
 
-def _frozen(array: ArrayLike, dtype: object) -> NDArray[np.generic]:
-    """A read-only array of our own, so that nobody else's reference can change it."""
+def _copy_frozen(array: ArrayLike, dtype: object) -> NDArray[np.generic]:
+    """Copy an array and make it read-only, so that no other reference can change it."""
     own: NDArray[np.generic] = np.array(array, dtype=dtype)  # type: ignore[call-overload]
     own.flags.writeable = False
     return own
 
 
-def _column(name: str, given: object, dtype: DTypeLike, kinds: str) -> NDArray[np.generic]:
-    """What was given for each record, as an array of our own; an error that names it if it is of another kind."""
+def _read_column(name: str, given: object, dtype: DTypeLike, kinds: str) -> NDArray[np.generic]:
+    """Read one entry per record as an array of our own; an error names the column if it is of another kind."""
     own = None
     with suppress(TypeError, ValueError, OverflowError):
         made = np.atleast_1d(np.asarray(given, np.object_ if kinds == "OU" else None))
         if name == "times" and made.dtype.kind in "OU":
-            made = np.array([_without_zone(time) for time in made], _TIME)
-        if (made.size == 0 or made.dtype.kind in kinds) and (made.ndim == 1 or name == "values") and _in_years(made):
-            own = _frozen(made, dtype)
+            made = np.array([_drop_zone(time) for time in made], _TIME)
+        if (
+            (made.size == 0 or made.dtype.kind in kinds)
+            and (made.ndim == 1 or name == "values")
+            and _has_valid_years(made)
+        ):
+            own = _copy_frozen(made, dtype)
     if own is None:
         raise ParameterError(f"{name} does not hold {_EXPECTED[name]} for each record; pass one each")
     return own
 
 
-def _without_zone(time: object) -> object:
-    """The same moment in UTC, as numpy has it, which drops a zone with a warning only."""
+def _drop_zone(time: object) -> object:
+    """Convert a time to UTC without a zone; numpy would drop the zone with only a warning."""
     return time.astimezone(UTC).replace(tzinfo=None) if isinstance(time, datetime) and time.tzinfo else time
 
 
-def _in_years(times: NDArray[np.generic]) -> bool:
-    """Whether times lie in the years that a calendar has; beyond them numpy overflows without a word."""
+def _has_valid_years(times: NDArray[np.generic]) -> bool:
+    """Whether times lie in the years of a calendar; beyond them numpy overflows silently."""
     if times.dtype.kind != "M":
         return True
     years = times.astype("datetime64[Y]").view(np.int64)
@@ -102,21 +137,25 @@ def _in_years(times: NDArray[np.generic]) -> bool:
 class Records:
     """A set of records, sorted by round.
 
-    Args:
-        rounds: the round in which each arrived, counted from 1; shape (n,), all different.
-        values: one row each; shape (n, columns).
-        leaving: whether each may still be learned from but not be kept by the next update; shape (n,).
-        times: when each arrived or says it did, in UTC, not-a-time where unknown; shape (n,).
-        subjects: whom each is about, or None; shape (n,).
-        numbers: which source each came from, and which of its rows it is (`number_rows`), or 0; shape (n,).
-
     Policies are shown rounds, values and `leaving` only.
 
-    >>> records = Records([7, 5], [[0.7], [0.5]])
-    >>> records.rounds
-    array([5, 7])
-    >>> len(records), records.columns
-    (2, 1)
+    Args:
+        rounds: round in which each record arrived, counted from 1; shape (n,), all different.
+        values: one row per record; shape (n, columns).
+        leaving: whether the next update may learn from each record but not keep it; shape (n,).
+        times: when each record arrived, or its own time, in UTC; not-a-time where unknown; shape (n,).
+        subjects: who or what each record is about, or None; shape (n,).
+        numbers: source and row of each record (`number_rows`), or 0; shape (n,).
+
+    Raises:
+        ParameterError: an argument does not hold one valid entry per record, or rounds repeat.
+
+    Example:
+        >>> records = Records([7, 5], [[0.7], [0.5]])
+        >>> records.rounds
+        array([5, 7])
+        >>> len(records), records.columns
+        (2, 1)
     """
 
     rounds: Ints
@@ -135,14 +174,14 @@ class Records:
         subjects: Sequence[str | None] | NDArray[np.object_] | None = None,
         numbers: ArrayLike | None = None,
     ) -> None:
-        n = len(_column("rounds", rounds, np.int64, "iu"))
+        n = len(_read_column("rounds", rounds, np.int64, "iu"))
         columns = {
-            "rounds": _column("rounds", rounds, np.int64, "iu"),
-            "values": _column("values", values, np.float64, "biufO"),
-            "leaving": _column("leaving", np.zeros(n) if leaving is None else leaving, np.bool_, "biuf"),
-            "times": _column("times", no_times(n) if times is None else times, _TIME, "M"),
-            "subjects": _column("subjects", [None] * n if subjects is None else subjects, np.object_, "OU"),
-            "numbers": _column("numbers", np.zeros(n, np.int64) if numbers is None else numbers, np.int64, "iu"),
+            "rounds": _read_column("rounds", rounds, np.int64, "iu"),
+            "values": _read_column("values", values, np.float64, "biufO"),
+            "leaving": _read_column("leaving", np.zeros(n) if leaving is None else leaving, np.bool_, "biuf"),
+            "times": _read_column("times", make_missing_times(n) if times is None else times, _TIME, "M"),
+            "subjects": _read_column("subjects", [None] * n if subjects is None else subjects, np.object_, "OU"),
+            "numbers": _read_column("numbers", np.zeros(n, np.int64) if numbers is None else numbers, np.int64, "iu"),
         }
         if columns["values"].ndim != 2:
             raise ParameterError(f"values has shape {columns['values'].shape}; needs (records, columns)")
@@ -155,10 +194,10 @@ class Records:
             raise ParameterError("rounds repeat or lie below 1; each record has a round of its own, from 1 up")
         in_order = bool(np.all(order == np.arange(n)))
         for name, column in columns.items():
-            object.__setattr__(self, name, column if in_order else _frozen(column[order], column.dtype))
+            object.__setattr__(self, name, column if in_order else _copy_frozen(column[order], column.dtype))
 
     @classmethod
-    def _trusted(
+    def _wrap(
         cls,
         rounds: Ints,
         values: Floats,
@@ -167,7 +206,7 @@ class Records:
         subjects: NDArray[np.object_],
         numbers: Ints,
     ) -> Records:
-        """Wrap arrays that are known to be ours, checked and in the order wanted."""
+        """Wrap arrays that are known to be ours, valid and sorted by round."""
         _freeze(rounds)
         _freeze(values)
         _freeze(leaving)
@@ -184,13 +223,20 @@ class Records:
         return records
 
     @classmethod
-    def none(cls, columns: int) -> Records:
-        """No records, of rows with `columns` values."""
-        return cls._trusted(
+    def empty(cls, columns: int) -> Records:
+        """Make a set of no records.
+
+        Args:
+            columns: number of values in a row.
+
+        Returns:
+            The empty set.
+        """
+        return cls._wrap(
             np.empty(0, np.int64),
             np.empty((0, columns)),
             np.empty(0, np.bool_),
-            no_times(0),
+            make_missing_times(0),
             np.empty(0, np.object_),
             np.empty(0, np.int64),
         )
@@ -220,12 +266,19 @@ class Records:
 
     @property
     def columns(self) -> int:
-        """How many values a row has."""
+        """Number of values in a row."""
         return int(self.values.shape[1])
 
     def where(self, mask: Bools | Ints | slice) -> Records:
-        """The records that `mask` selects, copied, so that the others can be freed."""
-        return Records._trusted(
+        """Select records; they are copied, so that the others can be freed.
+
+        Args:
+            mask: a flag per record, indices or a slice.
+
+        Returns:
+            The selected records.
+        """
+        return Records._wrap(
             self.rounds[mask].copy(),
             self.values[mask].copy(),
             self.leaving[mask].copy(),
@@ -234,39 +287,76 @@ class Records:
             self.numbers[mask].copy(),
         )
 
-    def followed_by(self, later: Records) -> Records:
-        """These records and `later` ones, whose rounds all come after."""
-        return Records._trusted(
-            *(np.concatenate((getattr(self, name), getattr(later, name))) for name in self.__slots__)
-        )
+    def concat(self, later: Records) -> Records:
+        """Join these records and later ones.
+
+        Args:
+            later: records whose rounds all come after.
+
+        Returns:
+            Both.
+        """
+        return Records._wrap(*(np.concatenate((getattr(self, name), getattr(later, name))) for name in self.__slots__))
 
     def with_leaving(self, leaving: Bools) -> Records:
-        """The same records with other leave marks."""
-        return Records._trusted(self.rounds, self.values, leaving.copy(), self.times, self.subjects, self.numbers)
+        """Replace the leave marks.
+
+        Args:
+            leaving: one flag per record.
+
+        Returns:
+            The same records with these marks.
+        """
+        return Records._wrap(self.rounds, self.values, leaving.copy(), self.times, self.subjects, self.numbers)
 
     def with_subjects(self, subjects: Sequence[str | None]) -> Records:
-        """The same records about others."""
+        """Replace the subjects.
+
+        Args:
+            subjects: one per record, or None.
+
+        Returns:
+            The same records with these subjects.
+        """
         return Records(self.rounds, self.values, self.leaving, self.times, subjects, self.numbers)
 
-    def of_source(self, slot: int) -> Records:
-        """Those that are rows of the source in `slot`, with their rows as numbers."""
+    def from_source(self, slot: int) -> Records:
+        """Select the records that came from a source.
+
+        Args:
+            slot: slot of the source.
+
+        Returns:
+            These records, with their rows in the source as numbers.
+        """
         rows = find_rows(self.numbers, slot)
         held = self.where(rows > 0)
-        return Records._trusted(held.rounds, held.values, held.leaving, held.times, held.subjects, rows[rows > 0])
+        return Records._wrap(held.rounds, held.values, held.leaving, held.times, held.subjects, rows[rows > 0])
 
     def without_numbers(self, slot: int | None = None) -> Records:
-        """The same records as those of no source; only those of the source in `slot`, if it is given."""
-        numbers = np.zeros(len(self), np.int64) if slot is None else drop_rows(self.numbers, slot)
-        return Records._trusted(self.rounds, self.values, self.leaving, self.times, self.subjects, numbers)
+        """Forget which source records came from.
 
-    def shown(self) -> Records:
-        """A copy of what a policy may see: rounds, values and leave marks; no times, subjects or numbers."""
+        Args:
+            slot: slot of the source; default: all sources.
+
+        Returns:
+            The same records without these numbers.
+        """
+        numbers = np.zeros(len(self), np.int64) if slot is None else drop_rows(self.numbers, slot)
+        return Records._wrap(self.rounds, self.values, self.leaving, self.times, self.subjects, numbers)
+
+    def without_labels(self) -> Records:
+        """Copy what a policy may see: rounds, values and leave marks; no times, subjects or numbers.
+
+        Returns:
+            The same records without labels.
+        """
         n = len(self)
-        return Records._trusted(
+        return Records._wrap(
             self.rounds.copy(),
             self.values.copy(),
             self.leaving.copy(),
-            no_times(n),
+            make_missing_times(n),
             np.empty(n, np.object_),  # None each
             np.zeros(n, np.int64),
         )
@@ -275,4 +365,4 @@ class Records:
 _PUT_ROUNDS, _PUT_VALUES, _PUT_LEAVING, _PUT_TIMES, _PUT_SUBJECTS, _PUT_NUMBERS = (
     Records.__dict__[name].__set__ for name in Records.__slots__
 )
-"""What fills the fields of new records, and is faster than `object.__setattr__`."""
+"""Setters of the fields of new records; faster than `object.__setattr__`."""

@@ -345,7 +345,7 @@ def test_pages_that_were_freed_are_zero_before_the_file_is_written_again(
     terms = Terms({}, 1, 10)
     receipts = tuple(Receipt.create(1, 2, None) for _ in range(2_000))
     with SqliteStore(path) as store:
-        store.write("a", terms, State(Clock(), Records.none(1), receipts=receipts))
+        store.write("a", terms, State(Clock(), Records.empty(1), receipts=receipts))
         monkeypatch.setattr(store, "_vacuum", lambda: None)
         store.write("a", terms, State.empty(1))
         image = read_files(path)[path.name]

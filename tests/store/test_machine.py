@@ -257,7 +257,7 @@ def test_a_stream_that_cannot_be_opened_does_not_keep_others_from_being_written(
     store = MemoryStore()
     good = Stream(Mean(), retention=64, store=store.stream("good"))
     good.push(1.0)
-    store.stream("bad").write(good._terms, State(Clock(t=100), Records.none(1)))
+    store.stream("bad").write(good._terms, State(Clock(t=100), Records.empty(1)))
     with pytest.raises(ParameterError, match="does not fit updates every 32 rounds"):
         Stream(Mean(), retention=64, store=store.stream("bad"))
     store.flush()

@@ -137,10 +137,10 @@ def test_rounding_is_told_from_the_length_of_words(policy: Policy, retention: in
     facts = (clock.last - clock.first + 1, -(-clock.encoded // max(clock.last - clock.first + 1, 1)))
     made = version1._rounding(terms, *facts, steady=True)
     assert made == pytest.approx(clock.rounding, rel=0.05)
-    assert (made > 0.0) == (policy.words > 0)
+    assert (made > 0.0) == (policy.values_in_bits > 0)
     short = version1._rounding(terms, *facts, steady=False)
     assert short >= made
-    assert short >= 2.0**-12 or not policy.words
+    assert short >= 2.0**-12 or not policy.values_in_bits
 
 
 def test_rounding_is_not_told_too_small_where_words_may_have_been_shorter(path: Path) -> None:

@@ -157,8 +157,8 @@ def test_times_are_kept_in_utc() -> None:
         ({"retention": 96, "notice": 40}, r"notice=40 gives batches of 20, below the 28 .* use notice >= 56"),
         ({"retention": 96, "seed": "x"}, "seed='x' is out of range"),
         ({"retention": 96, "clock": Clock()}, "a restart needs both"),
-        ({"retention": 96, "clock": Clock(t=50), "retained": Records.none(1)}, "does not fit updates every 48 rounds"),
-        ({"retention": 96, "clock": Clock(), "retained": Records.none(2)}, "retained records have 2 values"),
+        ({"retention": 96, "clock": Clock(t=50), "retained": Records.empty(1)}, "does not fit updates every 48 rounds"),
+        ({"retention": 96, "clock": Clock(), "retained": Records.empty(2)}, "retained records have 2 values"),
         ({"retention": 96, "clock": Clock(), "retained": Records([1], [[0.0]])}, "reach round 1, after clock.t=0"),
     ],
 )
@@ -223,18 +223,18 @@ def test_records_say_their_source_and_their_row_in_it() -> None:
     stream.extend(rows[100:110], source="a.csv", mark=b"two")
     assert find_rows(stream.retained.numbers[-10:], 1).tolist() == list(range(299, 309)), "that follow the position"
     assert stream.position("a.csv") == Position(308, b"two", 1)
-    before = stream.retained.of_source(1)
+    before = stream.retained.from_source(1)
     stream.extend(rows[110:120], source="b.csv")
-    assert stream.retained.of_source(1) == before, "those of the other source are still known"
+    assert stream.retained.from_source(1) == before, "those of the other source are still known"
     assert find_rows(stream.retained.numbers[-10:], 2).tolist() == list(range(1, 11))
     stream.extend(rows[120:125], source="b.csv", numbers=np.arange(1, 6))
-    assert stream.retained.of_source(2).numbers.tolist() == [1, 2, 3, 4, 5], "it is read from its start again"
-    assert stream.retained.of_source(1) == before
+    assert stream.retained.from_source(2).numbers.tolist() == [1, 2, 3, 4, 5], "it is read from its start again"
+    assert stream.retained.from_source(1) == before
     stream.restart_source("a.csv")
-    assert (len(stream.retained.of_source(1)), stream.position("a.csv")) == (0, Position())
+    assert (len(stream.retained.from_source(1)), stream.position("a.csv")) == (0, Position())
     stream.extend(rows[125:127], source="c.csv")
     assert stream.position("c.csv") == Position(2, slot=1), "the smallest that is free"
-    assert len(stream.retained.of_source(0)) == 0, "rows of no source"
+    assert len(stream.retained.from_source(0)) == 0, "rows of no source"
 
 
 def test_more_sources_than_slots_are_read_without_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

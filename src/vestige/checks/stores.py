@@ -60,7 +60,7 @@ def check_store(opened: Opened, *, seed: int = 0) -> None:
         store.stream("a").write(_TERMS, states["a"])
         _check_failure(store, rng)
     _compare(opened, states, "after one stream was written anew, and a write to others failed")
-    states["a"] = State(Clock(t=101, first=102, last=101, since=102), Records.none(2))
+    states["a"] = State(Clock(t=101, first=102, last=101, since=102), Records.empty(2))
     with opened() as store:
         store.stream("a").write(_TERMS, states["a"])
     _compare(opened, states, "after a stream lost all its records")

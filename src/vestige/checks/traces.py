@@ -119,8 +119,8 @@ class _Recorder(Policy):
         return self.policy.requires_secret_coins
 
     @property
-    def words(self) -> int:
-        return self.policy.words
+    def values_in_bits(self) -> int:
+        return self.policy.values_in_bits
 
     @property
     def max_magnitude(self) -> float:
@@ -187,7 +187,7 @@ def takes_many(policy: Policy) -> bool:
 def _begin(policy: Policy, batch: int, seed: int, t: int = 0, max_age: timedelta | None = None) -> Stream:
     """A stream to which nothing has arrived yet, or of which nothing is left after `t` rounds."""
     clock = Clock(t, first=t + 1, last=t, since=t + 1)
-    nothing = Records.none(policy.columns)
+    nothing = Records.empty(policy.columns)
     return Stream(policy, retention=2 * batch, max_age=max_age, seed=AuditSeed(seed), retained=nothing, clock=clock)
 
 

@@ -142,7 +142,7 @@ class OpenStreams:
             for key in keys:
                 stream = open_stream(key)
                 if stream is not None:
-                    yield key, stream.retained.of_source(stream.position(name).slot)
+                    yield key, stream.retained.from_source(stream.position(name).slot)
 
         return History(
             store.sources(), find_positions, find_held, store.pseudonym, names.by, self.max_open, if_replaced, self.warn

@@ -103,6 +103,6 @@ def _compare_rows(
     names = StreamNames(file.by)
     for name in progress.rows:
         state = group[name][1]
-        comparison.add(names.find_key(name), state.retained.of_source(state.positions[file.path].slot))
+        comparison.add(names.find_key(name), state.retained.from_source(state.positions[file.path].slot))
     different = comparison.find_difference(file.blocks(), progress.furthest)
     return "" if different is None else explain_difference(different), len(comparison)

@@ -16,7 +16,7 @@ from vestige import subset
 from vestige.clock import Clock
 from vestige.paper.order import sort_values
 from vestige.policies import register_policy
-from vestige.policy import Policy, keep_of_arrivals, lost, split
+from vestige.policy import Policy, make_lost_error, mask_arrivals, split_encoded
 from vestige.random import keys
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
@@ -126,12 +126,12 @@ class SimpleMean(_PaperMean):
         Returns:
             Which records to keep: a mask over `retained`, then `arrivals`.
         """
-        encoded, _ = split(clock, retained)
+        encoded, _ = split_encoded(clock, retained)
         if not len(encoded):
-            return keep_of_arrivals(retained, ~arrivals.leaving)
+            return mask_arrivals(retained, ~arrivals.leaving)
         weight = clock.weight(len(arrivals))
         keep = _choose_records(_average(encoded), arrivals.values, arrivals.rounds, arrivals.leaving, weight, coins)
-        return keep_of_arrivals(retained, keep)
+        return mask_arrivals(retained, keep)
 
     def answer(self, clock: Clock, retained: Records) -> float | Floats:
         """Return AVG(S_T), updated with the records that arrived since the last update.
@@ -143,7 +143,7 @@ class SimpleMean(_PaperMean):
         Returns:
             The mean: a float in one dimension, otherwise shape (dim,).
         """
-        encoded, fresh = split(clock, retained)
+        encoded, fresh = split_encoded(clock, retained)
         average = _average(encoded) if len(encoded) else np.full(self.dim, np.nan)
         return self._scalar_or_vector(_include_fresh(clock, average, sort_values(fresh)))
 
@@ -202,11 +202,11 @@ class CoordinateMean(_PaperMean):
         Returns:
             Which records to keep: a mask over `retained`, then `arrivals`.
         """
-        encoded, _ = split(clock, retained)
+        encoded, _ = split_encoded(clock, retained)
         if not self.can_encode(clock, arrivals.rounds, arrivals.leaving):
-            return keep_of_arrivals(retained, np.zeros(len(arrivals), np.bool_))
+            return mask_arrivals(retained, np.zeros(len(arrivals), np.bool_))
         if not len(encoded):
-            return keep_of_arrivals(retained, ~arrivals.leaving)
+            return mask_arrivals(retained, ~arrivals.leaving)
         estimate = self._averages(clock, encoded)
         segment = (arrivals.rounds - clock.last - 1) % self.dim
         keep = np.zeros(len(arrivals), np.bool_)
@@ -221,7 +221,7 @@ class CoordinateMean(_PaperMean):
                 coins,
                 part=i,
             )
-        return keep_of_arrivals(retained, keep)
+        return mask_arrivals(retained, keep)
 
     def answer(self, clock: Clock, retained: Records) -> float | Floats:
         """Return coordinate i of the average of segment i, updated with the records that arrived since the last update.
@@ -236,10 +236,10 @@ class CoordinateMean(_PaperMean):
         Raises:
             NoRecordsError: if all kept records of a segment had to be erased.
         """
-        encoded, fresh = split(clock, retained)
+        encoded, fresh = split_encoded(clock, retained)
         averages = self._averages(clock, encoded)
         if clock.encoded and np.isnan(averages).any():  # all records of a segment had to go
-            raise lost(clock)
+            raise make_lost_error(clock)
         return self._scalar_or_vector(_include_fresh(clock, averages, sort_values(fresh)))
 
     def _averages(self, clock: Clock, encoded: Records) -> Floats:

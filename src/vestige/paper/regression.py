@@ -15,7 +15,7 @@ from vestige import subset
 from vestige.clock import Clock
 from vestige.paper.order import sort_values
 from vestige.policies import register_policy
-from vestige.policy import Policy, keep_of_arrivals, lost, split
+from vestige.policy import Policy, make_lost_error, mask_arrivals, split_encoded
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
 from vestige.validation import check_float, check_int
@@ -120,7 +120,7 @@ class Regression(Policy):
         owners = self._assign_groups(slots, clock.pending, first=not clock.encoded)
         keep = np.zeros(len(arrivals), np.bool_)
         if not self.can_encode(clock, arrivals.rounds, arrivals.leaving):
-            return keep_of_arrivals(retained, keep)
+            return mask_arrivals(retained, keep)
         target = None if not clock.encoded else self._compute_target(clock, retained, arrivals, slots)
         for i in range(self.dim):
             groups = self._find_complete_groups(owners, i, ~arrivals.leaving)
@@ -128,7 +128,7 @@ class Regression(Policy):
                 atoms = self._estimate_groups(arrivals, owners, groups)[:, i]
                 groups = groups[subset.nearest_average(atoms, target[i], seed=coins % 2**32).mask]
             keep |= np.isin(owners, groups)
-        return keep_of_arrivals(retained, keep)
+        return mask_arrivals(retained, keep)
 
     def answer(self, clock: Clock, retained: Records) -> float | Floats:
         """Return Decode(S_T); before the first update, the least-squares fit of the records that have arrived.
@@ -143,7 +143,7 @@ class Regression(Policy):
         Raises:
             NoRecordsError: if all kept groups of a coordinate had to be erased.
         """
-        encoded, fresh = split(clock, retained)
+        encoded, fresh = split_encoded(clock, retained)
         if not clock.encoded:
             return _fit(sort_values(fresh))
         return self._decode(clock, encoded)
@@ -178,13 +178,13 @@ class Regression(Policy):
         for i in range(self.dim):
             groups = self._find_complete_groups(owners, i, np.ones(len(encoded), np.bool_))
             if not groups.size:
-                raise lost(clock)
+                raise make_lost_error(clock)
             decoded[i] = self._estimate_groups(encoded, owners, groups)[:, i].mean()
         return decoded
 
     def _compute_target(self, clock: Clock, retained: Records, arrivals: Records, slots: Ints) -> Floats:
         """Return z_t: one gradient step from the decoded estimate, on the half that is learned from."""
-        before = self._decode(clock, split(clock, retained)[0])
+        before = self._decode(clock, split_encoded(clock, retained)[0])
         rows = sort_values(arrivals.where(slots < clock.pending // 2))
         if not len(rows):
             return before

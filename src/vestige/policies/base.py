@@ -21,7 +21,7 @@ from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.estimate import E_co
 from vestige.policies.report import Report, make_plain_report
-from vestige.policy import Policy, count_waiting, keep_of_arrivals, lost
+from vestige.policy import Policy, count_waiting, make_lost_error, mask_arrivals
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
 from vestige.validation import check_float
@@ -244,7 +244,7 @@ class Encoded(Policy[E_co]):
         return 1.0 if self.half_life is None else float(2.0 ** (-1.0 / self.half_life))
 
     @property
-    def words(self) -> int:
+    def values_in_bits(self) -> int:
         """The number of numbers that are stored in presence bits alone."""
         return self.statistic.size if isinstance(self.encoding, channels.PresenceWords) else 0
 
@@ -266,7 +266,7 @@ class Encoded(Policy[E_co]):
             channels.in_slots(slots, ~arrivals.leaving, length),
             self._keys(coins),
         )
-        return keep_of_arrivals(retained, keep[slots])
+        return mask_arrivals(retained, keep[slots])
 
     def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:
         """Give the records of the last batch to keep: those before it have been replaced."""
@@ -364,7 +364,7 @@ class Encoded(Policy[E_co]):
         """What the records of the encoded batch hold; an error where they are not all there."""
         reading = self._read(clock, retained)
         if np.isnan(reading.numbers).any():
-            raise lost(clock)
+            raise make_lost_error(clock)
         return reading
 
     def _worth(self, clock: Clock, retained: Records) -> float:

@@ -224,4 +224,4 @@ class State:
     @classmethod
     def empty(cls, columns: int) -> State:
         """The state before the first record."""
-        return cls(Clock(), Records.none(columns))
+        return cls(Clock(), Records.empty(columns))

@@ -41,7 +41,7 @@ def make_estimate(policy: Policy[E], batch: int, clock: Clock, retained: Records
             if not clock.t
             else f"no record is held after round {clock.t}; the statistic continues with the next one"
         )
-    answer = policy.answer(clock.copy(), retained.shown())
+    answer = policy.answer(clock.copy(), retained.without_labels())
     estimate = answer if isinstance(answer, Estimate) else cast("E", Estimate(answer))
     return replace(
         estimate,

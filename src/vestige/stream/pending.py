@@ -96,7 +96,7 @@ class Pending:
         """
         here = slice(0, self.size)
         rounds = np.arange(after + 1, after + 1 + self.size)
-        records = Records._trusted(
+        records = Records._wrap(
             rounds,
             self.values[here].copy(),
             self.leaving[here].copy(),

@@ -111,7 +111,7 @@ def choose_batch(policy: Policy, name: str, limit: int, *, batches: int) -> int:
         raise ParameterError(
             f"policy={show_value(policy)} is not a vestige.Policy; pass an instance, such as vestige.Mean()"
         )
-    check_int("words", policy.words, 0)
+    check_int("values_in_bits", policy.values_in_bits, 0)
     batch = limit // batches
     if batch < policy.min_batch:
         raise ParameterError(
@@ -170,7 +170,7 @@ def check_restart(policy: Policy, retained: Records | None, clock: Clock | None)
         ParameterError: one of the two is missing, or they do not belong together.
     """
     if retained is None and clock is None:
-        return Records.none(policy.columns), Clock()
+        return Records.empty(policy.columns), Clock()
     if retained is None or clock is None:
         raise ParameterError("a restart needs both: pass retained=... and clock=... of the stream to continue")
     if not isinstance(retained, Records) or not isinstance(clock, Clock):

@@ -73,7 +73,7 @@ class StreamState:
     @property
     def retained(self) -> Records:
         """All records that are held, those that wait among them."""
-        return self.held.followed_by(self.waiting)
+        return self.held.concat(self.waiting)
 
     @property
     def waiting(self) -> Records:

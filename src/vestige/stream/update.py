@@ -17,7 +17,7 @@ from vestige.channels.precision import add_rounding, mantissa_bits
 from vestige.clock import Clock
 from vestige.policy import Policy
 from vestige.random import keys
-from vestige.records import Records, no_times
+from vestige.records import Records, make_missing_times
 from vestige.stream.arrivals import Arrivals
 from vestige.stream.deadlines import find_due
 from vestige.stream.masks import check_encodable, check_mask, check_newest, check_rewrite
@@ -69,9 +69,11 @@ def update_batch(
     Raises:
         RuleError: the policy's reply breaks a rule.
     """
-    everything, shown = held.followed_by(arrivals), arrivals.shown()
+    everything, shown = held.concat(arrivals), arrivals.without_labels()
     encodable = check_encodable(policy, policy.can_encode(clock.copy(), shown.rounds, shown.leaving))
-    mask = policy.update(clock.copy(), held.shown(), arrivals.shown(), draw_key(policy, seed, clock.t))
+    mask = policy.update(
+        clock.copy(), held.without_labels(), arrivals.without_labels(), draw_key(policy, seed, clock.t)
+    )
     kept = everything.where(check_mask(policy, mask, everything))
     if not encodable:
         return Clock(clock.t, first=clock.t + 1, last=clock.t, since=clock.t + 1), kept
@@ -81,7 +83,7 @@ def update_batch(
         last=clock.t,
         due=None,
         updates=clock.updates + 1,
-        rounding=_add_rounding(policy, clock, shown) if policy.words else 0.0,
+        rounding=_add_rounding(policy, clock, shown) if policy.values_in_bits else 0.0,
         gaps=clock.gaps + clock.pending - len(arrivals),
     )
     return updated, kept
@@ -108,21 +110,21 @@ def update_batches(
     """
     rows, t = new.rows, clock.last + len(new.rows)
     batch_keys = draw_keys(policy, seed, clock.last + size, size, len(rows) // size)
-    mask = policy.update_many(clock.copy(), held.shown(), rows.copy(), batch_keys)
+    mask = policy.update_many(clock.copy(), held.without_labels(), rows.copy(), batch_keys)
     older, newer = check_newest(policy, mask, held, len(rows))
     chosen = newer.nonzero()[0] + (len(rows) - len(newer))
     n = len(chosen)
-    kept = Records._trusted(
+    kept = Records._wrap(
         chosen + (clock.last + 1),
         rows.take(chosen, 0),
         np.zeros(n, np.bool_),
-        no_times(n) if new.times is None else new.times[chosen],
+        make_missing_times(n) if new.times is None else new.times[chosen],
         np.empty(n, np.object_) if new.subjects is None else new.subjects[chosen],  # empty is None each
         np.zeros(n, np.int64) if new.numbers is None else new.numbers[chosen],
     )
     if len(older):
-        kept = held.where(slice(len(held) - len(older), None)).where(older).followed_by(kept)
-    rounding = _add_roundings(policy, clock, size, len(batch_keys)) if policy.words else 0.0
+        kept = held.where(slice(len(held) - len(older), None)).where(older).concat(kept)
+    rounding = _add_roundings(policy, clock, size, len(batch_keys)) if policy.values_in_bits else 0.0
     return Clock(t, t - size + 1, t, clock.since, None, clock.updates + len(batch_keys), rounding, clock.gaps), kept
 
 
@@ -158,7 +160,7 @@ def rewrite(rules: Rules, clock: Clock, retained: Records) -> tuple[int, Bools] 
     """
     if not rules.all_or_nothing or not retained.leaving[retained.rounds <= clock.last].any():
         return None
-    answer = rules.policy.rewrite(clock.copy(), retained.shown(), draw_key(rules.policy, rules.seed, clock.t))
+    answer = rules.policy.rewrite(clock.copy(), retained.without_labels(), draw_key(rules.policy, rules.seed, clock.t))
     return None if answer is None else check_rewrite(rules.policy, answer, clock, retained)
 
 
@@ -188,12 +190,12 @@ def _add_rounding(policy: Policy, clock: Clock, arrivals: Records) -> float:
     """The clock's rounding after an update with these arrivals, of which some cannot be kept."""
     can = in_slots(arrivals.rounds - clock.last - 1, ~arrivals.leaving, clock.pending)
     carried = _find_carried_share(policy, clock.encoded, len(arrivals))
-    return add_rounding(clock.rounding, carried, PresenceWords().count_mantissa_bits(can, policy.words))
+    return add_rounding(clock.rounding, carried, PresenceWords().count_mantissa_bits(can, policy.values_in_bits))
 
 
 def _add_roundings(policy: Policy, clock: Clock, size: int, batches: int) -> float:
     """The clock's rounding after several whole batches, one by one, so that it is the same however they came."""
-    rounding, encoded, bits = clock.rounding, clock.encoded, mantissa_bits(size // policy.words)
+    rounding, encoded, bits = clock.rounding, clock.encoded, mantissa_bits(size // policy.values_in_bits)
     for _ in range(batches):
         rounding = add_rounding(rounding, _find_carried_share(policy, encoded, size), bits)
         encoded += size

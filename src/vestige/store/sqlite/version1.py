@@ -126,7 +126,7 @@ def _rounding(terms: Terms, length: int, updates: int, *, steady: bool) -> float
     With words as short as any where batches before may have been closed early, and for a policy that is not ours.
     """
     try:
-        words = from_dict(terms.policy).words
+        words = from_dict(terms.policy).values_in_bits
     except StoreError:
         words = None
     if not updates or words == 0:
