@@ -18,7 +18,7 @@ import vestige
 UNCACHED = "vestige: kernels are compiled each time, which takes about half a minute, since no folder for them can be written; set NUMBA_CACHE_DIR to a folder that can\n"  # noqa: E501
 COMPILING = "vestige: compiling kernels; this takes about half a minute, and only once where they can be cached"
 RUN = ["-m", "vestige", "run", "-", "--column", "a", "--statistic", "moments", "--retention", "512"]
-ONE_KERNEL = ["-c", "import numpy as np; from vestige.random.kernels import ones; ones(np.uint64(3))"]
+ONE_KERNEL = ["-c", "import numpy as np; from vestige.subset.bits import count_ones; count_ones(np.uint64(3))"]
 NOBODY = [
     *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"),
     *("--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search", "--bounding-set=-all,+dac_read_search"),
@@ -85,9 +85,10 @@ def test_compiling_is_told_to_a_terminal_once_and_to_the_log_elsewhere(tmp_path:
     program = """
 import logging, sys
 import numpy as np
-from vestige.random.kernels import draw, ones
+from vestige.random.kernels import draw
+from vestige.subset.bits import count_ones
 logging.basicConfig(level=logging.INFO, format="logged %(message)s", stream=sys.stdout)
-ones(np.uint64(3)), draw(np.uint64(3), 1)
+count_ones(np.uint64(3)), draw(np.uint64(3), 1)
 """
     command = [sys.executable, "-c", program]
 

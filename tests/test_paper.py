@@ -32,7 +32,7 @@ def algorithm_1(batches: list[Floats], partitions: list[tuple[list[int], list[in
 
 
 def halves(seed: int, t: int, rounds: np.ndarray, part: int = 0) -> tuple[list[int], list[int]]:
-    order = keys.order(keys.key(seed, t), rounds, part).tolist()
+    order = keys.shuffle_rounds(keys.derive_key(seed, t), rounds, part).tolist()
     return order[: len(order) // 2], sorted(order[len(order) // 2 :])
 
 

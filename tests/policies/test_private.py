@@ -34,7 +34,7 @@ from vestige.estimate import E
 from vestige.noise import gaussian_epsilon
 from vestige.noise.sums import sum_on_grid
 from vestige.random.kernels import derive_secret_keys
-from vestige.random.keys import root
+from vestige.random.keys import derive_root
 from vestige.types import Bools, Floats
 
 PROMISE: dict[str, Any] = {"bound": 3.0, "epsilon": 1.0, "delta": 1e-6}
@@ -275,7 +275,7 @@ class Known(Private):
 
     def _advance(self, clock: Any, retained: Any, values: Any, present: Any, can: Any, keys: Any) -> Bools:
         first = clock.last + len(values) // len(keys)
-        known = derive_secret_keys(np.uint64(root(0)), first, 1, len(keys))
+        known = derive_secret_keys(np.uint64(derive_root(0)), first, 1, len(keys))
         return Private._advance(self, clock, retained, values, present, can, known)
 
 

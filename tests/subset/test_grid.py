@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vestige.subset.exhaustive import exhaustive
-from vestige.subset.grid import grid_meet
-from vestige.subset.grid_search import EFFORT, grid_search
+from vestige.subset.exhaustive import search_all_subsets
+from vestige.subset.grid import meet_on_grid
+from vestige.subset.grid_search import EFFORT, search_grid
 from vestige.types import Bools, Floats
 
 RNG = np.random.default_rng
@@ -40,9 +40,9 @@ def members(word: np.uint64, n: int) -> Bools:
     return chosen
 
 
-def distance(offsets: Floats, base: Floats, counted: int, chosen: Bools) -> float:
+def distance(offsets: Floats, base: Floats, forced_count: int, chosen: Bools) -> float:
     """How far the average of the chosen and forced ones is from zero, in exact arithmetic but for the root."""
-    count = counted + int(chosen.sum())
+    count = forced_count + int(chosen.sum())
     assert count > 0
     totals = [Fraction(b) + sum(map(Fraction, column)) for b, column in zip(base, offsets[chosen].T, strict=True)]
     largest = max(map(abs, totals))
@@ -51,20 +51,24 @@ def distance(offsets: Floats, base: Floats, counted: int, chosen: Bools) -> floa
     return float(largest / count) * float(np.sqrt(float(sum((total / largest) ** 2 for total in totals))))
 
 
-def brute(offsets: Floats, base: Floats, counted: int) -> float:
+def brute(offsets: Floats, base: Floats, forced_count: int) -> float:
     """The least distance there is."""
     n = len(offsets)
-    masks = (np.isin(np.arange(n), c) for k in range(0 if counted else 1, n + 1) for c in combinations(range(n), k))
+    masks = (
+        np.isin(np.arange(n), c) for k in range(0 if forced_count else 1, n + 1) for c in combinations(range(n), k)
+    )
     scale = max(np.abs(offsets).max(), np.abs(base).max()) or 1.0
     table, start = offsets / scale, base / scale
     return scale * min(
-        float(np.linalg.norm(start + table[mask].sum(axis=0))) / (counted + int(mask.sum())) for mask in masks
+        float(np.linalg.norm(start + table[mask].sum(axis=0))) / (forced_count + int(mask.sum())) for mask in masks
     )
 
 
-def nearest_single(offsets: Floats, base: Floats, counted: int) -> float:
-    singles = [distance(offsets, base, counted, row) for row in np.eye(len(offsets), dtype=np.bool_)]
-    return min([*singles, *([distance(offsets, base, counted, np.zeros(len(offsets), np.bool_))] if counted else [])])
+def nearest_single(offsets: Floats, base: Floats, forced_count: int) -> float:
+    singles = [distance(offsets, base, forced_count, row) for row in np.eye(len(offsets), dtype=np.bool_)]
+    return min(
+        [*singles, *([distance(offsets, base, forced_count, np.zeros(len(offsets), np.bool_))] if forced_count else [])]
+    )
 
 
 def slack(offsets: Floats, base: Floats) -> float:
@@ -73,23 +77,25 @@ def slack(offsets: Floats, base: Floats) -> float:
 
 @given(problems())
 def test_the_meeting_finds_the_nearest(problem: tuple[Floats, Floats, int]) -> None:
-    found = distance(*problem, members(grid_meet(*problem), len(problem[0])))
+    found = distance(*problem, members(meet_on_grid(*problem), len(problem[0])))
     assert found == pytest.approx(brute(*problem), rel=1e-9, abs=slack(*problem[:2]))
 
 
 @given(problems(), st.sampled_from([1e-300, 1e-150, 1e150, 1e290]))
 def test_the_scale_does_not_matter(problem: tuple[Floats, Floats, int], scale: float) -> None:
-    offsets, base, counted = problem
+    offsets, base, forced_count = problem
     offsets, base = np.clip(offsets, -10, 10), np.clip(base, -10, 10)
-    found = distance(offsets, base, counted, members(grid_meet(offsets * scale, base * scale, counted), len(offsets)))
-    assert found == pytest.approx(brute(offsets, base, counted), rel=1e-6, abs=1e-12)
+    found = distance(
+        offsets, base, forced_count, members(meet_on_grid(offsets * scale, base * scale, forced_count), len(offsets))
+    )
+    assert found == pytest.approx(brute(offsets, base, forced_count), rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("n", [16, 18, 20])
 @pytest.mark.parametrize("dim", [2, 3, 5])
 @pytest.mark.parametrize("shift", [0.1, 3.0])
 @pytest.mark.parametrize("counted", [0, 3])
-def test_the_meeting_agrees_with_looking_at_every_subset(n: int, dim: int, shift: float, counted: int) -> None:
+def test_the_meeting_agrees_with_looking_at_every_subset(n: int, dim: int, shift: float, forced_count: int) -> None:
     rng = RNG(n * dim)
     kinds = [
         rng.normal(size=(n, dim)),
@@ -97,9 +103,9 @@ def test_the_meeting_agrees_with_looking_at_every_subset(n: int, dim: int, shift
         np.repeat(rng.normal(size=(n // 2, dim)), 2, 0),
     ]
     for values in kinds:
-        offsets, base = values - shift, (rng.normal(size=dim) if counted else np.zeros(dim))
-        by_grid = distance(offsets, base, counted, members(grid_meet(offsets, base, counted), n))
-        by_all = distance(offsets, base, counted, members(exhaustive(offsets, base, counted), n))
+        offsets, base = values - shift, (rng.normal(size=dim) if forced_count else np.zeros(dim))
+        by_grid = distance(offsets, base, forced_count, members(meet_on_grid(offsets, base, forced_count), n))
+        by_all = distance(offsets, base, forced_count, members(search_all_subsets(offsets, base, forced_count), n))
         assert by_grid == pytest.approx(by_all, rel=1e-9, abs=1e-13)
 
 
@@ -116,7 +122,7 @@ def test_the_meeting_agrees_with_looking_at_every_subset(n: int, dim: int, shift
 )
 def test_repeated_and_one_sided_vectors_take_no_longer(offsets: Floats, nearest: float | None) -> None:
     n, dim = offsets.shape
-    found = distance(offsets, np.zeros(dim), 0, members(grid_meet(offsets, np.zeros(dim), 0), n))
+    found = distance(offsets, np.zeros(dim), 0, members(meet_on_grid(offsets, np.zeros(dim), 0), n))
     if nearest is None:
         assert found <= nearest_single(offsets, np.zeros(dim), 0)
     else:
@@ -125,16 +131,16 @@ def test_repeated_and_one_sided_vectors_take_no_longer(offsets: Floats, nearest:
 
 @given(problems(most=60), st.integers(0, 2**64 - 1))
 def test_a_search_is_never_worse_than_one_vector(problem: tuple[Floats, Floats, int], key: int) -> None:
-    offsets, base, counted = problem
-    chosen = grid_search(offsets[:40], base, counted, 0.0, np.uint64(key), 1)
-    limit = nearest_single(offsets[:40], base, counted)
-    assert distance(offsets[:40], base, counted, chosen) <= limit * (1 + 1e-9) + slack(offsets, base)
+    offsets, base, forced_count = problem
+    chosen = search_grid(offsets[:40], base, forced_count, 0.0, np.uint64(key), 1)
+    limit = nearest_single(offsets[:40], base, forced_count)
+    assert distance(offsets[:40], base, forced_count, chosen) <= limit * (1 + 1e-9) + slack(offsets, base)
 
 
 def test_a_search_is_reproducible_and_stops_at_its_tolerance() -> None:
     offsets, base = RNG(0).normal(size=(60, 3)) - 0.1, np.zeros(3)
     first, again, other, loose = (
-        grid_search(offsets, base, 0, tolerance, np.uint64(key), 4)
+        search_grid(offsets, base, 0, tolerance, np.uint64(key), 4)
         for tolerance, key in [(0.0, 1), (0.0, 1), (0.0, 2), (0.01, 1)]
     )
     assert (first == again).all()
@@ -145,8 +151,8 @@ def test_a_search_is_reproducible_and_stops_at_its_tolerance() -> None:
 def test_a_search_of_few_vectors_ends_at_the_optimum() -> None:
     for seed in range(5):
         offsets, base = RNG(seed).normal(size=(24, 5)) - 0.1, np.zeros(5)
-        by_search = distance(offsets, base, 0, grid_search(offsets, base, 0, 0.0, np.uint64(seed), 300))
-        assert by_search == pytest.approx(distance(offsets, base, 0, members(grid_meet(offsets, base, 0), 24)))
+        by_search = distance(offsets, base, 0, search_grid(offsets, base, 0, 0.0, np.uint64(seed), 300))
+        assert by_search == pytest.approx(distance(offsets, base, 0, members(meet_on_grid(offsets, base, 0), 24)))
 
 
 def test_five_dimensions_come_within_two_thousandths() -> None:
@@ -154,5 +160,5 @@ def test_five_dimensions_come_within_two_thousandths() -> None:
     found = []
     for seed in range(30):
         offsets, base = RNG(seed).normal(size=(40, 5)) - 0.1, np.zeros(5)
-        found.append(distance(offsets, base, 0, grid_search(offsets, base, 0, 2e-3, np.uint64(seed), EFFORT)))
+        found.append(distance(offsets, base, 0, search_grid(offsets, base, 0, 2e-3, np.uint64(seed), EFFORT)))
     assert np.median(found) <= 2e-3

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vestige.subset.dynamic_program import settle
-from vestige.subset.lattice import reach_bounds
+from vestige.subset.dynamic_program import solve_dynamic_program
+from vestige.subset.lattice import search_counts
 from vestige.subset.workspace import Workspace, make_workspace
 from vestige.types import Bools, Ints
 
@@ -24,24 +24,24 @@ def laid(steps: Ints) -> Workspace:
     return workspace
 
 
-def residual(steps: Ints, inside: Bools, target: float, base: int = 0, counted: int = 0) -> Fraction:
+def residual(steps: Ints, inside: Bools, target: float, base: int = 0, forced_count: int = 0) -> Fraction:
     """How far the average of those inside, with those that must be in, is from the target; exact."""
-    count = counted + int(inside.sum())
+    count = forced_count + int(inside.sum())
     return abs(Fraction(base + int(steps[inside].sum()), count) - Fraction(target))
 
 
-def brute(steps: Ints, target: float, base: int, counted: int) -> Fraction:
+def brute(steps: Ints, target: float, base: int, forced_count: int) -> Fraction:
     """The least residual of any choice that is not empty, in exact arithmetic."""
-    sums = {(counted, base)}
+    sums = {(forced_count, base)}
     for step in steps.tolist():
         sums |= {(count + 1, total + step) for count, total in sums}
     return min(abs(Fraction(total, count) - Fraction(target)) for count, total in sums if count)
 
 
-def start_poor(workspace: Workspace, counted: int) -> None:
+def start_poor(workspace: Workspace, forced_count: int) -> None:
     """Mark one record, or none where others must be in, so that the dynamic programme has all to do."""
     workspace.inside[:] = False
-    workspace.inside[0] = counted == 0
+    workspace.inside[0] = forced_count == 0
 
 
 whole = st.one_of(
@@ -69,38 +69,38 @@ def test_exchanges_then_the_dynamic_programme_find_the_nearest(
 ) -> None:
     workspace, n = laid(np.array(values)), len(values)
     least = brute(workspace.steps, target, *must)
-    rank = reach_bounds(workspace, n, target, np.uint64(7), *must)
+    rank = search_counts(workspace, n, target, np.uint64(7), *must)
     found = residual(workspace.steps, workspace.inside, target, *must)
     slack = 1e-12 * max(1.0, float(found))
     assert found <= least + slack or rank > 0
-    assert settle(workspace, n, target, CELLS, *must) == 0
+    assert solve_dynamic_program(workspace, n, target, CELLS, *must) == 0
     assert residual(workspace.steps, workspace.inside, target, *must) <= least + slack
 
 
 @given(whole, targets, forced)
 def test_the_dynamic_programme_needs_no_good_start(values: list[int], target: float, must: tuple[int, int]) -> None:
     workspace, n = laid(np.array(values)), len(values)
-    reach_bounds(workspace, n, target, np.uint64(7), *must)
+    search_counts(workspace, n, target, np.uint64(7), *must)
     start_poor(workspace, must[1])
     least = brute(workspace.steps, target, *must)
-    assert settle(workspace, n, target, CELLS, *must) == 0
+    assert solve_dynamic_program(workspace, n, target, CELLS, *must) == 0
     assert residual(workspace.steps, workspace.inside, target, *must) <= least + 1e-12 * max(1.0, float(least))
 
 
 @pytest.mark.parametrize("counted", [0, 40])
-def test_the_dynamic_programme_agrees_with_exchanges_that_prove_the_optimum(counted: int) -> None:
+def test_the_dynamic_programme_agrees_with_exchanges_that_prove_the_optimum(forced_count: int) -> None:
     proven = 0
     for seed in range(20):
         rng = RNG(seed)
         workspace = laid(np.rint(rng.exponential(40.0, 256)).astype(np.int64))
         target = rng.uniform(5.0, 60.0)
-        base = int(rng.integers(0, 3_000)) if counted else 0
-        if reach_bounds(workspace, 256, target, np.uint64(seed), base, counted) == 0:
+        base = int(rng.integers(0, 3_000)) if forced_count else 0
+        if search_counts(workspace, 256, target, np.uint64(seed), base, forced_count) == 0:
             proven += 1
-            by_exchange = residual(workspace.steps, workspace.inside, target, base, counted)
-            start_poor(workspace, counted)
-            assert settle(workspace, 256, target, CELLS, base, counted) == 0
-            by_programme = residual(workspace.steps, workspace.inside, target, base, counted)
+            by_exchange = residual(workspace.steps, workspace.inside, target, base, forced_count)
+            start_poor(workspace, forced_count)
+            assert solve_dynamic_program(workspace, 256, target, CELLS, base, forced_count) == 0
+            by_programme = residual(workspace.steps, workspace.inside, target, base, forced_count)
             assert float(by_programme) == pytest.approx(float(by_exchange), abs=1e-12)
     assert proven >= 15
 
@@ -114,23 +114,23 @@ def test_the_programme_finds_what_exchanges_miss(seed: int) -> None:
     least = brute(steps, target, 0, 0)
     workspace = make_workspace(len(steps))
     workspace.steps[:] = steps
-    reach_bounds(workspace, len(steps), target, np.uint64(0), 0, 0)
-    assert settle(workspace, len(steps), target, 2**40, 0, 0) == 0
+    search_counts(workspace, len(steps), target, np.uint64(0), 0, 0)
+    assert solve_dynamic_program(workspace, len(steps), target, 2**40, 0, 0) == 0
     assert residual(steps, workspace.inside, target) <= least + Fraction(1, 10**12)
 
 
 def test_a_programme_too_large_is_refused_and_leaves_what_was_found() -> None:
     workspace = laid(2 * RNG(0).integers(0, 10**8, 60))
-    rank = reach_bounds(workspace, 60, 5e7 + 0.4, np.uint64(0))
+    rank = search_counts(workspace, 60, 5e7 + 0.4, np.uint64(0))
     before = workspace.inside.copy()
     assert rank > 0
-    assert settle(workspace, 60, 5e7 + 0.4, 1_000, 0, 0) > 1_000
+    assert solve_dynamic_program(workspace, 60, 5e7 + 0.4, 1_000, 0, 0) > 1_000
     assert (workspace.inside == before).all()
 
 
 def test_nothing_is_chosen_only_where_what_must_be_in_is_best_alone() -> None:
     workspace = laid(np.array([10, 20]))
-    assert reach_bounds(workspace, 2, 5.0, np.uint64(0), 15, 3) == 0
+    assert search_counts(workspace, 2, 5.0, np.uint64(0), 15, 3) == 0
     assert not workspace.inside.any()
-    assert reach_bounds(workspace, 2, 7.5, np.uint64(0), 20, 3) == 0
+    assert search_counts(workspace, 2, 7.5, np.uint64(0), 20, 3) == 0
     assert workspace.inside.tolist() == [True, False]

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from vestige.errors import ParameterError
 from vestige.subset import improve, nearest_average, nearest_averages
 from vestige.subset.fixed_point import to_fixed
-from vestige.subset.meet_in_middle import meet
-from vestige.subset.schroeppel_shamir import sieve
-from vestige.subset.search import _list_sums, _mark_sums, search
-from vestige.subset.workspace import LISTED, make_workspace, sort_order
+from vestige.subset.four_list import search_four_lists
+from vestige.subset.meet_in_middle import meet_in_middle
+from vestige.subset.search import _list_sums, _mark_sums, find_near_average
+from vestige.subset.workspace import LISTED, make_workspace, write_sort_order
 from vestige.types import Bools, Floats, Ints
 
 RNG = np.random.default_rng
@@ -25,7 +25,7 @@ RNG = np.random.default_rng
 
 def searched(values: Floats, target: float, tolerance: float, seed: int = 0) -> Bools:
     mask = np.zeros(len(values), np.bool_)
-    search(values, len(values), target, tolerance, np.uint64(seed), True, make_workspace(len(values)), mask)
+    find_near_average(values, len(values), target, tolerance, np.uint64(seed), True, make_workspace(len(values)), mask)
     return mask
 
 
@@ -77,14 +77,14 @@ def test_the_sieve_agrees_with_sorted_lists(n: int, kind: str) -> None:
         "huge range": rng.normal(size=n) * 10.0 ** rng.integers(-12, 12, n),
     }[kind]
     offsets, _ = to_fixed(values, 0.1)
-    for base, counted in ((0, 0), (int(offsets[0]), 1)):
-        alone = np.abs(base + offsets) / (counted + 1)
-        start = min(float(alone.min()), abs(base) / counted if counted else np.inf)
-        word, proven = sieve(offsets, base, counted, start, 0.0)
-        by_lists = int(meet(offsets, base, counted, 0.0))
+    for base, forced_count in ((0, 0), (int(offsets[0]), 1)):
+        alone = np.abs(base + offsets) / (forced_count + 1)
+        start = min(float(alone.min()), abs(base) / forced_count if forced_count else np.inf)
+        word, proven = search_four_lists(offsets, base, forced_count, start, 0.0)
+        by_lists = int(meet_in_middle(offsets, base, forced_count, 0.0))
         if proven:
-            best = min(start, average(offsets, base, counted, int(word)))
-            assert best == pytest.approx(average(offsets, base, counted, by_lists), rel=1e-12)
+            best = min(start, average(offsets, base, forced_count, int(word)))
+            assert best == pytest.approx(average(offsets, base, forced_count, by_lists), rel=1e-12)
         assert proven or kind != "normal"
 
 
@@ -101,10 +101,10 @@ def test_all_on_one_side_is_settled_at_once(n: int, sign: float) -> None:
     assert beside.residual == pytest.approx(with_most.min(), rel=1e-12)
 
 
-def average(offsets: Ints, base: int, counted: int, word: int) -> float:
+def average(offsets: Ints, base: int, forced_count: int, word: int) -> float:
     """The distance from zero of the average of a subset, in units; infinite if it is empty."""
     members = [int(offset) for i, offset in enumerate(offsets) if word >> i & 1]
-    return abs(base + sum(members)) / (counted + len(members)) if counted + len(members) else np.inf
+    return abs(base + sum(members)) / (forced_count + len(members)) if forced_count + len(members) else np.inf
 
 
 def test_residuals_of_1e_15_are_meant() -> None:
@@ -268,7 +268,9 @@ def test_a_search_that_may_give_up_still_chooses_something(tolerance: float) -> 
     for seed in range(300):
         values = RNG(seed).normal(size=RNG(seed).integers(2, 48))
         mask = np.zeros(len(values), np.bool_)
-        search(values, len(values), 0.1, tolerance, np.uint64(seed), False, make_workspace(len(values)), mask)
+        find_near_average(
+            values, len(values), 0.1, tolerance, np.uint64(seed), False, make_workspace(len(values)), mask
+        )
         assert mask.any()
         residual = abs(values[mask].mean() - 0.1)
         assert residual <= max(np.abs(values - 0.1).min(), tolerance) * (1 + 1e-12)
@@ -305,5 +307,5 @@ def test_where_marks_are_of_no_use_all_are_set() -> None:
 def test_the_order_is_a_stable_sort(n: int) -> None:
     for keys in (RNG(n).normal(size=n), RNG(n).integers(0, 5, n).astype(float), np.zeros(n)):
         workspace = make_workspace(n)
-        sort_order(keys, n, workspace.order, workspace.spare)
+        write_sort_order(keys, n, workspace.order, workspace.spare)
         assert workspace.order.tolist() == np.argsort(keys, kind="stable").tolist()

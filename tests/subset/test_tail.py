@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vestige.subset import nearest_average
-from vestige.subset.search import search_many
+from vestige.subset.search import find_near_averages
 from vestige.types import Floats
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
@@ -46,7 +46,7 @@ def misses(name: str, batches: int, seed: int = 0) -> int:
     for _ in range(batches // 10_000):
         rows = draw(rng, (10_000, 48))
         masks = np.zeros(rows.shape, np.bool_)
-        search_many(rows, np.full(len(rows), target), tolerance, 0, masks)
+        find_near_averages(rows, np.full(len(rows), target), tolerance, 0, masks)
         averages = np.where(masks, rows - target, 0.0).sum(axis=1) / masks.sum(axis=1)
         missed += sum(
             not unavoidable(row, target, tolerance) for row in rows[np.abs(averages) > tolerance * (1 + 1e-9)]

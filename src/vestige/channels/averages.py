@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vestige._numba import kernel
 from vestige.channels.kernels import TELLING, read_batch, write_batch
-from vestige.random.kernels import uniform
+from vestige.random.kernels import draw_uniform
 from vestige.statistics.kernels import bearable, deviation_about, move, share_of, tolerance, weights_of
 from vestige.subset.workspace import make_workspace
 from vestige.types import Bools, Floats
@@ -64,7 +64,7 @@ def advance(
         for i in range(size):
             near[i] = tolerance(allowed, spread[i], count, share, target[i])
             about = deviation_about(target[i], atoms[here, i], present[here], weights)
-            coin = uniform(keys[k] + np.uint64(i), TELLING)
+            coin = draw_uniform(keys[k] + np.uint64(i), TELLING)
             far[i] = max(bearable(about, count, share, target[i], coin), near[i])
         write_batch(atoms[here], can[here], target, near, far, off, keys[k], mode, workspace, keep)
         if k + 1 < len(keys):

@@ -27,8 +27,8 @@ import numpy as np
 
 from vestige._numba import kernel
 from vestige.channels.presence import count_bits, miss, read_word, write_word
-from vestige.random.kernels import uniform
-from vestige.subset.search import average_of, search
+from vestige.random.kernels import draw_uniform
+from vestige.subset.search import compute_average, find_near_average
 from vestige.subset.workspace import Workspace
 from vestige.types import Bools, Floats, Ints
 
@@ -161,10 +161,10 @@ def read_segment(values: Floats, present: Bools, mode: int) -> float:
     """The number that a segment holds, by presence bits or as an average; nan if it is empty."""
     n = len(values)
     if mode == AVERAGE:
-        return average_of(values[: n - FLAGS], present[: n - FLAGS])
+        return compute_average(values[: n - FLAGS], present[: n - FLAGS])
     if has_bits(present):
         return read_word(present, n - CONTROLS, _TURN_OF[_code_of(present)], TURNS, False)
-    return average_of(values[: n - CONTROLS], present[: n - CONTROLS])
+    return compute_average(values[: n - CONTROLS], present[: n - CONTROLS])
 
 
 @kernel
@@ -196,10 +196,10 @@ def _write_average(
             usable += 1
     if not usable:
         return np.inf
-    search(workspace.values, usable, target, near, key, persist, workspace, workspace.chosen)
+    find_near_average(workspace.values, usable, target, near, key, persist, workspace, workspace.chosen)
     for i in range(usable):
         keep[workspace.places[i]] = workspace.chosen[i]
-    return abs(average_of(values, keep) - target)
+    return abs(compute_average(values, keep) - target)
 
 
 @kernel
@@ -248,7 +248,7 @@ def write_segment(
             )
         if bits and residual > near:
             spelled = workspace.spelled[:n]
-            _write_bits(can, target, uniform(key, 0), off, spelled)
+            _write_bits(can, target, draw_uniform(key, 0), off, spelled)
             missed = abs(read_segment(values, spelled, mode) - target)
             if missed < residual:
                 residual = missed
@@ -309,7 +309,7 @@ def spell_batch(can: Bools, target: Floats, key: np.uint64, keep: Bools, spelled
     size = len(target)
     for i in range(size):
         mine, kept = can[i::size], keep[i::size]
-        n, coin = len(mine), uniform(key + np.uint64(i), 0)
+        n, coin = len(mine), draw_uniform(key + np.uint64(i), 0)
         length, turn = n - SPELLED_TURNS - 1, find_turn(mine)[0]
         kept[n - 1] = write_word(mine, length, turn, SPELLED_TURNS, mine[n - 1], target[i], coin, kept)
         for k in range(SPELLED_TURNS):

@@ -25,7 +25,7 @@ from vestige.validation import check_int
 
 def _split_halves(rounds: Ints, coins: int, part: int) -> tuple[Ints, Ints]:
     """Return the indices of R_t (learned from) and N_t (kept from); R_t has half of the records, rounded down."""
-    order = keys.order(coins, rounds, part)
+    order = keys.shuffle_rounds(coins, rounds, part)
     middle = len(rounds) // 2
     return order[:middle], order[middle:]
 

@@ -206,13 +206,13 @@ class Mean(Encoded[MeanEstimate]):
     ) -> Floats:
         """How far from its target each mean may be written without being marked as off."""
         from vestige.channels.kernels import TELLING  # noqa: PLC0415
-        from vestige.random.kernels import uniform  # noqa: PLC0415
+        from vestige.random.kernels import draw_uniform  # noqa: PLC0415
         from vestige.statistics.kernels import bearable, deviation_about  # noqa: PLC0415
 
         far = np.empty(len(numbers))
         for i, number in enumerate(numbers):
             about = deviation_about(number, values[:, i], np.ones(len(values), np.bool_), weights)
-            far[i] = bearable(about, count, share, number, uniform(key + np.uint64(i), TELLING))
+            far[i] = bearable(about, count, share, number, draw_uniform(key + np.uint64(i), TELLING))
         return far
 
     def _shape(self, numbers: Floats) -> float | Floats:

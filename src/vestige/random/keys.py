@@ -1,7 +1,7 @@
 """Randomness without memory: a 64-bit key hashed from (seed, t), so that no generator lives across rounds.
 
-Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014): SplitMix64. The kernels have the same
-function in `vestige.random.kernels`.
+SplitMix64 of Steele, Lea, Flood (2014, https://doi.org/10.1145/2660193.2660195). The kernels use the same function, in
+`vestige.random.kernels`.
 Guarantee: the key of a round depends on the seed and the round alone; held by tests/random/test_keys.py.
 """
 
@@ -11,62 +11,118 @@ import secrets
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from vestige.random.generators import make_generator
+from vestige.types import Ints, Words
 
 GOLDEN = 0x9E3779B97F4A7C15
 MIX_1 = 0xBF58476D1CE4E5B9
 MIX_2 = 0x94D049BB133111EB
+SECRET_WORDS = 4
 _WORD = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSeed:
-    """A seed for a run that protects nobody: an audit, a test.
+    """A seed for a run that protects nobody: an audit or a test.
 
-    A policy that promises to forget refuses a plain seed, since who knows it can take the noise off again.
+    A policy with a privacy guarantee refuses a plain seed, since anyone who knows the seed can subtract the noise.
+
+    Attributes:
+        seed: the seed.
+
+    Example:
+        >>> AuditSeed(7).seed
+        7
     """
 
     seed: int
 
 
 def draw(key: int, index: int) -> int:
-    """The `index`-th 64-bit draw of a key."""
+    """Return a 64-bit draw of a key.
+
+    Args:
+        key: the key, from 0 to 2^64 - 1.
+        index: number of the draw, from 0.
+
+    Returns:
+        The draw, from 0 to 2^64 - 1.
+
+    Example:
+        >>> draw(1, 0) == draw(1, 0), draw(1, 0) == draw(1, 1)
+        (True, False)
+    """
     word = (key + GOLDEN * (index + 1)) & _WORD
     word = ((word ^ (word >> 30)) * MIX_1) & _WORD
     word = ((word ^ (word >> 27)) * MIX_2) & _WORD
     return word ^ (word >> 31)
 
 
-def root(seed: int | None) -> int:
-    """What the keys of all rounds are drawn from; from the operating system where `seed` is None."""
+def derive_root(seed: int | None) -> int:
+    """Return the key from which the keys of all rounds are derived.
+
+    Args:
+        seed: the seed; with None, the key comes from the operating system.
+
+    Returns:
+        A 64-bit key.
+
+    Example:
+        >>> derive_root(0) == derive_root(0), derive_root(0) == derive_root(1)
+        (True, False)
+    """
     return secrets.randbits(64) if seed is None else draw(seed & _WORD, 0)
 
 
-def key(seed: int | None, t: int) -> int:
-    """The coins of round `t`.
+def derive_key(seed: int | None, t: int) -> int:
+    """Return the key of round `t`.
 
-    >>> key(0, 48) == key(0, 48), key(0, 48) == key(0, 96), key(None, 48) == key(None, 48)
-    (True, False, False)
+    Args:
+        seed: the seed; with None, the key comes from the operating system.
+        t: the round.
+
+    Returns:
+        A 64-bit key.
+
+    Example:
+        >>> derive_key(0, 48) == derive_key(0, 48), derive_key(0, 48) == derive_key(0, 96)
+        (True, False)
     """
-    return draw(root(seed), t)
+    return draw(derive_root(seed), t)
 
 
-SECRET_WORDS = 4
+def generate_secret_keys(count: int) -> Words:
+    """Return keys that nobody can guess, 256 bits each, from the operating system.
 
+    Args:
+        count: number of keys.
 
-def secret_keys(count: int) -> NDArray[np.uint64]:
-    """Coins of so many rounds that nobody can guess, 256 bits each, from the operating system; shape (count, 4).
+    Returns:
+        The keys; shape (count, 4).
 
-    >>> secret_keys(2).shape
-    (2, 4)
+    Example:
+        >>> generate_secret_keys(2).shape
+        (2, 4)
     """
     return np.frombuffer(secrets.token_bytes(8 * SECRET_WORDS * count), np.uint64).reshape(-1, SECRET_WORDS)
 
 
-def order(coins: int, rounds: NDArray[np.int64], part: int = 0) -> NDArray[np.int64]:
-    """A random order of records that depends on their rounds and the coins, not on how they are stored.
+def shuffle_rounds(key: int, rounds: Ints, part: int = 0) -> Ints:
+    """Return a random order of records that depends on their rounds and the key, not on how they are stored.
 
-    Different `part`s of one round get independent orders.
+    Args:
+        key: the key of the round.
+        rounds: rounds of the records; shape (n,).
+        part: parts of one round get independent orders.
+
+    Returns:
+        A permutation of 0 .. n - 1; shape (n,).
+
+    Example:
+        >>> rounds = np.array([3, 1, 2])
+        >>> rounds[shuffle_rounds(7, rounds)].tolist() == np.sort(rounds)[shuffle_rounds(7, np.sort(rounds))].tolist()
+        True
     """
     by_round = np.argsort(rounds, kind="stable")
-    return by_round[np.random.default_rng([coins, part]).permutation(len(rounds))]
+    return by_round[make_generator(key, part).permutation(len(rounds))]

@@ -168,22 +168,22 @@ def draw_key(policy: Policy, seed: int | None, t: int) -> int:
     """Draw the coins of round `t`: 64 bits, or 256 where nobody may guess them."""
     if policy.requires_secret_coins:
         return int.from_bytes(draw_keys(policy, seed, t, 1, 1).tobytes(), "little")
-    return keys.key(seed, t)
+    return keys.derive_key(seed, t)
 
 
 def draw_keys(policy: Policy, seed: int | None, first: int, step: int, count: int) -> NDArray[np.uint64]:
     """Draw the coins of `count` rounds, every `step` from `first` on; shape (count,), or (count, 4) if secret."""
     if policy.requires_secret_coins:
         if seed is None:
-            return keys.secret_keys(count)
+            return keys.generate_secret_keys(count)
         from vestige.random.kernels import derive_secret_keys  # noqa: PLC0415
 
-        return derive_secret_keys(np.uint64(keys.root(seed)), first, step, count)
+        return derive_secret_keys(np.uint64(keys.derive_root(seed)), first, step, count)
     if count == 1:
-        return np.array([keys.key(seed, first)], np.uint64)
+        return np.array([keys.derive_key(seed, first)], np.uint64)
     from vestige.random.kernels import derive_keys  # noqa: PLC0415
 
-    return derive_keys(np.uint64(keys.root(seed)), first, step, count)
+    return derive_keys(np.uint64(keys.derive_root(seed)), first, step, count)
 
 
 def _add_rounding(policy: Policy, clock: Clock, arrivals: Records) -> float:

@@ -1,7 +1,7 @@
-"""Which of these numbers have an average nearest this target? Arrays in, mask out; nothing here knows of records.
+"""Which of these numbers have an average nearest a target? Arrays in, mask out; this package knows no records.
 
-The nearest *average* is not the nearest *sum*: the sum favours tiny subsets, and on whole numbers it is a disaster.
-Guarantee: methods that say `exact` are checked against brute force in tests/subset.
+The nearest *average* is not the nearest *sum*: the nearest sum favours tiny subsets, and is useless on whole numbers.
+Guarantee: selections that are marked `exact` agree with brute force; held by tests/subset/test_subset.py.
 """
 
 from vestige.subset.api import improve, nearest_average, nearest_averages

@@ -1,7 +1,9 @@
-"""Ever better choices, for any number of records: good at once, better with time.
+"""Selections that improve with time, for any number of records.
 
-In one dimension, the best subset of ever more free records is found exactly; then of other choices of them, with some
-of the others fixed beside them. In several, rounds of a grid search.
+In one dimension, the search finds the best subset of more and more free records exactly; then of other choices of free
+records, with some of the remaining ones fixed. In several dimensions it runs rounds of a grid search.
+Guarantee: residuals never grow, and the last selection is exact where that can be proven; held by
+tests/subset/test_subset.py.
 """
 
 from __future__ import annotations
@@ -15,39 +17,56 @@ from numpy.typing import NDArray
 
 from vestige.random import keys
 from vestige.random.generators import make_generator
-from vestige.subset.methods import met
+from vestige.subset.methods import choose_exactly
 from vestige.subset.problem import Problem, Selection
 from vestige.types import Bools, Floats
 
 _CHOICES = (16, 24, 32, 36, 40)
-"""How many free records the anytime search takes at first; then the last of these again and again."""
+"""Numbers of free records in the first rounds; later rounds use the last."""
 
 
-def search(problem: Problem, tolerance: float, seed: int) -> Selection:
-    """Good at once, for any number of records."""
+def solve_by_search(problem: Problem, tolerance: float, seed: int) -> Selection:
+    """Solve a problem by the anytime search: fast, for any number of records.
+
+    Args:
+        problem: the problem.
+        tolerance: residual at which the search stops.
+        seed: the same seed gives the same selection.
+
+    Returns:
+        The best selection found.
+    """
     n = len(problem.values)
-    if problem.dim > 1 or problem.counted:
+    if problem.dim > 1 or problem.forced_count:
         best = None
-        for _, best in zip(range(len(_CHOICES)), improving(problem, seed), strict=False):
+        for _, best in zip(range(len(_CHOICES)), improve_selection(problem, seed), strict=False):
             if best.residual <= tolerance:
                 break
-        assert best is not None  # noqa: S101  # the first comes at once
+        assert best is not None  # noqa: S101  # the generator yields at least once
         return best
-    from vestige.subset.search import search  # noqa: PLC0415
+    from vestige.subset.search import find_near_average  # noqa: PLC0415
     from vestige.subset.workspace import make_workspace  # noqa: PLC0415
 
     mask = np.zeros(n, np.bool_)
     values = np.ascontiguousarray(problem.values[:, 0])
-    search(values, n, float(problem.target[0]), tolerance, np.uint64(seed), True, make_workspace(n), mask)
-    return problem.selection(mask, exact=False)
+    find_near_average(values, n, float(problem.target[0]), tolerance, np.uint64(seed), True, make_workspace(n), mask)
+    return problem.measure(mask, exact=False)
 
 
-def improving(problem: Problem, seed: int) -> Iterator[Selection]:
-    """The best selection so far, after every round."""
+def improve_selection(problem: Problem, seed: int) -> Iterator[Selection]:
+    """Yield the best selection so far after each round of the search.
+
+    Args:
+        problem: the problem.
+        seed: the same seed gives the same sequence.
+
+    Yields:
+        Selections whose residuals never grow; the last one is exact where that can be proven.
+    """
     best: Selection | None = None
-    tries = _choices_of_one if problem.dim == 1 else _choices_of_many
+    tries = _search_line if problem.dim == 1 else _search_space
     for mask, exact in tries(problem, seed):
-        selection = problem.selection(mask, exact=exact)
+        selection = problem.measure(mask, exact=exact)
         if best is None or exact or selection.residual < best.residual:
             best = selection
         yield best
@@ -55,35 +74,38 @@ def improving(problem: Problem, seed: int) -> Iterator[Selection]:
             return
 
 
-def _choices_of_one(problem: Problem, seed: int) -> Iterator[tuple[Bools, bool]]:
-    """In one dimension: the best of ever more free records, then of other choices, with others fixed beside them.
+def _search_line(problem: Problem, seed: int) -> Iterator[tuple[Bools, bool]]:
+    """Yield choices in one dimension, and whether each is exact.
 
-    What is fixed is balanced around the target, so that it changes the sum little and the count much.
+    First the best subset of more and more free records, then of other choices of free records, with others fixed. The
+    fixed records are balanced around the target, so they change the sum little and the count much.
     """
     offsets = problem.values[:, 0] - problem.target[0]
     free = problem.free
     nearest = free[[np.abs(offsets[free]).argmin()]] if len(free) else free
-    yield met(problem, _mask_of(nearest, len(offsets)), 0.0), len(free) <= 1
+    yield choose_exactly(problem, _to_mask(nearest, len(offsets)), 0.0), len(free) <= 1
     for turn in itertools.count():
         rng = make_generator(seed, turn)
         size = min(len(free), _CHOICES[min(turn, len(_CHOICES) - 1)])
-        chosen = _around(offsets, free, size, rng if turn >= len(_CHOICES) else None)
+        chosen = _choose_around(offsets, free, size, rng if turn >= len(_CHOICES) else None)
         everyone = size == len(free)
         beside = problem.forced.copy()
         if not everyone and turn >= len(_CHOICES):
-            beside[_balanced(offsets, rng.permutation(np.setdiff1d(free, chosen)))] = True
-        yield met(replace(problem, forced=beside), _mask_of(chosen, len(offsets)), 0.0), everyone
+            beside[_choose_balanced(offsets, rng.permutation(np.setdiff1d(free, chosen)))] = True
+        yield choose_exactly(replace(problem, forced=beside), _to_mask(chosen, len(offsets)), 0.0), everyone
 
 
-def _mask_of(places: NDArray[np.int64], n: int) -> Bools:
-    """The records at these places, as a mask over all."""
+def _to_mask(places: NDArray[np.int64], n: int) -> Bools:
+    """Return the records at these indices as a mask over all `n`."""
     mask = np.zeros(n, np.bool_)
     mask[places] = True
     return mask
 
 
-def _around(offsets: Floats, free: NDArray[np.int64], size: int, rng: np.random.Generator | None) -> NDArray[np.int64]:
-    """`size` free records, half from each side of the target: the nearest, or some of twice as many."""
+def _choose_around(
+    offsets: Floats, free: NDArray[np.int64], size: int, rng: np.random.Generator | None
+) -> NDArray[np.int64]:
+    """Return `size` free records, half from each side of the target: the nearest, or random ones of twice as many."""
     sides = [free[offsets[free] < 0.0], free[offsets[free] >= 0.0]]
     take = min(len(sides[0]), max(size // 2, size - len(sides[1])))
     chosen = []
@@ -93,8 +115,8 @@ def _around(offsets: Floats, free: NDArray[np.int64], size: int, rng: np.random.
     return np.concatenate(chosen)
 
 
-def _balanced(offsets: Floats, others: NDArray[np.int64]) -> NDArray[np.int64]:
-    """As many of `others` as can be taken so that each brings the sum of their offsets back towards zero."""
+def _choose_balanced(offsets: Floats, others: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return as many of `others` as can be taken such that each brings the sum of offsets back towards zero."""
     below, above = list(others[offsets[others] < 0.0]), list(others[offsets[others] >= 0.0])
     total, taken = 0.0, []
     while above if total < 0.0 else below:
@@ -103,15 +125,15 @@ def _balanced(offsets: Floats, others: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array(taken, np.int64)
 
 
-def _choices_of_many(problem: Problem, seed: int) -> Iterator[tuple[Bools, bool]]:
-    """In several dimensions: rounds of the anytime grid search."""
-    from vestige.subset.grid_search import EFFORT, grid_search  # noqa: PLC0415
+def _search_space(problem: Problem, seed: int) -> Iterator[tuple[Bools, bool]]:
+    """Yield choices in several dimensions, none of them proven: rounds of the anytime grid search."""
+    from vestige.subset.grid_search import EFFORT, search_grid  # noqa: PLC0415
 
     offsets, base = problem.offsets()
     free = problem.free
     for turn in itertools.count():
         key, effort = np.uint64(keys.draw(seed, turn)), min(4**turn, EFFORT)
-        chosen = grid_search(offsets[free], base, problem.counted, 0.0, key, effort)
+        chosen = search_grid(offsets[free], base, problem.forced_count, 0.0, key, effort)
         mask = problem.forced.copy()
         mask[free] = chosen
         yield mask, False

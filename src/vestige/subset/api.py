@@ -1,4 +1,7 @@
-"""Select the numbers whose average is nearest to a target: the public functions of `vestige.subset`."""
+"""The question and its answer: which of these numbers have an average nearest a target?
+
+Guarantee: selections that are marked `exact` agree with brute force; held by tests/subset/test_subset.py.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,19 @@ from numpy.typing import ArrayLike
 
 from vestige.errors import ParameterError
 from vestige.subset import methods
-from vestige.subset.anytime import improving, search
-from vestige.subset.problem import Selection, check_problem
+from vestige.subset.anytime import improve_selection, solve_by_search
+from vestige.subset.problem import Selection, make_problem
 from vestige.types import Floats
 from vestige.validation import check_choice, check_float, check_floats, check_int
 
 _LARGEST_SEED = 2**63 - 1
 METHODS = {
-    "auto": methods.auto,
-    "exhaustive": methods.exhaustive,
-    "grid": methods.grid,
-    "lattice": methods.lattice,
-    "meet": methods.meet,
-    "search": search,
+    "auto": methods.solve_auto,
+    "exhaustive": methods.solve_exhaustive,
+    "grid": methods.solve_grid,
+    "lattice": methods.solve_lattice,
+    "meet": methods.solve_meet,
+    "search": solve_by_search,
 }
 
 
@@ -38,28 +41,36 @@ def nearest_average(
     keep: ArrayLike | None = None,
     seed: int = 0,
 ) -> Selection:
-    """The nonempty subset of `values` whose average is nearest `target`.
+    """Find the nonempty subset of `values` whose average is nearest `target`.
 
     Args:
-        values: shape (n,) or (n, dim).
-        target: shape () or (dim,).
-        tolerance: a residual of at most this is as good as zero: whatever reaches it first is returned.
-        method: exact are `meet` (one dimension, up to 48 records), `grid` (several dimensions, few records), `lattice`
-            (whole numbers, cents and the like, hundreds of records) and `exhaustive` (up to 26 records, for checking).
-            `search` is good at once for any number of records. `auto` takes `lattice` where it applies and is not too
-            large; else, where a tolerance is given, `search`; and where that misses it, or none is given, `meet` up to
-            36 records, `grid` up to 30, 26, 20 in two, three, more dimensions, and `search` beyond.
-        keep: which records must be in, as a mask of shape (n,).
+        values: the numbers or vectors to choose from; shape (n,) or (n, dim).
+        target: the wanted average; shape () or (dim,).
+        tolerance: residual that is good enough: the first selection within it is returned; default: 0, the nearest.
+        method: one of `auto`, `meet`, `grid`, `lattice`, `search` and `exhaustive`. Exact are `meet` (one dimension, up
+            to 48 records), `grid` (several dimensions, up to 36 records), `lattice` (whole numbers, cents and the like,
+            hundreds of records) and `exhaustive` (up to 26 records, for checking). `search` is fast for any number of
+            records. `auto` uses `lattice` where it applies and is not too large; with a tolerance, `search`; without
+            one, or where that misses it, `meet` up to 36 records, `grid` up to 30, 26, 20 records in two, three, more
+            dimensions, and `search` beyond.
+        keep: mask of the records that must be in the subset, shape (n,); default: none.
         seed: the same seed gives the same selection.
 
-    >>> chosen = nearest_average([1.0, 2.0, 4.0, 8.0], 3.3)
-    >>> chosen.mask, float(chosen.average), chosen.exact
-    (array([False,  True,  True, False]), 3.0, True)
-    >>> nearest_average([1.0, 2.0, 4.0, 8.0], 3.3, keep=[False, False, False, True]).mask
-    array([ True,  True, False,  True])
+    Returns:
+        The selection: its mask, average, residual, and whether it is proven to be the nearest.
+
+    Raises:
+        ParameterError: if shapes do not fit, a value is not finite, or the method cannot handle the problem.
+
+    Example:
+        >>> chosen = nearest_average([1.0, 2.0, 4.0, 8.0], 3.3)
+        >>> chosen.mask, float(chosen.average), chosen.exact
+        (array([False,  True,  True, False]), 3.0, True)
+        >>> nearest_average([1.0, 2.0, 4.0, 8.0], 3.3, keep=[False, False, False, True]).mask
+        array([ True,  True, False,  True])
     """
-    problem = check_problem(values, target, keep)
-    check_float("tolerance", tolerance, lambda n: n >= 0.0, "0 for the nearest average there is, or more")
+    problem = make_problem(values, target, keep)
+    check_float("tolerance", tolerance, lambda n: n >= 0.0, "0 for the nearest average, or more")
     check_int("seed", seed, 0, _LARGEST_SEED)
     return METHODS[check_choice("method", method, METHODS)](problem, tolerance, seed)
 
@@ -72,22 +83,29 @@ def nearest_averages(
     method: str = "auto",
     seed: int = 0,
 ) -> list[Selection]:
-    """Many independent problems in one call, on all cores; see `nearest_average`.
+    """Solve many independent problems in one call, on all cores; see `nearest_average`.
 
     Args:
         values: the problems, each of shape (n,) or (n, dim); they may differ in n.
-        targets: one for each.
-        tolerance: the same for all.
-        method: the same for all.
+        targets: one target per problem; shape (problems,) or (problems, dim).
+        tolerance: see `nearest_average`; the same for all problems.
+        method: see `nearest_average`; the same for all problems.
         seed: problem i gets the seed `seed + i`.
 
-    >>> [float(chosen.average) for chosen in nearest_averages([[1.0, 2.0], [4.0, 6.0, 8.0]], [1.4, 7.1])]
-    [1.5, 7.0]
+    Returns:
+        One selection per problem.
+
+    Raises:
+        ParameterError: if there is not one target per problem, or a problem is invalid.
+
+    Example:
+        >>> [float(chosen.average) for chosen in nearest_averages([[1.0, 2.0], [4.0, 6.0, 8.0]], [1.4, 7.1])]
+        [1.5, 7.0]
     """
     goals = check_floats("targets", targets)
     if not isinstance(values, np.ndarray | Sequence) or isinstance(values, str | bytes) or np.ndim(goals) == 0:
         raise ParameterError("values or targets is not a list; pass an array of numbers and a target for each problem")
-    check_float("tolerance", tolerance, lambda n: n >= 0.0, "0 for the nearest average there is, or more")
+    check_float("tolerance", tolerance, lambda n: n >= 0.0, "0 for the nearest average, or more")
     check_choice("method", method, METHODS)
     if len(values) != len(goals):
         raise ParameterError(f"targets has {len(goals)} entries for {len(values)} problems; needs one each")
@@ -102,33 +120,43 @@ def nearest_averages(
 def _search_many(
     values: Floats, goals: Floats, tolerance: float, seed: int, pool: ThreadPoolExecutor
 ) -> list[Selection]:
-    """`search` for each row, in as many kernels as there are cores."""
-    from vestige.subset.search import search_many  # noqa: PLC0415
+    """Apply `search` to each row, with one kernel call per core."""
+    from vestige.subset.search import find_near_averages  # noqa: PLC0415
 
-    problems = [check_problem(row, goal, None) for row, goal in zip(values, goals, strict=True)]
+    problems = [make_problem(row, goal, None) for row, goal in zip(values, goals, strict=True)]
     table = np.ascontiguousarray(values, np.float64)
     masks = np.zeros(table.shape, np.bool_)
     edges = np.linspace(0, len(table), (os.cpu_count() or 1) + 1).astype(int)
     parts = [slice(a, b) for a, b in itertools.pairwise(edges)]
-    list(pool.map(lambda p: search_many(table[p], goals[p], tolerance, seed + p.start, masks[p]), parts))
-    return [problem.selection(mask, exact=False) for problem, mask in zip(problems, masks, strict=True)]
+    list(pool.map(lambda p: find_near_averages(table[p], goals[p], tolerance, seed + p.start, masks[p]), parts))
+    return [problem.measure(mask, exact=False) for problem, mask in zip(problems, masks, strict=True)]
 
 
 def improve(
     values: ArrayLike, target: ArrayLike, *, keep: ArrayLike | None = None, seed: int = 0
 ) -> Iterator[Selection]:
-    """Ever better selections, for any number of records: good at once, better with time.
+    """Yield selections that improve with time, for any number of records.
 
-    Yields the best so far after every round. The first comes at once; the last is exact where that can be proven; else
-    it goes on for as long as it is asked.
-    The same seed gives the same sequence.
+    Args:
+        values: the numbers or vectors to choose from; shape (n,) or (n, dim).
+        target: the wanted average; shape () or (dim,).
+        keep: mask of the records that must be in the subset, shape (n,); default: none.
+        seed: the same seed gives the same sequence.
 
-    >>> import itertools
-    >>> values = np.random.default_rng(0).normal(size=100)
-    >>> residuals = [chosen.residual for chosen in itertools.islice(improve(values, 0.1), 3)]
-    >>> residuals == sorted(residuals, reverse=True)
-    True
+    Returns:
+        An iterator over the best selection so far after each round. The first comes at once. The last one is exact
+        where that can be proven; otherwise the iterator is endless.
+
+    Raises:
+        ParameterError: if shapes do not fit, or a value is not finite.
+
+    Example:
+        >>> import itertools
+        >>> values = np.random.default_rng(0).normal(size=100)
+        >>> residuals = [chosen.residual for chosen in itertools.islice(improve(values, 0.1), 3)]
+        >>> residuals == sorted(residuals, reverse=True)
+        True
     """
-    problem = check_problem(values, target, keep)
+    problem = make_problem(values, target, keep)
     check_int("seed", seed, 0, _LARGEST_SEED)
-    return improving(problem, seed)
+    return improve_selection(problem, seed)

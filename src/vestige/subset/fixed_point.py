@@ -1,10 +1,10 @@
-"""Real numbers as whole ones, so that sums lose nothing.
+"""Real numbers as fixed-point integers, so that sums are exact.
 
-A sum of n doubles rounds at every step; residuals of 1e-15 would drown in that. So each number less the target is
-rounded once, to a multiple of 2^-s, with s as large as lets every subset sum fit into 61 bits; from there on all
-arithmetic is exact. The difference itself is split into its rounded value and what rounding lost (Knuth's two-sum), and
-both parts are scaled.
-Guarantee: each number is off by at most one unit, 2^-59 of the sum of all magnitudes; held by
+A sum of n doubles rounds at every step, which would hide residuals of 1e-15. So the difference of each number and the
+target is rounded once, to a multiple of 2^-s, with s as large as possible such that every subset sum fits into 61 bits;
+all later arithmetic is exact. The difference itself is split into its rounded value and the rounding error (two-sum:
+Knuth, The Art of Computer Programming, volume 2, section 4.2.2), and both parts are scaled.
+Guarantee: the error of each number is at most one unit, 2^-59 of the sum of all magnitudes; held by
 tests/subset/test_subset.py in exact rational arithmetic.
 """
 
@@ -23,7 +23,15 @@ _LARGEST_SCALE = 1000
 
 @kernel
 def to_fixed(values: Floats, target: float) -> tuple[Ints, float]:
-    """`values` less `target` as whole multiples of a unit, and that unit."""
+    """Return `values` less `target` in fixed point.
+
+    Args:
+        values: the numbers; shape (n,).
+        target: the number to subtract.
+
+    Returns:
+        The differences as multiples of a unit, shape (n,), and that unit.
+    """
     n = len(values)
     total = 0.0
     for i in range(n):

@@ -1,10 +1,10 @@
-"""The subset whose average is nearest a target in several dimensions, by meeting in the middle on a grid.
+"""The subset whose average is nearest a target in several dimensions: meet in the middle on a grid.
 
-Horowitz and Sahni's two halves, with cells in place of sorting: a subset can only beat the average `best` if its sum is
-shorter than `best * count`, so a left and a right sum that belong together lie in the same or in neighbouring cells of
-that width. The leading coordinates of a sum are packed into one word, so that a sum costs one addition and its cell a
-few shifts; coordinates wrap around, which costs false partners but no true one, for every pair that is left is scored
-in floating point.
+The two halves of Horowitz and Sahni (1974, https://doi.org/10.1145/321812.321823), with grid cells in place of sorting.
+A subset can beat the average `best` only if its sum is shorter than `best * count`, so matching left and right sums lie
+in the same cell of that width or in neighbouring cells. The leading coordinates of a sum are packed into one word, so
+that a sum costs one addition and its cell a few shifts. Coordinates wrap around, which creates false matches but loses
+no true one, since every remaining pair is scored in floating point.
 Guarantee: the optimum, up to rounding; held by tests/subset/test_grid.py.
 """
 
@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from vestige._numba import kernel
-from vestige.random.kernels import GOLDEN, ones
+from vestige.random.kernels import GOLDEN
+from vestige.subset.bits import count_ones
 from vestige.subset.sweep import sweep
-from vestige.subset.vectors import LARGEST_WORD, Half, expected_length, half_of, nearest_single, prepared
+from vestige.subset.vectors import LARGEST_WORD, Half, estimate_length, find_nearest_single, make_half, normalize
 from vestige.types import Floats, Ints, Words
 
 _EXPECTED = 3.0  # subsets expected within the first reach: it fails, and a second round is due, in exp(-3) of cases
@@ -30,16 +31,16 @@ _LAST = np.uint64(63)
 
 
 class _Cells(NamedTuple):
-    """How a packed sum maps to a bit of the grid: blocks of 8 x 8 (or 4 x 4 x 4) cells fill one word of it.
+    """The map from a packed sum to a bit of the grid: blocks of 8 x 8 (or 4 x 4 x 4) cells fill one word.
 
     Attributes:
         width: bits of a packed coordinate.
         scale: units per 1.
-        window: how far apart partners may lie, in units, in every packed coordinate.
-        up: what shifts the block number of each coordinate to its place in the number of the word.
-        upper: the bits there; none for a coordinate that is not used.
-        down: what shifts the rest of its cell number to its place in the number of the bit.
-        lower: the bits there.
+        window: largest distance of matching sums, in units, in every packed coordinate.
+        up: shifts of the block number of each coordinate to its position in the word index.
+        upper: masks of these positions; 0 for a coordinate that is not used.
+        down: shifts of the rest of the cell number to its position in the bit index.
+        lower: masks of these positions.
     """
 
     width: int
@@ -52,8 +53,8 @@ class _Cells(NamedTuple):
 
 
 @kernel
-def _lay_cells(table: Floats, start: Floats, window: float) -> _Cells:
-    """Cells for partners that are at most `window` apart in each coordinate, eight or three times as wide."""
+def _make_cells(table: Floats, start: Floats, window: float) -> _Cells:
+    """Return cells that are eight (or three) times as wide as the largest distance of matching sums, `window`."""
     n, dim = table.shape
     fields = 2 if dim == 2 else 3
     bits = max(n // 2 + _SPARE_BITS, 3 * fields)
@@ -84,8 +85,8 @@ def _lay_cells(table: Floats, start: Floats, window: float) -> _Cells:
 
 
 @kernel
-def _place(word: np.uint64, cells: _Cells) -> np.uint64:
-    """The number of the cell of a packed sum: its word in the grid, then its bit."""
+def _find_cell(word: np.uint64, cells: _Cells) -> np.uint64:
+    """Return the cell number of a packed sum: its word in the grid, then its bit."""
     return (
         ((word >> cells.up[0]) & cells.upper[0])
         | ((word >> cells.up[1]) & cells.upper[1])
@@ -97,15 +98,15 @@ def _place(word: np.uint64, cells: _Cells) -> np.uint64:
 
 
 @kernel
-def _places(low: Words, high: np.uint64, cells: _Cells, places: Words) -> None:
-    """The cells of `low` plus `high`: a loop of its own, for then it runs on several words at a time."""
+def _find_cells(low: Words, high: np.uint64, cells: _Cells, places: Words) -> None:
+    """Write the cells of `low` plus `high`; a separate loop, so that the compiler vectorises it."""
     for i in range(len(low)):
-        places[i] = _place(low[i] + high, cells)
+        places[i] = _find_cell(low[i] + high, cells)
 
 
 @kernel
-def _corner(first: np.uint64, last: np.uint64, corner: int, cells: _Cells) -> np.uint64:
-    """The cell that takes its coordinates from the cell `last` where the bits of `corner` say so, else from `first`."""
+def _pick_corner(first: np.uint64, last: np.uint64, corner: int, cells: _Cells) -> np.uint64:
+    """Return the cell with coordinate i of the cell `last` where bit i of `corner` is set, else of `first`."""
     place = np.uint64(0)
     for i in range(3):
         place |= (last if (corner >> i) & 1 else first) & (cells.upper[i] | cells.lower[i])
@@ -113,26 +114,26 @@ def _corner(first: np.uint64, last: np.uint64, corner: int, cells: _Cells) -> np
 
 
 @kernel
-def _repeats(first: np.uint64, last: np.uint64, corner: int, cells: _Cells) -> bool:
-    """Whether a corner with fewer bits is the same cell."""
-    repeats = False
+def _is_repeated(first: np.uint64, last: np.uint64, corner: int, cells: _Cells) -> bool:
+    """Return whether a corner with fewer bits is the same cell."""
+    is_repeated = False
     for i in range(3):
         same = (first ^ last) & (cells.upper[i] | cells.lower[i]) == np.uint64(0)
-        repeats |= (corner >> i) & 1 == 1 and bool(same)
-    return repeats
+        is_repeated |= (corner >> i) & 1 == 1 and bool(same)
+    return is_repeated
 
 
 @kernel
-def _mark(half: Half, cells: _Cells, grid: Words) -> None:
-    """Mark in the grid every cell that a partner of one of the sums may lie in.
+def _mark_cells(half: Half, cells: _Cells, grid: Words) -> None:
+    """Mark in the grid every cell that can contain the match of a sum.
 
-    Those are up to 2 x 2 (x 2) cells, mostly of one block: then they are one product of bits, and one access.
+    Those are up to 2 x 2 (x 2) cells, mostly in one block: then they are one product of bits and one memory access.
     """
     x, y, z = cells.lower
     firsts, lasts = np.empty_like(half.low), np.empty_like(half.low)
     for high in half.high:
-        _places(half.low, high - cells.window, cells, firsts)
-        _places(half.low, high + cells.window, cells, lasts)
+        _find_cells(half.low, high - cells.window, cells, firsts)
+        _find_cells(half.low, high + cells.window, cells, lasts)
         for i in range(len(firsts)):
             first, last = firsts[i], lasts[i]
             if (first ^ last) >> _SIX == np.uint64(0):
@@ -142,20 +143,20 @@ def _mark(half: Half, cells: _Cells, grid: Words) -> None:
                 grid[first >> _SIX] |= bits
             else:
                 for corner in range(8):
-                    place = _corner(first, last, corner, cells)
+                    place = _pick_corner(first, last, corner, cells)
                     grid[place >> _SIX] |= _ONE << (place & _LAST)
 
 
 @kernel
-def _survivors(half: Half, cells: _Cells, grid: Words) -> Ints:
-    """The subsets whose opposite lies in a marked cell; few, and found without a branch."""
+def _find_survivors(half: Half, cells: _Cells, grid: Words) -> Ints:
+    """Return the subsets whose opposite lies in a marked cell; there are few, found without branches."""
     opposite, places = np.uint64(0) - half.low, np.empty_like(half.low)
     found = np.empty(4 * len(half.low), np.int64)
     count = np.int64(0)
     for j in range(len(half.high)):
         if count + len(half.low) > len(found):
             found = np.append(found, np.empty_like(found))
-        _places(opposite, np.uint64(0) - half.high[j], cells, places)
+        _find_cells(opposite, np.uint64(0) - half.high[j], cells, places)
         for i in range(len(places)):
             place = places[i]
             found[count] = (j << half.bits) | i
@@ -164,53 +165,53 @@ def _survivors(half: Half, cells: _Cells, grid: Words) -> Ints:
 
 
 @kernel
-def _chain(half: Half, found: Ints, cells: _Cells, size: int) -> tuple[Ints, Ints, Ints, Words]:
-    """Chains of the survivors by the cells in which their partners may lie, and a small filter before them.
+def _build_chains(half: Half, found: Ints, cells: _Cells, size: int) -> tuple[Ints, Ints, Ints, Words]:
+    """Return hash chains of the survivors, by the cells that can contain their matches, and a small filter.
 
-    Returns the heads (by hash), the next entry of each entry, the entries' survivors, and the filter.
+    Returns the heads (by hash), the next entry of each entry, the survivor of each entry, and the filter.
     """
     heads = np.full(1 << size, -1, np.int64)
     most = len(found) * 8
     following, entries = np.empty(most, np.int64), np.empty(most, np.int64)
-    sieve = np.zeros(1 << (size - 3), np.uint64)
+    bloom = np.zeros(1 << (size - 3), np.uint64)
     filled = 0
     for k in range(len(found)):
         i, j = found[k] & ((1 << half.bits) - 1), found[k] >> half.bits
         word = np.uint64(0) - (half.low[i] + half.high[j])
-        first, last = _place(word - cells.window, cells), _place(word + cells.window, cells)
+        first, last = _find_cell(word - cells.window, cells), _find_cell(word + cells.window, cells)
         for corner in range(8):
-            place = _corner(first, last, corner, cells)
-            if corner > 0 and _repeats(first, last, corner, cells):
+            place = _pick_corner(first, last, corner, cells)
+            if corner > 0 and _is_repeated(first, last, corner, cells):
                 continue
             code = (place * GOLDEN) >> np.uint64(61 - size)
-            sieve[code >> _SIX] |= _ONE << (code & _LAST)
+            bloom[code >> _SIX] |= _ONE << (code & _LAST)
             slot = code >> np.uint64(3)
             following[filled], entries[filled] = heads[slot], k
             heads[slot] = filled
             filled += 1
-    return heads, following, entries, sieve
+    return heads, following, entries, bloom
 
 
 @kernel
-def _sieved(half: Half, cells: _Cells, sieve: Words, size: int) -> Ints:
-    """The left subsets that may have a partner in the chains."""
+def _filter_left(half: Half, cells: _Cells, bloom: Words, size: int) -> Ints:
+    """Return the left subsets that may have a match in the chains."""
     places = np.empty_like(half.low)
     found = np.empty(4 * len(half.low), np.int64)
     count = np.int64(0)
     for j in range(len(half.high)):
         if count + len(half.low) > len(found):
             found = np.append(found, np.empty_like(found))
-        _places(half.low, half.high[j], cells, places)
+        _find_cells(half.low, half.high[j], cells, places)
         for i in range(len(places)):
             code = (places[i] * GOLDEN) >> np.uint64(61 - size)
             found[count] = (j << half.bits) | i
-            count += np.int64((sieve[code >> _SIX] >> (code & _LAST)) & _ONE)
+            count += np.int64((bloom[code >> _SIX] >> (code & _LAST)) & _ONE)
     return found[:count]
 
 
 @kernel
-def _full_sums(half: Half, found: Ints) -> Floats:
-    """The sums of the given subsets."""
+def _compute_sums(half: Half, found: Ints) -> Floats:
+    """Return the sums of the given subsets; shape (count, dim)."""
     dim = half.low_sums.shape[1]
     sums = np.empty((len(found), dim))
     for k in range(len(found)):
@@ -221,34 +222,34 @@ def _full_sums(half: Half, found: Ints) -> Floats:
 
 
 @kernel
-def _round(
-    table: Floats, start: Floats, counted: int, reach: float, best: float, mask: np.uint64, budget: float
+def _search_within(
+    table: Floats, start: Floats, forced_count: int, reach: float, best: float, mask: np.uint64, budget: float
 ) -> tuple[float, np.uint64, float]:
-    """The best average, its subset, and 0: of those nearer than `best`, all that are nearer than `reach` are weighed.
+    """Return the best average, its subset and 0, after scoring all averages within `reach` that are nearer than `best`.
 
-    If it takes more than `budget` pairs it stops; then the last figure is how many it would have taken.
+    If that takes more than `budget` pairs, it stops; the last figure is then the estimated number of pairs.
     """
     n, dim = table.shape
     cut = n // 2
-    cells = _lay_cells(table, start, reach * (counted + n))
+    cells = _make_cells(table, start, reach * (forced_count + n))
     fields = 2 if dim == 2 else 3
     nought = np.uint64(0)
-    left = half_of(table[:cut], start, nought, fields, cells.width, cells.scale)
-    right = half_of(table[cut:], np.zeros(dim), nought, fields, cells.width, cells.scale)
+    left = make_half(table[:cut], start, nought, fields, cells.width, cells.scale)
+    right = make_half(table[cut:], np.zeros(dim), nought, fields, cells.width, cells.scale)
     grid = np.zeros(1 << (max(cut + _SPARE_BITS, 3 * fields) - 6), np.uint64)
-    _mark(left, cells, grid)
-    rights = _survivors(right, cells, grid)
+    _mark_cells(left, cells, grid)
+    rights = _find_survivors(right, cells, grid)
     size = 12
     while size < 20 and (1 << size) < 4 * len(rights):
         size += 1
-    heads, following, entries, sieve = _chain(right, rights, cells, size)
-    lefts = _sieved(left, cells, sieve, size)
-    right_sums, left_sums = _full_sums(right, rights), _full_sums(left, lefts)
+    heads, following, entries, bloom = _build_chains(right, rights, cells, size)
+    lefts = _filter_left(left, cells, bloom, size)
+    right_sums, left_sums = _compute_sums(right, rights), _compute_sums(left, lefts)
     square, weighed = best * best, 0
     for k in range(len(lefts)):
         a, b = lefts[k] & ((1 << left.bits) - 1), lefts[k] >> left.bits
-        entry = heads[(_place(left.low[a] + left.high[b], cells) * GOLDEN) >> np.uint64(64 - size)]
-        limit = reach * (counted + n)
+        entry = heads[(_find_cell(left.low[a] + left.high[b], cells) * GOLDEN) >> np.uint64(64 - size)]
+        limit = reach * (forced_count + n)
         while entry >= 0:
             other = entries[entry]
             entry = following[entry]
@@ -260,7 +261,7 @@ def _round(
             for i in range(1, dim):
                 length += (left_sums[k, i] + right_sums[other, i]) ** 2
             word = np.uint64(lefts[k]) | (np.uint64(rights[other]) << np.uint64(cut))
-            count = counted + ones(word)
+            count = forced_count + count_ones(word)
             if count > 0 and length < square * count * count:
                 best, mask = math.sqrt(length) / count, word
                 square = best * best
@@ -270,29 +271,36 @@ def _round(
 
 
 @kernel
-def grid_meet(offsets: Floats, base: Floats, counted: int) -> np.uint64:
-    """The subset of the rows of `offsets`, as a bit mask, whose sum with `base` over its count is nearest zero in l2.
+def meet_on_grid(offsets: Floats, base: Floats, forced_count: int) -> np.uint64:
+    """Return the subset of rows, as a bit mask, whose average is nearest zero in l2.
 
-    The count includes `counted`: `base` is the sum of so many that must be in. Nonempty unless `counted` is positive.
-    The reach of the first round is what normal sums would need; it grows until the best average lies within it, which
-    proves it. Takes about 2^(n/2) steps where that is a small distance, and a sweep where it is not.
+    The reach of the first round is what normally distributed sums need; it grows until the best average lies within it,
+    which proves the optimum. This takes about 2^(n/2) steps where that distance is small; otherwise `sweep` is used.
+
+    Args:
+        offsets: the rows to choose from; shape (n, dim).
+        base: sum of the rows that must be in the subset; shape (dim,).
+        forced_count: number of rows that must be in the subset; if it is 0, the result is nonempty.
+
+    Returns:
+        The bit mask over the rows.
     """
     n = len(offsets)
-    table, start, _ = prepared(offsets, base)
-    best, at = nearest_single(table, start, counted)
+    table, start, _ = normalize(offsets, base)
+    best, at = find_nearest_single(table, start, forced_count)
     mask = np.uint64(0) if at < 0 else _ONE << np.uint64(at)
     if n == 1 or best == 0.0:
         return mask
-    reach = expected_length(table, start, _EXPECTED) / (counted + 0.5 * n)
+    reach = estimate_length(table, start, _EXPECTED) / (forced_count + 0.5 * n)
     if not 0.0 < reach < np.inf:
-        return sweep(table, start, counted, best, mask, np.inf)[1]
+        return sweep(table, start, forced_count, best, mask, np.inf)[1]
     budget = 2.0 ** (n // 2 + 5) + 2.0**16
     while True:
         reach = min(reach, best)
-        best, mask, pairs = _round(table, start, counted, reach, best, mask, budget)
+        best, mask, pairs = _search_within(table, start, forced_count, reach, best, mask, budget)
         if pairs > 0.0:
-            best, mask, swept = sweep(table, start, counted, best, mask, pairs)
-            if swept:
+            best, mask, is_complete = sweep(table, start, forced_count, best, mask, pairs)
+            if is_complete:
                 return mask
             budget = np.inf
         elif best <= reach:

@@ -1,11 +1,11 @@
 """The subset whose average is nearest a target when all values lie on a lattice (whole minutes, cents).
 
-No average of c lattice values is nearer the target than the nearest multiple of 1/c that c of them could sum to, so the
-counts are tried in the order of that bound, and for each count a subset with just that sum is sought: the window of c
-neighbours in sorted order whose sum is nearest below, then exchanges that add what is missing. Once no bound is nearer
-than what was found, that is the proven optimum. Where exchanges fail, a dynamic programme over (count, sum) decides; it
-follows only what could end nearer than they came.
-Guarantee: 0 is returned only where the optimum is proven, up to 2^-51 of a step; held by tests/subset/test_lattice.py
+No average of c lattice values is nearer the target than the nearest multiple of 1/c that c of them could sum to. So
+counts are tried in the order of that bound, and for each count a subset with exactly that sum is sought: the window of
+c neighbours in sorted order with the nearest sum below, then exchanges that add what is missing. Once no bound is
+nearer than the best subset found, that subset is the proven optimum. Where exchanges fail, a dynamic program over
+(count, sum) decides; it follows only sums that can end nearer than the best subset found.
+Guarantee: 0 is returned only if the optimum is proven, up to 2^-51 of a step; held by tests/subset/test_lattice.py
 against brute force.
 """
 
@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from vestige._numba import kernel
-from vestige.random.kernels import below
+from vestige.random.kernels import draw_below
 from vestige.subset.workspace import Workspace
 from vestige.types import Bools, Floats, Ints
 
-_EXCHANGES = 48
-_SUMS = 16
+_MAX_EXCHANGES = 48
+_MAX_SUMS = 16
 _TIE = 2.0**-51
 """Averages that differ by less, in lattice steps, are equal but for rounding."""
 _DECIMALS = 4
@@ -29,8 +29,8 @@ _LARGEST = 2.0**40
 
 
 @kernel
-def scale_of(values: Floats, n: int) -> float:
-    """The power of ten that makes whole numbers of the first `n` values, or 0 if none up to 10^4 does."""
+def find_scale(values: Floats, n: int) -> float:
+    """Return the power of ten that makes the first `n` values whole numbers, or 0 if none up to 10^4 does."""
     scale = 1.0
     for _ in range(_DECIMALS + 1):
         whole = True
@@ -46,10 +46,10 @@ def scale_of(values: Floats, n: int) -> float:
 
 
 @kernel
-def lay_steps(values: Floats, n: int, scale: float, workspace: Workspace) -> tuple[float, float]:
-    """Write the values, sorted by the desk's order, into its steps: multiples of a common spacing above the least.
+def write_steps(values: Floats, n: int, scale: float, workspace: Workspace) -> tuple[float, float]:
+    """Write the sorted values into the workspace's steps: multiples of a common spacing above the smallest value.
 
-    Returns the least value and the spacing, both in units of 1/scale.
+    Returns the smallest value and the spacing, both in units of 1/scale.
     """
     steps, order = workspace.steps, workspace.order
     least = np.int64(np.rint(values[order[0]] * scale))
@@ -67,75 +67,76 @@ def lay_steps(values: Floats, n: int, scale: float, workspace: Workspace) -> tup
 
 
 @kernel
-def nearest_fraction(target: float, most: int) -> float:
-    """How near `target` an average of up to `most` whole numbers can be."""
+def find_nearest_fraction(target: float, most: int) -> float:
+    """Return how near `target` an average of up to `most` whole numbers can be."""
     best = np.inf
     for c in range(1, most + 1):
         best = min(best, abs(np.rint(c * target) / c - target))
     return best
 
 
-class Aim(NamedTuple):
-    """A target on the lattice, and what must be in, so that deviations keep their digits.
+class LatticeTarget(NamedTuple):
+    """A target on the lattice and the forced steps, in a form that keeps all digits of deviations.
 
-    Choosing c steps of sum s misses by (lead + s - c * whole) - (counted + c) * part: whole numbers, and one product.
+    Choosing c steps of sum s misses by (lead + s - c * whole) - (forced_count + c) * part: whole numbers, and one
+    product.
 
     Attributes:
         whole: the whole number nearest the target.
-        part: the target less that, without rounding.
-        lead: the sum of those that must be in, less `whole` each.
-        counted: how many must be in.
+        part: the target less `whole`, without rounding.
+        lead: the sum of the forced steps, less `whole` each.
+        forced_count: number of forced steps.
     """
 
     whole: int
     part: float
     lead: int
-    counted: int
+    forced_count: int
 
 
 @kernel
-def take_aim(steps: Ints, n: int, target: float, base: int, counted: int) -> Aim:
-    """The aim at `target`, or where that lies beyond all averages, at some other point there: the order is the same."""
+def make_target(steps: Ints, n: int, target: float, base: int, forced_count: int) -> LatticeTarget:
+    """Return the lattice target; one beyond all averages is moved to a point there, which preserves the order."""
     low, high = np.inf, -np.inf
     if n > 0:
         low, high = np.float64(steps[0]), np.float64(steps[n - 1])
-    if counted > 0:
-        low, high = min(low, np.floor(base / counted) - 1.0), max(high, np.ceil(base / counted) + 1.0)
+    if forced_count > 0:
+        low, high = min(low, np.floor(base / forced_count) - 1.0), max(high, np.ceil(base / forced_count) + 1.0)
     target = min(max(target, low), high)
     whole = int(np.rint(target))
-    return Aim(whole, target - whole, base - counted * whole, counted)
+    return LatticeTarget(whole, target - whole, base - forced_count * whole, forced_count)
 
 
 @kernel
-def residual_of(aim: Aim, count: int, total: int) -> float:
-    """How far from the target the average of `count` steps of sum `total` is, with those that must be in."""
-    with_all = aim.counted + count
-    return abs((aim.lead + total - count * aim.whole) - with_all * aim.part) / with_all
+def compute_residual(goal: LatticeTarget, count: int, total: int) -> float:
+    """Return the distance from the target of the average of `count` steps of sum `total` and the forced steps."""
+    with_all = goal.forced_count + count
+    return abs((goal.lead + total - count * goal.whole) - with_all * goal.part) / with_all
 
 
 @kernel
-def nearest_sum(totals: Ints, n: int, count: int, aim: Aim) -> int:
-    """The sum that would bring the average of `count` nearest, if not below all such sums, or above."""
-    wanted = int(np.rint((aim.counted + count) * aim.part)) + count * aim.whole - aim.lead
+def find_nearest_sum(totals: Ints, n: int, count: int, goal: LatticeTarget) -> int:
+    """Return the sum that brings the average of `count` steps nearest, limited to the range of such sums."""
+    wanted = int(np.rint((goal.forced_count + count) * goal.part)) + count * goal.whole - goal.lead
     return max(int(totals[count]), min(wanted, int(totals[n] - totals[n - count])))
 
 
 @kernel
-def useful_sums(totals: Ints, n: int, count: int, aim: Aim, best: float) -> tuple[int, int]:
-    """The least and the greatest sum that would bring the average of `count` nearer than `best`."""
-    with_all = aim.counted + count
-    middle, radius, shift = with_all * aim.part, (best - _TIE) * with_all, count * aim.whole - aim.lead
+def find_useful_sums(totals: Ints, n: int, count: int, goal: LatticeTarget, best: float) -> tuple[int, int]:
+    """Return the smallest and the largest sum for which the average of `count` steps is nearer than `best`."""
+    with_all = goal.forced_count + count
+    middle, radius, shift = with_all * goal.part, (best - _TIE) * with_all, count * goal.whole - goal.lead
     low = int(np.ceil(middle - radius)) + shift
     high = int(np.floor(middle + radius)) + shift
     return max(low, totals[count]), min(high, totals[n] - totals[n - count])
 
 
 @kernel
-def narrow(steps: Ints, totals: Ints, n: int, count: int, low: int, high: int) -> tuple[int, int]:
-    """The stretch of steps that can be among `count` whose sum is in `low` .. `high`; an empty one if no such are.
+def narrow_steps(steps: Ints, totals: Ints, n: int, count: int, low: int, high: int) -> tuple[int, int]:
+    """Return the range of steps that can be among `count` steps with a sum in `low` .. `high`; empty if there are none.
 
-    A step cannot if it is too large even with the least others, or too small even with the greatest; each that goes
-    makes room for the next to go. For two records this is the search by two pointers, hence complete.
+    A step cannot be if it is too large even with the smallest others, or too small even with the largest; each step
+    that is dropped may allow the next to be dropped. For two records this is the two-pointer search, hence complete.
     """
     first, last = 0, n
     while last - first >= count:
@@ -153,34 +154,36 @@ def narrow(steps: Ints, totals: Ints, n: int, count: int, low: int, high: int) -
 
 
 @kernel
-def _exchange(steps: Ints, inside: Bools, first: int, last: int, missing: int, lean: float) -> tuple[int, int, int]:
-    """The records to swap out and in so that the sum grows by `missing`, or nearly; and by how much it then is over.
+def _find_exchange(
+    steps: Ints, inside: Bools, first: int, last: int, missing: int, lean: float
+) -> tuple[int, int, int]:
+    """Return which step to remove and which to add so that the sum grows by about `missing`, and the remaining excess.
 
-    Of the swaps met on the way, `over + lean` is nearest zero. `steps` is sorted, so two pointers find each `missing`.
+    Of the exchanges tried, `over + lean` is nearest zero. Since `steps` is sorted, two pointers find each `missing`.
     """
-    leaver, comer = first, first
-    best, best_leaver, best_comer, best_over = np.inf, -1, -1, 0
+    removed, added = first, first
+    best, best_removed, best_added, best_over = np.inf, -1, -1, 0
     while True:
-        while leaver < last and not inside[leaver]:
-            leaver += 1
-        while comer < last and inside[comer]:
-            comer += 1
-        if last in (leaver, comer):
-            return best_leaver, best_comer, best_over
-        over = steps[comer] - steps[leaver] - missing
+        while removed < last and not inside[removed]:
+            removed += 1
+        while added < last and inside[added]:
+            added += 1
+        if last in (removed, added):
+            return best_removed, best_added, best_over
+        over = steps[added] - steps[removed] - missing
         if abs(over + lean) < best:
-            best, best_leaver, best_comer, best_over = abs(over + lean), leaver, comer, over
+            best, best_removed, best_added, best_over = abs(over + lean), removed, added, over
         if over == 0:
-            return leaver, comer, 0
+            return removed, added, 0
         if over < 0:
-            comer += 1
+            added += 1
         else:
-            leaver += 1
+            removed += 1
 
 
 @kernel
-def _window(totals: Ints, first: int, last: int, count: int, wanted: int) -> int:
-    """Where the last run of `count` neighbours starts whose sum does not exceed `wanted`; the first never does."""
+def _find_window(totals: Ints, first: int, last: int, count: int, wanted: int) -> int:
+    """Return the start of the last run of `count` neighbours with a sum of at most `wanted`; the first has one."""
     low, high = first, last - count
     while low < high:
         middle = (low + high + 1) // 2
@@ -192,98 +195,108 @@ def _window(totals: Ints, first: int, last: int, count: int, wanted: int) -> int
 
 
 @kernel
-def _note(workspace: Workspace, n: int, leaver: int, comer: int) -> None:
-    """Keep in `spare` what is inside, with one record swapped (none if negative)."""
+def _save_choice(workspace: Workspace, n: int, removed: int, added: int) -> None:
+    """Save the present choice in `spare`, with one step exchanged (none if negative)."""
     for i in range(n):
         workspace.spare[i] = workspace.inside[i]
-    if leaver >= 0:
-        workspace.spare[leaver], workspace.spare[comer] = 0, 1
+    if removed >= 0:
+        workspace.spare[removed], workspace.spare[added] = 0, 1
 
 
 @kernel
-def _reach(
-    workspace: Workspace, n: int, first: int, last: int, count: int, wanted: int, aim: Aim, best: float, key: np.uint64
+def _try_exchanges(
+    workspace: Workspace,
+    n: int,
+    first: int,
+    last: int,
+    count: int,
+    wanted: int,
+    goal: LatticeTarget,
+    best: float,
+    key: np.uint64,
 ) -> float:
-    """Note `count` of the steps `first` .. `last` - 1 that sum to `wanted`, or nearly, if nearer than `best`; how near.
+    """Save `count` of the steps `first` .. `last` - 1 with a sum of about `wanted`, if nearer than `best`.
 
-    Neighbours first, of which one is exchanged; then with another, drawn one exchanged before that.
+    First neighbours with one exchange; then with one more, drawn at random before it. Returns the residual.
     """
     steps, totals, inside = workspace.steps, workspace.totals, workspace.inside
-    start = _window(totals, first, last, count, wanted)
-    lean = (aim.lead + wanted - count * aim.whole) - (aim.counted + count) * aim.part
+    start = _find_window(totals, first, last, count, wanted)
+    lean = (goal.lead + wanted - count * goal.whole) - (goal.forced_count + count) * goal.part
     others = last - first - count
     for i in range(n):
         inside[i] = start <= i < start + count
-    for attempt in range(_EXCHANGES):
+    for attempt in range(_MAX_EXCHANGES):
         missing = wanted - (totals[start + count] - totals[start])
-        leaver, comer = -1, -1
+        removed, added = -1, -1
         if attempt > 0:
-            leaver = start + int(below(key, 2 * attempt, count))
-            comer = first + int(below(key, 2 * attempt + 1, others))
-            if comer >= start:
-                comer += count
-            inside[leaver], inside[comer] = False, True
-            missing -= steps[comer] - steps[leaver]
+            removed = start + int(draw_below(key, 2 * attempt, count))
+            added = first + int(draw_below(key, 2 * attempt + 1, others))
+            if added >= start:
+                added += count
+            inside[removed], inside[added] = False, True
+            missing -= steps[added] - steps[removed]
         out, into, over = -1, -1, -missing
         if missing != 0 and others > 0:
-            out, into, over = _exchange(steps, inside, first, last, missing, lean)
-        residual = residual_of(aim, count, wanted + over)
+            out, into, over = _find_exchange(steps, inside, first, last, missing, lean)
+        residual = compute_residual(goal, count, wanted + over)
         if residual < best:
             best = residual
-            _note(workspace, n, out, into)
+            _save_choice(workspace, n, out, into)
         if over == 0 or others == 0:
             break
         if attempt > 0:
-            inside[leaver], inside[comer] = True, False
+            inside[removed], inside[added] = True, False
     return best
 
 
 @kernel
-def _try_count(workspace: Workspace, n: int, count: int, aim: Aim, best: float, key: np.uint64) -> float:
-    """Note `count` steps whose average is nearer than `best`, if exchanges find them; how near.
+def _try_count(workspace: Workspace, n: int, count: int, goal: LatticeTarget, best: float, key: np.uint64) -> float:
+    """Save `count` steps whose average is nearer than `best`, if exchanges find them; return the residual.
 
-    The count's bound rises to that of the nearest sum that is neither reached nor shown to be out of reach.
+    The bound of the count is raised to that of the nearest sum that is neither reached nor proven unreachable.
     """
     steps, totals, bounds = workspace.steps, workspace.totals, workspace.bounds
     bounds[count - 1] = np.inf
-    low, high = useful_sums(totals, n, count, aim, best)
-    first, last = narrow(steps, totals, n, count, low, high)
+    low, high = find_useful_sums(totals, n, count, goal, best)
+    first, last = narrow_steps(steps, totals, n, count, low, high)
     if first == last:
         return best
-    wanted = nearest_sum(totals, n, count, aim)
+    wanted = find_nearest_sum(totals, n, count, goal)
     under, over = wanted - 1, wanted + 1
-    for _ in range(_SUMS):
-        start, stop = narrow(steps, totals, n, count, wanted, wanted)
+    for _ in range(_MAX_SUMS):
+        start, stop = narrow_steps(steps, totals, n, count, wanted, wanted)
         if start < stop:
             first, last = start, stop
             break
         if under < low and over > high:
             return best
-        if under >= low and (over > high or residual_of(aim, count, under) <= residual_of(aim, count, over)):
+        if under >= low and (
+            over > high or compute_residual(goal, count, under) <= compute_residual(goal, count, over)
+        ):
             wanted, under = under, under - 1
         else:
             wanted, over = over, over + 1
-    bounds[count - 1] = residual_of(aim, count, wanted)
-    return _reach(workspace, n, first, last, count, wanted, aim, best, key)
+    bounds[count - 1] = compute_residual(goal, count, wanted)
+    return _try_exchanges(workspace, n, first, last, count, wanted, goal, best, key)
 
 
 @kernel
-def _start(workspace: Workspace, n: int, aim: Aim) -> float:
-    """Note the best choice of one record, or of none where others must be in; how near. Prepare sums and bounds."""
+def _initialize(workspace: Workspace, n: int, goal: LatticeTarget) -> float:
+    """Prepare sums and bounds; save the best choice of one step, or of none with forced ones; return its residual."""
     steps, totals, bounds, ranks = workspace.steps, workspace.totals, workspace.bounds, workspace.ranks
     best, nearest = np.inf, -1
-    if aim.counted > 0:
-        best = residual_of(aim, 0, 0)
+    if goal.forced_count > 0:
+        best = compute_residual(goal, 0, 0)
     totals[0] = 0
     for i in range(n):
         totals[i + 1] = totals[i] + steps[i]
         workspace.spare[i] = 0
-        if residual_of(aim, 1, steps[i]) < best:
-            best, nearest = residual_of(aim, 1, steps[i]), i
+        if compute_residual(goal, 1, steps[i]) < best:
+            best, nearest = compute_residual(goal, 1, steps[i]), i
     if nearest >= 0:
         workspace.spare[nearest] = 1
     for c in range(1, n + 1):
-        bounds[c - 1] = residual_of(aim, c, nearest_sum(totals, n, c, aim))
+        bounds[c - 1] = compute_residual(goal, c, find_nearest_sum(totals, n, c, goal))
         ranks[c - 1] = c - 1
     if n > 0:
         bounds[0] = np.inf
@@ -291,14 +304,26 @@ def _start(workspace: Workspace, n: int, aim: Aim) -> float:
 
 
 @kernel
-def reach_bounds(workspace: Workspace, n: int, target: float, key: np.uint64, base: int = 0, counted: int = 0) -> int:
-    """Mark in the desk those of its `n` sorted steps whose average is near `target`; how many counts may do better.
+def search_counts(
+    workspace: Workspace, n: int, target: float, key: np.uint64, base: int = 0, forced_count: int = 0
+) -> int:
+    """Mark in the workspace a choice of its `n` sorted steps whose average is near `target`.
 
-    `counted` more, of sum `base`, must be in; nothing is marked only where that is best. The counts are tried in the
-    order of their bounds, until the next bound is no nearer than what was found. So 0 proves the optimum.
+    Counts are tried in the order of their bounds, until the next bound is not nearer than the best choice.
+
+    Args:
+        workspace: its `steps` are the sorted steps; its `inside` receives the choice.
+        n: number of steps.
+        target: the wanted average, in steps.
+        key: key of the random exchanges.
+        base: sum of the steps that must be in, which are not among the `n`.
+        forced_count: number of steps that must be in; if it is 0, the choice is nonempty.
+
+    Returns:
+        The number of counts that might still give a nearer average; 0 proves the optimum.
     """
-    aim = take_aim(workspace.steps, n, target, base, counted)
-    best = _start(workspace, n, aim)
+    goal = make_target(workspace.steps, n, target, base, forced_count)
+    best = _initialize(workspace, n, goal)
     bounds, ranks = workspace.bounds, workspace.ranks
     tried = 0
     while tried < n:
@@ -310,7 +335,7 @@ def reach_bounds(workspace: Workspace, n: int, target: float, key: np.uint64, ba
         if not bounds[ranks[tried]] < best - _TIE:
             break
         count = ranks[tried] + 1
-        best = _try_count(workspace, n, count, aim, best, key + np.uint64(count))
+        best = _try_count(workspace, n, count, goal, best, key + np.uint64(count))
         tried += 1
     for i in range(n):
         workspace.inside[i] = workspace.spare[i] == 1

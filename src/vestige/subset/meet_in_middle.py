@@ -1,11 +1,11 @@
-"""The subset of up to 48 numbers whose average is nearest zero, exactly, in the square root of the obvious time.
+"""The subset of up to 48 numbers whose average is nearest zero, exactly, in about 2^(n/2) steps.
 
-Horowitz and Sahni, "Computing partitions with applications to the knapsack problem" (1974): the sums of each half
-are built in order by merging, and two pointers pair them. For the *average* a pair is weighed by its count: it can only
-beat the best average so far if its sum is below `best * n`, so the pointers look around each crossing no further than
-that. Of equal sums the one with the most numbers is kept. Where the lists would be too large, a few numbers are left
-out and each of their subsets is tried as an offset (time for memory, as in Schroeppel and Shamir, 1981).
-Guarantee: the nearest average of all nonempty subsets, or the first that is within the tolerance; held by
+Horowitz and Sahni (1974, https://doi.org/10.1145/321812.321823): the sums of each half are built in order by merging,
+and two pointers pair them. For the *average*, a pair is weighted by its count: it can beat the best average so far only
+if its sum is below `best * n`, so the pointers look no further than that around each crossing. Of equal sums, one with
+the most numbers is kept. Where the lists would be too large, a few numbers are left out and each of their subsets is
+tried as an offset, which trades time for memory.
+Guarantee: the nearest average of all nonempty subsets, or the first within the tolerance; held by
 tests/subset/test_subset.py against brute force.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige._numba import kernel
-from vestige.random.kernels import ones
+from vestige.subset.bits import count_ones
 from vestige.types import Ints
 
 _LARGEST_LIST = 20
@@ -26,9 +26,10 @@ Masks = NDArray[np.uint32]
 
 @kernel
 def _merge(sums: Ints, masks: Masks, size: int, item: int, bit: np.uint32, merged: Ints, merged_masks: Masks) -> None:
-    """Merge the sorted `sums` with themselves plus `item`, from both ends at once, so that neither waits.
+    """Merge the sorted `sums` with the same sums plus `item`, from both ends at once.
 
-    What may be taken is loaded first: then there is no branch, and none could be foreseen.
+    Neither end waits for the other. Both candidates are loaded first, so that there is no branch; none could be
+    predicted.
     """
     top = np.uint64(2 * size - 1)
     low, low_with_it = np.uint64(0), np.uint64(0)
@@ -51,8 +52,8 @@ def _merge(sums: Ints, masks: Masks, size: int, item: int, bit: np.uint32, merge
 
 
 @kernel
-def sorted_sums(items: Ints) -> tuple[Ints, Masks]:
-    """All subset sums of `items` in increasing order, with their subsets as bit masks; of equal ones, a largest."""
+def list_sorted_sums(items: Ints) -> tuple[Ints, Masks]:
+    """Return all distinct subset sums in increasing order, and for each a largest subset as a bit mask."""
     n = len(items)
     sums, masks = np.empty(1 << n, np.int64), np.empty(1 << n, np.uint32)
     half = max(1, 1 << (n - 1)) if n else 1
@@ -77,27 +78,27 @@ def sorted_sums(items: Ints) -> tuple[Ints, Masks]:
         if sums[i] != sums[size]:
             size += 1
             sums[size], masks[size] = sums[i], masks[i]
-        elif ones(np.uint64(masks[i])) > ones(np.uint64(masks[size])):
+        elif count_ones(np.uint64(masks[i])) > count_ones(np.uint64(masks[size])):
             masks[size] = masks[i]
     return sums[: size + 1], masks[: size + 1]
 
 
 @kernel
-def _pair(
+def _pair_sums(
     left: Ints,
     left_masks: Masks,
     right: Ints,
     right_masks: Masks,
     offset: int,
-    counted: int,
+    forced_count: int,
     best: float,
     reach: int,
     tolerance: float,
 ) -> tuple[float, int, int]:
-    """The pair whose sum with `offset`, over its count with `counted`, is nearest zero, if nearer than `best`.
+    """Return the nearest average of a pair of sums and its indices; -1 if none is nearer than `best`.
 
-    `reach` is the largest count there can be. Both sides of a crossing are weighed before it stops within `tolerance`,
-    so that neither sign is preferred. Returns the average, and the pair's places (-1 if none is nearer).
+    `reach` is the largest possible count. Both sides of a crossing are scored before it stops within `tolerance`, so
+    that neither sign is preferred.
     """
     best_left, best_right = -1, -1
     limit = np.int64(best * reach) + 1
@@ -110,7 +111,7 @@ def _pair(
             crossing -= 1
         j = crossing
         while j < len(right) and base + right[j] < limit:
-            count = counted + ones(np.uint64(left_masks[i])) + ones(np.uint64(right_masks[j]))
+            count = forced_count + count_ones(np.uint64(left_masks[i])) + count_ones(np.uint64(right_masks[j]))
             distance = base + right[j]
             if count > 0 and distance < best * count:
                 best, best_left, best_right = distance / count, i, j
@@ -118,7 +119,7 @@ def _pair(
             j += 1
         j = crossing - 1
         while j >= 0 and -(base + right[j]) < limit:
-            count = counted + ones(np.uint64(left_masks[i])) + ones(np.uint64(right_masks[j]))
+            count = forced_count + count_ones(np.uint64(left_masks[i])) + count_ones(np.uint64(right_masks[j]))
             distance = -(base + right[j])
             if count > 0 and distance < best * count:
                 best, best_left, best_right = distance / count, i, j
@@ -128,31 +129,38 @@ def _pair(
 
 
 @kernel
-def meet(offsets: Ints, base: int, counted: int, tolerance: float) -> np.uint64:
-    """The subset of `offsets`, as a bit mask, whose sum with `base`, over its count with `counted`, is nearest zero.
+def meet_in_middle(offsets: Ints, base: int, forced_count: int, tolerance: float) -> np.uint64:
+    """Return the subset of numbers, as a bit mask, whose average is nearest zero.
 
-    Nonempty unless `counted` is positive: `base` is the sum of so many that must be in. Stops within `tolerance`.
+    Args:
+        offsets: the numbers to choose from, in fixed point; shape (n,).
+        base: sum of the numbers that must be in the subset.
+        forced_count: number of numbers that must be in the subset; if it is 0, the result is nonempty.
+        tolerance: residual at which the search stops.
+
+    Returns:
+        The bit mask over `offsets`.
     """
     n = len(offsets)
     outside = max(0, n - 2 * _LARGEST_LIST)
     half = (n - outside) // 2
-    left, left_masks = sorted_sums(offsets[outside : outside + half])
-    right, right_masks = sorted_sums(offsets[outside + half :])
+    left, left_masks = list_sorted_sums(offsets[outside : outside + half])
+    right, right_masks = list_sorted_sums(offsets[outside + half :])
     best, best_mask = np.inf, np.uint64(0)
-    if counted > 0:
-        best = abs(base) / counted
+    if forced_count > 0:
+        best = abs(base) / forced_count
     for i in range(n):
-        if abs(base + offsets[i]) < best * (counted + 1):
-            best, best_mask = abs(base + offsets[i]) / (counted + 1), _ONE << np.uint64(i)
+        if abs(base + offsets[i]) < best * (forced_count + 1):
+            best, best_mask = abs(base + offsets[i]) / (forced_count + 1), _ONE << np.uint64(i)
     for subset in range(1 << outside):
         if best <= tolerance:
             break
-        shift, taken = base, counted
+        shift, taken = base, forced_count
         for i in range(outside):
             if (subset >> i) & 1:
                 shift += offsets[i]
                 taken += 1
-        nearer, i, j = _pair(left, left_masks, right, right_masks, shift, taken, best, counted + n, tolerance)
+        nearer, i, j = _pair_sums(left, left_masks, right, right_masks, shift, taken, best, forced_count + n, tolerance)
         if i >= 0:
             best = nearer
             best_mask = (

@@ -1,4 +1,7 @@
-"""Each way to solve a problem, and `auto`, which chooses among them."""
+"""Each method to solve a problem, and `auto`, which chooses among them.
+
+Guarantee: the methods agree with each other and with brute force; held by tests/subset/test_subset.py.
+"""
 
 from __future__ import annotations
 
@@ -14,116 +17,117 @@ from vestige.types import Bools, Floats
 EXHAUSTIVE_LIMIT = 26
 MEET_LIMIT = 48
 GRID_LIMIT = 36
-_AT_ONCE = {1: 36, 2: 30, 3: 26}
-"""Up to so many records, by dimension, `auto` is exact: it then takes milliseconds."""
-_AT_ONCE_BEYOND = 20
+_EXACT_LIMITS = {1: 36, 2: 30, 3: 26}
+"""Largest number of records, by dimension, for which `auto` is exact; that takes milliseconds."""
+_EXACT_LIMIT_BEYOND = 20
 _LATTICE_CELLS = 1 << 26
 
 
-def auto(problem: Problem, tolerance: float, seed: int) -> Selection:
-    """The way that suits: see `vestige.subset.nearest_average`."""
-    from vestige.subset.anytime import search  # noqa: PLC0415
+def solve_auto(problem: Problem, tolerance: float, seed: int) -> Selection:
+    """Solve by the method that suits the problem; see `vestige.subset.nearest_average`."""
+    from vestige.subset.anytime import solve_by_search  # noqa: PLC0415
 
-    found = _lattice_if_any(problem, seed) if problem.dim == 1 else None
-    if found is not None:
-        return found
-    small = problem.undecided <= _AT_ONCE.get(problem.dim, _AT_ONCE_BEYOND)
-    if tolerance > 0.0 or not small:
-        near = search(problem, tolerance, seed)
-        if near.residual <= tolerance or not small:
+    selection = _solve_on_lattice(problem, seed) if problem.dim == 1 else None
+    if selection is not None:
+        return selection
+    is_small = problem.free_count <= _EXACT_LIMITS.get(problem.dim, _EXACT_LIMIT_BEYOND)
+    if tolerance > 0.0 or not is_small:
+        near = solve_by_search(problem, tolerance, seed)
+        if near.residual <= tolerance or not is_small:
             return near
-    return meet(problem, tolerance, seed) if problem.dim == 1 else grid(problem, tolerance, seed)
+    return solve_meet(problem, tolerance, seed) if problem.dim == 1 else solve_grid(problem, tolerance, seed)
 
 
-def exhaustive(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
-    """By looking at every subset; ties go to the one with fewer records."""
-    from vestige.subset.exhaustive import exhaustive as look_at_all  # noqa: PLC0415
+def solve_exhaustive(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
+    """Solve by trying every subset; ties go to the one with fewer records."""
+    from vestige.subset.exhaustive import search_all_subsets  # noqa: PLC0415
 
-    _limit(problem, EXHAUSTIVE_LIMIT, "exhaustive", "auto")
-    return _solved(problem, look_at_all)
+    _check_size(problem, EXHAUSTIVE_LIMIT, "exhaustive", "auto")
+    return _solve(problem, search_all_subsets)
 
 
-def meet(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
-    """Exactly, in one dimension."""
+def solve_meet(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
+    """Solve exactly in one dimension."""
     if problem.dim > 1:
         raise ParameterError(f"method='meet' takes one dimension, not {problem.dim}; use method='grid'")
-    _limit(problem, MEET_LIMIT, "meet", "search")
-    return problem.selection(met(problem, ~problem.forced, tolerance), exact=tolerance == 0.0)
+    _check_size(problem, MEET_LIMIT, "meet", "search")
+    return problem.measure(choose_exactly(problem, ~problem.forced, tolerance), exact=tolerance == 0.0)
 
 
-def grid(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
-    """Exactly, in several dimensions."""
-    from vestige.subset.grid import grid_meet  # noqa: PLC0415
+def solve_grid(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
+    """Solve exactly in several dimensions."""
+    from vestige.subset.grid import meet_on_grid  # noqa: PLC0415
 
     if problem.dim == 1:
         raise ParameterError("method='grid' takes two dimensions or more; use method='meet'")
-    _limit(problem, GRID_LIMIT, "grid", "search")
-    return _solved(problem, grid_meet)
+    _check_size(problem, GRID_LIMIT, "grid", "search")
+    return _solve(problem, meet_on_grid)
 
 
-def lattice(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
-    """Exactly, for values on a lattice."""
+def solve_lattice(problem: Problem, tolerance: float, seed: int) -> Selection:  # noqa: ARG001
+    """Solve exactly for values on a lattice."""
     if problem.dim > 1:
         raise ParameterError(f"method='lattice' takes one dimension, not {problem.dim}; use method='grid'")
-    found = _lattice_if_any(problem, seed)
-    if found is None:
+    selection = _solve_on_lattice(problem, seed)
+    if selection is None:
         raise ParameterError(
             "method='lattice' needs values on a decimal lattice (to four places) that is not too large; "
             "use method='auto'"
         )
-    return found
+    return selection
 
 
-def met(problem: Problem, free: Bools, tolerance: float) -> Bools:
-    """The best choice of the `free` records beside the forced ones, all others left out."""
-    return _nearest_exactly()(problem.values[:, 0], problem.forced, free, float(problem.target[0]), tolerance)
+def choose_exactly(problem: Problem, free: Bools, tolerance: float) -> Bools:
+    """Return the mask of the best choice of `free` records with the forced ones, all others left out."""
+    return _exact_kernel()(problem.values[:, 0], problem.forced, free, float(problem.target[0]), tolerance)
 
 
 @cache
-def _nearest_exactly() -> Callable[[Floats, Bools, Bools, float, float], Bools]:
-    """The kernel, imported once: an import statement takes a twentieth of the time of a call."""
-    from vestige.subset.exact import nearest_exactly  # noqa: PLC0415
+def _exact_kernel() -> Callable[[Floats, Bools, Bools, float, float], Bools]:
+    """Return the kernel; it is imported once, since an import statement takes a twentieth of the time of a call."""
+    from vestige.subset.exact import find_nearest_exactly  # noqa: PLC0415
 
-    return nearest_exactly
+    return find_nearest_exactly
 
 
-def _solved(problem: Problem, kernel: Callable[[Floats, Floats, int], np.uint64]) -> Selection:
-    """What an exact kernel chooses of the free records, from offsets, the sum of the forced ones and their count."""
+def _solve(problem: Problem, kernel: Callable[[Floats, Floats, int], np.uint64]) -> Selection:
+    """Return what an exact kernel chooses, given the offsets, the sum of the forced records and their number."""
     free = problem.free
     offsets, base = problem.offsets()
-    return problem.selection(problem.chosen(int(kernel(offsets[free], base, problem.counted)), free), exact=True)
+    return problem.measure(problem.to_mask(int(kernel(offsets[free], base, problem.forced_count)), free), exact=True)
 
 
-def _limit(problem: Problem, most: int, method: str, instead: str) -> None:
-    if len(problem.values) > most and problem.undecided > most:
+def _check_size(problem: Problem, most: int, method: str, instead: str) -> None:
+    """Check that a method can handle the number of free records."""
+    if len(problem.values) > most and problem.free_count > most:
         raise ParameterError(
-            f"{problem.undecided} records to choose from are above the {most} that method={method!r} takes; "
+            f"{problem.free_count} records to choose from are above the {most} that method={method!r} takes; "
             f"use method={instead!r}"
         )
 
 
-def _lattice_if_any(problem: Problem, seed: int) -> Selection | None:
-    """The nearest average on a lattice, proven; None where there is no lattice, or too large a one."""
-    from vestige.subset.dynamic_program import settle  # noqa: PLC0415
-    from vestige.subset.lattice import lay_steps, reach_bounds, scale_of  # noqa: PLC0415
-    from vestige.subset.workspace import make_workspace, sort_order  # noqa: PLC0415
+def _solve_on_lattice(problem: Problem, seed: int) -> Selection | None:
+    """Return the proven nearest average on a lattice; None if there is no lattice, or it is too large."""
+    from vestige.subset.dynamic_program import solve_dynamic_program  # noqa: PLC0415
+    from vestige.subset.lattice import find_scale, search_counts, write_steps  # noqa: PLC0415
+    from vestige.subset.workspace import make_workspace, write_sort_order  # noqa: PLC0415
 
     values = np.ascontiguousarray(problem.values[:, 0])
     n = len(values)
-    scale = scale_of(values, n)
+    scale = find_scale(values, n)
     if scale == 0.0 or problem.forced.all():
         return None
     workspace = make_workspace(n)
-    sort_order(values, n, workspace.order, workspace.spare)
-    least, spacing = lay_steps(values, n, scale, workspace)
+    write_sort_order(values, n, workspace.order, workspace.spare)
+    least, spacing = write_steps(values, n, scale, workspace)
     order = workspace.order.copy()
     goal = (float(problem.target[0]) * scale - least) / spacing
     forced = problem.forced[order]
     base, free = int(workspace.steps[forced].sum()), int((~forced).sum())
     workspace.steps[:free] = workspace.steps[~forced]
-    left = reach_bounds(workspace, free, goal, np.uint64(seed), base, problem.counted)
-    if left and settle(workspace, free, goal, _LATTICE_CELLS, base, problem.counted):
+    left = search_counts(workspace, free, goal, np.uint64(seed), base, problem.forced_count)
+    if left and solve_dynamic_program(workspace, free, goal, _LATTICE_CELLS, base, problem.forced_count):
         return None
     mask = problem.forced.copy()
     mask[order[~forced]] = workspace.inside[:free]
-    return problem.selection(mask, exact=True)
+    return problem.measure(mask, exact=True)

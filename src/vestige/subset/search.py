@@ -1,10 +1,10 @@
-"""Of many numbers, a subset whose average is as near a target as a tolerance asks: the search that streams use.
+"""A subset of many numbers whose average is within a tolerance of a target: the search that streams use.
 
 Up to 24 free numbers are chosen, half from each side of the target and nearest first. The subset sums of nine of them
-are listed in buckets; the sums of the others come one by one and look up their opposite, until an average is near
-enough (Horowitz and Sahni's meeting in the middle, made anytime). A bitmap says where a lookup would be in vain, which
-is nearly everywhere. Where the tolerance is still missed, another choice of free numbers is tried. Data on a lattice go
-to the exchanges of `lattice` first.
+are stored in buckets; the sums of the others are generated one by one and look up their opposite, until an average is
+near enough (meet in the middle of Horowitz and Sahni, 1974, https://doi.org/10.1145/321812.321823, made anytime). A
+bitmap tells where a lookup would be in vain, which is nearly everywhere. If the tolerance is missed, another choice of
+free numbers is tried. For data on a lattice, the exchanges of `lattice` are tried first.
 Guarantee: never farther than the nearest single number, and the optimum for at most 24 numbers; held by
 tests/subset/test_subset.py.
 """
@@ -16,27 +16,28 @@ import math
 import numpy as np
 
 from vestige._numba import kernel
-from vestige.random.kernels import below, ones
-from vestige.subset.lattice import lay_steps, nearest_fraction, reach_bounds, scale_of
-from vestige.subset.workspace import CELLS, LISTED, PAIRED, Workspace, make_workspace, sort_order
+from vestige.random.kernels import draw_below
+from vestige.subset.bits import count_ones
+from vestige.subset.lattice import find_nearest_fraction, find_scale, search_counts, write_steps
+from vestige.subset.workspace import CELLS, LISTED, PAIRED, Workspace, make_workspace, write_sort_order
 from vestige.types import Bools, Floats
 
 CHOICES = 8
 _HOPELESS = 0.02
 _FEWEST_CELLS = 8192.0
-"""Where fewer cells are as wide as the window, a partner is found so soon that marking takes longer than it saves."""
+"""With fewer cells than this, a match is found so soon that marking takes longer than it saves."""
 _ROUNDING = 1e-12
-"""Of all sums' span, what rounding may come to, and more."""
+"""Upper bound on the rounding error of a sum, as a fraction of the span of all sums."""
 _ONE = np.uint64(1)
 _SIX = np.uint64(6)
 _LAST = np.uint64(63)
 
 
 @kernel
-def average_of(values: Floats, mask: Bools) -> float:
-    """The plain average of the values that `mask` selects; nan if none.
+def compute_average(values: Floats, mask: Bools) -> float:
+    """Return the average of the values that `mask` selects; nan if it selects none.
 
-    Summed as differences from the first, so that a common offset costs no digits.
+    Differences from the first value are summed, so that a common offset costs no digits.
     """
     pivot, total, count = 0.0, 0.0, 0
     for i in range(len(values)):
@@ -52,10 +53,10 @@ def average_of(values: Floats, mask: Bools) -> float:
 
 @kernel
 def _choose_free(workspace: Workspace, n: int, split: int, choice: int, key: np.uint64) -> int:
-    """Write free numbers into the desk, half from each side of `split`: the nearest, or some of twice as many.
+    """Write free numbers into the workspace, half from each side of `split`: the nearest, or random ones.
 
-    Those before `split` in the desk's order lie below the target. A side that is short is filled from the other. The
-    sides alternate, so that both the listed and the paired ones come from both.
+    Those before `split` in sort order lie below the target. A side that is short is filled from the other. The sides
+    alternate, so that both the listed and the paired numbers come from both. Returns how many are free.
     """
     size = min(n, LISTED + PAIRED)
     lower = min(split, max(size // 2, size - (n - split)))
@@ -67,7 +68,7 @@ def _choose_free(workspace: Workspace, n: int, split: int, choice: int, key: np.
         for i in range(pool):
             spare[i] = order[split - 1 - i] if side == 0 else order[split + i]
         for i in range(take):
-            j = i if choice == 0 else i + below(key, 100 * choice + 50 * side + i, pool - i)
+            j = i if choice == 0 else i + draw_below(key, 100 * choice + 50 * side + i, pool - i)
             spare[i], spare[j] = spare[j], spare[i]
             place = 2 * i + side
             if i >= min(lower, upper):
@@ -78,7 +79,7 @@ def _choose_free(workspace: Workspace, n: int, split: int, choice: int, key: np.
 
 @kernel
 def _list_sums(workspace: Workspace, listed: int) -> tuple[float, float]:
-    """List the sums of all subsets of the first free numbers in buckets; the least sum, and buckets per unit."""
+    """Store the subset sums of the first free numbers in buckets; return the smallest sum and buckets per unit."""
     offsets, free, sums, subsets, starts = (
         workspace.offsets,
         workspace.free,
@@ -116,9 +117,9 @@ def _list_sums(workspace: Workspace, listed: int) -> tuple[float, float]:
 
 @kernel
 def _mark_sums(workspace: Workspace, size: int, least: float, scale: float, limit: float) -> float:
-    """Mark the cells within `limit` of the listed sums; cells per unit, and 0 if all are marked, for want of room.
+    """Mark the cells within `limit` of the listed sums; return the cells per unit, 0 if all are marked.
 
-    Cell 2 begins at the `least` sum; the cells before it, and the last, are for what lies outside.
+    Cell 2 begins at the smallest sum; the cells before it, and the last one, are for sums outside the range.
     """
     span = (size - 1) / scale if scale > 0.0 else 0.0
     near = limit + _ROUNDING * span
@@ -138,9 +139,9 @@ def _mark_sums(workspace: Workspace, size: int, least: float, scale: float, limi
 
 @kernel
 def _pair_sums(workspace: Workspace, listed: int, size: int, best: float, tolerance: float) -> tuple[float, np.uint64]:
-    """The subset of the free numbers whose average is nearest zero, 0 if none beats `best`; stops at `tolerance`.
+    """Return the nearest average of free numbers and its bit mask, 0 if none beats `best`; stop at `tolerance`.
 
-    A sum can only beat the best average so far if it is below `best * size`, so it looks no further than that.
+    A sum can beat the best average so far only if it is below `best * size`, so lookups reach no further than that.
     """
     least, scale = _list_sums(workspace, listed)
     offsets, free, sums, subsets, starts = (
@@ -178,7 +179,7 @@ def _pair_sums(workspace: Workspace, listed: int, size: int, best: float, tolera
                 distance = abs(sums[subsets[slot]] + other)
                 if distance < limit:
                     word = np.uint64(subsets[slot]) | (np.uint64((outer << half) | inner) << np.uint64(listed))
-                    count = ones(word)
+                    count = count_ones(word)
                     if count > 0 and distance < best * count:
                         best, best_mask, limit = distance / count, word, distance / count * size
             if best <= tolerance:  # all of the window was weighed, so that neither sign is preferred
@@ -187,8 +188,8 @@ def _pair_sums(workspace: Workspace, listed: int, size: int, best: float, tolera
 
 
 @kernel
-def _expected_hits(workspace: Workspace, size: int, tolerance: float) -> float:
-    """How many subsets of the free numbers should come within `tolerance`, if their sums were normal."""
+def _estimate_hits(workspace: Workspace, size: int, tolerance: float) -> float:
+    """Return the expected number of subsets of the free numbers within `tolerance`, for normally distributed sums."""
     squares = 0.0
     for j in range(size):
         squares += workspace.offsets[workspace.free[j]] ** 2
@@ -198,7 +199,7 @@ def _expected_hits(workspace: Workspace, size: int, tolerance: float) -> float:
 
 
 @kernel
-def _by_exchange(
+def _try_lattice(
     values: Floats,
     n: int,
     target: float,
@@ -209,18 +210,18 @@ def _by_exchange(
     workspace: Workspace,
     mask: Bools,
 ) -> tuple[float, bool]:
-    """Mark what exchanges on a lattice find, if nearer than `best`; how near, and whether to leave it at that."""
-    scale = scale_of(values, n)
+    """Mark what lattice exchanges find, if nearer than `best`; return the residual and whether to stop."""
+    scale = find_scale(values, n)
     if scale == 0.0:
         return best, False
-    least, spacing = lay_steps(values, n, scale, workspace)
+    least, spacing = write_steps(values, n, scale, workspace)
     goal = (target * scale - least) / spacing
-    dense = workspace.steps[n - 1] <= n * n  # else there are so many values that a given difference is rarely there
-    if not persist and nearest_fraction(goal, n if dense else LISTED + PAIRED) * spacing > tolerance * scale:
+    dense = workspace.steps[n - 1] <= n * n  # in a sparse lattice, a given difference rarely occurs
+    if not persist and find_nearest_fraction(goal, n if dense else LISTED + PAIRED) * spacing > tolerance * scale:
         return best, True
     if not dense:
         return best, False
-    left = reach_bounds(workspace, n, goal, key, 0, 0)
+    left = search_counts(workspace, n, goal, key, 0, 0)
     total, count = 0.0, 0
     for i in range(n):
         if workspace.inside[i]:
@@ -234,7 +235,7 @@ def _by_exchange(
 
 
 @kernel
-def search(
+def find_near_average(
     values: Floats,
     n: int,
     target: float,
@@ -244,15 +245,23 @@ def search(
     workspace: Workspace,
     mask: Bools,
 ) -> None:
-    """Mark in `mask` a nonempty subset of the first `n` values whose average is near `target`.
+    """Mark in `mask` a nonempty subset of numbers whose average is near `target`.
 
-    Within `tolerance` if that is found; without `persist` a search that is bound to fail is not begun.
+    Args:
+        values: the numbers; shape (n,) or longer.
+        n: number of values to use.
+        target: the wanted average.
+        tolerance: residual at which the search stops.
+        key: key of the random choices.
+        persist: whether to search even where the tolerance is unlikely to be reached.
+        workspace: work space for `n` numbers or more.
+        mask: receives the subset; shape (n,) or longer.
     """
     offsets, order = workspace.offsets, workspace.order
     for i in range(n):
         offsets[i] = values[i] - target
         mask[i] = False
-    sort_order(offsets, n, order, workspace.spare)
+    write_sort_order(offsets, n, order, workspace.spare)
     split = 0
     while split < n and offsets[order[split]] < 0.0:
         split += 1
@@ -263,12 +272,12 @@ def search(
     mask[nearest] = True
     if split in (0, n) or best <= tolerance:  # all on one side: no average is nearer than the nearest number
         return
-    best, done = _by_exchange(values, n, target, tolerance, key, persist, best, workspace, mask)
+    best, done = _try_lattice(values, n, target, tolerance, key, persist, best, workspace, mask)
     if done:
         return
     for choice in range(CHOICES):
         size = _choose_free(workspace, n, split, choice, key)
-        if not persist and _expected_hits(workspace, size, tolerance) < _HOPELESS:
+        if not persist and _estimate_hits(workspace, size, tolerance) < _HOPELESS:
             return
         listed = min(LISTED, size // 2)
         wanted = best if persist else min(best, 2.0 * tolerance)  # a narrow window from the start
@@ -284,9 +293,9 @@ def search(
 
 
 @kernel
-def search_many(values: Floats, targets: Floats, tolerance: float, seed: int, masks: Bools) -> None:
-    """`search` for each row of `values`; row i of `masks` is its choice, with the key `seed + i`."""
+def find_near_averages(values: Floats, targets: Floats, tolerance: float, seed: int, masks: Bools) -> None:
+    """Apply `find_near_average` to each row of `values`, with the key `seed + i` for row i, into row i of `masks`."""
     n = values.shape[1]
     workspace = make_workspace(n)
     for i in range(len(values)):
-        search(values[i], n, targets[i], tolerance, np.uint64(seed + i), True, workspace, masks[i])
+        find_near_average(values[i], n, targets[i], tolerance, np.uint64(seed + i), True, workspace, masks[i])

@@ -1,7 +1,7 @@
-"""The nearest average in several dimensions where a grid is of no use: far targets, equal vectors, many dimensions.
+"""The nearest average in several dimensions where a grid does not help: far targets, equal vectors, many dimensions.
 
-Pairs of sums of both halves are swept in the order of one key: a coordinate, or the excess over the best along the
-direction in which the target lies outside.
+Pairs of sums of both halves are swept in the order of one key: a coordinate, or the excess over the best average along
+the direction in which the target lies outside.
 Guarantee: exact; held by tests/subset/test_grid.py.
 """
 
@@ -12,17 +12,17 @@ import math
 import numpy as np
 
 from vestige._numba import kernel
-from vestige.random.kernels import ones
+from vestige.subset.bits import count_ones
 from vestige.types import Floats, Ints, Words
 
 _ONE = np.uint64(1)
 
 
 @kernel
-def _distinct_sums(table: Floats, first: int, stop: int) -> tuple[Floats, Words]:
-    """The sums of the subsets of some rows, and which subsets; of equal rows that follow each other, the first ones.
+def _list_distinct_sums(table: Floats, first: int, stop: int) -> tuple[Floats, Words]:
+    """Return the distinct sums of the subsets of some rows, and the subsets; equal rows must follow each other.
 
-    So that k equal rows make k + 1 sums, not 2^k.
+    So k equal rows have k + 1 sums, not 2^k.
     """
     dim = table.shape[1]
     sums, masks = np.zeros((1 << (stop - first), dim)), np.zeros(1 << (stop - first), np.uint64)
@@ -42,13 +42,13 @@ def _distinct_sums(table: Floats, first: int, stop: int) -> tuple[Floats, Words]
 
 
 @kernel
-def _hull_direction(table: Floats, start: Floats, counted: int) -> tuple[Floats, float]:
-    """A unit vector along which every vector (and the forced ones' average) is at least so far; 0 if there is none.
+def _find_hull_direction(table: Floats, start: Floats, forced_count: int) -> tuple[Floats, float]:
+    """Return a unit vector along which all vectors and the forced average are positive, and how far; or 0.
 
-    Gilbert's algorithm for the point of the convex hull that is nearest zero.
+    Gilbert's algorithm (1966, https://doi.org/10.1137/0304007) for the point of the convex hull that is nearest zero.
     """
     n, dim = table.shape
-    point = start / counted if counted > 0 else table[0].copy()
+    point = start / forced_count if forced_count > 0 else table[0].copy()
     direction, farthest = np.zeros(dim), 0.0
     for _ in range(300):
         length = math.sqrt((point**2).sum())
@@ -56,15 +56,15 @@ def _hull_direction(table: Floats, start: Floats, counted: int) -> tuple[Floats,
             break
         unit = point / length
         least, at = np.inf, -1
-        if counted > 0:
-            least = (unit * start).sum() / counted
+        if forced_count > 0:
+            least = (unit * start).sum() / forced_count
         for j in range(n):
             along = (unit * table[j]).sum()
             if along < least:
                 least, at = along, j
         if least > farthest:
             direction, farthest = unit, least
-        step = (table[at] if at >= 0 else start / counted) - point
+        step = (table[at] if at >= 0 else start / forced_count) - point
         square = (step**2).sum()
         if square == 0.0 or least >= length * (1.0 - 1e-12):
             break
@@ -73,8 +73,10 @@ def _hull_direction(table: Floats, start: Floats, counted: int) -> tuple[Floats,
 
 
 @kernel
-def _keys(sums: Floats, masks: Words, start: Floats, counted: int, kind: int, direction: Floats, best: float) -> Floats:
-    """What the sums are swept by: a coordinate across `direction`, or (last) the excess over `best` along it."""
+def _compute_keys(
+    sums: Floats, masks: Words, start: Floats, forced_count: int, kind: int, direction: Floats, best: float
+) -> Floats:
+    """Return the sweep keys of sums: a coordinate across `direction`, or (last) the excess over `best` along it."""
     dim = sums.shape[1]
     axis, charge = direction, best
     if kind < dim:
@@ -84,15 +86,15 @@ def _keys(sums: Floats, masks: Words, start: Floats, counted: int, kind: int, di
         charge = 0.0
     keys = np.empty(len(sums))
     for k in range(len(sums)):
-        keys[k] = -charge * (counted + ones(masks[k]))
+        keys[k] = -charge * (forced_count + count_ones(masks[k]))
         for i in range(dim):
             keys[k] += axis[i] * (sums[k, i] + start[i])
     return keys
 
 
 @kernel
-def _pairs_between(left: Floats, right: Floats, least: float, most: float) -> float:
-    """How many pairs of the sorted keys have a sum above `least` and below `most`."""
+def _count_pairs(left: Floats, right: Floats, least: float, most: float) -> float:
+    """Return how many pairs of the sorted keys have a sum above `least` and below `most`."""
     total, above, until = 0.0, len(right), len(right)
     for key in left:
         while above > 0 and key + right[above - 1] > least:
@@ -104,18 +106,18 @@ def _pairs_between(left: Floats, right: Floats, least: float, most: float) -> fl
 
 
 @kernel
-def _most_selective(
+def _choose_key(
     left: Floats,
     left_masks: Words,
     right: Floats,
     right_masks: Words,
     start: Floats,
-    counted: int,
+    forced_count: int,
     direction: Floats,
     best: float,
     across: float,
 ) -> tuple[int, float]:
-    """By which key fewest pairs are left to weigh, and how many."""
+    """Return the key that leaves the fewest pairs to score, and how many."""
     dim = left.shape[1]
     chosen, fewest = 0, np.inf
     for kind in range(dim + 1):
@@ -123,9 +125,9 @@ def _most_selective(
             continue
         if kind == dim and not direction.any():
             continue
-        mine = np.sort(_keys(left, left_masks, start, counted, kind, direction, best))
-        other = np.sort(_keys(right, right_masks, np.zeros(dim), 0, kind, direction, best))
-        pairs = _pairs_between(mine, other, -across if kind < dim else -np.inf, across if kind < dim else 0.0)
+        mine = np.sort(_compute_keys(left, left_masks, start, forced_count, kind, direction, best))
+        other = np.sort(_compute_keys(right, right_masks, np.zeros(dim), 0, kind, direction, best))
+        pairs = _count_pairs(mine, other, -across if kind < dim else -np.inf, across if kind < dim else 0.0)
         if pairs < fewest:
             chosen, fewest = kind, pairs
     return chosen, fewest
@@ -133,30 +135,32 @@ def _most_selective(
 
 @kernel
 def sweep(
-    table: Floats, start: Floats, counted: int, best: float, mask: np.uint64, limit: float
+    table: Floats, start: Floats, forced_count: int, best: float, mask: np.uint64, limit: float
 ) -> tuple[float, np.uint64, bool]:
-    """The best average and its subset by sorting along one direction; False if that is more than `limit` pairs.
+    """Return the best average, its subset, and whether it was found; False if it takes more than `limit` pairs.
 
     For vectors that repeat, or lie on one side of the target: then the best average is far, and cells are useless. If
-    all vectors are at least h along a direction, so is every average, and one nearer than b is at most
-    sqrt(b^2 - h^2) across it; and the excess over b, summed along it, is negative.
+    all vectors are at least h along a direction, so is every average, and one nearer than b is at most sqrt(b^2 - h^2)
+    across it; and the excess over b, summed along it, is negative.
     """
     n, dim = table.shape
-    order = _grouped(table)
+    order = _group_equal_rows(table)
     rows = table[order].copy()
-    left, left_masks = _distinct_sums(rows, 0, n // 2)
-    right, right_masks = _distinct_sums(rows, n // 2, n)
-    direction, far = _hull_direction(table, start, counted)
+    left, left_masks = _list_distinct_sums(rows, 0, n // 2)
+    right, right_masks = _list_distinct_sums(rows, n // 2, n)
+    direction, far = _find_hull_direction(table, start, forced_count)
     while best > far * (1.0 + 1e-15):
         before = best
-        across = math.sqrt((best - far) * (best + far)) * (counted + n)
-        kind, pairs = _most_selective(left, left_masks, right, right_masks, start, counted, direction, best, across)
+        across = math.sqrt((best - far) * (best + far)) * (forced_count + n)
+        kind, pairs = _choose_key(left, left_masks, right, right_masks, start, forced_count, direction, best, across)
         if pairs > limit:
             return best, mask, False
-        mine = _keys(left, left_masks, start, counted, kind, direction, best)
-        other = _keys(right, right_masks, np.zeros(dim), 0, kind, direction, best)
+        mine = _compute_keys(left, left_masks, start, forced_count, kind, direction, best)
+        other = _compute_keys(right, right_masks, np.zeros(dim), 0, kind, direction, best)
         floor = far if kind < dim else -1.0
-        best, word = _swept(left, left_masks, mine, right, right_masks, other, start, counted, floor, best, counted + n)
+        best, word = _sweep_pairs(
+            left, left_masks, mine, right, right_masks, other, start, forced_count, floor, best, forced_count + n
+        )
         if best < before:
             mask = np.uint64(0)
             for j in range(n):
@@ -168,8 +172,8 @@ def sweep(
 
 
 @kernel
-def _grouped(table: Floats) -> Ints:
-    """An order of the rows in which equal ones follow each other."""
+def _group_equal_rows(table: Floats) -> Ints:
+    """Return an order of the rows in which equal ones follow each other."""
     n = len(table)
     order, filled = np.empty(n, np.int64), 0
     placed = np.zeros(n, np.bool_)
@@ -185,7 +189,7 @@ def _grouped(table: Floats) -> Ints:
 
 
 @kernel
-def _swept(
+def _sweep_pairs(
     left: Floats,
     left_masks: Words,
     left_keys: Floats,
@@ -193,15 +197,16 @@ def _swept(
     right_masks: Words,
     right_keys: Floats,
     start: Floats,
-    counted: int,
+    forced_count: int,
     far: float,
     best: float,
     reach: int,
 ) -> tuple[float, np.uint64]:
-    """The best average and its subset, over the pairs whose keys add up to little.
+    """Return the best average and its subset over the pairs whose keys nearly cancel.
 
-    With `far` below zero the keys are excesses over `best`, which must be negative; then it stops where the best has
-    halved, for other keys would be better. Else they are coordinates, and the window closes as the best improves.
+    With `far` below zero, the keys are excesses over `best`, and their sum must be negative; the sweep then stops where
+    the best has halved, since other keys would be better. Otherwise they are coordinates, and the window narrows as the
+    best improves.
     """
     lefts, rights = np.argsort(left_keys), np.argsort(right_keys)
     above, until, last = len(rights), len(rights), len(rights)
@@ -219,7 +224,7 @@ def _swept(
             length = 0.0
             for i in range(left.shape[1]):
                 length += (start[i] + left[a, i] + right[b, i]) ** 2
-            count = counted + ones(left_masks[a] | right_masks[b])
+            count = forced_count + count_ones(left_masks[a] | right_masks[b])
             if count > 0 and length < square * count * count:
                 best, word = math.sqrt(length) / count, left_masks[a] | right_masks[b]
                 square = best * best

@@ -1,4 +1,7 @@
-"""Vectors made ready for a meeting in the middle: scaled, split into halves, their subset sums listed and packed."""
+"""Vectors prepared for meet in the middle: scaled, split into halves, with packed subset sums.
+
+Guarantee: packed sums lose no match of the grid; held by tests/subset/test_grid.py.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,20 @@ from vestige._numba import kernel
 from vestige.types import Floats, Words
 
 LARGEST_WORD = 2.0**50
-"""Below 2^52, so that scaled numbers round to whole ones."""
+"""Largest scaled number: below 2^52, so that it can be rounded to a whole number."""
 
 
 class Half(NamedTuple):
-    """All sums of half of the vectors, as sums of an entry of `low` and one of `high`; packed, and in full.
+    """All subset sums of half of the vectors, as sums of an entry of `low` and one of `high`; packed, and in full.
 
     The subset `(j << bits) | i` has the sum `low[i] + high[j]`.
+
+    Attributes:
+        bits: number of vectors in `low`.
+        low: packed sums of the first vectors; (2^bits,).
+        high: packed sums of the other vectors.
+        low_sums: full sums of the first vectors; (2^bits, dim).
+        high_sums: full sums of the other vectors.
     """
 
     bits: int
@@ -28,8 +38,8 @@ class Half(NamedTuple):
 
 
 @kernel
-def all_sums(vectors: Floats, start: Floats) -> Floats:
-    """`start` plus the sums of all subsets of `vectors`; row `mask` is that of the subset `mask`."""
+def list_sums(vectors: Floats, start: Floats) -> Floats:
+    """Return `start` plus the sums of all subsets of `vectors`; row `mask` is that of the subset `mask`."""
     n, dim = vectors.shape
     sums = np.empty((1 << n, dim))
     sums[0] = start
@@ -41,8 +51,8 @@ def all_sums(vectors: Floats, start: Floats) -> Floats:
 
 
 @kernel
-def packed(vector: Floats, fields: int, width: int, scale: float) -> np.uint64:
-    """The first coordinates of `vector` in whole units, each modulo 2^width and centred, side by side from the top."""
+def pack(vector: Floats, fields: int, width: int, scale: float) -> np.uint64:
+    """Return the leading coordinates in whole units, each modulo 2^width and centred, side by side from the top bit."""
     word = np.uint64(0)
     around = 2.0**width
     for i in range(fields):
@@ -53,34 +63,34 @@ def packed(vector: Floats, fields: int, width: int, scale: float) -> np.uint64:
 
 
 @kernel
-def packed_sums(vectors: Floats, start: np.uint64, fields: int, width: int, scale: float) -> Words:
-    """`start` plus the packed sums of all subsets of `vectors`."""
+def pack_sums(vectors: Floats, start: np.uint64, fields: int, width: int, scale: float) -> Words:
+    """Return `start` plus the packed sums of all subsets of `vectors`."""
     sums = np.empty(1 << len(vectors), np.uint64)
     sums[0] = start
     for j in range(len(vectors)):
-        word = packed(vectors[j], fields, width, scale)
+        word = pack(vectors[j], fields, width, scale)
         for mask in range(1 << j):
             sums[(1 << j) + mask] = sums[mask] + word
     return sums
 
 
 @kernel
-def half_of(vectors: Floats, start: Floats, origin: np.uint64, fields: int, width: int, scale: float) -> Half:
-    """The sums of all subsets of `vectors`, from `start`; the packed ones from `origin` as well."""
+def make_half(vectors: Floats, start: Floats, origin: np.uint64, fields: int, width: int, scale: float) -> Half:
+    """Return the sums of all subsets of `vectors`, from `start`; the packed sums also include `origin`."""
     bits = (len(vectors) + 1) // 2
-    first = origin + packed(start, fields, width, scale)
+    first = origin + pack(start, fields, width, scale)
     return Half(
         bits,
-        packed_sums(vectors[:bits], np.uint64(0), fields, width, scale),
-        packed_sums(vectors[bits:], first, fields, width, scale),
-        all_sums(vectors[:bits], np.zeros(len(start))),
-        all_sums(vectors[bits:], start),
+        pack_sums(vectors[:bits], np.uint64(0), fields, width, scale),
+        pack_sums(vectors[bits:], first, fields, width, scale),
+        list_sums(vectors[:bits], np.zeros(len(start))),
+        list_sums(vectors[bits:], start),
     )
 
 
 @kernel
-def prepared(offsets: Floats, base: Floats) -> tuple[Floats, Floats, int]:
-    """`offsets` and `base` with the most spread coordinates first, times a power of two that makes them at most 1."""
+def normalize(offsets: Floats, base: Floats) -> tuple[Floats, Floats, int]:
+    """Return `offsets` and `base`, the most spread coordinates first, scaled by 2^exponent to at most 1; exponent."""
     n, dim = offsets.shape
     largest = np.abs(base).max()
     spread = np.zeros(dim)
@@ -100,21 +110,21 @@ def prepared(offsets: Floats, base: Floats) -> tuple[Floats, Floats, int]:
 
 
 @kernel
-def nearest_single(table: Floats, start: Floats, counted: int) -> tuple[float, int]:
-    """The least distance of the forced ones alone (-1) or with one vector, and which."""
+def find_nearest_single(table: Floats, start: Floats, forced_count: int) -> tuple[float, int]:
+    """Return the smallest distance of the forced rows alone (-1) or with one vector, and which vector."""
     best, at = np.inf, -1
-    if counted > 0:
-        best = math.sqrt((start**2).sum()) / counted
+    if forced_count > 0:
+        best = math.sqrt((start**2).sum()) / forced_count
     for j in range(len(table)):
-        distance = math.sqrt(((start + table[j]) ** 2).sum()) / (counted + 1)
+        distance = math.sqrt(((start + table[j]) ** 2).sum()) / (forced_count + 1)
         if distance < best:
             best, at = distance, j
     return best, at
 
 
 @kernel
-def expected_length(table: Floats, start: Floats, hits: float) -> float:
-    """Within what length `hits` of the subset sums lie, if they were normal; 0 or nan if they fill no volume."""
+def estimate_length(table: Floats, start: Floats, hits: float) -> float:
+    """Return the length within which `hits` subset sums lie if they are normal; 0 or nan if they fill no volume."""
     n, dim = table.shape
     spread = np.zeros((dim, dim))
     for row in table:

@@ -1,4 +1,7 @@
-"""The arrays that a search works on, made once for many problems, so that a stream allocates nothing per batch."""
+"""The arrays that a search works on, allocated once for many problems, so that a stream allocates nothing per batch.
+
+Guarantee: a workspace carries nothing from one problem to the next; held by tests/subset/test_subset.py.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from vestige._numba import kernel
 from vestige.types import Bools, Floats, Ints
 
 LISTED = 9
-"""So many free numbers have the sums of all their subsets listed; the sums of the others are paired with that list."""
+"""Number of free numbers whose subset sums are listed; the sums of the others are paired with that list."""
 PAIRED = 15
-"""At most so many free numbers are paired with the list."""
+"""Largest number of free numbers whose subset sums are paired with the list."""
 CELLS = 1 << 15
-"""At most so many cells, a bit each, say where the listed sums are; that fits the first-level cache with all else."""
+"""Largest number of cells, one bit each, that mark the listed sums; with all else they fit the first-level cache."""
 _HALF = (PAIRED + 1) // 2
 _BLOCK = 64
-"""Up to so many keys, each is compared with all."""
+"""Number of keys in a block, within which each key is compared with all others."""
 
 
 class Workspace(NamedTuple):
@@ -26,23 +29,23 @@ class Workspace(NamedTuple):
 
     Attributes:
         values: the numbers to choose from; (n,).
-        places: where they come from; (n,).
+        places: indices that they come from; (n,).
         chosen: which of them are chosen; (n,).
-        spelled: the same records as presence bits; (n,).
+        spelled: the same choice as presence bits; (n,).
         offsets: the numbers less the target; (n,).
-        order: what sorts them; (n,).
-        spare: for sorting; (n,).
-        free: the chosen numbers, as indices; (LISTED + PAIRED,).
-        sums: the sums of all subsets of the listed ones; (2^LISTED,).
+        order: indices that sort them; (n,).
+        spare: scratch space for sorting; (n,).
+        free: indices of the free numbers; (LISTED + PAIRED,).
+        sums: sums of all subsets of the listed numbers; (2^LISTED,).
         subsets: which subset each slot of the table holds; (2^LISTED,).
-        starts: where each bucket of the table starts; (2^LISTED + 1,).
-        marks: bits that say where listed sums are; (CELLS / 64 + 1,).
-        low: the sums of all subsets of the first half of the paired ones; (2^8,).
-        high: those of the second half; (2^8,).
+        starts: first slot of each bucket of the table; (2^LISTED + 1,).
+        marks: bits that tell which cells contain a listed sum; (CELLS / 64 + 1,).
+        low: sums of all subsets of the first half of the paired numbers; (2^8,).
+        high: sums of all subsets of the second half; (2^8,).
         steps: lattice positions in increasing order; (n,).
         totals: their running sums, from 0; (n + 1,).
-        bounds: for each count how near an average of so many could be; (n,).
-        ranks: the counts less one, by their bounds; (n,).
+        bounds: for each count, a lower bound on the residual of an average of that many; (n,).
+        ranks: the counts less one, ordered by their bounds; (n,).
         inside: which of the sorted numbers are chosen; (n,).
     """
 
@@ -69,7 +72,7 @@ class Workspace(NamedTuple):
 
 @kernel
 def make_workspace(n: int) -> Workspace:
-    """A desk for problems of up to `n` numbers."""
+    """Return a workspace for problems of up to `n` numbers."""
     size = 1 << LISTED
     return Workspace(
         np.empty(n),
@@ -95,10 +98,11 @@ def make_workspace(n: int) -> Workspace:
 
 
 @kernel
-def sort_order(keys: Floats, n: int, order: Ints, spare: Ints) -> None:
-    """Write into `order` what sorts the first `n` keys, stable.
+def write_sort_order(keys: Floats, n: int, order: Ints, spare: Ints) -> None:
+    """Write into `order` the indices that sort the first `n` keys, stably.
 
-    In blocks the keys below each are counted, several at a time and without a branch; the blocks are merged, bottom up.
+    Within blocks, the smaller keys are counted for each key, without branches and several at a time; the blocks are
+    merged bottom up.
     """
     for begin in range(0, n, _BLOCK):
         block = keys[begin : min(begin + _BLOCK, n)]
