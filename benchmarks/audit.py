@@ -1,4 +1,4 @@
-"""The audit: trials a second on one core and two, and its estimators and sampler beside those of other libraries."""
+"""The audit: trials per second on one core and two, and its estimators and sampler beside those of other libraries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from measuring import Row
+from timing import Row
 from vestige import Mean, Private, Stream, Window
 from vestige.audit import epsilon_lower_bound, measure_leakage
 from vestige.audit.data import make_source
@@ -21,15 +21,15 @@ PAIRS = 100
 
 
 def rows() -> Iterator[Row]:
-    """Measure."""
-    yield from speed()
-    yield from merging()
-    yield from bounds()
-    yield from sampling()
+    """Yield all comparisons."""
+    yield from measure_speed()
+    yield from measure_merging()
+    yield from compare_bounds()
+    yield from compare_samplers()
 
 
-def speed() -> Iterator[Row]:
-    """Time an audit of 10,000 trials per hypothesis over 100 batches; on one core, a tenth of it."""
+def measure_speed() -> Iterator[Row]:
+    """Time an audit of 10,000 trials under each hypothesis over 100 batches; on one core a tenth of it."""
     policies: dict[str, Policy] = {
         "Window": Window(),
         "Mean, bits": Mean(channel="bits"),
@@ -53,8 +53,8 @@ def speed() -> Iterator[Row]:
         )
 
 
-def merging() -> Iterator[Row]:
-    """Measure the share of pairs of trials that come to retain the same records, by the tolerance of the search."""
+def measure_merging() -> Iterator[Row]:
+    """Yield the fraction of pairs of streams that hold the same records, by the tolerance of the search."""
     draw = make_source(None, 1)
     checkpoints = [48 * batches for batches in (3, 10, 30, 100)]
     for tolerance in (0.0, 0.03, 0.1, 0.3):
@@ -72,8 +72,8 @@ def merging() -> Iterator[Row]:
         yield Row(f"merged, tolerance {tolerance:g}", shares, "after 3, 10, 30 and 100 batches of 48", None, 0.0)
 
 
-def bounds() -> Iterator[Row]:
-    """The lower bound on epsilon beside jax-privacy's, from the same counts."""
+def compare_bounds() -> Iterator[Row]:
+    """Compare the lower bound on epsilon with that of jax-privacy, from the same counts."""
     try:
         from jax_privacy.auditing import CanaryScoreAuditor, Explicit  # noqa: PLC0415
     except ImportError:
@@ -88,8 +88,8 @@ def bounds() -> Iterator[Row]:
         yield Row(f"epsilon: {tp}, {fp} of {trials}", f"{ours:.5f}", f"jax-privacy: {float(theirs):.5f}", None, 0.0)
 
 
-def sampling() -> Iterator[Row]:
-    """The discrete Gaussian beside OpenDP's: the same distribution, and how fast."""
+def compare_samplers() -> Iterator[Row]:
+    """Compare the discrete Gaussian with that of OpenDP: the same distribution, and how fast."""
     from vestige.noise.kernels import discrete_gaussians  # noqa: PLC0415
 
     try:
@@ -113,7 +113,7 @@ def sampling() -> Iterator[Row]:
     def theirs() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.array(mechanism([0] * count), np.int64)
 
-    (mine, my_time), (other, other_time) = timed(ours), timed(theirs)
+    (mine, my_time), (other, other_time) = time_call(ours), time_call(theirs)
     table = np.array([np.bincount(np.clip(drawn + 15, 0, 30), minlength=31) for drawn in (mine, other)])
     same = stats.chi2_contingency(table).pvalue
     yield Row(
@@ -125,8 +125,8 @@ def sampling() -> Iterator[Row]:
     )
 
 
-def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """What it gives, and how long it takes."""
+def time_call(work: Callable[[], T]) -> tuple[T, float]:
+    """Return the result of a call and how long it took."""
     started = time.perf_counter()
     made = work()
     return made, time.perf_counter() - started

@@ -1,7 +1,7 @@
-"""Every peer gets the formulation that suited it best, and it stands here for all to see.
+"""The peers, each with the formulation that suits it best.
 
-The problem: of `values`, find the nonempty subset whose average is nearest `target`. All peers work on the offsets
-`o_i = value_i - target`, for which the residual is `|sum(o_i)| / count`, and name their subset by a mask. Each
+The problem: among `values`, find the nonempty subset whose average is nearest `target`. All peers work on the offsets
+`o_i = value_i - target`, for which the residual is `|sum(o_i)| / count`, and return their subset as a mask. Each
 docstring states the formulation and the scaling that the peer was given. A peer that is not installed returns None.
 """
 
@@ -27,7 +27,7 @@ def residual(values: Floats, target: float | Floats, mask: Bools) -> float:
 
     Averages are taken in exact rational arithmetic: in floats, a residual of 1e-16 would be rounding noise.
     """
-    table, goal = _table(values, target)
+    table, goal = _to_table(values, target)
     chosen, count = table[mask], int(mask.sum())
     gaps = [
         sum(map(Fraction, column), Fraction(0)) / count - Fraction(aim)
@@ -36,14 +36,14 @@ def residual(values: Floats, target: float | Floats, mask: Bools) -> float:
     return math.hypot(*map(float, gaps))
 
 
-def _table(values: Floats, target: float | Floats) -> tuple[Floats, list[float]]:
+def _to_table(values: Floats, target: float | Floats) -> tuple[Floats, list[float]]:
     """`values` as (n, dim), and one target for each coordinate."""
     table = np.asarray(values, np.float64).reshape(len(values), -1)
     goal = np.broadcast_to(np.asarray(target, np.float64), table.shape[1:])
     return table, goal.tolist()
 
 
-def _best_single(table: Floats, target: float | Floats) -> Bools:
+def _find_best_single(table: Floats, target: float | Floats) -> Bools:
     """The best single record, the answer of last resort."""
     mask = np.zeros(len(table), np.bool_)
     mask[int(np.linalg.norm(table - target, axis=1).argmin())] = True
@@ -65,8 +65,8 @@ def numpy_meet(values: Floats, target: float) -> Bools:
     """
     offsets = np.asarray(values, np.float64) - target
     half = max(1, offsets.size // 2)
-    left, right = _subset_sums(offsets[:half]), _subset_sums(offsets[half:])
-    alone, bound = _best_alone(left, right, half)
+    left, right = _list_subset_sums(offsets[:half]), _list_subset_sums(offsets[half:])
+    alone, bound = _find_best_alone(left, right, half)
     queries, ordered = np.sort(-left[1:]), np.sort(right)
     place = np.searchsorted(ordered, queries)
     above = ordered[np.minimum(place, ordered.size - 1)] - queries
@@ -75,17 +75,19 @@ def numpy_meet(values: Floats, target: float) -> Bools:
     np.abs(below, out=below)
     near = np.minimum(above, below)
     first = int(near.argmin())
-    pair = _codes(left, right, -queries[first], _nearest(ordered, int(place[first]), float(queries[first])), half)
+    pair = _find_codes(
+        left, right, -queries[first], _find_nearest(ordered, int(place[first]), float(queries[first])), half
+    )
     bound = min(bound, float(near[first]) / min(code.bit_count() for code in pair))
     window = bound * offsets.size + EPSILON * offsets.size * float(np.abs(offsets).sum())
     codes = {alone, *pair}
     for row in np.flatnonzero(near <= window).tolist():
-        codes |= _window(left, right, ordered, float(queries[row]), window, half)
-    masks = [_mask_of(code, offsets.size) for code in sorted(codes)]
+        codes |= _search_window(left, right, ordered, float(queries[row]), window, half)
+    masks = [_to_mask(code, offsets.size) for code in sorted(codes)]
     return min(masks, key=lambda mask: residual(values, target, mask))
 
 
-def _subset_sums(offsets: Floats) -> Floats:
+def _list_subset_sums(offsets: Floats) -> Floats:
     """The sums of all subsets; bit i of the index says whether record i is in."""
     sums = np.zeros(1 << offsets.size)
     for bit, offset in enumerate(offsets):
@@ -94,7 +96,7 @@ def _subset_sums(offsets: Floats) -> Floats:
     return sums
 
 
-def _counts(bits: int) -> NDArray[np.int8]:
+def _count_records(bits: int) -> NDArray[np.int8]:
     """The number of records in each subset of `bits` records."""
     counts = np.zeros(1 << bits, np.int8)
     for bit in range(bits):
@@ -102,38 +104,38 @@ def _counts(bits: int) -> NDArray[np.int8]:
     return counts
 
 
-def _best_alone(left: Floats, right: Floats, half: int) -> tuple[int, float]:
+def _find_best_alone(left: Floats, right: Floats, half: int) -> tuple[int, float]:
     """The code and the average of the best subset within the right half; of one record, that record."""
     if right.size == 1:
         return 1, abs(float(left[1]))
-    averages = np.abs(right[1:]) / _counts(right.size.bit_length() - 1)[1:]
+    averages = np.abs(right[1:]) / _count_records(right.size.bit_length() - 1)[1:]
     best = int(averages.argmin())
     return (best + 1) << half, float(averages[best])
 
 
-def _nearest(ordered: Floats, place: int, query: float) -> float:
+def _find_nearest(ordered: Floats, place: int, query: float) -> float:
     """The element of `ordered` nearest the query."""
     nearby = ordered[max(place - 1, 0) : place + 1]
     return float(nearby[np.abs(nearby - query).argmin()])
 
 
-def _codes(left: Floats, right: Floats, one: float, other: float, half: int) -> set[int]:
+def _find_codes(left: Floats, right: Floats, one: float, other: float, half: int) -> set[int]:
     """The nonempty subsets whose halves have exactly these sums."""
     lefts, rights = np.flatnonzero(left == one).tolist(), np.flatnonzero(right == other).tolist()
     return {a | b << half for a in lefts for b in rights} - {0}
 
 
-def _window(left: Floats, right: Floats, ordered: Floats, query: float, width: float, half: int) -> set[int]:
+def _search_window(left: Floats, right: Floats, ordered: Floats, query: float, width: float, half: int) -> set[int]:
     """The subsets of one left sum and all right sums in its window."""
     low = np.searchsorted(ordered, query - width)
     high = np.searchsorted(ordered, query + width, side="right")
     codes: set[int] = set()
     for other in np.unique(ordered[low:high]).tolist():
-        codes |= _codes(left, right, -query, other, half)
+        codes |= _find_codes(left, right, -query, other, half)
     return codes
 
 
-def _mask_of(code: int, size: int) -> Bools:
+def _to_mask(code: int, size: int) -> Bools:
     """The mask whose element i is bit i of the code."""
     return np.array([code >> i & 1 for i in range(size)], np.bool_)
 
@@ -146,7 +148,7 @@ def numpy_meet_by_count(values: Floats, target: float) -> Bools:
     """
     offsets = np.asarray(values, np.float64) - target
     half = offsets.size // 2
-    lefts, rights = _groups(offsets[:half]), _groups(offsets[half:])
+    lefts, rights = _group_by_count(offsets[:half]), _group_by_count(offsets[half:])
     best, answer = math.inf, 1
     for a, (left, left_codes) in enumerate(lefts):
         for b, (right, right_codes) in enumerate(rights):
@@ -159,12 +161,12 @@ def numpy_meet_by_count(values: Floats, target: float) -> Bools:
                 if gaps[row] < best * (a + b):
                     best = float(gaps[row]) / (a + b)
                     answer = int(left_codes[row]) | int(right_codes[side[row]]) << half
-    return _mask_of(answer, offsets.size)
+    return _to_mask(answer, offsets.size)
 
 
-def _groups(offsets: Floats) -> list[tuple[Floats, NDArray[np.intp]]]:
+def _group_by_count(offsets: Floats) -> list[tuple[Floats, NDArray[np.intp]]]:
     """For each count, the sorted subset sums and their codes."""
-    sums, counts = _subset_sums(offsets), _counts(offsets.size)
+    sums, counts = _list_subset_sums(offsets), _count_records(offsets.size)
     order = np.argsort(sums)
     ranked = counts[order]
     chosen = [order[ranked == count] for count in range(offsets.size + 1)]
@@ -198,9 +200,9 @@ def cp_sat(values: Floats, target: float | Floats, seconds: float) -> list[tuple
     except ModuleNotFoundError:
         return None
     started = time.perf_counter()
-    table, goal = _table(values, target)
-    model, chosen = _cp_model(cp_model, _scaled(table, goal, _spare_bits(table - target)))
-    found = [(0.0, _best_single(table, target))]
+    table, goal = _to_table(values, target)
+    model, chosen = _make_cp_model(cp_model, _scale(table, goal, _choose_bits(table - target)))
+    found = [(0.0, _find_best_single(table, target))]
 
     def keep(callback: Any) -> None:
         mask = np.array([callback.boolean_value(x) for x in chosen], np.bool_)
@@ -217,13 +219,13 @@ def cp_sat(values: Floats, target: float | Floats, seconds: float) -> list[tuple
     return found
 
 
-def _spare_bits(offsets: Floats) -> int:
+def _choose_bits(offsets: Floats) -> int:
     """The greatest scaling, in bits, that cannot overflow CP-SAT."""
     reach = float(np.abs(offsets).sum(axis=0).max()) * len(offsets)
     return math.floor(61 - math.log2(reach)) if reach > 0.0 else 0
 
 
-def _scaled(table: Floats, goal: list[float], bits: int) -> list[list[int]]:
+def _scale(table: Floats, goal: list[float], bits: int) -> list[list[int]]:
     """For each coordinate the offsets times 2^bits, as integers rounded once from exact rationals."""
     return [
         [round((Fraction(value) - Fraction(aim)) * 2**bits) for value in column]
@@ -231,7 +233,7 @@ def _scaled(table: Floats, goal: list[float], bits: int) -> list[list[int]]:
     ]
 
 
-def _cp_model(cp_model: Any, scaled: list[list[int]]) -> tuple[Any, list[Any]]:
+def _make_cp_model(cp_model: Any, scaled: list[list[int]]) -> tuple[Any, list[Any]]:
     """The model of `cp_sat` and its booleans."""
     size, reach = len(scaled[0]), max(sum(map(abs, row)) for row in scaled)
     model = cp_model.CpModel()
@@ -257,12 +259,13 @@ def _cp_model(cp_model: Any, scaled: list[list[int]]) -> tuple[Any, list[Any]]:
 def lattice_reduction(values: Floats, target: float, block: int) -> Bools | None:
     """Lattice reduction with fpylll: LLL, then BKZ of this block size; block 0 stops after LLL.
 
-    The CJLOSS lattice: for a scaling N = 2^bits the rows are `(2 e_i, 0, round(N o_i))` and the embedding row
-    `(1, ..., 1, 1, 0)`. The wanted sum of offsets is 0, so a subset x is the vector `(2x - 1, -1, N sum)`, short when
-    its sum is. A large N asks for a small sum, but makes vectors with all entries +-1 rarer among the short ones, so
-    that no one N is best: 14 of them are tried, from 2^8 to 2^60 (beyond, the doubles have no more digits), and its
-    time is that of all. The offsets are scaled from exact rationals. The lattice knows sums only, but averages are
-    what counts in the end: of all valid subsets seen the one with the nearest average is returned.
+    The lattice of Coster et al. (1992, https://doi.org/10.1007/BF01201999): for a scaling N = 2^bits the rows are `(2
+    e_i, 0, round(N o_i))` and the embedding row `(1, ..., 1, 1, 0)`. The wanted sum of offsets is 0, so a subset x is
+    the vector `(2x - 1, -1, N sum)`, short when its sum is. A large N asks for a small sum, but makes vectors with all
+    entries +-1 rarer among the short ones, so that no one N is best: 14 of them are tried, from 2^8 to 2^60 (beyond,
+    the doubles have no more digits), and its time is that of all. The offsets are scaled from exact rationals. The
+    lattice knows sums only, but averages are what counts in the end: of all valid subsets seen the one with the nearest
+    average is returned.
 
     Valid are vectors +-(2x - 1, -1) and +-(2x, 0) with x in {0, 1}; vectors without the embedding row and with both
     signs are differences of subsets, and name no subset. Looked at are all rows after LLL and after BKZ, and all sums
@@ -274,9 +277,9 @@ def lattice_reduction(values: Floats, target: float, block: int) -> Bools | None
     except ModuleNotFoundError:
         return None
     points = np.asarray(values, np.float64)
-    masks = [_best_single(points[:, None], target)]
+    masks = [_find_best_single(points[:, None], target)]
     for bits in SCALES:
-        masks.extend(_reduced_masks(fpylll, _scaled(points[:, None], [target], bits)[0], block))
+        masks.extend(_reduce(fpylll, _scale(points[:, None], [target], bits)[0], block))
     stack = np.array(masks)
     rough = np.abs(stack @ (points - target)) / stack.sum(axis=1)
     likely = stack[np.argsort(rough)[:32]]  # rough is good to 1e-15 or so
@@ -284,26 +287,26 @@ def lattice_reduction(values: Floats, target: float, block: int) -> Bools | None
     return best
 
 
-def _reduced_masks(fpylll: Any, offsets: list[int], block: int) -> list[Bools]:
+def _reduce(fpylll: Any, offsets: list[int], block: int) -> list[Bools]:
     """The valid subsets seen in one reduction."""
     size = len(offsets)
     basis = fpylll.IntegerMatrix.from_matrix(
         [[2 * (i == j) for j in range(size + 1)] + [offsets[i]] for i in range(size)] + [[1] * (size + 1) + [0]]
     )
     fpylll.LLL.reduction(basis)
-    masks = _valid_masks(_rows(basis))
+    masks = _find_valid_masks(_read_rows(basis))
     if block:
         fpylll.BKZ.reduction(basis, fpylll.BKZ.Param(block, flags=fpylll.BKZ.AUTO_ABORT))
-        masks += _valid_masks(_rows(basis))
+        masks += _find_valid_masks(_read_rows(basis))
     return masks
 
 
-def _rows(basis: Any) -> Ints:
+def _read_rows(basis: Any) -> Ints:
     """The basis without its last column, the scaled sums (which may exceed 64 bits)."""
     return np.array([[int(entry) for entry in row][:-1] for row in basis], np.int64)
 
 
-def _valid_masks(rows: Ints) -> list[Bools]:
+def _find_valid_masks(rows: Ints) -> list[Bools]:
     """The subsets named by the rows and by their sums and differences."""
     one, other = np.triu_indices(len(rows), 1)
     vectors = np.concatenate((rows, rows[one] + rows[other], rows[one] - rows[other]))
@@ -331,7 +334,7 @@ def kernel_thinning(points: Floats, keep: int) -> Bools | None:
         from goodpoints import kt  # noqa: PLC0415
     except ModuleNotFoundError:
         return None
-    table, _ = _table(points, 0.0)
+    table, _ = _to_table(points, 0.0)
     centred = table - table.mean(axis=0)
     kernel = 1.0 + centred @ centred.T
     halvings = max(0, math.ceil(math.log2(len(table) / keep)))
@@ -360,18 +363,18 @@ def bitset_dp(values: Floats, target: float) -> Bools:
         grown = [old | before << step for old, before in zip(reach[1:], reach, strict=False)]
         tables.append([1, *grown, reach[-1] << step])
     goal = Fraction(target) - least
-    _, count, total = min(_near_states(tables[-1], goal))
+    _, count, total = min(_list_near_states(tables[-1], goal))
     return _read_back(tables, steps, count, total)
 
 
-def _near_states(reach: list[int], goal: Fraction) -> Iterator[tuple[Fraction, int, int]]:
+def _list_near_states(reach: list[int], goal: Fraction) -> Iterator[tuple[Fraction, int, int]]:
     """Distance, count and sum: of each count's sums those on both sides of the goal."""
     for count in range(1, len(reach)):
-        for total in _around(reach[count], math.floor(count * goal)):
+        for total in _find_neighbours(reach[count], math.floor(count * goal)):
             yield abs(Fraction(total, count) - goal), count, total
 
 
-def _around(sums: int, place: int) -> list[int]:
+def _find_neighbours(sums: int, place: int) -> list[int]:
     """The highest set bit up to `place` and the lowest one above it."""
     split = max(place + 1, 0)
     below = (sums & ((1 << split) - 1)).bit_length() - 1

@@ -1,4 +1,4 @@
-"""Records a second and records retained for each policy, beside river's counterpart, which may keep state."""
+"""Records per second and records retained for each policy, beside river's counterpart, which may keep state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from measuring import Row, in_turns
+from timing import Row, time_alternately
 from vestige import Covariance, LinearRegression, LogisticRegression, Mean, Moments, Stream
 from vestige.policies import Encoded
 from vestige.types import Floats
@@ -18,7 +18,7 @@ RECORDS = 50_000
 
 
 def rows() -> list[Row]:
-    """Each policy over the same rows, by `extend`, one core."""
+    """Compare each policy on the same rows, by `extend`, on one core."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(RECORDS, 3))
     y = x @ [1.0, 2.0, 3.0] + rng.normal(size=RECORDS)
@@ -26,76 +26,78 @@ def rows() -> list[Row]:
     if importlib.util.find_spec("river") is None:
         return [Row("all", "", "river: not installed", None, 1.0)]
     cases: list[tuple[Encoded, int, Floats, str, Callable[[Floats], None]]] = [
-        (Mean(), 96, x[:, :1], "stats.Mean", _mean),
-        (Mean(spread=True), 192, x[:, :1], "stats.Mean and Var", _spread),
-        (Moments(), 512, x[:, :1], "stats.Mean, Var, Skew, Kurtosis", _moments),
-        (Covariance(3), 1024, x, "covariance.EmpiricalCovariance", _covariance),
-        (LinearRegression(3), 1024, regression, "linear_model.LinearRegression", _linear),
-        (LogisticRegression(3), 512, classes, "linear_model.LogisticRegression", _logistic),
+        (Mean(), 96, x[:, :1], "stats.Mean", _run_mean),
+        (Mean(spread=True), 192, x[:, :1], "stats.Mean and Var", _run_spread),
+        (Moments(), 512, x[:, :1], "stats.Mean, Var, Skew, Kurtosis", _run_moments),
+        (Covariance(3), 1024, x, "covariance.EmpiricalCovariance", _run_covariance),
+        (LinearRegression(3), 1024, regression, "linear_model.LinearRegression", _run_linear),
+        (LogisticRegression(3), 512, classes, "linear_model.LogisticRegression", _run_logistic),
     ]
-    made = []
+    results = []
     for policy, retention, table, peer, theirs in cases:
-        taken, their_time, ratio = in_turns(partial(_ours, policy, retention, table), partial(theirs, table), repeats=3)
-        stream = _ours(policy, retention, table)
+        taken, their_time, ratio = time_alternately(
+            partial(_run_stream, policy, retention, table), partial(theirs, table), repeats=3
+        )
+        stream = _run_stream(policy, retention, table)
         ours = f"{RECORDS / taken:,.0f} records/s, {len(stream.retained)} of {retention} held"
-        made.append(Row(str(type(policy).__name__), ours, f"river {peer}: {RECORDS / their_time:,.0f}", ratio, 0.0))
-    return made
+        results.append(Row(str(type(policy).__name__), ours, f"river {peer}: {RECORDS / their_time:,.0f}", ratio, 0.0))
+    return results
 
 
-def _ours(policy: Encoded, retention: int, table: Floats) -> Stream:
+def _run_stream(policy: Encoded, retention: int, table: Floats) -> Stream:
     stream = Stream(policy, retention=retention, seed=0)
     stream.extend(table)
     return stream
 
 
-def _update(statistics: list[Any], table: Floats) -> None:
+def _run_statistics(statistics: list[Any], table: Floats) -> None:
     for value in table[:, 0].tolist():
         for statistic in statistics:
             statistic.update(value)
 
 
-def _mean(table: Floats) -> None:
+def _run_mean(table: Floats) -> None:
     from river import stats  # noqa: PLC0415
 
-    _update([stats.Mean()], table)
+    _run_statistics([stats.Mean()], table)
 
 
-def _spread(table: Floats) -> None:
+def _run_spread(table: Floats) -> None:
     from river import stats  # noqa: PLC0415
 
-    _update([stats.Mean(), stats.Var()], table)
+    _run_statistics([stats.Mean(), stats.Var()], table)
 
 
-def _moments(table: Floats) -> None:
+def _run_moments(table: Floats) -> None:
     from river import stats  # noqa: PLC0415
 
-    _update([stats.Mean(), stats.Var(), stats.Skew(), stats.Kurtosis()], table)
+    _run_statistics([stats.Mean(), stats.Var(), stats.Skew(), stats.Kurtosis()], table)
 
 
-def _examples(table: Floats) -> list[dict[int, float]]:
+def _to_examples(table: Floats) -> list[dict[int, float]]:
     return [dict(enumerate(row)) for row in table.tolist()]
 
 
-def _covariance(table: Floats) -> None:
+def _run_covariance(table: Floats) -> None:
     from river import covariance  # noqa: PLC0415
 
     matrix = covariance.EmpiricalCovariance()  # type: ignore[no-untyped-call]
-    for example in _examples(table):
+    for example in _to_examples(table):
         matrix.update(example)
 
 
-def _learn(model: Any, table: Floats) -> None:
-    for example, label in zip(_examples(table[:, :-1]), table[:, -1].tolist(), strict=True):
+def _run_model(model: Any, table: Floats) -> None:
+    for example, label in zip(_to_examples(table[:, :-1]), table[:, -1].tolist(), strict=True):
         model.learn_one(example, label)
 
 
-def _linear(table: Floats) -> None:
+def _run_linear(table: Floats) -> None:
     from river import linear_model  # noqa: PLC0415
 
-    _learn(linear_model.LinearRegression(), table)
+    _run_model(linear_model.LinearRegression(), table)
 
 
-def _logistic(table: Floats) -> None:
+def _run_logistic(table: Floats) -> None:
     from river import linear_model  # noqa: PLC0415
 
-    _learn(linear_model.LogisticRegression(), table)
+    _run_model(linear_model.LogisticRegression(), table)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from pyarrow import csv, table
 
-from measuring import Row
+from timing import Row
 from vestige import Mean, SqliteStore, Stream
 from vestige.flights import flights
 from vestige.ingest import Ingest, StreamNames
@@ -25,14 +25,14 @@ FOLDER = "out"
 
 
 def rows() -> list[Row]:
-    """On the disk where the project lies: memory file systems have nothing to flush."""
+    """Compare on the disk that holds the project; a memory file system has nothing to flush."""
     Path(FOLDER).mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
-        return [*_ingest(Path(folder)), *_many(Path(folder))]
+        return [*_measure_ingest(Path(folder)), *_measure_many_streams(Path(folder))]
 
 
-class _Bare:
-    """A table of records; each batch is one flushed transaction that replaces the one before."""
+class _BareLoop:
+    """A table of records; each batch is one flushed transaction that replaces the previous one."""
 
     def __init__(self, path: Path, synchronous: str) -> None:
         self.run = sqlite3.connect(path, isolation_level=None)
@@ -47,19 +47,19 @@ class _Bare:
         self.run.execute("COMMIT")
 
 
-def _ingest(folder: Path) -> Iterator[Row]:
-    """All flights; the three take turns batch by batch, so that a slow disk is slow for all."""
+def _measure_ingest(folder: Path) -> Iterator[Row]:
+    """Time all flights; the three stores alternate batch by batch, so that a slow disk is slow for all."""
     delays = flights("dep_delay")[:, 0]
-    bare = {name: _Bare(folder / f"{name}.db", name) for name in ("EXTRA", "FULL")}
+    bare = {name: _BareLoop(folder / f"{name}.db", name) for name in ("EXTRA", "FULL")}
     taken = dict.fromkeys(("ours", *bare), 0.0)
     with SqliteStore(folder / "ours.db") as store:
         stream = Stream(Mean(), retention=2 * BATCH, seed=0, store=store.stream("delays"))
         stream.extend(delays[: 2 * BATCH])
         for start in range(2 * BATCH, len(delays) - BATCH, BATCH):
-            with _timed(taken, "ours"):
+            with _time(taken, "ours"):
                 stream.extend(delays[start : start + BATCH])
             for name, loop in bare.items():
-                with _timed(taken, name):
+                with _time(taken, name):
                     loop.write(stream.retained)
     batches = (len(delays) - 3 * BATCH) // BATCH + 1
     for name in bare:
@@ -69,14 +69,14 @@ def _ingest(folder: Path) -> Iterator[Row]:
 
 
 @contextmanager
-def _timed(taken: dict[str, float], name: str) -> Iterator[None]:
+def _time(taken: dict[str, float], name: str) -> Iterator[None]:
     started = time.perf_counter()
     yield
     taken[name] += time.perf_counter() - started
 
 
-def _many(folder: Path) -> Iterator[Row]:
-    """The same records into one stream, into ten thousand, and once more into one."""
+def _measure_many_streams(folder: Path) -> Iterator[Row]:
+    """Time the same records in one stream, in ten thousand, and again in one."""
     rng = np.random.default_rng(0)
     records = STREAMS * EACH
     few = records // 10
@@ -86,13 +86,13 @@ def _many(folder: Path) -> Iterator[Row]:
     csv.write_csv(table({"key": keys, "value": rng.normal(size=records)}), path)
     short = folder / "short.csv"
     csv.write_csv(table({"key": keys[:few], "value": rng.normal(size=few)}), short)
-    before = _one(folder / "before.db", short)
+    before = _time_one_stream(folder / "before.db", short)
     started = time.perf_counter()
     with SqliteStore(folder / "many.db") as store:
         rows = FileSource(str(path), ("value",), by="key")
-        Ingest(rows, lambda name: _stream(store, name), StreamNames("key"), store=store).run()
+        Ingest(rows, lambda name: _make_stream(store, name), StreamNames("key"), store=store).run()
     many = time.perf_counter() - started
-    one = (before + _one(folder / "after.db", short)) / 2
+    one = (before + _time_one_stream(folder / "after.db", short)) / 2
     figure, peer = f"{many / records * 1e6:.1f} us a record", f"one stream: {one / few * 1e6:.1f} us a record"
     yield Row(f"{STREAMS:,} streams in a file", figure, peer, one / few / (many / records), 1 / 3)
     started = time.perf_counter()
@@ -102,13 +102,13 @@ def _many(folder: Path) -> Iterator[Row]:
     yield Row(f"open {STREAMS:,} streams", f"{opened * 1e3:.0f} ms", "the limit: 1 s", 1.0 / opened, 1.0)
 
 
-def _stream(store: SqliteStore, name: str) -> Stream:
+def _make_stream(store: SqliteStore, name: str) -> Stream:
     return Stream(Mean(), retention=2 * EACH, seed=0, store=store.stream(name))
 
 
-def _one(path: Path, source: Path) -> float:
+def _time_one_stream(path: Path, source: Path) -> float:
     started = time.perf_counter()
     with SqliteStore(path) as store:
         rows = FileSource(str(source), ("value",))
-        Ingest(rows, lambda name: _stream(store, name), store=store).run()
+        Ingest(rows, lambda name: _make_stream(store, name), store=store).run()
     return time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""Records a second of a stream against river's mean, which may keep state."""
+"""Records per second of a stream against river's mean, which may keep state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from measuring import Row, in_turns
+from timing import Row, time_alternately
 from vestige import Mean, Stream
 
 RECORDS = 480_000
@@ -15,12 +15,12 @@ PUSHES = 48_000
 
 
 def rows() -> list[Row]:
-    """Stream(Mean(), retention=96) on normal data, one core."""
+    """Compare `Stream(Mean(), retention=96)` with river on normal data, on one core."""
     if importlib.util.find_spec("river") is None:
         return [Row("all", "", "river: not installed", None, 1.0)]
     values = np.random.default_rng(0).normal(size=RECORDS)
     plain = values.tolist()
-    made = []
+    results = []
 
     def extend(channel: str) -> None:
         Stream(Mean(channel=channel), retention=96, seed=0).extend(values)
@@ -35,14 +35,14 @@ def rows() -> list[Row]:
         ("extend, auto", lambda: extend("auto"), RECORDS, 0.5),
         ("push one by one, auto", push, PUSHES, 0.1),
     ):
-        taken, peer, ratio = in_turns(ours, partial(_river, plain[:count]))
+        taken, peer, ratio = time_alternately(ours, partial(_run_river, plain[:count]))
         their_figure = f"river stats.Mean: {count / peer:,.0f} records/s"
-        made.append(Row(what, f"{count / taken:,.0f} records/s", their_figure, ratio, goal))
-    return made
+        results.append(Row(what, f"{count / taken:,.0f} records/s", their_figure, ratio, goal))
+    return results
 
 
-def _river(values: list[float]) -> None:
-    """River's mean, updated in a loop."""
+def _run_river(values: list[float]) -> None:
+    """Update river's mean in a loop."""
     from river import stats  # noqa: PLC0415
 
     mean = stats.Mean()

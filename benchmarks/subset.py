@@ -1,8 +1,8 @@
-"""The nearest average, against every solver that can be installed: time and residual, side by side in one run.
+"""The nearest average against every solver that can be installed: time and residual, side by side in one run.
 
-One thread, n normal values and target 0.1 unless a row says otherwise; medians over several draws, with the kernels
-compiled before. All residuals are taken from the masks in exact arithmetic. What each peer was given stands in
-peers.py. A ratio of 0 says that the condition that comes with the speed (as near, proven, few enough) was broken.
+One thread, n normal values and target 0.1 if a row does not say otherwise; medians over several trials, with the
+kernels compiled beforehand. All residuals are computed from the masks in exact arithmetic. peers.py documents what each
+peer was given. A ratio of 0 means that the condition that goes with the speed (as near, proven, few enough) was broken.
 
     python benchmarks/subset.py              the rows of the table, in a few minutes
     python benchmarks/subset.py FIGURE.png   residual against time, all solvers
@@ -28,7 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import peers
-from measuring import Row
+from timing import Row
 from vestige.flights import flights
 from vestige.subset import Selection, improve, nearest_average
 from vestige.types import Bools, Floats
@@ -41,23 +41,23 @@ Point = tuple[float, float]
 
 TARGET = 0.1
 TURN = 50
-"""So many problems are given to one solver before it is the other's turn."""
+"""Number of problems for one solver before it is the other's turn."""
 SHARE = 10
-"""Where ours is given a part of the peer's time, it is one in so many."""
+"""Ours gets one part in this many of the peer's time, where it gets less than all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Duel:
+class Comparison:
     """Two solvers on the same problems, some problems at a time.
 
-    Problem by problem, each would cool the other's caches; one after all of the other, the machine may have become
-    faster or slower meanwhile.
+    Alternating after each problem, each solver would cool the other's caches; running one after the other, the machine
+    may have become faster or slower in between.
 
     Attributes:
         ours: our time and residual for each problem.
-        theirs: the peer's; empty where it is not installed.
-        proven: whether all our answers say that they are exact.
-        kept: the most records in any answer of ours.
+        theirs: the peer's; empty if it is not installed.
+        proven: whether all our answers are exact.
+        kept: the largest number of records in an answer of ours.
     """
 
     ours: list[Point]
@@ -65,181 +65,201 @@ class Duel:
     proven: bool
     kept: int
 
-    def worse(self) -> int:
-        """In how many problems ours was farther from the target."""
+    def count_worse(self) -> int:
+        """Return the number of problems in which ours was farther from the target."""
         return sum(ours[1] > theirs[1] for ours, theirs in zip(self.ours, self.theirs, strict=False))
 
 
-def duel(
+def compare_solvers(
     problems: list[Problem],
     solve: Callable[[Floats, Any], Selection],
     peer: Callable[[Floats, Any], Bools | None],
-) -> Duel:
-    """Time both on each problem."""
+) -> Comparison:
+    """Time both solvers on each problem."""
     ours: list[tuple[float, Selection]] = []
     theirs: list[tuple[float, Bools | None]] = []
     for k in range(0, len(problems), TURN):
-        ours += _timed(problems[k : k + TURN], solve)
-        theirs += _timed(problems[k : k + TURN], peer)
-    return Duel(
-        _points(problems, [(taken, selection.mask) for taken, selection in ours]),
-        _points(problems, theirs),
+        ours += _time_problems(problems[k : k + TURN], solve)
+        theirs += _time_problems(problems[k : k + TURN], peer)
+    return Comparison(
+        _measure_residuals(problems, [(taken, selection.mask) for taken, selection in ours]),
+        _measure_residuals(problems, theirs),
         all(selection.exact for _, selection in ours),
         max(int(selection.mask.sum()) for _, selection in ours),
     )
 
 
-def _timed(problems: list[Problem], solve: Callable[[Floats, Any], T]) -> list[tuple[float, T]]:
-    """How long each problem took, and what came out."""
-    made = []
+def _time_problems(problems: list[Problem], solve: Callable[[Floats, Any], T]) -> list[tuple[float, T]]:
+    """Return how long each problem took, and its solution."""
+    results = []
     for values, target in problems:
         started = time.perf_counter()
-        found = solve(values, target)
-        made.append((time.perf_counter() - started, found))
-    return made
+        solutions = solve(values, target)
+        results.append((time.perf_counter() - started, solutions))
+    return results
 
 
-def _points(problems: list[Problem], made: Sequence[tuple[float, Bools | None]]) -> list[Point]:
-    """The time and the residual of each; none where the solver is not installed."""
+def _measure_residuals(problems: list[Problem], results: Sequence[tuple[float, Bools | None]]) -> list[Point]:
+    """Return the time and the residual of each problem; empty if the solver is not installed."""
     return [
         (taken, peers.residual(values, target, mask))
-        for (values, target), (taken, mask) in zip(problems, made, strict=True)
+        for (values, target), (taken, mask) in zip(problems, results, strict=True)
         if mask is not None
     ]
 
 
-def race(problems: list[Problem], peer: Callable[[Floats, Any], Bools | None]) -> list[tuple[Point, list[Point]]]:
-    """The peer's time and residual, and our trail in a tenth of that time; empty where the peer is not installed."""
-    laps = []
+def race_anytime(
+    problems: list[Problem], peer: Callable[[Floats, Any], Bools | None]
+) -> list[tuple[Point, list[Point]]]:
+    """Return the peer's time and residual, and our progress in a tenth of that time; empty if it is not installed."""
+    races = []
     for values, target in problems:
         started = time.perf_counter()
         mask = peer(values, target)
         taken = time.perf_counter() - started
         if mask is not None:
-            laps.append(((taken, peers.residual(values, target, mask)), trail(values, target, taken / SHARE)))
-    return laps
+            races.append(
+                ((taken, peers.residual(values, target, mask)), record_progress(values, target, taken / SHARE))
+            )
+    return races
 
 
-def trail(values: Floats, target: Any, budget: float) -> list[Point]:
-    """When our anytime method had which residual, up to its end or the last round that ended within the budget."""
-    found: list[tuple[float, Bools]] = []
+def record_progress(values: Floats, target: Any, budget: float) -> list[Point]:
+    """Return when our anytime method had which residual, up to its end or the last round within the budget."""
+    solutions: list[tuple[float, Bools]] = []
     started = time.perf_counter()
     for selection in improve(values, target):
         at = time.perf_counter() - started
-        if at > budget and found:
+        if at > budget and solutions:
             break
-        found.append((at, selection.mask))
-    return [(at, peers.residual(values, target, mask)) for at, mask in found]
+        solutions.append((at, selection.mask))
+    return [(at, peers.residual(values, target, mask)) for at, mask in solutions]
 
 
-def normals(n: int, draws: int, dim: int = 1) -> list[Problem]:
-    """Normal values, (n,) or (n, dim), and the target 0.1 in each dimension."""
-    made = [np.random.default_rng([n, draw]).normal(size=n if dim == 1 else (n, dim)) for draw in range(draws)]
-    return [(values, TARGET if dim == 1 else np.full(dim, TARGET)) for values in made]
+def make_normal_problems(n: int, trials: int, dim: int = 1) -> list[Problem]:
+    """Return normal values, (n,) or (n, dim), with the target 0.1 in each dimension."""
+    results = [np.random.default_rng([n, trial]).normal(size=n if dim == 1 else (n, dim)) for trial in range(trials)]
+    return [(values, TARGET if dim == 1 else np.full(dim, TARGET)) for values in results]
 
 
 def rows() -> list[Row]:
-    """All comparisons."""
+    """Run all comparisons."""
     warm_up()
-    made: list[Row] = []
-    for compare in (_exact, _cp_sat, _bkz, _thinning, _plane, _five_dimensions, _lattice):
+    results: list[Row] = []
+    for compare in (
+        _compare_exact,
+        _compare_cp_sat,
+        _compare_bkz,
+        _compare_thinning,
+        _compare_plane,
+        _compare_five_dimensions,
+        _compare_lattice,
+    ):
         started = time.perf_counter()
-        made.extend(compare())
-        _say(f"{compare.__name__.strip('_')}: {time.perf_counter() - started:.0f} s")
-    return made
+        results.extend(compare())
+        _log(f"{compare.__name__.strip('_')}: {time.perf_counter() - started:.0f} s")
+    return results
 
 
 def warm_up() -> None:
     """Compile our kernels and load the peers."""
-    _say("compiling, loading ...")
+    _log("compiling, loading ...")
     for n in (12, 20, 30):
-        for values, target in normals(n, 1):
+        for values, target in make_normal_problems(n, 1):
             nearest_average(values, target, method="meet")
             nearest_average(values, target, method="search", tolerance=1e-3)
             nearest_average(np.rint(10 * values), target, method="lattice")
     for dim in (2, 5):
-        for values, target in normals(12, 1, dim):
+        for values, target in make_normal_problems(12, 1, dim):
             nearest_average(values, target, method="grid")
             next(improve(values, target))
-    for values, target in normals(60, 1):
+    for values, target in make_normal_problems(60, 1):
         list(itertools.islice(improve(values, target), 5))
-    for values, target in normals(20, 1):
+    for values, target in make_normal_problems(20, 1):
         peers.numpy_meet(values, target)
         peers.cp_sat(values[:5], target, 0.1)
         peers.lattice_reduction(values, target, 20)
         peers.kernel_thinning(values, 10)
 
 
-def _exact() -> list[Row]:
-    """Exact, one dimension, against numpy."""
-    made = []
-    for n, draws, goal in ((30, 400, 20.0), (40, 9, 10.0)):
-        memory = f", {_extra_memory(n):.1f} MB" if n == 40 else ""
+def _compare_exact() -> list[Row]:
+    """Compare exact solutions in one dimension with numpy."""
+    results = []
+    for n, trials, goal in ((30, 400, 20.0), (40, 9, 10.0)):
+        memory = f", {_measure_memory(n):.1f} MB" if n == 40 else ""
         for name, peer in (
             ("one window", peers.numpy_meet),
             ("a search per pair of counts", peers.numpy_meet_by_count),
         ):
-            met = duel(normals(n, draws), lambda values, target: nearest_average(values, target, method="meet"), peer)
-            held = met.proven and not met.worse()
-            made.append(_row(f"exact, n = {n}", met, f"numpy, {name}", goal, held=held, extra=memory))
-    return made
+            comparison = compare_solvers(
+                make_normal_problems(n, trials),
+                lambda values, target: nearest_average(values, target, method="meet"),
+                peer,
+            )
+            held = comparison.proven and not comparison.count_worse()
+            results.append(_make_row(f"exact, n = {n}", comparison, f"numpy, {name}", goal, held=held, extra=memory))
+    return results
 
 
-def _cp_sat() -> list[Row]:
-    """Exact, one dimension, against CP-SAT for 10 s."""
-    made = []
+def _compare_cp_sat() -> list[Row]:
+    """Compare exact solutions in one dimension with CP-SAT for 10 s."""
+    results = []
     for n, goal in ((30, 1000.0), (40, 100.0)):
-        met = duel(
-            normals(n, 3),
+        comparison = compare_solvers(
+            make_normal_problems(n, 3),
             lambda values, target: nearest_average(values, target, method="meet"),
-            lambda values, target: _last(peers.cp_sat(values, target, 10.0), values, target),
+            lambda values, target: _find_nearest(peers.cp_sat(values, target, 10.0), values, target),
         )
-        worse = met.worse()
+        worse = comparison.count_worse()
         note = f"; ours worse in {worse} of 3" if worse else "; ours never worse in 3"
-        made.append(_row(f"exact, n = {n}", met, "CP-SAT, 10 s", goal, held=not worse, note=note))
-    return made
+        results.append(_make_row(f"exact, n = {n}", comparison, "CP-SAT, 10 s", goal, held=not worse, note=note))
+    return results
 
 
-def _bkz() -> list[Row]:
-    """Residuals for more records than exact methods take, against lattice reduction."""
-    made = []
-    for n, draws in ((60, 10), (80, 7), (128, 5)):
-        laps = race(normals(n, draws), lambda values, target: peers.lattice_reduction(values, target, 20))
+def _compare_bkz() -> list[Row]:
+    """Compare residuals with lattice reduction, for more records than exact methods accept."""
+    results = []
+    for n, trials in ((60, 10), (80, 7), (128, 5)):
+        races = race_anytime(
+            make_normal_problems(n, trials), lambda values, target: peers.lattice_reduction(values, target, 20)
+        )
         what = f"residual in 1/{SHARE} of the time, n = {n}"
-        if not laps:
-            made.append(Row(what, "", "LLL + BKZ-20: not installed", None, 1.0))
+        if not races:
+            results.append(Row(what, "", "LLL + BKZ-20: not installed", None, 1.0))
             continue
-        theirs = median(lap[0][1] for lap in laps)
-        ours = median(lap[1][-1][1] for lap in laps)
-        taken = median(lap[0][0] for lap in laps)
-        spent = f"{ours:.1e} in {_time(median(lap[1][-1][0] for lap in laps))}"
-        made.append(Row(what, spent, f"LLL + BKZ-20: {theirs:.1e} in {_time(taken)}", _ratio(theirs, ours), 1.0))
-    return made
+        theirs = median(race[0][1] for race in races)
+        ours = median(race[1][-1][1] for race in races)
+        taken = median(race[0][0] for race in races)
+        spent = f"{ours:.1e} in {_format_time(median(race[1][-1][0] for race in races))}"
+        results.append(
+            Row(what, spent, f"LLL + BKZ-20: {theirs:.1e} in {_format_time(taken)}", _compute_ratio(theirs, ours), 1.0)
+        )
+    return results
 
 
-def _thinning() -> list[Row]:
-    """Of 1,024 points at most 32, with the mean of all."""
-    drawn = [values for values, _ in normals(1024, 7)]
-    met = duel(
+def _compare_thinning() -> list[Row]:
+    """Compare with kernel thinning: of 1,024 points at most 32, with the mean of all."""
+    drawn = [values for values, _ in make_normal_problems(1024, 7)]
+    comparison = compare_solvers(
         [(values, float(values.mean())) for values in drawn],
         lambda values, target: nearest_average(values, target, method="search", tolerance=1e-10),
         lambda values, _: peers.kernel_thinning(values, 32),
     )
-    if met.kept > 32:
-        raise AssertionError(f"{met.kept} records kept where at most 32 were asked for")
-    worst = max(gap for _, gap in met.ours)
-    theirs = f"; residual {median(gap for _, gap in met.theirs):.1e}" if met.theirs else ""
-    extra = f", residual {median(gap for _, gap in met.ours):.1e}"
+    if comparison.kept > 32:
+        raise AssertionError(f"{comparison.kept} records kept where at most 32 were asked for")
+    worst = max(gap for _, gap in comparison.ours)
+    theirs = f"; residual {median(gap for _, gap in comparison.theirs):.1e}" if comparison.theirs else ""
+    extra = f", residual {median(gap for _, gap in comparison.ours):.1e}"
     what = "1,024 points to at most 32"
-    return [_row(what, met, "goodpoints, 1 + x*y", 1.0, held=worst <= 1e-9, note=theirs, extra=extra)]
+    return [_make_row(what, comparison, "goodpoints, 1 + x*y", 1.0, held=worst <= 1e-9, note=theirs, extra=extra)]
 
 
-def _plane() -> list[Row]:
-    """Exact in two dimensions, against our own exact method in one."""
+def _compare_plane() -> list[Row]:
+    """Compare exact solutions in two dimensions with our own exact method in one."""
     times: list[list[float]] = []
     for dim, method in ((1, "meet"), (2, "grid")):
         taken = []
-        for values, target in normals(30, 10, dim):
+        for values, target in make_normal_problems(30, 10, dim):
             started = time.perf_counter()
             selection = nearest_average(values, target, method=method)
             taken.append(time.perf_counter() - started)
@@ -248,42 +268,55 @@ def _plane() -> list[Row]:
         times.append(taken)
     line, plane = map(median, times)
     return [
-        Row("exact, n = 30, two dimensions", _time(plane), f"ours, one dimension: {_time(line)}", line / plane, 0.2)
+        Row(
+            "exact, n = 30, two dimensions",
+            _format_time(plane),
+            f"ours, one dimension: {_format_time(line)}",
+            line / plane,
+            0.2,
+        )
     ]
 
 
-def _five_dimensions() -> list[Row]:
-    """Anytime in five dimensions, against CP-SAT for 5 s: when ours is as near, and what it reaches in a tenth."""
+def _compare_five_dimensions() -> list[Row]:
+    """Compare with CP-SAT for 5 s in five dimensions: when ours is as near, and what it reaches in a tenth."""
     what = "n = 40, five dimensions"
-    laps = race(normals(40, 3, dim=5), lambda values, target: _last(peers.cp_sat(values, target, 5.0), values, target))
-    if not laps:
+    races = race_anytime(
+        make_normal_problems(40, 3, dim=5),
+        lambda values, target: _find_nearest(peers.cp_sat(values, target, 5.0), values, target),
+    )
+    if not races:
         return [Row(what, "", "CP-SAT, 5 s: not installed", None, 10.0)]
-    matched = median(next((at for at, gap in seen if gap <= aim), math.inf) for (_, aim), seen in laps)
-    theirs, taken = median(gap for (_, gap), _ in laps), median(at for (at, _), _ in laps)
-    ours = median(seen[-1][1] for _, seen in laps)
-    text = f"as near in {_time(matched)}; {ours:.1e} in {_time(median(seen[-1][0] for _, seen in laps))}"
+    matched = median(next((at for at, gap in seen if gap <= aim), math.inf) for (_, aim), seen in races)
+    theirs, taken = median(gap for (_, gap), _ in races), median(at for (at, _), _ in races)
+    ours = median(seen[-1][1] for _, seen in races)
+    text = f"as near in {_format_time(matched)}; {ours:.1e} in {_format_time(median(seen[-1][0] for _, seen in races))}"
     ratio = taken / matched if ours <= theirs else 0.0
-    return [Row(what, text, f"CP-SAT, 5 s: {theirs:.1e} in {_time(taken)}", ratio, 10.0)]
+    return [Row(what, text, f"CP-SAT, 5 s: {theirs:.1e} in {_format_time(taken)}", ratio, 10.0)]
 
 
-def _lattice() -> list[Row]:
-    """Batches of 256 flight delays, spread over the year, and a target anywhere in the batch's range."""
+def _compare_lattice() -> list[Row]:
+    """Compare on batches of 256 flight delays, spread over the year, with a target anywhere in the batch's range."""
     delays, rng = flights("dep_delay")[:, 0], np.random.default_rng(0)
     starts = np.linspace(0, len(delays) - 256, 100).astype(int)
     batches = [delays[start : start + 256] for start in starts]
-    met = duel(
+    comparison = compare_solvers(
         [(batch, float(rng.uniform(batch.min(), batch.max()))) for batch in batches],
         lambda values, target: nearest_average(values, target, method="lattice"),
         peers.bitset_dp,
     )
-    note = f"; all {'' if met.proven else 'but some '}proven, {met.worse()} worse"
-    held = met.proven and not met.worse()
-    return [_row("256 flight delays, mean time", met, "bitset programme", 20.0, held=held, note=note, middle=mean)]
+    note = f"; all {'' if comparison.proven else 'but some '}proven, {comparison.count_worse()} worse"
+    held = comparison.proven and not comparison.count_worse()
+    return [
+        _make_row(
+            "256 flight delays, mean time", comparison, "bitset programme", 20.0, held=held, note=note, middle=mean
+        )
+    ]
 
 
-def _row(
+def _make_row(
     what: str,
-    met: Duel,
+    comparison: Comparison,
     peer: str,
     goal: float,
     *,
@@ -292,72 +325,74 @@ def _row(
     extra: str = "",
     middle: Callable[[Sequence[float]], float] = median,
 ) -> Row:
-    """A row on time; where its condition is not held, the ratio is 0."""
-    ours = middle([at for at, _ in met.ours])
-    if not met.theirs:
-        return Row(what, _time(ours) + extra, f"{peer}: not installed", None, goal)
-    theirs = middle([at for at, _ in met.theirs])
-    return Row(what, _time(ours) + extra, f"{peer}: {_time(theirs)}{note}", theirs / ours if held else 0.0, goal)
+    """Return a row on time; if its condition is not held, the ratio is 0."""
+    ours = middle([at for at, _ in comparison.ours])
+    if not comparison.theirs:
+        return Row(what, _format_time(ours) + extra, f"{peer}: not installed", None, goal)
+    theirs = middle([at for at, _ in comparison.theirs])
+    return Row(
+        what, _format_time(ours) + extra, f"{peer}: {_format_time(theirs)}{note}", theirs / ours if held else 0.0, goal
+    )
 
 
-def _last(found: list[tuple[float, Bools]] | None, values: Floats, target: Any) -> Bools | None:
-    """The nearest of the subsets that a peer saw."""
-    if found is None:
+def _find_nearest(solutions: list[tuple[float, Bools]] | None, values: Floats, target: Any) -> Bools | None:
+    """Return the nearest of the subsets that a peer found."""
+    if solutions is None:
         return None
-    return min((mask for _, mask in found), key=lambda mask: peers.residual(values, target, mask))
+    return min((mask for _, mask in solutions), key=lambda mask: peers.residual(values, target, mask))
 
 
-def _ratio(theirs: float, ours: float) -> float:
-    """How many times less ours is; infinite where ours is 0."""
+def _compute_ratio(theirs: float, ours: float) -> float:
+    """Return how many times smaller ours is; infinite if ours is 0."""
     return theirs / ours if ours else math.inf
 
 
-def _time(seconds: float) -> str:
-    """Seconds, in a unit that suits."""
+def _format_time(seconds: float) -> str:
+    """Return seconds in a suitable unit."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds:.1e} s"
 
 
-def _say(text: str) -> None:
-    """Progress."""
+def _log(text: str) -> None:
+    """Report progress."""
     print(text, file=sys.stderr, flush=True)
 
 
-def _extra_memory(n: int) -> float:
-    """The most memory, in megabytes, that an exact solution of n values adds to a fresh process; nan if unknown."""
+def _measure_memory(n: int) -> float:
+    """Return the peak memory, in megabytes, that an exact solution adds to a fresh process; nan if unknown."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_peak, (n,))
+        return pool.apply(_measure_peak, (n,))
 
 
-def _peak(n: int) -> float:
-    """In a fresh process: the peak of resident memory while solving, over what was resident before."""
+def _measure_peak(n: int) -> float:
+    """Return, in a fresh process, the peak of resident memory while solving, less what was resident before."""
     status = Path("/proc/self/status")
     if not status.exists():  # not Linux
         return math.nan
-    ((warm, target),) = normals(30, 1)
-    ((values, _),) = normals(n, 1)
+    ((warm, target),) = make_normal_problems(30, 1)
+    ((values, _),) = make_normal_problems(n, 1)
     nearest_average(warm, target, method="meet")
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc: give back what was freed, or it is used unseen
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc: return freed memory, or its reuse is not seen
     if trim is not None:
         trim(0)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew from what is resident now
-    before = _resident(status, "VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # restart the peak from what is resident now
+    before = _read_status(status, "VmRSS")
     nearest_average(values, target, method="meet")
-    return (_resident(status, "VmHWM") - before) / 1e3
+    return (_read_status(status, "VmHWM") - before) / 1e3
 
 
-def _resident(status: Path, field: str) -> float:
-    """A field of /proc/self/status, in kilobytes."""
+def _read_status(status: Path, field: str) -> float:
+    """Return a field of /proc/self/status, in kilobytes."""
     return next(float(line.split()[1]) for line in status.read_text().splitlines() if line.startswith(field))
 
 
 # The figure -----------------------------------------------------------------------------------------------------------
 
 SIZES = (20, 30, 40, 60, 80, 128)
-DRAWS = 3
-LOOKS = (1.0, 3.0, 10.0)
+TRIALS = 3
+CHECKPOINTS = (1.0, 3.0, 10.0)
 BUDGET = 5.0
 STYLES = {  # the colours of Okabe and Ito, which colour-blind readers can tell apart; a marker each as well
     "Vestige, exact": ("#0072B2", "o", "none"),
@@ -369,19 +404,19 @@ STYLES = {  # the colours of Okabe and Ito, which colour-blind readers can tell 
 }
 
 
-def figure(path: Path) -> None:
+def make_figure(path: Path) -> None:
     """Measure all solvers for all n, and draw."""
     warm_up()
     measured = {}
     for n in SIZES:
         started = time.perf_counter()
-        measured[n] = _measured(n)
-        _say(f"n = {n}: {time.perf_counter() - started:.0f} s")
-    draw(measured, path)
+        measured[n] = _measure_solvers(n)
+        _log(f"n = {n}: {time.perf_counter() - started:.0f} s")
+    draw_figure(measured, path)
 
 
-def draw(measured: dict[int, dict[str, Floats]], path: Path) -> None:
-    """Residual against time, a panel for each n: medians, with bars from least to greatest."""
+def draw_figure(measured: dict[int, dict[str, Floats]], path: Path) -> None:
+    """Draw residual against time, a panel for each n: medians, with bars from smallest to largest."""
     import matplotlib as mpl  # noqa: PLC0415
 
     mpl.use("Agg")
@@ -395,15 +430,15 @@ def draw(measured: dict[int, dict[str, Floats]], path: Path) -> None:
             colour, marker, line = STYLES[name]
             middle = np.median(points, axis=0)
             across, up = np.abs(np.stack((points.min(axis=0), points.max(axis=0))) - middle).transpose(2, 0, 1)
-            look = {"color": colour, "marker": marker, "ls": line, "ms": 7, "lw": 1.4, "elinewidth": 1.0, "capsize": 2}
-            handles[name] = panel.errorbar(*middle.T, xerr=across, yerr=up, **look)
+            style = {"color": colour, "marker": marker, "ls": line, "ms": 7, "lw": 1.4, "elinewidth": 1.0, "capsize": 2}
+            handles[name] = panel.errorbar(*middle.T, xerr=across, yerr=up, **style)
         panel.set_title(f"n = {n}", loc="left")
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.2)
     drawn.supxlabel("time (seconds, one thread)")
     drawn.supylabel("residual (distance from the target, in standard deviations)")
     names = [name for name in STYLES if name in handles]
-    title = f"{DRAWS} draws of n normal values, target {TARGET}: medians, and bars from least to greatest"
+    title = f"{TRIALS} draws of n normal values, target {TARGET}: medians, and bars from least to greatest"
     shown = [handles[name] for name in names]
     drawn.legend(shown, names, title=title, loc="outside upper center", ncols=3, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -411,52 +446,57 @@ def draw(measured: dict[int, dict[str, Floats]], path: Path) -> None:
     plt.close(drawn)
 
 
-def _measured(n: int) -> dict[str, Floats]:
-    """For each solver that applies and is installed its times and residuals; shape (draws, looks, 2)."""
-    made: dict[str, list[list[Point]]] = {name: [] for name in STYLES}
-    trails: list[list[Point]] = []
-    for values, target in normals(n, DRAWS):
+def _measure_solvers(n: int) -> dict[str, Floats]:
+    """Return times and residuals of each solver that applies and is installed; shape (trials, checkpoints, 2)."""
+    results: dict[str, list[list[Point]]] = {name: [] for name in STYLES}
+    progress: list[list[Point]] = []
+    for values, target in make_normal_problems(n, TRIALS):
         if n <= 40:
-            made["Vestige, exact"].append(_once(values, target, lambda v, t: nearest_average(v, t, method="meet").mask))
-            made["numpy meet in the middle, exact"].append(_once(values, target, peers.numpy_meet))
-        trails.append(trail(values, target, BUDGET))
-        made["LLL"].append(_once(values, target, lambda v, t: peers.lattice_reduction(v, t, 0)))
-        made["LLL + BKZ-20"].append(_once(values, target, lambda v, t: peers.lattice_reduction(v, t, 20)))
-        made["CP-SAT, 1 s, 3 s and 10 s"].append(_cp_looks(values, target))
-    made["Vestige, anytime"] = _looked(trails)
-    return {name: np.array(draws) for name, draws in made.items() if draws and draws[0]}
+            results["Vestige, exact"].append(
+                _measure_once(values, target, lambda v, t: nearest_average(v, t, method="meet").mask)
+            )
+            results["numpy meet in the middle, exact"].append(_measure_once(values, target, peers.numpy_meet))
+        progress.append(record_progress(values, target, BUDGET))
+        results["LLL"].append(_measure_once(values, target, lambda v, t: peers.lattice_reduction(v, t, 0)))
+        results["LLL + BKZ-20"].append(_measure_once(values, target, lambda v, t: peers.lattice_reduction(v, t, 20)))
+        results["CP-SAT, 1 s, 3 s and 10 s"].append(_measure_cp_sat(values, target))
+    results["Vestige, anytime"] = _sample_progress(progress)
+    return {name: np.array(trials) for name, trials in results.items() if trials and trials[0]}
 
 
-def _once(values: Floats, target: float, solve: Callable[[Floats, float], Bools | None]) -> list[Point]:
-    """Time and residual of a solver that answers once; empty where it is not installed."""
+def _measure_once(values: Floats, target: float, solve: Callable[[Floats, float], Bools | None]) -> list[Point]:
+    """Return time and residual of a solver that answers once; empty if it is not installed."""
     started = time.perf_counter()
     mask = solve(values, target)
     taken = time.perf_counter() - started
     return [] if mask is None else [(taken, peers.residual(values, target, mask))]
 
 
-def _cp_looks(values: Floats, target: float) -> list[Point]:
-    """What CP-SAT had found at each look; where it ended before, its end is the look."""
+def _measure_cp_sat(values: Floats, target: float) -> list[Point]:
+    """Return what CP-SAT had found at each checkpoint; if it ended before, at its end."""
     started = time.perf_counter()
-    found = peers.cp_sat(values, target, LOOKS[-1])
+    solutions = peers.cp_sat(values, target, CHECKPOINTS[-1])
     ended = time.perf_counter() - started
-    if found is None:
+    if solutions is None:
         return []
-    gaps = [(at, peers.residual(values, target, mask)) for at, mask in found]
-    return [(min(look, ended), min(gap for at, gap in gaps if at <= look)) for look in LOOKS]
+    gaps = [(at, peers.residual(values, target, mask)) for at, mask in solutions]
+    return [(min(checkpoint, ended), min(gap for at, gap in gaps if at <= checkpoint)) for checkpoint in CHECKPOINTS]
 
 
-def _looked(trails: list[list[Point]]) -> list[list[Point]]:
-    """The residuals at eight times, evenly spaced in the logarithm, from when all draws have one to the end."""
-    first, last = max(seen[0][0] for seen in trails), max(seen[-1][0] for seen in trails)
-    looks = [*np.geomspace(first, last, 8)[1:-1].tolist(), last]
-    return [[(look, min(gap for at, gap in seen if at <= look)) for look in [first, *looks]] for seen in trails]
+def _sample_progress(progress: list[list[Point]]) -> list[list[Point]]:
+    """Return the residuals at eight times, evenly spaced in the logarithm, from the first that all trials have."""
+    first, last = max(seen[0][0] for seen in progress), max(seen[-1][0] for seen in progress)
+    checkpoints = [*np.geomspace(first, last, 8)[1:-1].tolist(), last]
+    return [
+        [(checkpoint, min(gap for at, gap in seen if at <= checkpoint)) for checkpoint in [first, *checkpoints]]
+        for seen in progress
+    ]
 
 
 def main() -> None:
-    """The figure where a path is given, else the rows."""
+    """Make the figure if a path is given, else print the rows."""
     if len(sys.argv) > 1:
-        figure(Path(sys.argv[1]))
+        make_figure(Path(sys.argv[1]))
         return
     for row in rows():
         ratio = "" if row.ratio is None else f"{row.ratio:.3g}"

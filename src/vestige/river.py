@@ -1,9 +1,9 @@
-"""Vestige as river's statistics and models: `update`, `get`, `learn_one`, `predict_one`, out of a window of records.
+"""Adapters for river: statistics and models that hold only a window of records.
 
-Each is a thin shell over a stream. Features are named at the first example; those that are missing later count as zero,
-as they do in river's linear models, and new ones are passed over. The names of features and classes are remembered,
-nothing else.
-Guarantee: river's own checks; held by tests/test_river.py, which lists and justifies each exemption.
+Each wraps a stream and has river's interface (`update`, `get`, `learn_one`, `predict_one`). The first example names the
+features; features that are missing later count as zero, as in river's linear models, and new ones are ignored. An
+adapter remembers the names of features and classes, and nothing else besides the stream.
+Guarantee: river's own checks pass; held by tests/test_river.py, which lists and justifies each exemption.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ except ModuleNotFoundError:
     raise MissingExtraError("vestige.river", "river") from None
 
 
-def _stream_of(policy: Encoded[E], retention: int | None, seed: int | None) -> Stream[E]:
+def _make_stream(policy: Encoded[E], retention: int | None, seed: int | None) -> Stream[E]:
+    """Return a stream of the policy, with its default retention if none is given."""
     return Stream(policy, retention=policy.default_retention if retention is None else retention, seed=seed)
 
 
@@ -36,55 +37,83 @@ class _Univariate(stats.base.Univariate):
         self.retention = retention
         self.half_life = half_life
         self.seed = seed
-        self._stream = _stream_of(self._policy(), retention, seed)
+        self._stream = _make_stream(self._policy(), retention, seed)
 
     def _policy(self) -> Encoded[Any]:
+        """Return the policy of the statistic."""
         raise NotImplementedError
 
     def update(self, x: float) -> None:
-        """Take one number."""
+        """Update the statistic with one number.
+
+        Args:
+            x: the number.
+
+        Raises:
+            DataError: if the number is not finite or too large.
+        """
         self._stream.push(float(x))
 
 
 class Mean(_Univariate):
-    """The mean of all numbers ever seen.
+    """Mean of all numbers so far.
 
-    >>> mean = Mean(seed=0)
-    >>> for x in range(1, 1_001):
-    ...     mean.update(x)
-    >>> round(mean.get(), 6)
-    500.5
+    Args:
+        retention: number of later updates after which a number is gone; default: the policy's `default_retention`.
+        half_life: number of updates after which a number counts half as much; default: all count alike.
+        seed: the same seed gives the same run; default: random.
+
+    Example:
+        >>> mean = Mean(seed=0)
+        >>> for x in range(1, 1_001):
+        ...     mean.update(x)
+        >>> round(mean.get(), 6)
+        500.5
     """
 
     def _policy(self) -> Encoded:
         return MeanPolicy(half_life=self.half_life)
 
     def get(self) -> float:
-        """The mean; 0 before anything was seen."""
+        """Return the mean.
+
+        Returns:
+            The mean; 0 before the first update.
+        """
         return float(self._stream.estimate().value) if self._stream.t else 0.0
 
 
 class Var(_Univariate):
-    """The variance of all numbers ever seen, divided by n - 1.
+    """Variance of all numbers so far, divided by n - 1.
 
-    >>> var = Var(seed=0)
-    >>> for x in range(1, 1_001):
-    ...     var.update(x)
-    >>> round(var.get(), 3)
-    83416.667
+    Args:
+        retention: number of later updates after which a number is gone; default: the policy's `default_retention`.
+        half_life: number of updates after which a number counts half as much; default: all count alike.
+        seed: the same seed gives the same run; default: random.
+
+    Example:
+        >>> var = Var(seed=0)
+        >>> for x in range(1, 1_001):
+        ...     var.update(x)
+        >>> round(var.get(), 3)
+        83416.667
     """
 
     def _policy(self) -> Encoded:
         return Moments(order=2, half_life=self.half_life)
 
     def get(self) -> float:
-        """The variance; 0 before two numbers were seen."""
+        """Return the variance.
+
+        Returns:
+            The variance; 0 before the second update.
+        """
         t = self._stream.t
         return float(self._stream.estimate().variance) * t / (t - 1) if t > 1 else 0.0
 
 
 class _Model(base.Estimator):
-    """What both models share: named features, and a stream that is made with the first example."""
+    """What both models share: named features, and a stream that is created with the first example."""
 
     def __init__(self, retention: int | None = None, half_life: float | None = None, seed: int | None = None) -> None:
         self.retention = retention
@@ -94,29 +123,51 @@ class _Model(base.Estimator):
         self._stream: Stream[Any] | None = None
 
     def _row(self, x: dict[Any, float]) -> list[float]:
+        """Return the values of the named features."""
         return [float(x.get(name, 0.0)) for name in self._features]
 
 
 class LinearRegressor(_Model, base.Regressor):
-    """Least squares over all examples ever seen.
+    """Least squares over all examples so far.
 
-    >>> model = LinearRegressor(seed=0)
-    >>> for i in range(1_000):
-    ...     model.learn_one({"a": i % 7, "b": i % 5}, 2.0 * (i % 7) - (i % 5) + 3.0)
-    >>> round(model.predict_one({"a": 1.0, "b": 1.0}), 6)
-    4.0
+    Args:
+        retention: number of later examples after which an example is gone; default: the policy's `default_retention`.
+        half_life: number of examples after which an example counts half as much; default: all count alike.
+        seed: the same seed gives the same run; default: random.
+
+    Example:
+        >>> model = LinearRegressor(seed=0)
+        >>> for i in range(1_000):
+        ...     model.learn_one({"a": i % 7, "b": i % 5}, 2.0 * (i % 7) - (i % 5) + 3.0)
+        >>> round(model.predict_one({"a": 1.0, "b": 1.0}), 6)
+        4.0
     """
 
     def learn_one(self, x: dict[Any, float], y: float) -> None:
-        """Take one example."""
+        """Learn from one example.
+
+        Args:
+            x: its features, by name.
+            y: its output.
+
+        Raises:
+            DataError: if a number is not finite or too large.
+        """
         if self._stream is None:
             self._features = tuple(sorted(x, key=str))
             policy = LinearRegression(max(len(x), 1), half_life=self.half_life)
-            self._stream = _stream_of(policy, self.retention, self.seed)
+            self._stream = _make_stream(policy, self.retention, self.seed)
         self._stream.push([*(self._row(x) or [0.0]), float(y)])
 
     def predict_one(self, x: dict[Any, float]) -> float:
-        """The fitted value; 0 before anything was seen."""
+        """Return the fitted value for one example.
+
+        Args:
+            x: its features, by name.
+
+        Returns:
+            The fitted value; 0 before the first example.
+        """
         if self._stream is None:
             return 0.0
         fit = cast(LinearRegression, self._stream.policy).fit(self._stream.clock, self._stream.retained)
@@ -126,20 +177,21 @@ class LinearRegressor(_Model, base.Regressor):
 
 
 class LogisticClassifier(_Model, base.Classifier):
-    """Logistic regression over all examples ever seen, of two classes or more.
+    """Logistic regression over all examples so far, with two or more classes.
 
     Args:
-        classes: how many there can be.
-        retention: an example is gone this many examples after it came; 128 per encoded number unless said.
-        half_life: after so many examples, an example counts half as much.
-        l2: the penalty on squared coefficients.
-        seed: makes the run reproducible.
+        classes: largest number of classes.
+        retention: number of later examples after which an example is gone; default: the policy's `default_retention`.
+        half_life: number of examples after which an example counts half as much; default: all count alike.
+        l2: penalty on squared coefficients.
+        seed: the same seed gives the same run; default: random.
 
-    >>> model = LogisticClassifier(seed=0)
-    >>> for i in range(1_000):
-    ...     model.learn_one({"a": i % 7}, i % 7 > 3)
-    >>> model.predict_one({"a": 0}), model.predict_one({"a": 6})
-    (False, True)
+    Example:
+        >>> model = LogisticClassifier(seed=0)
+        >>> for i in range(1_000):
+        ...     model.learn_one({"a": i % 7}, i % 7 > 3)
+        >>> model.predict_one({"a": 0}), model.predict_one({"a": 6})
+        (False, True)
     """
 
     def __init__(
@@ -160,22 +212,38 @@ class LogisticClassifier(_Model, base.Classifier):
         return self.classes > 2
 
     def learn_one(self, x: dict[Any, float], y: Any) -> None:
-        """Take one example; its class is numbered when it first comes."""
+        """Learn from one example; classes are numbered in the order of their first examples.
+
+        Args:
+            x: its features, by name.
+            y: its class.
+
+        Raises:
+            DataError: if there are more classes than `classes`, or a number is not finite or too large.
+        """
         if self._stream is None:
             self._features = tuple(sorted(x, key=str))
             policy = LogisticRegression(max(len(x), 1), self.classes, self.l2, self.half_life)
-            self._stream = _stream_of(policy, self.retention, self.seed)
+            self._stream = _make_stream(policy, self.retention, self.seed)
         if not self._seen and isinstance(y, bool | np.bool_) and self.classes == 2:
             self._seen = [False, True]
         if y not in self._seen:
             if len(self._seen) == self.classes:
-                raise DataError(f"this example is of another class than the {self.classes} before; raise `classes`")
+                raise DataError(f"the example has a class beyond the {self.classes} seen before; use larger `classes`")
             self._seen.append(y)
         label = self._seen.index(y)
         self._stream.push([*(self._row(x) or [0.0]), float(label)])
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:  # noqa: ARG002
-        """The probability of each class that was seen; before the first example, of False and True if there are two."""
+        """Return the probability of each class for one example.
+
+        Args:
+            x: its features, by name.
+            **kwargs: ignored; river passes them.
+
+        Returns:
+            The probabilities of the classes seen so far; before the first example, of False and True if there are two.
+        """
         if self._stream is None:
             return {False: 0.5, True: 0.5} if self.classes == 2 else {}
         chances = self._stream.estimate().predict_proba([self._row(x) or [0.0]])[0][: len(self._seen)]

@@ -1,8 +1,8 @@
-"""Vestige as scikit-learn estimators: `fit`, `partial_fit`, `predict`, `coef_`, out of a window of records.
+"""Adapters for scikit-learn: estimators that hold only a window of records.
 
-Each is a thin shell over a stream. Between calls an estimator holds the records that the stream retains, and the
-coefficients that they say.
-Guarantee: scikit-learn's own checks; held by tests/test_sklearn.py, which lists and justifies each exemption.
+Each wraps a stream and has scikit-learn's interface (`fit`, `partial_fit`, `predict`, `coef_`). Between calls, an
+estimator holds the records that the stream retains and the coefficients that they encode.
+Guarantee: scikit-learn's own checks pass; held by tests/test_sklearn.py, which lists and justifies each exemption.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ except ModuleNotFoundError:
     raise MissingExtraError("vestige.sklearn", "sklearn") from None
 
 
-class _Shell(BaseEstimator):  # type: ignore[misc]
-    """What both share: a stream that is made when the number of columns is known."""
+class _Adapter(BaseEstimator):  # type: ignore[misc]
+    """What both estimators share: a stream that is created when the number of columns is known."""
 
     def __init__(
         self, retention: int | None = None, half_life: float | None = None, random_state: int | None = None
@@ -38,25 +38,27 @@ class _Shell(BaseEstimator):  # type: ignore[misc]
         self.half_life = half_life
         self.random_state = random_state
 
-    def _stream_of(self, policy: Encoded[E]) -> Stream[E]:
+    def _make_stream(self, policy: Encoded[E]) -> Stream[E]:
+        """Return a stream of the policy, with its default retention if none is given."""
         retention = policy.default_retention if self.retention is None else self.retention
         return Stream(policy, retention=retention, seed=self.random_state)
 
 
-class LinearRegression(RegressorMixin, _Shell):  # type: ignore[misc]
-    """Least squares over all rows ever fitted.
+class LinearRegression(RegressorMixin, _Adapter):  # type: ignore[misc]
+    """Least squares over all rows fitted so far.
 
     Args:
-        retention: a row is gone this many rows after it came; 128 per encoded number unless said.
-        half_life: after so many rows, a row counts half as much.
-        random_state: makes the run reproducible.
+        retention: number of later rows after which a row is gone; default: the policy's `default_retention`.
+        half_life: number of rows after which a row counts half as much; default: all rows count alike.
+        random_state: the same seed gives the same run; default: random.
 
-    >>> x = np.random.default_rng(0).normal(size=(5_000, 2))
-    >>> model = LinearRegression(random_state=0)
-    >>> for part in np.split(x, 5):
-    ...     model = model.partial_fit(part, part @ [1.0, 2.0] + 3.0)
-    >>> model.coef_.round(6), round(model.intercept_, 6), len(model.stream_.retained) < 5_000
-    (array([1., 2.]), 3.0, True)
+    Example:
+        >>> x = np.random.default_rng(0).normal(size=(5_000, 2))
+        >>> model = LinearRegression(random_state=0)
+        >>> for part in np.split(x, 5):
+        ...     model = model.partial_fit(part, part @ [1.0, 2.0] + 3.0)
+        >>> model.coef_.round(6), round(model.intercept_, 6), len(model.stream_.retained) < 5_000
+        (array([1., 2.]), 3.0, True)
     """
 
     def __sklearn_tags__(self) -> Any:
@@ -65,32 +67,44 @@ class LinearRegression(RegressorMixin, _Shell):  # type: ignore[misc]
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
-        """Start anew with these rows.
+        """Start a new stream and learn from these rows.
 
         Args:
-            X: shape (n, features).
-            y: shape (n,), or (n, outputs).
+            X: predictors; shape (n, features).
+            y: outputs; shape (n,) or (n, outputs).
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: if shapes do not fit, or a value is not finite.
         """
-        return self._learn(X, y, anew=True)
+        return self._learn(X, y, restart=True)
 
     def partial_fit(self, X: Any, y: Any) -> Self:  # noqa: N803
-        """Go on with these rows.
+        """Continue the stream with these rows.
 
         Args:
-            X: shape (n, features).
-            y: shape (n,), or (n, outputs).
-        """
-        return self._learn(X, y, anew=not hasattr(self, "stream_"))
+            X: predictors; shape (n, features).
+            y: outputs; shape (n,) or (n, outputs).
 
-    def _learn(self, X: Any, y: Any, *, anew: bool) -> Self:  # noqa: N803
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: if shapes do not fit, or a value is not finite.
+        """
+        return self._learn(X, y, restart=not hasattr(self, "stream_"))
+
+    def _learn(self, X: Any, y: Any, *, restart: bool) -> Self:  # noqa: N803
         X, y = validate_data(  # noqa: N806
-            self, X, y, reset=anew, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
+            self, X, y, reset=restart, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
         )
         y = np.asarray(y, np.float64)
-        if anew:
+        if restart:
             outputs = 1 if y.ndim == 1 else y.shape[1]
             policy = LinearPolicy(X.shape[1], outputs=outputs, half_life=self.half_life)
-            self.stream_ = self._stream_of(policy)
+            self.stream_ = self._make_stream(policy)
         self.stream_.extend(np.column_stack([X, y]))
         fit = cast(LinearPolicy, self.stream_.policy).fit(self.stream_.clock, self.stream_.retained)
         self.coef_ = fit.slopes[:, 0] if y.ndim == 1 else np.ascontiguousarray(fit.slopes.T)
@@ -99,29 +113,36 @@ class LinearRegression(RegressorMixin, _Shell):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Any:  # noqa: N803
-        """The outputs at each row.
+        """Return the outputs for each row.
 
         Args:
-            X: shape (n, features).
+            X: predictors; shape (n, features).
+
+        Returns:
+            The outputs; shape (n,) or (n, outputs).
+
+        Raises:
+            sklearn.exceptions.NotFittedError: before the first fit.
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
         return X @ self.coef_.T + self.intercept_
 
 
-class LogisticRegression(LinearClassifierMixin, ClassifierMixin, _Shell):  # type: ignore[misc]
-    """Logistic regression over all rows ever fitted.
+class LogisticRegression(LinearClassifierMixin, ClassifierMixin, _Adapter):  # type: ignore[misc]
+    """Logistic regression over all rows fitted so far.
 
     Args:
-        retention: a row is gone this many rows after it came; 128 per encoded number unless said.
-        half_life: after so many rows, a row counts half as much.
-        l2: the penalty: `l2 / 2 * |coef_|^2` is added to the average log-loss.
-        random_state: makes the run reproducible.
+        retention: number of later rows after which a row is gone; default: the policy's `default_retention`.
+        half_life: number of rows after which a row counts half as much; default: all rows count alike.
+        l2: penalty: `l2 / 2 * |coef_|^2` is added to the average log-loss.
+        random_state: the same seed gives the same run; default: random.
 
-    >>> x = np.random.default_rng(0).normal(size=(5_000, 2))
-    >>> model = LogisticRegression(random_state=0).fit(x, np.where(x[:, 0] > x[:, 1], "yes", "no"))
-    >>> model.predict([[1.0, 0.0], [0.0, 1.0]])
-    array(['yes', 'no'], dtype='<U3')
+    Example:
+        >>> x = np.random.default_rng(0).normal(size=(5_000, 2))
+        >>> model = LogisticRegression(random_state=0).fit(x, np.where(x[:, 0] > x[:, 1], "yes", "no"))
+        >>> model.predict([[1.0, 0.0], [0.0, 1.0]])
+        array(['yes', 'no'], dtype='<U3')
     """
 
     def __init__(
@@ -135,35 +156,47 @@ class LogisticRegression(LinearClassifierMixin, ClassifierMixin, _Shell):  # typ
         self.l2 = l2
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
-        """Start anew with these rows.
+        """Start a new stream and learn from these rows.
 
         Args:
-            X: shape (n, features).
-            y: the class of each; shape (n,).
+            X: predictors; shape (n, features).
+            y: class of each row; shape (n,).
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: if there are fewer than two classes, shapes do not fit, or a value is not finite.
         """
-        return self._learn(X, y, None, anew=True)
+        return self._learn(X, y, None, restart=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:  # noqa: N803
-        """Go on with these rows.
+        """Continue the stream with these rows.
 
         Args:
-            X: shape (n, features).
-            y: the class of each; shape (n,).
-            classes: all that will ever come; needed in the first call.
-        """
-        return self._learn(X, y, classes, anew=not hasattr(self, "stream_"))
+            X: predictors; shape (n, features).
+            y: class of each row; shape (n,).
+            classes: all classes that will ever occur; required in the first call.
 
-    def _learn(self, X: Any, y: Any, classes: Any, *, anew: bool) -> Self:  # noqa: N803
-        X, y = validate_data(self, X, y, reset=anew, dtype=np.float64)  # noqa: N806
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: if a class was not named in the first call, shapes do not fit, or a value is not finite.
+        """
+        return self._learn(X, y, classes, restart=not hasattr(self, "stream_"))
+
+    def _learn(self, X: Any, y: Any, classes: Any, *, restart: bool) -> Self:  # noqa: N803
+        X, y = validate_data(self, X, y, reset=restart, dtype=np.float64)  # noqa: N806
         check_classification_targets(y)
-        if anew:
+        if restart:
             self.classes_ = np.unique(y) if classes is None else np.unique(classes)
             if len(self.classes_) < 2:
-                raise ValueError(f"y has one class, {len(self.classes_)} of at least 2; needs rows of several classes")
+                raise ValueError("y has one class, and at least 2 are needed; pass rows of several classes")
             policy = LogisticPolicy(X.shape[1], len(self.classes_), self.l2, self.half_life)
-            self.stream_ = self._stream_of(policy)
+            self.stream_ = self._make_stream(policy)
         if not np.isin(y, self.classes_).all():
-            raise ValueError("y has a class that the first call did not name; pass all of them there as classes=...")
+            raise ValueError("y has a class that the first call did not name; pass all classes there as classes=...")
         self.stream_.extend(np.column_stack([X, np.searchsorted(self.classes_, y)]))
         estimate = self.stream_.estimate()
         self.coef_ = np.atleast_2d(estimate.value)
@@ -171,10 +204,16 @@ class LogisticRegression(LinearClassifierMixin, ClassifierMixin, _Shell):  # typ
         return self
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
-        """The probability of each class at each row; shape (n, classes).
+        """Return the probability of each class for each row.
 
         Args:
-            X: shape (n, features).
+            X: predictors; shape (n, features).
+
+        Returns:
+            The probabilities; shape (n, classes).
+
+        Raises:
+            sklearn.exceptions.NotFittedError: before the first fit.
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806

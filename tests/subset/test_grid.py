@@ -94,7 +94,7 @@ def test_the_scale_does_not_matter(problem: tuple[Floats, Floats, int], scale: f
 @pytest.mark.parametrize("n", [16, 18, 20])
 @pytest.mark.parametrize("dim", [2, 3, 5])
 @pytest.mark.parametrize("shift", [0.1, 3.0])
-@pytest.mark.parametrize("counted", [0, 3])
+@pytest.mark.parametrize("forced_count", [0, 3])
 def test_the_meeting_agrees_with_looking_at_every_subset(n: int, dim: int, shift: float, forced_count: int) -> None:
     rng = RNG(n * dim)
     kinds = [

@@ -87,7 +87,7 @@ def test_the_dynamic_programme_needs_no_good_start(values: list[int], target: fl
     assert residual(workspace.steps, workspace.inside, target, *must) <= least + 1e-12 * max(1.0, float(least))
 
 
-@pytest.mark.parametrize("counted", [0, 40])
+@pytest.mark.parametrize("forced_count", [0, 40])
 def test_the_dynamic_programme_agrees_with_exchanges_that_prove_the_optimum(forced_count: int) -> None:
     proven = 0
     for seed in range(20):

@@ -1,4 +1,4 @@
-"""The question and its answer: which of these numbers have an average nearest a target?
+"""Select the numbers whose average is nearest to a target: the public functions of `vestige.subset`.
 
 Guarantee: selections that are marked `exact` agree with brute force; held by tests/subset/test_subset.py.
 """

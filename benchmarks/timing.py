@@ -1,4 +1,4 @@
-"""One row of the table: two things measured side by side in one run, and their ratio."""
+"""Timing: one row of the table, two tasks measured side by side in one run, and their ratio."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was compared, how each fared, and the ratio that is claimed.
+    """One comparison.
 
     Attributes:
         what: the task, with its size.
         ours: our figure, with its unit.
         peer: the peer's name and figure, or why there is none.
         ratio: how many times better ours is; None without a peer.
-        goal: the least ratio that we want.
+        goal: the smallest ratio that is acceptable.
     """
 
     what: str
@@ -27,11 +27,21 @@ class Row:
     goal: float
 
 
-def in_turns(ours: Callable[[], object], theirs: Callable[[], object], repeats: int = 9) -> tuple[float, float, float]:
-    """The median time of each task, and the median of their ratios, theirs over ours.
+def time_alternately(
+    ours: Callable[[], object], theirs: Callable[[], object], repeats: int = 9
+) -> tuple[float, float, float]:
+    """Return the median time of each task, and the median of the ratios of theirs to ours.
 
-    They run in turns, after one run each that compiles and warms up: then a machine that is slow for a while is slow
-    for both.
+    The tasks alternate, after one run each that compiles and warms up, so that a machine that is slow for a while is
+    slow for both.
+
+    Args:
+        ours: our task.
+        theirs: the peer's task.
+        repeats: number of timed runs of each.
+
+    Returns:
+        Seconds of ours, seconds of theirs, and the ratio.
     """
     pairs = []
     for _ in range(repeats + 1):
