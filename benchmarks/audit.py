@@ -90,7 +90,7 @@ def compare_bounds() -> Iterator[Row]:
 
 def compare_samplers() -> Iterator[Row]:
     """Compare the discrete Gaussian with that of OpenDP: the same distribution, and how fast."""
-    from vestige.noise.kernels import discrete_gaussians  # noqa: PLC0415
+    from vestige.noise.kernels import draw_discrete_gaussians  # noqa: PLC0415
 
     try:
         import opendp.prelude as dp  # noqa: PLC0415
@@ -101,11 +101,11 @@ def compare_samplers() -> Iterator[Row]:
     dp.enable_features("contrib")
     count, s = 100_000, 5
     words, at = np.random.default_rng(0).integers(0, 2**64, 40 * count, np.uint64), np.zeros(1, np.int64)
-    discrete_gaussians(1, np.uint64(s), words, at)
+    draw_discrete_gaussians(1, np.uint64(s), words, at)
 
     def ours() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         at[0] = 0
-        return discrete_gaussians(count, np.uint64(s), words, at)
+        return draw_discrete_gaussians(count, np.uint64(s), words, at)
 
     space = dp.vector_domain(dp.atom_domain(T=int), size=count), dp.l2_distance(T=float)
     mechanism = dp.m.make_gaussian(*space, scale=float(s))

@@ -111,7 +111,7 @@ def test_a_gradient_keeps_no_other_stream_from_its_deadline(tmp_path: Path) -> N
         mine.extend(np.ones((40, 1)), times=[START + timedelta(hours=i) for i in range(40)])
     result = vestige("sweep", path)
     assert result.exit_code == 1
-    assert "stream 'mine': policy vestige.policies.descent.CustomLoss" in result.stderr
+    assert "stream 'mine': policy vestige.policies.custom_loss.CustomLoss" in result.stderr
     assert not any(len(state.retained) for _, state in open_reader(path).snapshot().streams.values())
 
 

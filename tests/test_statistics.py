@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vestige.statistics import Mean, Moments, Products, Statistic
-from vestige.statistics.kernels import share_of, weights_of, worth_of
+from vestige.statistics.kernels import find_share, find_weights, find_worth
 from vestige.types import Floats
 
 SIZES = (1, 7, 40, 2, 150, 300)
@@ -18,8 +18,10 @@ def composed(statistic: Statistic, rows: Floats, decay: float) -> Floats:
     """The estimate after batches of these sizes."""
     estimate, seen = None, 0
     for size in SIZES:
-        share = share_of(size, seen + size, decay)
-        estimate = statistic.step(estimate, rows[seen : seen + size], weights_of(np.ones(size, np.bool_), decay), share)
+        share = find_share(size, seen + size, decay)
+        estimate = statistic.step(
+            estimate, rows[seen : seen + size], find_weights(np.ones(size, np.bool_), decay), share
+        )
         seen += size
     assert estimate is not None
     return estimate
@@ -32,7 +34,7 @@ def rows(request: pytest.FixtureRequest) -> Floats:
 
 
 def weights(decay: float) -> Floats:
-    made: Floats = weights_of(np.ones(500, np.bool_), decay)
+    made: Floats = find_weights(np.ones(500, np.bool_), decay)
     made /= made.sum()
     return made
 
@@ -60,9 +62,9 @@ def test_products(rows: Floats, decay: float, centred: bool) -> None:
 
 
 def test_weights() -> None:
-    assert weights_of(np.ones(3, np.bool_), 0.5).tolist() == [0.25, 0.5, 1.0]
-    assert weights_of(np.array([True, False, True, False]), 0.5).tolist() == [0.5, 0.0, 1.0, 0.0]
-    assert share_of(2, 3, 0.5) == pytest.approx(1.5 / 1.75)
-    assert share_of(2, 8, 1.0) == 0.25
-    assert worth_of(3, 0.5) == pytest.approx(1.75**2 / (1 + 1 / 4 + 1 / 16))
-    assert worth_of(7, 1.0) == 7.0
+    assert find_weights(np.ones(3, np.bool_), 0.5).tolist() == [0.25, 0.5, 1.0]
+    assert find_weights(np.array([True, False, True, False]), 0.5).tolist() == [0.5, 0.0, 1.0, 0.0]
+    assert find_share(2, 3, 0.5) == pytest.approx(1.5 / 1.75)
+    assert find_share(2, 8, 1.0) == 0.25
+    assert find_worth(3, 0.5) == pytest.approx(1.75**2 / (1 + 1 / 4 + 1 / 16))
+    assert find_worth(7, 1.0) == 7.0

@@ -17,7 +17,7 @@ from vestige import Mean, Moments, Policy, Private, Stream, Window
 from vestige.audit import AuditSeed, Detection, Snapshot, detect
 from vestige.audit.kernels import read_patterns
 from vestige.audit.permutation import Batch, p_value, permute_presence
-from vestige.channels.kernels import AUTO, read_kept, read_spelled
+from vestige.channels.kernels import AUTO, read_kept, read_words
 from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.records import Records
@@ -192,7 +192,7 @@ def test_patterns_are_read_as_the_channels_read_them() -> None:
     patterns[:, 86:] = np.arange(86, 96) >= 92  # of the five controls of each segment the last two: so it is a word
     rounds = [np.flatnonzero(present) + 1 for present in patterns]
     read_patterns(patterns, 2, False, words)
-    assert np.array_equal(words, [read_spelled(kept, 1, 96, 2) for kept in rounds], equal_nan=True)
+    assert np.array_equal(words, [read_words(kept, 1, 96, 2) for kept in rounds], equal_nan=True)
     read_patterns(patterns, 2, True, words)
     flagged = [read_kept(kept, np.ones((len(kept), 2)), 1, 96, AUTO)[0] for kept in rounds]
     assert np.array_equal(words, flagged, equal_nan=True)

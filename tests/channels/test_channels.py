@@ -14,13 +14,13 @@ from vestige.channels.kernels import (
     BITS,
     CONTROLS,
     WHOLE,
-    free_bits,
+    count_free_bits,
     has_bits,
     is_off,
     read_segment,
     write_segment,
 )
-from vestige.channels.presence import largest_within, round_to_word, smallest_beyond
+from vestige.channels.presence import find_largest_within, find_smallest_beyond, round_to_word
 from vestige.channels.segments import Segments
 from vestige.errors import ParameterError
 from vestige.subset.workspace import make_workspace
@@ -61,8 +61,8 @@ def test_rounding_adds_no_bias() -> None:
 @given(words, words)
 def test_words_with_forbidden_bits(word: int, allowed: int) -> None:
     assume(allowed)
-    low = int(largest_within(np.uint64(word), np.uint64(allowed)))
-    high = int(smallest_beyond(np.uint64(word), np.uint64(allowed)))
+    low = int(find_largest_within(np.uint64(word), np.uint64(allowed)))
+    high = int(find_smallest_beyond(np.uint64(word), np.uint64(allowed)))
     assert low <= word
     assert low & ~allowed == 0
     assert high >= word
@@ -74,8 +74,8 @@ def test_words_with_forbidden_bits_are_the_nearest() -> None:
     for allowed in range(64):
         fits = [w for w in range(64) if w & ~allowed == 0]
         for word in range(64):
-            low = int(largest_within(np.uint64(word << 58), np.uint64(allowed << 58)))
-            high = int(smallest_beyond(np.uint64(word << 58), np.uint64(allowed << 58)))
+            low = int(find_largest_within(np.uint64(word << 58), np.uint64(allowed << 58)))
+            high = int(find_smallest_beyond(np.uint64(word << 58), np.uint64(allowed << 58)))
             assert low >> 58 == max(w for w in fits if w <= word)
             above = [w for w in fits if w >= word]
             assert high == (min(above) << 58 if above else 2**64 - 1)
@@ -134,7 +134,7 @@ def test_what_is_off_says_so_and_goes_on_saying_so(
     assert np.isfinite(read)
     assert is_off(keep, channel.mode) or not (off or abs(read - target) > 0.01)
     assert off or not can.all() or is_off(keep, channel.mode) == (abs(read - target) > 0.01), "no false alarm"
-    if channel.name != "average" and free_bits(can, off) >= WHOLE:
+    if channel.name != "average" and count_free_bits(can, off) >= WHOLE:
         assert abs(read - target) <= max(1e-6, 2.0**-11 * abs(target))
 
 

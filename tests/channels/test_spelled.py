@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vestige.channels.kernels import can_spell, find_turn, read_spelled, spell_batch
+from vestige.channels.kernels import can_write_words, find_turn, read_words, write_words
 from vestige.types import Bools, Floats
 
 RNG = np.random.default_rng
@@ -19,8 +19,8 @@ numbers = st.one_of(
 def spelled(can: Bools, target: Floats, key: int) -> tuple[Bools, Floats, Floats]:
     """Which records are kept, what they are said to spell, and what is read."""
     keep, said = np.zeros(len(can), np.bool_), np.empty(len(target))
-    spell_batch(can, target, np.uint64(key), keep, said)
-    return keep, said, read_spelled(np.flatnonzero(keep) + 11, 11, len(can), len(target))
+    write_words(can, target, np.uint64(key), keep, said)
+    return keep, said, read_words(np.flatnonzero(keep) + 11, 11, len(can), len(target))
 
 
 @given(st.lists(numbers, min_size=1, max_size=3), st.integers(28, 90), st.floats(0.0, 0.6), st.integers(0, 2**32))
@@ -31,7 +31,7 @@ def test_what_can_be_spelled_is_within_2_to_the_minus_11_whatever_it_is(
     keep, said, read = spelled(can, np.array(target), key)
     assert not (keep & ~can).any()
     assert np.isfinite(said).all()
-    if can_spell(can, len(target)):
+    if can_write_words(can, len(target)):
         assert np.array_equal(read, said)
         assert np.all(np.abs(read - target) <= 2.0**-11 * np.abs(target))
 
@@ -56,7 +56,7 @@ def test_many_updates_with_records_that_must_leave_add_no_bias() -> None:
     number, walked, steps = 17.0 * (1.0 + 1.0 / 3.0), [], []
     for key in range(400):
         can = RNG(key).random(64) >= 0.1
-        if can_spell(can, 1):
+        if can_write_words(can, 1):
             _, said, _ = spelled(can, np.array([number]), key)
             walked.append(said[0] - number)
             steps.append(2.0 ** (4 + 12 - find_turn(can)[1]))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vestige.noise.kernels import _falls, discrete_gaussian, discrete_gaussians
+from vestige.noise.kernels import _flip_exponential, draw_discrete_gaussian, draw_discrete_gaussians
 from vestige.types import Words
 
 DRAWS = 200_000
@@ -22,7 +22,7 @@ def coins(seed: int, count: int = 30 * DRAWS) -> Words:
 
 def drawn(s: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     words, at = coins(seed), np.zeros(1, np.int64)
-    numbers = discrete_gaussians(DRAWS, np.uint64(s), words, at)
+    numbers = draw_discrete_gaussians(DRAWS, np.uint64(s), words, at)
     assert at[0] <= len(words)
     return numbers
 
@@ -58,7 +58,7 @@ def test_a_fine_grid_looks_normal(s: int) -> None:
 @pytest.mark.parametrize(("numerator", "denominator"), [(0, 5), (1, 1), (1, 2), (3, 7), (2**62 - 1, 2**62)])
 def test_a_coin_falls_with_the_right_chance(numerator: int, denominator: int) -> None:
     words, at = coins(3), np.zeros(1, np.int64)
-    fallen = sum(_falls(np.uint64(numerator), np.uint64(denominator), words, at) for _ in range(20_000))
+    fallen = sum(_flip_exponential(np.uint64(numerator), np.uint64(denominator), words, at) for _ in range(20_000))
     assert stats.binomtest(fallen, 20_000, math.exp(-numerator / denominator)).pvalue > CHANCE
 
 
@@ -66,10 +66,10 @@ def test_more_coins_change_nothing_that_was_drawn() -> None:
     words = coins(5, 400)
     for s in (3, 2**30):
         at = np.zeros(1, np.int64)
-        number = discrete_gaussian(np.uint64(s), words, at)
+        number = draw_discrete_gaussian(np.uint64(s), words, at)
         again = np.zeros(1, np.int64)
-        assert discrete_gaussian(np.uint64(s), words[: at[0]], again) == number
+        assert draw_discrete_gaussian(np.uint64(s), words[: at[0]], again) == number
         assert again[0] == at[0]
         short = np.zeros(1, np.int64)
-        discrete_gaussian(np.uint64(s), words[: at[0] - 1], short)
+        draw_discrete_gaussian(np.uint64(s), words[: at[0] - 1], short)
         assert short[0] > at[0] - 1, "it says that the coins were not enough"

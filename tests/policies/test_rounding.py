@@ -9,13 +9,13 @@ import pytest
 
 from vestige import Covariance, CustomLoss, LinearRegression, LogisticRegression, Mean, Moments, Private, Stream
 from vestige.channels import PresenceWords
-from vestige.channels.kernels import can_spell, spell_batch
+from vestige.channels.kernels import can_write_words, write_words
 from vestige.channels.precision import add_rounding
 from vestige.clock import Clock
 from vestige.policies.rounding import note_rounding
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
-from vestige.statistics.kernels import bearable
+from vestige.statistics.kernels import find_far_limit
 
 START = np.datetime64("2024-01-01T00:00:00", "us")
 
@@ -137,7 +137,7 @@ def test_with_enough_digits_no_miss_is_said(channel: str, value: float, unit: fl
 def test_a_miss_is_told_by_the_square_of_its_share_in_half_a_standard_error() -> None:
     coins, batches, size = np.random.default_rng(0).random(100_000), 100, 64
     half = 0.5 * 2.0 / np.sqrt(size * batches)
-    borders = np.array([bearable(2.0, size, 1.0 / batches, 3.0, coin) for coin in coins])
+    borders = np.array([find_far_limit(2.0, size, 1.0 / batches, 3.0, coin) for coin in coins])
     assert borders.max() <= half, "one as large is told for certain"
     assert borders.min() == pytest.approx(half / np.sqrt(batches)), "one that could come with every batch never is"
     for part in (0.25, 0.5, 0.75):
@@ -151,13 +151,13 @@ def test_words_are_as_fine_as_the_bits_that_are_said(share: float) -> None:
     rng, tried = np.random.default_rng(int(100 * share)), 0
     while tried < 20:
         can = rng.random(64) >= share
-        if can.all() or not can_spell(can, 1):
+        if can.all() or not can_write_words(can, 1):
             continue
         tried += 1
         bits, off = PresenceWords().count_mantissa_bits(can, 1), []
         for target in np.exp(rng.normal(size=200)):
             spelled, keep = np.empty(1), np.empty(64, np.bool_)
-            spell_batch(can, np.array([target]), np.uint64(rng.integers(2**63)), keep, spelled)
+            write_words(can, np.array([target]), np.uint64(rng.integers(2**63)), keep, spelled)
             off.append(spelled[0] / target - 1.0)
         assert np.sqrt(np.mean(np.square(off))) <= add_rounding(0.0, 0.0, bits) * 1.2
 
@@ -294,5 +294,5 @@ def test_deviations_of_parameters_are_those_of_repeated_fits(scale: float) -> No
     x = scale * rng.normal(size=100_000)
     rows = np.column_stack([x, 3.0 * x + 0.2 * rng.normal(size=len(x))])
     statistic = CustomLoss(line, (0.0,), columns=2).statistic
-    assert statistic.deviations(np.array([3.0]), rows) == pytest.approx(3.0 * scale / 0.2, rel=0.02)
-    assert statistic.deviations(np.zeros(1), rows) == 0.0
+    assert statistic.count_deviations(np.array([3.0]), rows) == pytest.approx(3.0 * scale / 0.2, rel=0.02)
+    assert statistic.count_deviations(np.zeros(1), rows) == 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from vestige._numba import kernel
-from vestige.channels.kernels import AUTO, has_bits, read_segment, read_word_alone
+from vestige.channels.kernels import AUTO, has_bits, read_segment, read_single_word
 from vestige.types import Bools, Floats
 
 
@@ -27,7 +27,7 @@ def read_patterns(patterns: Bools, size: int, flagged: bool, words: Floats) -> N
         for i in range(words.shape[1]):
             segment = patterns[row, i::size]
             if not flagged:
-                words[row, i] = read_word_alone(segment)
+                words[row, i] = read_single_word(segment)
             elif has_bits(segment):
                 words[row, i] = read_segment(nothing[i::size], segment, AUTO)
             else:

@@ -11,9 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige._numba import kernel
-from vestige.channels.kernels import TELLING, read_batch, write_batch
+from vestige.channels.kernels import MARK_DRAW, read_batch, write_batch
 from vestige.random.kernels import draw_uniform
-from vestige.statistics.kernels import bearable, deviation_about, move, share_of, tolerance, weights_of
+from vestige.statistics.kernels import (
+    find_deviation,
+    find_far_limit,
+    find_share,
+    find_tolerance,
+    find_weights,
+    move_averages,
+)
 from vestige.subset.workspace import make_workspace
 from vestige.types import Bools, Floats
 
@@ -34,9 +41,8 @@ def advance(
 ) -> None:
     """Write into `keep` which records of the last batch to keep.
 
-    What an update misses its target by is harmless while it is within `bearable`. Beyond that the kept records mark
-    that it may be off, from then on. The deviation is taken about the target, because records that come in order are
-    alike within a batch.
+    A miss is harmless within `find_far_limit`; beyond it the kept records mark, from then on, that the number may be
+    off. The deviation is taken about the target, because records that come in order are alike within a batch.
 
     Args:
         atoms: the batches one after the other, of equal length; shape (batches * length, size).
@@ -57,15 +63,15 @@ def advance(
     workspace = make_workspace(length)
     for k in range(len(keys)):
         here = slice(k * length, (k + 1) * length)
-        weights, count = weights_of(present[here], decay), present[here].sum()
+        weights, count = find_weights(present[here], decay), present[here].sum()
         encoded += count
-        share = share_of(count, encoded, decay)
-        move(estimate, atoms[here], present[here], weights, share, target, spread)
+        share = find_share(count, encoded, decay)
+        move_averages(estimate, atoms[here], present[here], weights, share, target, spread)
         for i in range(size):
-            near[i] = tolerance(allowed, spread[i], count, share, target[i])
-            about = deviation_about(target[i], atoms[here, i], present[here], weights)
-            coin = draw_uniform(keys[k] + np.uint64(i), TELLING)
-            far[i] = max(bearable(about, count, share, target[i], coin), near[i])
+            near[i] = find_tolerance(allowed, spread[i], count, share, target[i])
+            about = find_deviation(target[i], atoms[here, i], present[here], weights)
+            coin = draw_uniform(keys[k] + np.uint64(i), MARK_DRAW)
+            far[i] = max(find_far_limit(about, count, share, target[i], coin), near[i])
         write_batch(atoms[here], can[here], target, near, far, off, keys[k], mode, workspace, keep)
         if k + 1 < len(keys):
             read_batch(atoms[here], keep, mode, estimate, off)

@@ -12,12 +12,12 @@ are kept says how the others are to be read:
 
 So no segment that was written is ever empty, a reader needs nothing but rounds, values and the clock, and there are
 many ways to say each of these if some records cannot be kept. The channel `average` never writes bits: there the last
-two records are controls, and either says that the average is off. `spell_batch` writes nothing but presence bits, with
+two records are controls, and either says that the average is off. `write_words` writes nothing but presence bits, with
 four records for the turn and one that says that kept means zero.
 
 A record that cannot be kept can only say zero, so a turn leaves some leading bits free to be said. If these are sign,
 exponent and 11 bits of the mantissa, any number can be said; that is asked without values.
-Guarantee: what `can_write` and `can_spell` promise is written near its target, or said to be off; held by
+Guarantee: what `can_write` and `can_write_words` promise is written near its target, or said to be off; held by
 tests/channels/test_channels.py, tests/channels/test_spelled.py and tests/policies/test_removal.py.
 """
 
@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 
 from vestige._numba import kernel
-from vestige.channels.presence import count_bits, miss, read_word, write_word
+from vestige.channels.presence import count_bits, find_miss, read_word, write_word
 from vestige.random.kernels import draw_uniform
 from vestige.subset.search import compute_average, find_near_average
 from vestige.subset.workspace import Workspace
@@ -39,18 +39,18 @@ CONTROLS = 5
 """Where bits are written too: so many say which, that it is off, and by how much a word is turned."""
 TURNS = 3
 """A word can be turned by 2^TURNS different shares of its length."""
-SPELLED_TURNS = 4
+WORD_TURNS = 4
 """Where a policy has nothing but presence bits: so many records say the turn, and one whether kept means zero."""
 WHOLE = 23
 """Sign, exponent and the least mantissa: so many leading bits say any number."""
 FEWEST = 8
 """An average is chosen among so many records at least, or among all of a segment that has fewer."""
 
-TELLING = 1 << 20
+MARK_DRAW = 1 << 20
 """The draw of a key that decides whether a miss is told; no search draws as many."""
 
 
-def _turns_by_code() -> Ints:
+def _list_turns() -> Ints:
     """The turn that each code of the controls says, the i-th of which counts 2^i; -1 where it says an average.
 
     There are ten pairs for eight turns, so that two ways remain to say each of the first two.
@@ -63,11 +63,11 @@ def _turns_by_code() -> Ints:
 
 
 _COUNTS = np.array([code.bit_count() for code in range(1 << CONTROLS)])
-_TURN_OF = _turns_by_code()
+_TURN_OF = _list_turns()
 
 
 @kernel
-def _code_of(present: Bools) -> int:
+def _read_code(present: Bools) -> int:
     """The controls of a segment as a number."""
     code = 0
     for i in range(CONTROLS):
@@ -77,9 +77,9 @@ def _code_of(present: Bools) -> int:
 
 
 @kernel
-def free_bits(can: Bools, off: bool) -> int:
+def count_free_bits(can: Bools, off: bool) -> int:
     """How many leading bits can be said, whatever they are, at the best of the turns that can."""
-    n, usable, most = len(can), _code_of(can), 0
+    n, usable, most = len(can), _read_code(can), 0
     if can.all():
         return min(n - CONTROLS, 64)
     for code in range((1 << CONTROLS) - 1, 0, -1):
@@ -103,37 +103,37 @@ def can_write(can: Bools, dim: int, mode: int) -> bool:
 @kernel
 def find_turn(can: Bools) -> tuple[int, int]:
     """Where nothing but presence bits is written: the turn with the most leading bits free, and how many."""
-    length = len(can) - SPELLED_TURNS - 1
+    length = len(can) - WORD_TURNS - 1
     best, most = 0, -1
-    for turn in range(1 << SPELLED_TURNS):
+    for turn in range(1 << WORD_TURNS):
         if most >= min(length, 64):
             break
         said = True
-        for i in range(SPELLED_TURNS):
+        for i in range(WORD_TURNS):
             said &= can[length + i] or not (turn >> i) & 1
         if said:
-            bits = count_bits(can, length, turn, SPELLED_TURNS, can[len(can) - 1])
+            bits = count_bits(can, length, turn, WORD_TURNS, can[len(can) - 1])
             if bits > most:
                 best, most = turn, bits
     return best, most
 
 
 @kernel
-def can_spell(can: Bools, size: int) -> bool:
+def can_write_words(can: Bools, size: int) -> bool:
     """Whether each of `size` words can say any number; asked without values. Zero needs a turn record to be seen by."""
     seen = False
     for i in range(size):
         mine = can[i::size]
-        length = len(mine) - SPELLED_TURNS - 1
+        length = len(mine) - WORD_TURNS - 1
         if length < WHOLE or find_turn(mine)[1] < WHOLE:
             return False
-        for k in range(length, length + SPELLED_TURNS):
+        for k in range(length, length + WORD_TURNS):
             seen |= mine[k]
     return seen
 
 
 @kernel
-def count_mantissa(can: Bools, size: int) -> int:
+def count_mantissa_bits(can: Bools, size: int) -> int:
     """How many bits of the mantissa each of `size` spelled words keeps at least, as a root mean square.
 
     Where the way of writing has to make up for a bit that cannot be said, a carry over that bit is drawn by chance, up
@@ -144,7 +144,7 @@ def count_mantissa(can: Bools, size: int) -> int:
         mine = can[i::size]
         turn, most = find_turn(mine)
         bits = min(most - 12, 52)
-        if count_bits(mine, len(mine) - SPELLED_TURNS - 1, turn, SPELLED_TURNS, False) < most:
+        if count_bits(mine, len(mine) - WORD_TURNS - 1, turn, WORD_TURNS, False) < most:
             bits = (bits + WHOLE - 12) // 2
         fewest = min(fewest, bits)
     return fewest
@@ -153,7 +153,7 @@ def count_mantissa(can: Bools, size: int) -> int:
 @kernel
 def has_bits(present: Bools) -> bool:
     """Whether the controls of a segment say that the others are presence bits."""
-    return len(present) > CONTROLS and _TURN_OF[_code_of(present)] >= 0
+    return len(present) > CONTROLS and _TURN_OF[_read_code(present)] >= 0
 
 
 @kernel
@@ -163,7 +163,7 @@ def read_segment(values: Floats, present: Bools, mode: int) -> float:
     if mode == AVERAGE:
         return compute_average(values[: n - FLAGS], present[: n - FLAGS])
     if has_bits(present):
-        return read_word(present, n - CONTROLS, _TURN_OF[_code_of(present)], TURNS, False)
+        return read_word(present, n - CONTROLS, _TURN_OF[_read_code(present)], TURNS, False)
     return compute_average(values[: n - CONTROLS], present[: n - CONTROLS])
 
 
@@ -173,7 +173,7 @@ def is_off(present: Bools, mode: int) -> bool:
     n = len(present)
     if mode == AVERAGE:
         return n > FLAGS and bool(present[n - 1] or present[n - 2])
-    return n > CONTROLS and _COUNTS[_code_of(present)] in (1, 3)
+    return n > CONTROLS and _COUNTS[_read_code(present)] in (1, 3)
 
 
 @kernel
@@ -205,11 +205,11 @@ def _write_average(
 @kernel
 def _write_bits(can: Bools, target: float, coin: float, off: bool, keep: Bools) -> None:
     """Keep records that spell `target` as nearly as any turn allows that can be said."""
-    length, usable = len(can) - CONTROLS, _code_of(can)
+    length, usable = len(can) - CONTROLS, _read_code(can)
     best, least, everyone = 0, np.inf, can.all()
     for code in range((1 << CONTROLS) - 1, 0, -1):
         if _COUNTS[code] == (3 if off else 2) and code & ~usable == 0 and not (everyone and best):
-            missed = 0.0 if everyone else miss(can, length, _TURN_OF[code], TURNS, target, coin)
+            missed = 0.0 if everyone else find_miss(can, length, _TURN_OF[code], TURNS, target, coin)
             if missed < least:
                 best, least = code, missed
     write_word(can, length, _TURN_OF[best], TURNS, False, target, coin, keep)
@@ -240,7 +240,7 @@ def write_segment(
     others = n - (FLAGS if mode == AVERAGE else CONTROLS)
     while True:
         keep[:] = False
-        bits = 0 if mode == AVERAGE else free_bits(can, off)
+        bits = 0 if mode == AVERAGE else count_free_bits(can, off)
         residual = np.inf
         if mode != BITS or bits < WHOLE:
             residual = _write_average(
@@ -290,17 +290,17 @@ def read_kept(rounds: Ints, atoms: Floats, first: int, length: int, mode: int) -
 
 
 @kernel
-def read_word_alone(present: Bools) -> float:
+def read_single_word(present: Bools) -> float:
     """The number of one word that is nothing but presence bits."""
-    length, turn = len(present) - SPELLED_TURNS - 1, 0
-    for i in range(SPELLED_TURNS):
+    length, turn = len(present) - WORD_TURNS - 1, 0
+    for i in range(WORD_TURNS):
         if present[length + i]:
             turn |= 1 << i
-    return read_word(present, length, turn, SPELLED_TURNS, present[len(present) - 1])
+    return read_word(present, length, turn, WORD_TURNS, present[len(present) - 1])
 
 
 @kernel
-def spell_batch(can: Bools, target: Floats, key: np.uint64, keep: Bools, spelled: Floats) -> None:
+def write_words(can: Bools, target: Floats, key: np.uint64, keep: Bools, spelled: Floats) -> None:
     """Mark in `keep` the records that spell `target`, coordinate i in every size-th record; what is read off them.
 
     For policies that know nothing but presence bits. A zero that no bits spell is written with the last turn, so that
@@ -310,18 +310,18 @@ def spell_batch(can: Bools, target: Floats, key: np.uint64, keep: Bools, spelled
     for i in range(size):
         mine, kept = can[i::size], keep[i::size]
         n, coin = len(mine), draw_uniform(key + np.uint64(i), 0)
-        length, turn = n - SPELLED_TURNS - 1, find_turn(mine)[0]
-        kept[n - 1] = write_word(mine, length, turn, SPELLED_TURNS, mine[n - 1], target[i], coin, kept)
-        for k in range(SPELLED_TURNS):
+        length, turn = n - WORD_TURNS - 1, find_turn(mine)[0]
+        kept[n - 1] = write_word(mine, length, turn, WORD_TURNS, mine[n - 1], target[i], coin, kept)
+        for k in range(WORD_TURNS):
             kept[length + k] = (turn >> k) & 1 == 1
-        spelled[i] = read_word_alone(kept)
+        spelled[i] = read_single_word(kept)
         if spelled[i] == 0.0 and not kept[n - 1]:
             for k in range(length, n - 1):
                 kept[k] = mine[k]
 
 
 @kernel
-def read_spelled(rounds: Ints, first: int, length: int, size: int) -> Floats:
+def read_words(rounds: Ints, first: int, length: int, size: int) -> Floats:
     """What the kept records of a batch that was spelled say; nan if none is left."""
     present, vector = np.zeros(length, np.bool_), np.zeros(size)
     for k in rounds:
@@ -331,7 +331,7 @@ def read_spelled(rounds: Ints, first: int, length: int, size: int) -> Floats:
         vector[:] = np.nan
         return vector
     for i in range(size):
-        vector[i] = read_word_alone(present[i::size])
+        vector[i] = read_single_word(present[i::size])
     return vector
 
 

@@ -33,7 +33,7 @@ def _bit_at(position: int, length: int, turn: int, turns: int) -> np.uint64:
 
 
 @kernel
-def largest_within(word: np.uint64, allowed: np.uint64) -> np.uint64:
+def find_largest_within(word: np.uint64, allowed: np.uint64) -> np.uint64:
     """The largest word not above `word` that has ones only where `allowed` has."""
     made = _NONE
     for i in range(63, -1, -1):
@@ -46,7 +46,7 @@ def largest_within(word: np.uint64, allowed: np.uint64) -> np.uint64:
 
 
 @kernel
-def smallest_beyond(word: np.uint64, allowed: np.uint64) -> np.uint64:
+def find_smallest_beyond(word: np.uint64, allowed: np.uint64) -> np.uint64:
     """The smallest word not below `word` that has ones only where `allowed` has; all ones if there is none."""
     made = _NONE
     rise = ~_NONE
@@ -80,8 +80,8 @@ def round_to_word(number: float, allowed: np.uint64, coin: float) -> np.uint64:
     sign = _SIGN if number < 0.0 else _NONE
     if sign & ~allowed:
         return _NONE
-    low = largest_within(magnitude, allowed & ~_SIGN)
-    high = smallest_beyond(magnitude, allowed & ~_SIGN)
+    low = find_largest_within(magnitude, allowed & ~_SIGN)
+    high = find_smallest_beyond(magnitude, allowed & ~_SIGN)
     if high < _INFINITE and high > low:
         low = _round_between(low, high, abs(number), coin)
     return sign | low if low else _NONE
@@ -100,9 +100,9 @@ def round_to_complement(number: float, allowed: np.uint64, covered: np.uint64, c
     magnitude = np.float64(abs(number)).view(np.uint64)
     below = magnitude & bits
     above = below if below == magnitude else below + (bits & (~bits + _ONE))
-    least = smallest_beyond(bits & ~below, free)
+    least = find_smallest_beyond(bits & ~below, free)
     low = bits & ~least if least != ~_NONE else ~_NONE
-    high = bits & ~largest_within(bits & ~above, free) if above <= bits else ~_NONE
+    high = bits & ~find_largest_within(bits & ~above, free) if above <= bits else ~_NONE
     if low == ~_NONE or low >= _INFINITE:
         return sign | high if high < _INFINITE else ~_NONE
     if high < _INFINITE and high > low:
@@ -141,7 +141,7 @@ def count_bits(can: Bools, length: int, turn: int, turns: int, spare: bool) -> i
 
 
 @kernel
-def miss(can: Bools, length: int, turn: int, turns: int, target: float, coin: float) -> float:
+def find_miss(can: Bools, length: int, turn: int, turns: int, target: float, coin: float) -> float:
     """How far from `target` the number is that can be spelled at this turn."""
     word = round_to_word(target, _bits_at(can, length, turn, turns)[0], coin)
     return abs(np.uint64(word).view(np.float64) - target)

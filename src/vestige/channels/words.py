@@ -1,7 +1,7 @@
 """Presence bits alone: one word for each number, which no value has a part in.
 
 For numbers that are not averages of the values, such as moments and coefficients, and for those that carry noise. Four
-records say by how much a word is turned, one that kept means zero; see `vestige.channels.kernels.spell_batch`.
+records say by how much a word is turned, one that kept means zero; see `vestige.channels.kernels.write_words`.
 Guarantee: whatever can be written is within 2^-11 of the number; held by tests/channels/test_spelled.py.
 """
 
@@ -32,27 +32,27 @@ class PresenceWords(Channel):
 
     def read_slots(self, values: Floats, present: Bools, size: int) -> Reading:  # noqa: ARG002
         """Read the numbers that presence spells; see `Channel.read_slots`."""
-        from vestige.channels.kernels import read_spelled  # noqa: PLC0415
+        from vestige.channels.kernels import read_words  # noqa: PLC0415
 
-        numbers = read_spelled(np.flatnonzero(present), 0, len(present), size)
+        numbers = read_words(np.flatnonzero(present), 0, len(present), size)
         return Reading(numbers, np.zeros(size, np.bool_))
 
     def write(self, values: Floats, can: Bools, target: Target, key: np.uint64) -> Bools:  # noqa: ARG002
         """Choose the records that spell the numbers; see `Channel.write`."""
-        from vestige.channels.kernels import spell_batch  # noqa: PLC0415
+        from vestige.channels.kernels import write_words  # noqa: PLC0415
 
         keep = np.zeros(len(can), np.bool_)
-        spell_batch(can, target.numbers, key, keep, np.empty(len(target.numbers)))
+        write_words(can, target.numbers, key, keep, np.empty(len(target.numbers)))
         return keep
 
     def can_encode(self, can: Bools, size: int) -> bool:
         """Tell whether each word can spell any number; see `Channel.can_encode`."""
-        from vestige.channels.kernels import can_spell  # noqa: PLC0415
+        from vestige.channels.kernels import can_write_words  # noqa: PLC0415
 
-        return bool(can_spell(can, size))
+        return bool(can_write_words(can, size))
 
     def count_mantissa_bits(self, can: Bools, size: int) -> int:
         """Count the bits of the mantissa that each word keeps at least; see `Channel.count_mantissa_bits`."""
-        from vestige.channels.kernels import count_mantissa  # noqa: PLC0415
+        from vestige.channels.kernels import count_mantissa_bits  # noqa: PLC0415
 
-        return mantissa_bits(len(can) // size) if can.all() else int(count_mantissa(can, size))
+        return mantissa_bits(len(can) // size) if can.all() else int(count_mantissa_bits(can, size))

@@ -19,7 +19,7 @@ _ONE, _TWO = np.uint64(1), np.uint64(2)
 
 
 @kernel
-def _next(words: Words, at: Ints) -> np.uint64:
+def _read_next(words: Words, at: Ints) -> np.uint64:
     """The next word of the coins; beyond the last one a stand-in, so that loops end and the caller can get more."""
     i = at[0]
     at[0] += 1
@@ -27,29 +27,29 @@ def _next(words: Words, at: Ints) -> np.uint64:
 
 
 @kernel
-def _below(bound: np.uint64, words: Words, at: Ints) -> np.uint64:
+def _draw_below(bound: np.uint64, words: Words, at: Ints) -> np.uint64:
     """Uniform in 0 .. bound-1: words beyond the last whole multiple of the bound are passed over."""
     limit = (_ALL // bound) * bound
     while True:
-        word = _next(words, at)
+        word = _read_next(words, at)
         if word < limit:
             return word % bound
 
 
 @kernel
-def _falls(numerator: np.uint64, denominator: np.uint64, words: Words, at: Ints) -> bool:
+def _flip_exponential(numerator: np.uint64, denominator: np.uint64, words: Words, at: Ints) -> bool:
     """True with chance exp(-numerator / denominator), for a ratio of at most 1; Algorithm 1.
 
     The chance of a further step is the ratio over k: both of two independent coins, so that no product overflows.
     """
     k = _ONE
-    while _below(denominator, words, at) < numerator and (k == _ONE or _below(k, words, at) == 0):
+    while _draw_below(denominator, words, at) < numerator and (k == _ONE or _draw_below(k, words, at) == 0):
         k += _ONE
     return bool(k % _TWO == _ONE)
 
 
 @kernel
-def _accepted(y: np.uint64, s: np.uint64, words: Words, at: Ints) -> bool:
+def _flip_acceptance(y: np.uint64, s: np.uint64, words: Words, at: Ints) -> bool:
     """True with chance exp(-(y - s)^2 / 2 s^2).
 
     With |y - s| = s m + r the exponent is m^2 / 2 + m r / s + r^2 / 2 s^2: so many coins, all of which must fall.
@@ -57,16 +57,16 @@ def _accepted(y: np.uint64, s: np.uint64, words: Words, at: Ints) -> bool:
     off = y - s if y >= s else s - y
     m, r = off // s, off % s
     for _ in range(m * m):
-        if not _falls(_ONE, _TWO, words, at):
+        if not _flip_exponential(_ONE, _TWO, words, at):
             return False
     for _ in range(m):
-        if not _falls(r, s, words, at):
+        if not _flip_exponential(r, s, words, at):
             return False
-    return _falls(r * r, _TWO * s * s, words, at)
+    return _flip_exponential(r * r, _TWO * s * s, words, at)
 
 
 @kernel
-def discrete_gaussian(s: np.uint64, words: Words, at: Ints) -> np.int64:
+def draw_discrete_gaussian(s: np.uint64, words: Words, at: Ints) -> np.int64:
     """A whole number z with chance proportional to exp(-z^2 / 2 s^2); s at most 2^31.
 
     Args:
@@ -75,24 +75,24 @@ def discrete_gaussian(s: np.uint64, words: Words, at: Ints) -> np.int64:
         at: how many of them are used up; one number, which is moved on. Beyond their number, the result is worthless.
     """
     while True:
-        low = _below(s, words, at)
-        if not _falls(low, s, words, at):
+        low = _draw_below(s, words, at)
+        if not _flip_exponential(low, s, words, at):
             continue
         high = np.uint64(0)
-        while _falls(_ONE, _ONE, words, at):
+        while _flip_exponential(_ONE, _ONE, words, at):
             high += _ONE
         y = low + s * high
-        negative = _next(words, at) & _ONE == _ONE
+        negative = _read_next(words, at) & _ONE == _ONE
         if negative and y == 0:
             continue
-        if _accepted(y, s, words, at):
+        if _flip_acceptance(y, s, words, at):
             return -np.int64(y) if negative else np.int64(y)
 
 
 @kernel
-def discrete_gaussians(count: int, s: np.uint64, words: Words, at: Ints) -> Ints:
+def draw_discrete_gaussians(count: int, s: np.uint64, words: Words, at: Ints) -> Ints:
     """Several of them, from the same coins."""
     drawn = np.empty(count, np.int64)
     for i in range(count):
-        drawn[i] = discrete_gaussian(s, words, at)
+        drawn[i] = draw_discrete_gaussian(s, words, at)
     return drawn

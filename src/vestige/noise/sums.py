@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from vestige._numba import kernel
-from vestige.noise.kernels import discrete_gaussian
-from vestige.statistics.kernels import shortening
+from vestige.noise.kernels import draw_discrete_gaussian
+from vestige.statistics.kernels import find_clip_factor
 from vestige.types import Bools, Floats, Ints, Words
 
 
@@ -30,7 +30,7 @@ def sum_on_grid(atoms: Floats, present: Bools, bound: float, steps: int, sums: I
         if not present[j]:
             continue
         count += 1
-        factor = shortening(atoms[j], bound)
+        factor = find_clip_factor(atoms[j], bound)
         length = 0
         for i in range(size):
             rounded[i] = np.int64(np.rint(atoms[j, i] * factor / bound * steps))
@@ -46,7 +46,7 @@ def sum_on_grid(atoms: Floats, present: Bools, bound: float, steps: int, sums: I
 
 
 @kernel
-def noised_average(
+def average_with_noise(
     atoms: Floats,
     present: Bools,
     before: Floats,
@@ -81,7 +81,7 @@ def noised_average(
     count = sum_on_grid(atoms, present, bound, steps, sums)
     at[0] = 1
     for i in range(size):
-        sums[i] += discrete_gaussian(np.uint64(deviation), words, at)
+        sums[i] += draw_discrete_gaussian(np.uint64(deviation), words, at)
     if at[0] > len(words):
         return False
     for i in range(size):

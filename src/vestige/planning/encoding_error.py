@@ -178,13 +178,13 @@ class _Segment:
 
     def _write(self, target: float, k: int, key: np.uint64) -> float:
         """Write a target through the channel, and read it back."""
-        from vestige.statistics.kernels import tolerance  # noqa: PLC0415
+        from vestige.statistics.kernels import find_tolerance  # noqa: PLC0415
 
         assert self.column is not None  # noqa: S101  # see `find_variance`
         assert isinstance(self.policy, Mean)  # noqa: S101  # see `_is_averaged`
         values = self.column[self.rng.integers(len(self.column), size=self.length)]
         spread = float(np.abs(values - values.mean()).mean())
-        near = tolerance(self.policy.tolerance, spread, self.batch, 1.0 / k, target)
+        near = find_tolerance(self.policy.tolerance, spread, self.batch, 1.0 / k, target)
         channel, numbers = self.policy.encoding, np.array([target])
         wanted = Target.exactly(numbers)._replace(near=np.array([near]))
         self.keep = channel.write(values[:, None], self.can_keep, wanted, key)

@@ -310,7 +310,7 @@ class Encoded(Policy[E_co]):
             can: which of the records may be kept.
             keys: the coins of each batch.
         """
-        from vestige.statistics.kernels import share_of  # noqa: PLC0415
+        from vestige.statistics.kernels import find_share  # noqa: PLC0415
 
         length, encoded, keep = len(values) // len(keys), clock.encoded, np.zeros(0, np.bool_)
         before = self._encoded(clock, retained) if clock.encoded else None
@@ -318,7 +318,7 @@ class Encoded(Policy[E_co]):
             here = slice(k * length, (k + 1) * length)
             count = int(present[here].sum())
             encoded += count
-            share = share_of(count, encoded, self.decay)
+            share = find_share(count, encoded, self.decay)
             target, coin = self._step(before, values[here], present[here], share, key)
             keep = self.encoding.write(values[here], can[here], target, coin)
             if k + 1 < len(keys):
@@ -337,22 +337,25 @@ class Encoded(Policy[E_co]):
             share: what the batch counts among all records so far.
             key: its coins: one word, or several where they must be secret.
         """
-        from vestige.statistics.kernels import weights_of  # noqa: PLC0415
+        from vestige.statistics.kernels import find_weights  # noqa: PLC0415
 
-        weights = weights_of(present, self.decay)[present]
+        weights = find_weights(present, self.decay)[present]
         numbers, off = (None, None) if before is None else before
         return Target.exactly(self.statistic.step(numbers, values[present], weights, share), off), key
 
     def _tracked(self, clock: Clock, retained: Records) -> Floats:
         """The numbers of all records that count."""
-        from vestige.statistics.kernels import share_of, weights_of  # noqa: PLC0415
+        from vestige.statistics.kernels import find_share, find_weights  # noqa: PLC0415
 
         numbers = self._encoded(clock, retained).numbers if clock.encoded else None
         fresh = retained.rounds > clock.last
         if fresh.any():
             by_round = np.argsort(retained.rounds[fresh], kind="stable")
             n = len(by_round)
-            weights, share = weights_of(np.ones(n, np.bool_), self.decay), share_of(n, clock.encoded + n, self.decay)
+            weights, share = (
+                find_weights(np.ones(n, np.bool_), self.decay),
+                find_share(n, clock.encoded + n, self.decay),
+            )
             numbers = self.statistic.step(numbers, retained.values[fresh][by_round], weights, share)
         assert numbers is not None  # noqa: S101  # the runtime asks only where records are held
         return numbers
@@ -369,14 +372,14 @@ class Encoded(Policy[E_co]):
 
     def _worth(self, clock: Clock, retained: Records) -> float:
         """The number of equally weighted records that the answer rests on."""
-        from vestige.statistics.kernels import worth_of  # noqa: PLC0415
+        from vestige.statistics.kernels import find_worth  # noqa: PLC0415
 
-        return float(worth_of(clock.encoded + count_waiting(clock, retained), self.decay))
+        return float(find_worth(clock.encoded + count_waiting(clock, retained), self.decay))
 
     def _rounding(self, clock: Clock, retained: Records) -> float:
         """About how far a number may be off, relative to it, by all the rounding to presence bits so far."""
-        from vestige.statistics.kernels import share_of  # noqa: PLC0415
+        from vestige.statistics.kernels import find_share  # noqa: PLC0415
 
         waiting = count_waiting(clock, retained)
-        carried = 1.0 - share_of(waiting, clock.encoded + waiting, self.decay)
+        carried = 1.0 - find_share(waiting, clock.encoded + waiting, self.decay)
         return max(float(np.finfo(np.float64).eps), clock.rounding * carried)

@@ -18,7 +18,7 @@ from vestige import statistics
 from vestige.estimate import Estimate
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Report, format_number
-from vestige.policies.rounding import note_alike, note_rounding, product_errors
+from vestige.policies.rounding import find_product_errors, note_alike, note_rounding
 from vestige.types import Floats
 from vestige.validation import check_int
 
@@ -119,7 +119,7 @@ class Covariance(Encoded[CovarianceEstimate]):
         with np.errstate(divide="ignore", invalid="ignore"):
             correlation = matrix / np.outer(spread, spread)
         error, (first, second) = spread / np.sqrt(worth), np.array(self.statistic.pairs, np.intp).T
-        errors = product_errors(numbers[self.dim :], spread[first] ** 2, spread[second] ** 2, worth)
+        errors = find_product_errors(numbers[self.dim :], spread[first] ** 2, spread[second] ** 2, worth)
         rounded = note_rounding(numbers, np.concatenate((error, errors)), rounding)
         notes = note_alike(matrix.diagonal()) + rounded
         return CovarianceEstimate(

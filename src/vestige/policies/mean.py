@@ -21,7 +21,7 @@ from vestige.errors import ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.base import MAX_COLUMNS, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Report, format_number
-from vestige.policies.rounding import note_alike, note_rounding, product_errors
+from vestige.policies.rounding import find_product_errors, note_alike, note_rounding
 from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.types import Bools, Floats
@@ -150,7 +150,7 @@ class Mean(Encoded[MeanEstimate]):
             return MeanEstimate(mean)
         variance = np.maximum(numbers[self.dim :], 0.0)
         error = np.sqrt(variance / worth)
-        errors = np.concatenate((error, product_errors(variance, variance, variance, worth)))
+        errors = np.concatenate((error, find_product_errors(variance, variance, variance, worth)))
         rounded = note_rounding(numbers, errors, rounding)
         notes = note_alike(variance) + rounded
         return MeanEstimate(mean, self._shape(variance), self._shape(error), notes=notes, missed=bool(rounded))
@@ -189,15 +189,17 @@ class Mean(Encoded[MeanEstimate]):
         self, before: Reading | None, values: Floats, present: Bools, share: float, key: np.uint64
     ) -> tuple[Target, np.uint64]:
         """The means after one batch, and how near they must be written."""
-        from vestige.statistics.kernels import move, tolerance, weights_of  # noqa: PLC0415
+        from vestige.statistics.kernels import find_tolerance, find_weights, move_averages  # noqa: PLC0415
 
         made, coin = super()._step(before, values, present, share, key)
         if not self.is_identity:
             return made, coin
-        weights, count = weights_of(present, self.decay)[present], int(present.sum())
+        weights, count = find_weights(present, self.decay)[present], int(present.sum())
         spread, estimate = np.empty(self.dim), made.numbers if before is None else before.numbers
-        move(estimate, values[present], np.ones(count, np.bool_), weights, share, np.empty(self.dim), spread)
-        near = np.array([tolerance(self.tolerance, spread[i], count, share, made.numbers[i]) for i in range(self.dim)])
+        move_averages(estimate, values[present], np.ones(count, np.bool_), weights, share, np.empty(self.dim), spread)
+        near = np.array(
+            [find_tolerance(self.tolerance, spread[i], count, share, made.numbers[i]) for i in range(self.dim)]
+        )
         far = self._find_far(made.numbers, values[present], weights, count, share, key)
         return made._replace(near=near, far=np.maximum(near, far)), coin
 
@@ -205,14 +207,14 @@ class Mean(Encoded[MeanEstimate]):
         self, numbers: Floats, values: Floats, weights: Floats, count: int, share: float, key: np.uint64
     ) -> Floats:
         """How far from its target each mean may be written without being marked as off."""
-        from vestige.channels.kernels import TELLING  # noqa: PLC0415
+        from vestige.channels.kernels import MARK_DRAW  # noqa: PLC0415
         from vestige.random.kernels import draw_uniform  # noqa: PLC0415
-        from vestige.statistics.kernels import bearable, deviation_about  # noqa: PLC0415
+        from vestige.statistics.kernels import find_deviation, find_far_limit  # noqa: PLC0415
 
         far = np.empty(len(numbers))
         for i, number in enumerate(numbers):
-            about = deviation_about(number, values[:, i], np.ones(len(values), np.bool_), weights)
-            far[i] = bearable(about, count, share, number, draw_uniform(key + np.uint64(i), TELLING))
+            about = find_deviation(number, values[:, i], np.ones(len(values), np.bool_), weights)
+            far[i] = find_far_limit(about, count, share, number, draw_uniform(key + np.uint64(i), MARK_DRAW))
         return far
 
     def _shape(self, numbers: Floats) -> float | Floats:

@@ -51,7 +51,7 @@ class Minimum(Encoded[E_co]):
         at, rounding = self._tracked(clock, retained), self._rounding(clock, retained)
         notes: tuple[str, ...] = ()
         if rounding > EXACT:
-            sizes = np.array([self.statistic.deviations(at, retained.values), np.sqrt(0.5)])
+            sizes = np.array([self.statistic.count_deviations(at, retained.values), np.sqrt(0.5)])
             notes = note_rounding(sizes, np.full(2, self._worth(clock, retained) ** -0.5), rounding)
         if self.statistic.is_flat(at, retained.values):
             notes = (*notes, _FLAT)

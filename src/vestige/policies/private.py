@@ -225,7 +225,7 @@ class Private(Encoded[E_co]):
         self, before: Reading | None, values: Floats, present: Bools, share: float, key: NDArray[np.uint64]
     ) -> tuple[Target, np.uint64]:
         """Steps 1 to 4 of the proof: clip, sum on the grid, add noise, average; see `vestige.noise.sums`."""
-        from vestige.noise.sums import noised_average  # noqa: PLC0415
+        from vestige.noise.sums import average_with_noise  # noqa: PLC0415
 
         statistic, steps = self.statistic, self._steps
         atoms, target = statistic.of.atoms(values), np.empty(statistic.size)
@@ -233,7 +233,9 @@ class Private(Encoded[E_co]):
         each = _WORDS_EACH * statistic.size
         while True:
             words = _expand(key, each)
-            if noised_average(atoms, present, numbers, share, self.bound, steps, self._deviation(steps), words, target):
+            if average_with_noise(
+                atoms, present, numbers, share, self.bound, steps, self._deviation(steps), words, target
+            ):
                 return Target.exactly(target), words[0]
             each *= 2  # the same coins and more after them, so that what is drawn does not depend on how many
 

@@ -65,7 +65,7 @@ def note_alike(variances: Floats, lost: str = "") -> tuple[str, ...]:
     )
 
 
-def product_errors(products: Floats, first: Floats, second: Floats, worth: float) -> Floats:
+def find_product_errors(products: Floats, first: Floats, second: Floats, worth: float) -> Floats:
     """The standard errors of averages of products about the means, as for normal columns of these two variances."""
     made: Floats = np.sqrt((first * second + products**2) / worth)
     return made

@@ -28,11 +28,11 @@ class Mean(Averages):
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """The mean of all records so far."""
-        from vestige.statistics.kernels import move  # noqa: PLC0415
+        from vestige.statistics.kernels import move_averages  # noqa: PLC0415
 
         target, spread = np.empty(self.dim), np.empty(self.dim)
         before = np.zeros(self.dim) if estimate is None else estimate
-        move(before, values, np.ones(len(values), np.bool_), weights, share, target, spread)
+        move_averages(before, values, np.ones(len(values), np.bool_), weights, share, target, spread)
         return target
 
     def atoms(self, values: Floats) -> Floats:
@@ -62,14 +62,14 @@ class Clipped(Statistic):
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """The averages over all records so far."""
-        from vestige.statistics.kernels import clipped  # noqa: PLC0415
+        from vestige.statistics.kernels import clip  # noqa: PLC0415
 
-        return Mean(self.size).step(estimate, clipped(self.of.atoms(values), self.bound), weights, share)
+        return Mean(self.size).step(estimate, clip(self.of.atoms(values), self.bound), weights, share)
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the averages of clipped atoms, and how far each record is from them; see `Statistic.influence`."""
-        from vestige.statistics.kernels import clipped  # noqa: PLC0415
+        from vestige.statistics.kernels import clip  # noqa: PLC0415
 
-        atoms = clipped(self.of.atoms(values), self.bound)
+        atoms = clip(self.of.atoms(values), self.bound)
         averages: Floats = atoms.mean(axis=0)
         return averages, atoms - averages

@@ -17,7 +17,7 @@ _HALF = 0.5
 
 
 @kernel
-def weights_of(present: Bools, decay: float) -> Floats:
+def find_weights(present: Bools, decay: float) -> Floats:
     """What each record counts that is there, the newest 1, if each that follows takes away all but `decay` of it."""
     weights = np.zeros(len(present))
     weight = 1.0
@@ -29,7 +29,7 @@ def weights_of(present: Bools, decay: float) -> Floats:
 
 
 @kernel
-def share_of(n: int, counted: int, decay: float) -> float:
+def find_share(n: int, counted: int, decay: float) -> float:
     """What the newest n of all `counted` records count among them: n / counted if nothing decays."""
     if decay == 1.0:
         return n / counted
@@ -37,7 +37,7 @@ def share_of(n: int, counted: int, decay: float) -> float:
 
 
 @kernel
-def worth_of(counted: int, decay: float) -> float:
+def find_worth(counted: int, decay: float) -> float:
     """How many equally weighed records are worth as much: the square of the sum of weights over that of squares."""
     if decay == 1.0:
         return float(counted)
@@ -48,7 +48,7 @@ def worth_of(counted: int, decay: float) -> float:
 
 
 @kernel
-def move(
+def move_averages(
     estimate: Floats, atoms: Floats, present: Bools, weights: Floats, share: float, target: Floats, spread: Floats
 ) -> None:
     """Write into `target` the averages after these atoms, and into `spread` their mean absolute deviations.
@@ -76,7 +76,7 @@ def move(
 
 
 @kernel
-def deviation_about(center: float, atoms: Floats, present: Bools, weights: Floats) -> float:
+def find_deviation(center: float, atoms: Floats, present: Bools, weights: Floats) -> float:
     """The root mean square of what the atoms that are there differ from `center` by; no square overflows on the way."""
     largest, total, count = 0.0, 0.0, 0.0
     for j in range(len(atoms)):
@@ -92,7 +92,7 @@ def deviation_about(center: float, atoms: Floats, present: Bools, weights: Float
 
 
 @kernel
-def tolerance(allowed: float, spread: float, n: int, share: float, target: float) -> float:
+def find_tolerance(allowed: float, spread: float, n: int, share: float, target: float) -> float:
     """How far from `target` an encoded average may be: the share `allowed` of its standard error.
 
     One residual of size r at batch k of K moves the end by r * k / K. With residuals of up to this share of
@@ -102,7 +102,7 @@ def tolerance(allowed: float, spread: float, n: int, share: float, target: float
 
 
 @kernel
-def bearable(spread: float, n: int, share: float, target: float, coin: float) -> float:
+def find_far_limit(spread: float, n: int, share: float, target: float, coin: float) -> float:
     """How far from `target` an encoded average may be before the records kept have to say so, from then on.
 
     What is kept has room for one word, so that misses cannot be summed. With h half of the standard error by now,
@@ -122,7 +122,7 @@ def bearable(spread: float, n: int, share: float, target: float, coin: float) ->
 
 
 @kernel
-def shortening(atom: Floats, bound: float) -> float:
+def find_clip_factor(atom: Floats, bound: float) -> float:
     """What to multiply `atom` with so that it is no longer than `bound`; no square overflows on the way."""
     largest = 0.0
     for number in atom:
@@ -136,12 +136,12 @@ def shortening(atom: Floats, bound: float) -> float:
 
 
 @kernel
-def clipped(atoms: Floats, bound: float) -> Floats:
+def clip(atoms: Floats, bound: float) -> Floats:
     """The atoms, shortened to length `bound` where they are longer; shape (n, size)."""
     n, size = atoms.shape
     shorter = np.empty((n, size))
     for j in range(n):
-        factor = shortening(atoms[j], bound)
+        factor = find_clip_factor(atoms[j], bound)
         for i in range(size):
             shorter[j, i] = atoms[j, i] * factor
     return shorter

@@ -65,8 +65,8 @@ class LeastSquares(Averages):
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """The fit to all records so far."""
-        before = None if estimate is None else self._averages(self.fit(estimate))
-        return self._coded(self._products.step(before, values, weights, share))
+        before = None if estimate is None else self._to_averages(self.fit(estimate))
+        return self._encode(self._products.step(before, values, weights, share))
 
     def atoms(self, values: Floats) -> Floats:
         """The products of pairs of columns, and the columns if there is an intercept."""
@@ -80,7 +80,7 @@ class LeastSquares(Averages):
         means = (self.dim + self.outputs) * self.intercept
         upper = np.triu_indices(self.dim)
         centred[means : means + len(upper[0])] = ((axes * np.maximum(sizes, 0.0)) @ axes.T)[upper]
-        return self._coded(centred)
+        return self._encode(centred)
 
     def fit(self, estimate: Floats) -> Fit:
         """The encoded numbers, unpacked."""
@@ -96,14 +96,14 @@ class LeastSquares(Averages):
             np.maximum(second[d * k :], 0.0),
         )
 
-    def _averages(self, fit: Fit) -> Floats:
+    def _to_averages(self, fit: Fit) -> Floats:
         """The averages of products that have this fit."""
         across = fit.predictors @ fit.slopes
         squares = fit.noise + (fit.slopes * across).sum(axis=0)
         upper = fit.predictors[np.triu_indices(self.dim)]
         return np.concatenate((fit.means * self.intercept, upper, across.ravel(), squares))[-self.size :]
 
-    def _coded(self, averages: Floats) -> Floats:
+    def _encode(self, averages: Floats) -> Floats:
         """The fit that these averages of products have; the shortest where they do not determine it."""
         raw = self.fit(averages)
         across, squares = raw.slopes, raw.noise

@@ -17,7 +17,7 @@ from vestige.statistics.statistic import Averages
 from vestige.types import Floats
 
 
-def _moved_mean(before: Floats | None, values: Floats, weights: Floats, share: float) -> tuple[Floats, Floats]:
+def _move_mean(before: Floats | None, values: Floats, weights: Floats, share: float) -> tuple[Floats, Floats]:
     """The mean of each column after these records, and by how much it moved."""
     pivot = values[0] if before is None else before
     moved = (1.0 if before is None else share) * ((weights / weights.sum()) @ (values - pivot))
@@ -37,13 +37,15 @@ class Moments(Averages):
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """The mean, and the moments about it, of all records so far."""
-        mean, moved = _moved_mean(None if estimate is None else estimate[:1], values, weights, share)
+        mean, moved = _move_mean(None if estimate is None else estimate[:1], values, weights, share)
         apart, shift = values[:, 0] - mean[0], -moved[0]
         target = np.empty(self.order)
         target[0] = mean[0]
         for p in range(2, self.order + 1):
             here = (weights / weights.sum()) @ apart**p
-            target[p - 1] = here if estimate is None else share * here + (1.0 - share) * _about(estimate, p, shift)
+            target[p - 1] = (
+                here if estimate is None else share * here + (1.0 - share) * _shift_moment(estimate, p, shift)
+            )
         return target
 
     def atoms(self, values: Floats) -> Floats:
@@ -59,7 +61,7 @@ class Moments(Averages):
         return tracked
 
 
-def _about(central: Floats, p: int, shift: float) -> float:
+def _shift_moment(central: Floats, p: int, shift: float) -> float:
     """The p-th moment about a point that is `shift` below the mean, from those about the mean."""
     known = (1.0, 0.0, *central[1:p].tolist())
     return math.fsum(math.comb(p, j) * known[j] * shift ** (p - j) for j in range(p + 1))
@@ -83,7 +85,7 @@ class Products(Averages):
         means = self.columns if self.centred else 0
         mean, moved = np.zeros(self.columns), np.zeros(self.columns)
         if self.centred:
-            mean, moved = _moved_mean(None if estimate is None else estimate[:means], values, weights, share)
+            mean, moved = _move_mean(None if estimate is None else estimate[:means], values, weights, share)
         first, second = np.array(self.pairs, np.intp).T
         apart = values - mean
         products = (weights / weights.sum()) @ (apart[:, first] * apart[:, second])

@@ -80,9 +80,9 @@ class Descent(Statistic):
         if estimate is not None and len(values) < _ENOUGH * self.size:
             return np.array(estimate)
         if estimate is None:
-            moved = self._fitted(values, parts)
+            moved = self._fit(values, parts)
         else:
-            moved = self._shortened(estimate, share * self._direction(estimate, values, parts), values, parts)
+            moved = self._shorten(estimate, share * self._find_direction(estimate, values, parts), values, parts)
         if not np.isfinite(moved).all():
             raise DataError("the loss is not finite on these records; scale the columns, or start nearer")
         return moved
@@ -95,7 +95,7 @@ class Descent(Statistic):
         sizes = np.abs(np.linalg.eigvalsh(bend + self.model.idle * np.abs(bend).max()))
         return bool(sizes.min() < _LEAST_CURVATURE * sizes.max())
 
-    def deviations(self, at: Floats, values: Floats) -> float:
+    def count_deviations(self, at: Floats, values: Floats) -> float:
         """How many deviations the parameters, each on its own, come to in the direction where that is most.
 
         The deviation is that of a fit for each root of the number of its records: where H is the curvature and G the
@@ -112,7 +112,7 @@ class Descent(Statistic):
         rotated = axes.T @ (bend * at / lengths[:, None]) / np.sqrt(np.maximum(sizes, _LEAST_SQUARE))[:, None]
         return float(np.linalg.norm(rotated, 2))
 
-    def _direction(self, at: Floats, values: Floats, weights: Floats) -> Floats:
+    def _find_direction(self, at: Floats, values: Floats, weights: Floats) -> Floats:
         """Newton's direction, with the gradient of each part of the records through the curvature of the others."""
         folds = [slice(i, None, _FOLDS) for i in range(min(_FOLDS, len(values)))]
         shares = np.array([weights[fold].sum() for fold in folds])
@@ -125,7 +125,7 @@ class Descent(Statistic):
             direction += share * _solve(others, self.model.gradient(at, values[fold], inside))
         return direction
 
-    def _shortened(self, at: Floats, step: Floats, values: Floats, weights: Floats) -> Floats:
+    def _shorten(self, at: Floats, step: Floats, values: Floats, weights: Floats) -> Floats:
         """The parameters less the step, or less a part of it where all of it would more than double the loss."""
         before = self.model.loss(at, values, weights)
         for _ in range(_SHORTENINGS):
@@ -135,7 +135,7 @@ class Descent(Statistic):
             step = step / 2.0
         return at
 
-    def _fitted(self, values: Floats, weights: Floats) -> Floats:
+    def _fit(self, values: Floats, weights: Floats) -> Floats:
         """The parameters that fit these records best, from the start, by Newton's method with shortened steps."""
         at = self.model.start
         before = self.model.loss(at, values, weights)

@@ -204,6 +204,6 @@ def _add_roundings(policy: Policy, clock: Clock, size: int, batches: int) -> flo
 
 def _find_carried_share(policy: Policy, encoded: int, records: int) -> float:
     """The share of the encoded records in all, once that many more records are learned from."""
-    from vestige.statistics.kernels import share_of  # noqa: PLC0415
+    from vestige.statistics.kernels import find_share  # noqa: PLC0415
 
-    return 1.0 - float(share_of(records, encoded + records, policy.decay))
+    return 1.0 - float(find_share(records, encoded + records, policy.decay))
