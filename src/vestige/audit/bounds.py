@@ -2,9 +2,9 @@
 
 A game has two hypotheses that differ in the value of one record, and an adversary decides which one is true. Their true
 and false positive rates bound the privacy parameters from below. Clopper and Pearson (1934) bound the two rates, each
-at half of the error probability (doi:10.1093/biomet/26.4.404); then the definitions of differential privacy (Kairouz,
-Oh, Viswanath 2017, doi:10.1109/TIT.2017.2685505) and of Gaussian differential privacy (Dong, Roth, Su 2022,
-doi:10.1111/rssb.12454) are solved for their parameters.
+at half of the error probability (https://doi.org/10.1093/biomet/26.4.404); then the definitions of differential privacy
+(Kairouz, Oh, Viswanath 2017, https://doi.org/10.1109/TIT.2017.2685505) and of Gaussian differential privacy (Dong,
+Roth, Su 2022, https://doi.org/10.1111/rssb.12454) are solved for their parameters.
 Guarantee: below the true parameter in at least the stated share of audits; held by tests/audit/test_bounds.py.
 """
 

@@ -1,9 +1,9 @@
 """P-values of a pattern under pure chance: the pattern is ranked among random permutations of itself.
 
-Permutation tests as in Fisher (1935), by Monte Carlo (Dwass 1957, doi:10.1214/aoms/1177707045): the observed pattern is
-the first row of a table, permutations that are equally likely under the null hypothesis are the others, and each row
-gets a score. With several scores a row is ranked by its best rank in any of them (Westfall and Young 1993), so several
-scores need no further correction.
+Permutation tests as in Fisher (1935), by Monte Carlo (Dwass 1957, https://doi.org/10.1214/aoms/1177707045): the
+observed pattern is the first row of a table, permutations that are equally likely under the null hypothesis are the
+others, and each row gets a score. With several scores a row is ranked by its best rank in any of them (Westfall and
+Young 1993), so several scores need no further correction.
 Guarantee: under the null hypothesis each p-value is at most x with a probability of at most x, exactly, for any number
 of permutations; held by tests/audit/test_detector.py.
 """

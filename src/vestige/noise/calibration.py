@@ -1,9 +1,10 @@
 """How much Gaussian noise a promise (epsilon, delta) needs, on a grid of whole numbers and in any dimension.
 
-Balle, Wang, "Improving the Gaussian mechanism for differential privacy" (2018), Theorem 8, is exact for normal noise.
-The discrete Gaussian (Canonne, Kamath, Steinke 2020) is what can be sampled exactly, and it differs a little. How
-little is proved here. Let Z be discrete Gaussian with deviation s in d coordinates, X normal with the same deviation,
-R(X) its rounding to whole numbers, and c(z) = P[R(X) = z]. In one coordinate, with u uniform on [-1/2, 1/2],
+Theorem 8 of Balle and Wang (2018, https://doi.org/10.48550/arXiv.1805.06530) is exact for normal noise. The discrete
+Gaussian (Canonne, Kamath, Steinke 2020, https://doi.org/10.48550/arXiv.2004.00010) is what can be sampled exactly, and
+it differs a little. How little is proved here. Let Z be discrete Gaussian with deviation s in d coordinates, X normal
+with the same deviation, R(X) its rounding to whole numbers, and c(z) = P[R(X) = z]. In one coordinate, with u uniform
+on [-1/2, 1/2],
 
     c(z) = exp(-z^2 / 2 s^2) E[exp(-(2 z u + u^2) / 2 s^2)] / (s sqrt(2 pi)).
 

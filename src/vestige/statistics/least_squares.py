@@ -2,7 +2,7 @@
 
 Averages of products determine the fit, but rounding them moves it by the condition number of the predictors times the
 rounding. The same averages can be told from the predictors' products, the coefficients and the noise; rounded in that
-form, each coefficient is off by its own rounding only (Plackett, "Some theorems in least squares", 1950).
+form, each coefficient is off by its own rounding only (Plackett 1950, https://doi.org/10.1093/biomet/37.1-2.149).
 Guarantee: the steps compose to the least-squares fit to every prefix; held by tests/test_statistics.py.
 """
 

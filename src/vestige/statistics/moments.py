@@ -1,8 +1,8 @@
 """Moments about the mean, with the mean itself among them, so that no digits are lost where it is large.
 
 A batch first moves the mean; the moments before are then taken about the new one (the binomial theorem), and those of
-the batch are computed about it outright (Pebay, "Formulas for robust, one-pass parallel computation of covariances and
-arbitrary-order statistical moments", 2008). The mean is part of the estimate, so that nothing else is remembered.
+the batch are computed about it outright (Pébay 2008, https://doi.org/10.2172/1028931). The mean is part of the
+estimate, so that nothing else is remembered.
 Guarantee: the steps compose to numpy's moments over every prefix; held by tests/test_statistics.py.
 """
 

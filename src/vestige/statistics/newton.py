@@ -1,10 +1,10 @@
 """Parameters that minimise an average loss, moved by one Newton step a batch.
 
-The stochastic Newton method (Bercu, Godichon, Portier, "An efficient stochastic Newton algorithm for parameter
-estimation in logistic regressions", 2020): a step of the share of the batch in all records, along the batch's gradient
-through the inverse of the loss's curvature, has the error of the minimum over all records, without a step size to tune.
-The batch is split in eight, and the gradient of each part goes through the curvature of the others: from the same
-records, their product would be biased. The first batch is fitted outright, so that the steps start near the end.
+The stochastic Newton method (Bercu, Godichon, Portier 2020, https://doi.org/10.1137/19M1261717): a step of the share of
+the batch in all records, along the batch's gradient through the inverse of the loss's curvature, has the error of the
+minimum over all records, without a step size to tune. The batch is split in eight, and the gradient of each part goes
+through the curvature of the others: from the same records, their product would be biased. The first batch is fitted
+outright, so that the steps start near the end.
 Guarantee: within 20% of the error of a fit to all records; held by tests/policies/test_descent.py.
 """
 

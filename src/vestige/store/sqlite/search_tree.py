@@ -1,11 +1,11 @@
 """Streams by name: a digital search tree over the rows of the table `streams`.
 
-Coffman and Eve (1970, doi:10.1145/362686.362693); Knuth, The Art of Computer Programming, volume 3, section 6.3. Each
-row has a link for every hexadecimal digit of the hash of a name, so that a few rows are read however many there are,
-and a name that is not found is proven to be absent. No row is ever put between others, and no index is needed. A stream
-that is removed beside a damaged one leaves its row without a name or terms, so that the links of the others stay as
-they are; if its own row was damaged, there are no links to keep either, and the streams behind it are found by reading
-all rows.
+Coffman and Eve (1970, https://doi.org/10.1145/362686.362693); Knuth, The Art of Computer Programming, volume 3, section
+6.3. Each row has a link for every hexadecimal digit of the hash of a name, so that a few rows are read however many
+there are, and a name that is not found is proven to be absent. No row is ever put between others, and no index is
+needed. A stream that is removed beside a damaged one leaves its row without a name or terms, so that the links of the
+others stay as they are; if its own row was damaged, there are no links to keep either, and the streams behind it are
+found by reading all rows.
 Guarantee: a row that was changed outside Vestige, or has vanished, is reported; held by tests/store/test_damage.py.
 """
 
