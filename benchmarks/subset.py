@@ -3,9 +3,6 @@
 One thread, n normal values and target 0.1 if a row does not say otherwise; medians over several trials, with the
 kernels compiled beforehand. All residuals are computed from the masks in exact arithmetic. peers.py documents what each
 peer was given. A ratio of 0 means that the condition that goes with the speed (as near, proven, few enough) was broken.
-
-    python benchmarks/subset.py              the rows of the table, in a few minutes
-    python benchmarks/subset.py FIGURE.png   residual against time, all solvers
 """
 
 from __future__ import annotations
@@ -157,13 +154,13 @@ def rows() -> list[Row]:
     ):
         started = time.perf_counter()
         results.extend(compare())
-        _log(f"{compare.__name__.strip('_')}: {time.perf_counter() - started:.0f} s")
+        log(f"{compare.__name__.strip('_')}: {time.perf_counter() - started:.0f} s")
     return results
 
 
 def warm_up() -> None:
     """Compile our kernels and load the peers."""
-    _log("compiling, loading ...")
+    log("compiling, loading ...")
     for n in (12, 20, 30):
         for values, target in make_normal_problems(n, 1):
             nearest_average(values, target, method="meet")
@@ -355,7 +352,7 @@ def _format_time(seconds: float) -> str:
     return f"{seconds:.1e} s"
 
 
-def _log(text: str) -> None:
+def log(text: str) -> None:
     """Report progress."""
     print(text, file=sys.stderr, flush=True)
 
@@ -386,122 +383,3 @@ def _measure_peak(n: int) -> float:
 def _read_status(status: Path, field: str) -> float:
     """Return a field of /proc/self/status, in kilobytes."""
     return next(float(line.split()[1]) for line in status.read_text().splitlines() if line.startswith(field))
-
-
-# The figure -----------------------------------------------------------------------------------------------------------
-
-SIZES = (20, 30, 40, 60, 80, 128)
-TRIALS = 3
-CHECKPOINTS = (1.0, 3.0, 10.0)
-BUDGET = 5.0
-STYLES = {  # the colours of Okabe and Ito, which colour-blind readers can tell apart; a marker each as well
-    "Vestige, exact": ("#0072B2", "o", "none"),
-    "Vestige, anytime": ("#56B4E9", ".", "-"),
-    "numpy meet in the middle, exact": ("#E69F00", "s", "none"),
-    "CP-SAT, 1 s, 3 s and 10 s": ("#009E73", "D", ":"),
-    "LLL": ("#CC79A7", "v", "none"),
-    "LLL + BKZ-20": ("#D55E00", "^", "none"),
-}
-
-
-def make_figure(path: Path) -> None:
-    """Measure all solvers for all n, and draw."""
-    warm_up()
-    measured = {}
-    for n in SIZES:
-        started = time.perf_counter()
-        measured[n] = _measure_solvers(n)
-        _log(f"n = {n}: {time.perf_counter() - started:.0f} s")
-    draw_figure(measured, path)
-
-
-def draw_figure(measured: dict[int, dict[str, Floats]], path: Path) -> None:
-    """Draw residual against time, a panel for each n: medians, with bars from smallest to largest."""
-    import matplotlib as mpl  # noqa: PLC0415
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
-
-    drawn, panels = plt.subplots(2, 3, figsize=(11, 7), sharex=True, sharey=True, layout="constrained")
-    panels[0, 0].set(xscale="log", yscale="log")
-    handles = {}
-    for (n, solvers), panel in zip(measured.items(), panels.flat, strict=True):
-        for name, points in solvers.items():
-            colour, marker, line = STYLES[name]
-            middle = np.median(points, axis=0)
-            across, up = np.abs(np.stack((points.min(axis=0), points.max(axis=0))) - middle).transpose(2, 0, 1)
-            style = {"color": colour, "marker": marker, "ls": line, "ms": 7, "lw": 1.4, "elinewidth": 1.0, "capsize": 2}
-            handles[name] = panel.errorbar(*middle.T, xerr=across, yerr=up, **style)
-        panel.set_title(f"n = {n}", loc="left")
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(alpha=0.2)
-    drawn.supxlabel("time (seconds, one thread)")
-    drawn.supylabel("residual (distance from the target, in standard deviations)")
-    names = [name for name in STYLES if name in handles]
-    title = f"{TRIALS} draws of n normal values, target {TARGET}: medians, and bars from least to greatest"
-    shown = [handles[name] for name in names]
-    drawn.legend(shown, names, title=title, loc="outside upper center", ncols=3, frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawn.savefig(path, dpi=150)
-    plt.close(drawn)
-
-
-def _measure_solvers(n: int) -> dict[str, Floats]:
-    """Return times and residuals of each solver that applies and is installed; shape (trials, checkpoints, 2)."""
-    results: dict[str, list[list[Point]]] = {name: [] for name in STYLES}
-    progress: list[list[Point]] = []
-    for values, target in make_normal_problems(n, TRIALS):
-        if n <= 40:
-            results["Vestige, exact"].append(
-                _measure_once(values, target, lambda v, t: nearest_average(v, t, method="meet").mask)
-            )
-            results["numpy meet in the middle, exact"].append(_measure_once(values, target, peers.numpy_meet))
-        progress.append(record_progress(values, target, BUDGET))
-        results["LLL"].append(_measure_once(values, target, lambda v, t: peers.lattice_reduction(v, t, 0)))
-        results["LLL + BKZ-20"].append(_measure_once(values, target, lambda v, t: peers.lattice_reduction(v, t, 20)))
-        results["CP-SAT, 1 s, 3 s and 10 s"].append(_measure_cp_sat(values, target))
-    results["Vestige, anytime"] = _sample_progress(progress)
-    return {name: np.array(trials) for name, trials in results.items() if trials and trials[0]}
-
-
-def _measure_once(values: Floats, target: float, solve: Callable[[Floats, float], Bools | None]) -> list[Point]:
-    """Return time and residual of a solver that answers once; empty if it is not installed."""
-    started = time.perf_counter()
-    mask = solve(values, target)
-    taken = time.perf_counter() - started
-    return [] if mask is None else [(taken, peers.residual(values, target, mask))]
-
-
-def _measure_cp_sat(values: Floats, target: float) -> list[Point]:
-    """Return what CP-SAT had found at each checkpoint; if it ended before, at its end."""
-    started = time.perf_counter()
-    solutions = peers.cp_sat(values, target, CHECKPOINTS[-1])
-    ended = time.perf_counter() - started
-    if solutions is None:
-        return []
-    gaps = [(at, peers.residual(values, target, mask)) for at, mask in solutions]
-    return [(min(checkpoint, ended), min(gap for at, gap in gaps if at <= checkpoint)) for checkpoint in CHECKPOINTS]
-
-
-def _sample_progress(progress: list[list[Point]]) -> list[list[Point]]:
-    """Return the residuals at eight times, evenly spaced in the logarithm, from the first that all trials have."""
-    first, last = max(seen[0][0] for seen in progress), max(seen[-1][0] for seen in progress)
-    checkpoints = [*np.geomspace(first, last, 8)[1:-1].tolist(), last]
-    return [
-        [(checkpoint, min(gap for at, gap in seen if at <= checkpoint)) for checkpoint in [first, *checkpoints]]
-        for seen in progress
-    ]
-
-
-def main() -> None:
-    """Make the figure if a path is given, else print the rows."""
-    if len(sys.argv) > 1:
-        make_figure(Path(sys.argv[1]))
-        return
-    for row in rows():
-        ratio = "" if row.ratio is None else f"{row.ratio:.3g}"
-        print(f"{row.what:<36} {row.ours:>30} {ratio:>9} {row.goal:>6g}   {row.peer}")
-
-
-if __name__ == "__main__":
-    main()
