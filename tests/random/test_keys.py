@@ -1,4 +1,4 @@
-"""Coins depend on the seed and the round alone, and look random."""
+"""Keys depend on the seed and the round alone, and their draws are uniform."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_keys_of_splitmix64() -> None:
     assert [int(draw(np.uint64(1234567), i)) for i in range(4)] == published
 
 
-def test_kernels_and_streams_have_the_same_coins() -> None:
+def test_kernels_and_streams_have_the_same_keys() -> None:
     assert [keys.derive_key(5, t) for t in (48, 96, 144)] == derive_keys(
         np.uint64(keys.derive_root(5)), 48, 48, 3
     ).tolist()
@@ -22,7 +22,7 @@ def test_kernels_and_streams_have_the_same_coins() -> None:
     assert keys.derive_key(-1, 1) == keys.derive_key(2**64 - 1, 1)
 
 
-def test_without_a_seed_coins_differ() -> None:
+def test_without_a_seed_keys_differ() -> None:
     assert keys.derive_key(None, 1) != keys.derive_key(None, 1)
 
 

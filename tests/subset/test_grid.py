@@ -52,7 +52,7 @@ def distance(offsets: Floats, base: Floats, forced_count: int, chosen: Bools) ->
 
 
 def brute(offsets: Floats, base: Floats, forced_count: int) -> float:
-    """The least distance there is."""
+    """Return the smallest distance of any choice."""
     n = len(offsets)
     masks = (
         np.isin(np.arange(n), c) for k in range(0 if forced_count else 1, n + 1) for c in combinations(range(n), k)
@@ -76,7 +76,7 @@ def slack(offsets: Floats, base: Floats) -> float:
 
 
 @given(problems())
-def test_the_meeting_finds_the_nearest(problem: tuple[Floats, Floats, int]) -> None:
+def test_meet_on_grid_finds_the_nearest(problem: tuple[Floats, Floats, int]) -> None:
     found = distance(*problem, members(meet_on_grid(*problem), len(problem[0])))
     assert found == pytest.approx(brute(*problem), rel=1e-9, abs=slack(*problem[:2]))
 
@@ -95,7 +95,7 @@ def test_the_scale_does_not_matter(problem: tuple[Floats, Floats, int], scale: f
 @pytest.mark.parametrize("dim", [2, 3, 5])
 @pytest.mark.parametrize("shift", [0.1, 3.0])
 @pytest.mark.parametrize("forced_count", [0, 3])
-def test_the_meeting_agrees_with_looking_at_every_subset(n: int, dim: int, shift: float, forced_count: int) -> None:
+def test_meet_on_grid_agrees_with_an_exhaustive_search(n: int, dim: int, shift: float, forced_count: int) -> None:
     rng = RNG(n * dim)
     kinds = [
         rng.normal(size=(n, dim)),

@@ -18,7 +18,7 @@ RNG = np.random.default_rng
 CELLS = 10_000_000
 
 
-def laid(steps: Ints) -> Workspace:
+def make_steps(steps: Ints) -> Workspace:
     workspace = make_workspace(len(steps))
     workspace.steps[:] = np.sort(steps)
     return workspace
@@ -39,7 +39,7 @@ def brute(steps: Ints, target: float, base: int, forced_count: int) -> Fraction:
 
 
 def start_poor(workspace: Workspace, forced_count: int) -> None:
-    """Mark one record, or none where others must be in, so that the dynamic programme has all to do."""
+    """Mark one record, or none where others must be in, so that the dynamic program has all to do."""
     workspace.inside[:] = False
     workspace.inside[0] = forced_count == 0
 
@@ -64,10 +64,10 @@ forced = st.one_of(
 
 
 @given(whole, targets, forced)
-def test_exchanges_then_the_dynamic_programme_find_the_nearest(
+def test_exchanges_then_the_dynamic_program_find_the_nearest(
     values: list[int], target: float, must: tuple[int, int]
 ) -> None:
-    workspace, n = laid(np.array(values)), len(values)
+    workspace, n = make_steps(np.array(values)), len(values)
     least = brute(workspace.steps, target, *must)
     rank = search_counts(workspace, n, target, np.uint64(7), *must)
     found = residual(workspace.steps, workspace.inside, target, *must)
@@ -78,8 +78,8 @@ def test_exchanges_then_the_dynamic_programme_find_the_nearest(
 
 
 @given(whole, targets, forced)
-def test_the_dynamic_programme_needs_no_good_start(values: list[int], target: float, must: tuple[int, int]) -> None:
-    workspace, n = laid(np.array(values)), len(values)
+def test_the_dynamic_program_needs_no_good_start(values: list[int], target: float, must: tuple[int, int]) -> None:
+    workspace, n = make_steps(np.array(values)), len(values)
     search_counts(workspace, n, target, np.uint64(7), *must)
     start_poor(workspace, must[1])
     least = brute(workspace.steps, target, *must)
@@ -88,11 +88,11 @@ def test_the_dynamic_programme_needs_no_good_start(values: list[int], target: fl
 
 
 @pytest.mark.parametrize("forced_count", [0, 40])
-def test_the_dynamic_programme_agrees_with_exchanges_that_prove_the_optimum(forced_count: int) -> None:
+def test_the_dynamic_program_agrees_with_exchanges_that_prove_the_optimum(forced_count: int) -> None:
     proven = 0
     for seed in range(20):
         rng = RNG(seed)
-        workspace = laid(np.rint(rng.exponential(40.0, 256)).astype(np.int64))
+        workspace = make_steps(np.rint(rng.exponential(40.0, 256)).astype(np.int64))
         target = rng.uniform(5.0, 60.0)
         base = int(rng.integers(0, 3_000)) if forced_count else 0
         if search_counts(workspace, 256, target, np.uint64(seed), base, forced_count) == 0:
@@ -106,7 +106,7 @@ def test_the_dynamic_programme_agrees_with_exchanges_that_prove_the_optimum(forc
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_programme_finds_what_exchanges_miss(seed: int) -> None:
+def test_the_dynamic_program_finds_what_exchanges_miss(seed: int) -> None:
     """Even steps and one odd one, or two values far apart: a given sum is rarely one exchange away."""
     rng = RNG(seed)
     steps = np.sort(np.append(2 * rng.integers(0, 30, 59), 31) if seed % 2 else rng.choice([0, 7, 700], 60))
@@ -119,8 +119,8 @@ def test_the_programme_finds_what_exchanges_miss(seed: int) -> None:
     assert residual(steps, workspace.inside, target) <= least + Fraction(1, 10**12)
 
 
-def test_a_programme_too_large_is_refused_and_leaves_what_was_found() -> None:
-    workspace = laid(2 * RNG(0).integers(0, 10**8, 60))
+def test_a_table_too_large_is_refused_and_leaves_what_was_found() -> None:
+    workspace = make_steps(2 * RNG(0).integers(0, 10**8, 60))
     rank = search_counts(workspace, 60, 5e7 + 0.4, np.uint64(0))
     before = workspace.inside.copy()
     assert rank > 0
@@ -129,7 +129,7 @@ def test_a_programme_too_large_is_refused_and_leaves_what_was_found() -> None:
 
 
 def test_nothing_is_chosen_only_where_what_must_be_in_is_best_alone() -> None:
-    workspace = laid(np.array([10, 20]))
+    workspace = make_steps(np.array([10, 20]))
     assert search_counts(workspace, 2, 5.0, np.uint64(0), 15, 3) == 0
     assert not workspace.inside.any()
     assert search_counts(workspace, 2, 7.5, np.uint64(0), 20, 3) == 0

@@ -23,7 +23,7 @@ from vestige.types import Bools, Floats, Ints
 RNG = np.random.default_rng
 
 
-def searched(values: Floats, target: float, tolerance: float, seed: int = 0) -> Bools:
+def search_mask(values: Floats, target: float, tolerance: float, seed: int = 0) -> Bools:
     mask = np.zeros(len(values), np.bool_)
     find_near_average(values, len(values), target, tolerance, np.uint64(seed), True, make_workspace(len(values)), mask)
     return mask
@@ -68,7 +68,7 @@ def test_what_must_be_in_is_in(method: str, items: list[tuple[float, bool]], tar
 
 @pytest.mark.parametrize("n", [23, 24, 27, 31, 36])
 @pytest.mark.parametrize("kind", ["normal", "skewed", "two values", "huge range"])
-def test_the_sieve_agrees_with_sorted_lists(n: int, kind: str) -> None:
+def test_four_lists_agree_with_sorted_lists(n: int, kind: str) -> None:
     rng = RNG(n)
     values = {
         "normal": rng.normal(size=n),
@@ -90,7 +90,7 @@ def test_the_sieve_agrees_with_sorted_lists(n: int, kind: str) -> None:
 
 @pytest.mark.parametrize("n", [1, 12, 30, 44])
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_all_on_one_side_is_settled_at_once(n: int, sign: float) -> None:
+def test_numbers_on_one_side_of_the_target_need_no_search(n: int, sign: float) -> None:
     values = sign * (5.0 + RNG(n).random(n))
     chosen = nearest_average(values, 0.0, method="meet")
     assert chosen.residual == np.abs(values).min()
@@ -107,8 +107,8 @@ def average(offsets: Ints, base: int, forced_count: int, word: int) -> float:
     return abs(base + sum(members)) / (forced_count + len(members)) if forced_count + len(members) else np.inf
 
 
-def test_residuals_of_1e_15_are_meant() -> None:
-    """At n = 40 the best residual is near the rounding of doubles; what is said is what exact arithmetic finds."""
+def test_residuals_of_1e_15_are_exact() -> None:
+    """At n = 40 the best residual is near the rounding of doubles; what is reported is exact."""
     values = RNG(5).normal(size=40)
     chosen = nearest_average(values, 0.1, method="meet")
     picked = [Fraction(value) for value in values[chosen.mask]]
@@ -118,7 +118,7 @@ def test_residuals_of_1e_15_are_meant() -> None:
 
 
 @pytest.mark.parametrize("dim", [1, 2, 5])
-def test_improving(dim: int) -> None:
+def test_improve_never_gets_worse(dim: int) -> None:
     values = RNG(1).normal(size=(80, dim)) if dim > 1 else RNG(1).normal(size=80)
     target = np.full(dim, 0.1) if dim > 1 else 0.1
     first, second = (list(islice(improve(values, target, seed=3), 4)) for _ in range(2))
@@ -129,7 +129,7 @@ def test_improving(dim: int) -> None:
     assert residuals[0] <= single
 
 
-def test_improving_ends_with_a_proof() -> None:
+def test_improve_ends_with_a_proof() -> None:
     values = RNG(2).normal(size=30)
     last = list(improve(values, 0.1))[-1]
     assert last.exact
@@ -166,7 +166,7 @@ def test_exact_methods_agree_beyond_brute_force(n: int) -> None:
 @given(st.lists(numbers, min_size=1, max_size=9), numbers)
 def test_a_search_of_few_numbers_is_the_optimum(values: list[float], target: float) -> None:
     table = np.array(values)
-    mask = searched(table, target, 0.0)
+    mask = search_mask(table, target, 0.0)
     scale = max(abs(target), np.abs(table).max())
     assert abs(table[mask].mean() - target) == pytest.approx(brute.nearest(values, target), rel=1e-9, abs=1e-13 * scale)
 
@@ -174,7 +174,7 @@ def test_a_search_of_few_numbers_is_the_optimum(values: list[float], target: flo
 @given(st.lists(numbers, min_size=25, max_size=60), numbers)
 def test_a_search_is_never_worse_than_one_record(values: list[float], target: float) -> None:
     table = np.array(values)
-    mask = searched(table, target, 0.0)
+    mask = search_mask(table, target, 0.0)
     nearest = np.abs(table - target).min()
     assert abs(table[mask].mean() - target) <= nearest + 1e-12 * max(1.0, np.abs(table).max())
 
@@ -182,7 +182,7 @@ def test_a_search_is_never_worse_than_one_record(values: list[float], target: fl
 @given(st.lists(st.sampled_from([0.0, 5.0, 6.0, 7.0, 10.0, 16.0, 28.0]), min_size=2, max_size=9), st.floats(-1, 30))
 def test_a_search_of_few_numbers_is_the_optimum_on_a_sparse_lattice(values: list[float], target: float) -> None:
     table = np.array(values)
-    mask = searched(table, target, 0.0)
+    mask = search_mask(table, target, 0.0)
     assert abs(table[mask].mean() - target) == pytest.approx(brute.nearest(values, target), abs=1e-9)
 
 
@@ -198,7 +198,7 @@ def test_fixed_numbers_are_off_by_at_most_one_unit(values: list[float], target: 
 def test_a_search_stops_at_its_tolerance_without_preferring_a_side() -> None:
     trials = 2_000
     values = RNG(3).normal(size=(trials, 48))
-    residuals = np.array([row[searched(row, 0.02, 1e-4, i)].mean() - 0.02 for i, row in enumerate(values)])
+    residuals = np.array([row[search_mask(row, 0.02, 1e-4, i)].mean() - 0.02 for i, row in enumerate(values)])
     assert np.abs(residuals).max() <= 1e-4
     # a fair sign: the mean lies within 4 standard errors of zero with probability 0.9999
     assert abs(residuals.mean()) < 4 * residuals.std() / np.sqrt(trials)
@@ -279,7 +279,7 @@ def test_a_search_that_may_give_up_still_chooses_something(tolerance: float) -> 
 
 
 @pytest.mark.parametrize("share", [1e-7, 1e-6, 1e-5, 3e-5])
-def test_no_partner_is_passed_over(share: float) -> None:
+def test_no_match_is_missed(share: float) -> None:
     """Whatever lies within the limit of a listed sum lies in a marked cell, and few cells are marked."""
     for seed in range(20):
         workspace = make_workspace(LISTED)
@@ -293,7 +293,7 @@ def test_no_partner_is_passed_over(share: float) -> None:
         assert marked.sum() <= 2 * len(workspace.sums)
 
 
-def test_where_marks_are_of_no_use_all_are_set() -> None:
+def test_all_marks_are_set_where_they_do_not_help() -> None:
     workspace = make_workspace(LISTED)
     workspace.free[:LISTED] = np.arange(LISTED)
     for offset, limit in ((1.0, 1.0), (0.0, 1.0), (0.0, 0.0), (5e-324, 0.0)):

@@ -35,7 +35,7 @@ def unavoidable(row: Floats, target: float, tolerance: float) -> bool:
 
 
 def misses(name: str, batches: int, seed: int = 0) -> int:
-    """Of so many batches of 48, how many miss a residual of 0.1 std / (sqrt(48) 1000) around mean + 0.02 std.
+    """Return how many of `batches` batches of 48 miss a residual of 0.1 std / (sqrt(48) 1000) around mean + 0.02 std.
 
     Not counted are batches where every subset misses it: of lognormal numbers, now and then so few are above the mean
     that there is next to nothing to choose.

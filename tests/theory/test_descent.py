@@ -1,4 +1,4 @@
-"""Lemma 3.2: an adversary who spends all that he may, as well as he can, does not break the bound."""
+"""Lemma 3.2: an adversary who uses the whole limit, as well as they can, does not break the bound."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_worst_adversary_exactly(steps: int, convexity: float, noise: float,
 
 
 def test_without_the_limit_the_bound_breaks() -> None:
-    """Ten times the push that is allowed is too much: the condition is no formality."""
+    """Ten times the perturbation that is allowed is too much: the condition is necessary."""
     steps, gamma = 1_000, math.sqrt(2.0 + 0.1)
     push, square, largest = 10.0 * math.sqrt(theory.noise_limit(gamma, 1.0, steps)), 0.0, 0.0
     for t in range(1, steps + 1):

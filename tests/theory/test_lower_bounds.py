@@ -140,7 +140,7 @@ def test_the_oracle_is_not_below_the_floor(dim: int, retention: int, trials: int
 
 
 def test_one_record_and_the_floor_of_a_window() -> None:
-    """With one record there is one subset, and the floor is what it has; the floor is no more than a window's error."""
+    """With one record there is one subset, and the floor is what it has; the floor is at most the error of a window."""
     errors = oracle(3, 1, 4_000)
     assert errors.mean() == pytest.approx(
         theory.mean_squared_error_floor(3, 1), abs=4.0 * errors.std() / math.sqrt(4_000)

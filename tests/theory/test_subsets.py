@@ -47,7 +47,7 @@ def test_the_worst_target_is_the_worst_of_many() -> None:
 
 @pytest.mark.parametrize(("size", "trials"), [(3, 3_000), (5, 3_000), (7, 3_000), (9, 2_000), (12, 1_000)])
 def test_subset_sums(size: int, trials: int) -> None:
-    """At the smallest error for which so many numbers are asked, for all targets at once."""
+    """Use the smallest error for which `subset_sum_size` returns this size, for all targets at once."""
     error = math.exp(-(size - 1e-9) / SUM_SIZE)
     assert theory.subset_sum_size(error) == size
     allowed = theory.subset_sum_failure(size)
@@ -95,7 +95,7 @@ def test_vector_subsets(deviations: list[float], error: float, trials: int) -> N
 
 
 def test_half_as_many_vectors_are_too_few() -> None:
-    """The measured constant of Lemma 3.3 is no more than twice what is needed, where it was taken."""
+    """The measured constant of Lemma 3.3 is at most twice what is needed, where it was measured."""
     rng, trials, allowed = np.random.default_rng(0), 2_000, 0.125
     found = [reaches(rng.normal(size=(4, 1)), np.ones(1), 0.25, 4) for _ in range(trials)]
     assert theory.vector_subset_size(1, 0.25) == 8

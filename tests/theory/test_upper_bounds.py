@@ -1,4 +1,4 @@
-"""What suffices does: the paper's algorithms reach the error with the retention and the records that are said."""
+"""The upper bounds hold: the paper's algorithms reach the error with the stated retention and number of records."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_more_dimensions_and_smaller_errors_need_more(
 
 
 @given(st.integers(1, 100), st.floats(-20.0, -0.7).map(math.exp))
-def test_what_suffices_is_no_less_than_what_is_needed(dim: int, error: float) -> None:
+def test_upper_bounds_are_above_lower_bounds(dim: int, error: float) -> None:
     """An expected error of e is below 3 e / 2 with a chance of 1/3 (Markov), which too little retention forbids."""
     needed = theory.finite_lower_bound(dim, 1.5 * error)
     assert theory.mean_retention(dim, error) >= needed
