@@ -109,11 +109,8 @@ def _read_column(name: str, given: object, dtype: DTypeLike, kinds: str) -> NDAr
         made = np.atleast_1d(np.asarray(given, np.object_ if kinds == "OU" else None))
         if name == "times" and made.dtype.kind in "OU":
             made = np.array([_drop_zone(time) for time in made], _TIME)
-        if (
-            (made.size == 0 or made.dtype.kind in kinds)
-            and (made.ndim == 1 or name == "values")
-            and _has_valid_years(made)
-        ):
+        fits = (made.size == 0 or made.dtype.kind in kinds) and (made.ndim == 1 or name == "values")
+        if fits and _has_valid_years(made):
             own = _copy_frozen(made, dtype)
     if own is None:
         raise ParameterError(f"{name} does not hold {_EXPECTED[name]} for each record; pass one each")

@@ -128,7 +128,7 @@ def test_what_is_asked_to_go_at_once_goes_whatever_the_policy_does(pending: int)
     FAULTS["update"] = True
     with pytest.raises(FaultyError) as problem:
         stream.forget(rounds=kept, now=True)
-    assert problem.value.__notes__ == ["The records that were to go are erased all the same."]
+    assert problem.value.__notes__ == ["The requested records were erased anyway."]
     assert not set(stream.retained.rounds.tolist()) & set(kept)
     assert in_file(store) == set(stream.retained.rounds.tolist())
     assert stream.clock.since == 61

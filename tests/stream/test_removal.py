@@ -155,8 +155,8 @@ def test_a_request_is_met_in_time_where_nothing_arrives() -> None:
 @pytest.mark.parametrize(
     ("options", "problem", "text"),
     [
-        ({}, ParameterError, r"forget takes rounds=\.\.\. or subject=\.\.\., just one of them"),
-        ({"rounds": 1, "subject": "ada"}, ParameterError, "just one of them"),
+        ({}, ParameterError, r"forget takes either rounds=\.\.\. or subject=\.\.\., not both"),
+        ({"rounds": 1, "subject": "ada"}, ParameterError, "not both"),
         ({"rounds": 11}, ParameterError, "rounds must be whole numbers from 1 to t=10"),
         ({"subject": 5}, DataError, "a subject is a int; pass texts"),
     ],

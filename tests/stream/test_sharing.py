@@ -95,7 +95,7 @@ def test_a_copy_goes_its_own_way(again: Callable[[Stream], Stream]) -> None:
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_stream_in_a_store_is_not_copied(copied: Callable[[Stream], object]) -> None:
     stream = Stream(Mean(), retention=96, store=MemoryStore().stream("a"))
-    with pytest.raises(StoreError, match="stream 'a' lives in a store, which has just one of it; do not copy"):
+    with pytest.raises(StoreError, match="stream 'a' is kept in a store, which has only one of it; do not copy"):
         copied(stream)
     stream.push(1.0)
 

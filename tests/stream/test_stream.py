@@ -149,7 +149,7 @@ def test_times_are_kept_in_utc() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "a stream needs a limit in rounds, which says how many records a batch has; pass retention="),
+        ({}, "a stream needs a limit in rounds, which decides the size of a batch; pass retention="),
         ({"retention": 1}, "retention=1 is out of range; use a whole number, 2 or more"),
         ({"retention": 9.5}, "retention=9.5 is out of range"),
         ({"notice": True}, "notice=True is out of range"),

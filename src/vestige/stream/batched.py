@@ -107,6 +107,13 @@ class Batched(Generic[E_co]):
 
         Raises:
             DataError: a row cannot be taken, or the last batch is not whole; then none of them was taken.
+
+        Example:
+            >>> from vestige import Mean
+            >>> batched = Batched(Mean(), batch=30)
+            >>> batched.extend(range(90))
+            >>> batched.t
+            90
         """
         table = read_rows(rows, self._policy)
         if len(table) % self._batch:
@@ -124,6 +131,13 @@ class Batched(Generic[E_co]):
 
         Raises:
             NoRecordsError: no record is held.
+
+        Example:
+            >>> from vestige import Mean
+            >>> batched = Batched(Mean(), batch=30, seed=0)
+            >>> batched.push(range(30))
+            >>> round(batched.estimate().value, 6)
+            14.5
         """
         with self._lock:
             clock, retained = self._clock, self._retained

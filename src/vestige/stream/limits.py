@@ -54,21 +54,21 @@ class Limits:
         if self.max_age is None:
             if self.lateness is not None:
                 raise ParameterError(
-                    f"lateness={self.lateness} is for a stream with max_age=...: without it rows may come in any "
+                    f"lateness={self.lateness} is for a stream with max_age=...: without it rows may arrive in any "
                     "order; leave it out"
                 )
             return
         if self.lateness is not None and self.lateness >= self.max_age:
             raise ParameterError(
-                f"lateness={self.lateness} is not below max_age={self.max_age}, so that a row could be too old when it "
-                "comes; use a shorter one"
+                f"lateness={self.lateness} is not below max_age={self.max_age}, so a row could be too old when it "
+                "arrives; use a shorter one"
             )
         if self.max_ahead is None:
             object.__setattr__(self, "max_ahead", min(_MAX_AHEAD, self.max_age / _MAX_AHEAD_PARTS))
         elif self.max_ahead >= self.max_age:
             raise ParameterError(
-                f"max_ahead={self.max_ahead} is not below max_age={self.max_age}, so that one wrong date could erase "
-                "all that is held as too old; use a shorter one"
+                f"max_ahead={self.max_ahead} is not below max_age={self.max_age}, so one wrong date could erase "
+                "everything as too old; use a shorter one"
             )
 
     def in_rounds(self, policy: Policy) -> tuple[str, int]:
@@ -93,8 +93,8 @@ class Limits:
             usual = getattr(policy, "default_retention", 2 * getattr(policy, "min_batch", 1))
             besides = " besides max_age" if self.max_age else ""
             raise ParameterError(
-                f"a stream needs a limit in rounds{besides}, which says how many records a batch has; pass "
-                f"retention=..., notice=... or both; retention={usual} would do"
+                f"a stream needs a limit in rounds{besides}, which decides the size of a batch; pass "
+                f"retention=..., notice=... or both, for example retention={usual}"
             )
         return min(given.items(), key=lambda limit: limit[1])
 

@@ -1,8 +1,9 @@
-"""What a policy returns, checked: whatever it is, nothing is kept that may not be.
+"""Checks of what a policy returns: whatever that is, no record is kept that must not be.
 
 Section 2 of Immorlica et al. (2024): the next state is a subset of the records that were held and that arrived. The
-same rules for `update`, `update_many`, `rewrite` and `can_encode`, whatever the policy is.
-Guarantee: a mask that is not one, or keeps what is leaving, is refused; held by tests/stream/test_masks.py.
+rules are the same for `update`, `update_many`, `rewrite` and `can_encode`, and for every policy.
+Guarantee: a reply that is not a mask, or keeps a record that is leaving, is refused; held by
+tests/stream/test_masks.py.
 """
 
 from __future__ import annotations
@@ -17,7 +18,25 @@ from vestige.types import Bools, Ints
 
 
 def check_mask(policy: Policy, mask: object, everything: Records, method: str = "update") -> Bools:
-    """The mask, if it is one over `everything` and keeps nothing that must leave."""
+    """Check the mask of an update.
+
+    Args:
+        policy: the policy that returned it.
+        mask: its reply.
+        everything: the records that it chose from.
+        method: name of its method, for errors.
+
+    Returns:
+        A copy of the mask.
+
+    Raises:
+        RuleError: it is not a mask over these records, or keeps a record that is leaving.
+
+    Example:
+        >>> from vestige import Mean
+        >>> check_mask(Mean(), np.array([True]), Records([1], [[0.5]]))
+        array([ True])
+    """
     _check_bools(policy, method, mask, len(everything), len(everything))
     assert isinstance(mask, np.ndarray)  # noqa: S101
     _check_leaving(policy, method, mask, everything.rounds, everything.leaving)
@@ -25,10 +44,19 @@ def check_mask(policy: Policy, mask: object, everything: Records, method: str = 
 
 
 def check_newest(policy: Policy, mask: object, held: Records, rows: int) -> tuple[Bools, Bools]:
-    """What `update_many` keeps of `held` and of so many rows; its mask may leave out the oldest of them.
+    """Check the mask of `update_many`, which may leave out the oldest records.
+
+    Args:
+        policy: the policy that returned it.
+        mask: its reply.
+        held: the records that were held.
+        rows: number of rows that arrived.
 
     Returns:
-        the mask over the newest of `held`, as many as it has entries for, and that over the newest of the rows.
+        The mask over the newest of `held`, as many as it has entries for, and the mask over the newest of the rows.
+
+    Raises:
+        RuleError: it is not a mask over these records, or keeps a record that is leaving.
     """
     _check_bools(policy, "update_many", mask, 0, len(held) + rows)
     assert isinstance(mask, np.ndarray)  # noqa: S101
@@ -40,7 +68,18 @@ def check_newest(policy: Policy, mask: object, held: Records, rows: int) -> tupl
 
 
 def check_encodable(policy: Policy, answer: object) -> bool:
-    """What `can_encode` said, if it is yes or no."""
+    """Check the reply of `can_encode`.
+
+    Args:
+        policy: the policy that replied.
+        answer: its reply.
+
+    Returns:
+        The reply as a bool.
+
+    Raises:
+        RuleError: it is not True or False.
+    """
     if not isinstance(answer, bool | np.bool_):
         raise RuleError(
             f"{type(policy).__name__}.can_encode returned a {type(answer).__name__}; answer with True or False"
@@ -49,11 +88,25 @@ def check_encodable(policy: Policy, answer: object) -> bool:
 
 
 def check_rewrite(policy: Policy, made: object, clock: Clock, retained: Records) -> tuple[int, Bools]:
-    """What `rewrite` returned, if it keeps what it must and nothing that it must not."""
+    """Check the reply of `rewrite`.
+
+    Args:
+        policy: the policy that replied.
+        made: its reply.
+        clock: the public clock.
+        retained: the records that it chose from.
+
+    Returns:
+        The last round of the batch that is encoded then, and a copy of the mask.
+
+    Raises:
+        RuleError: it is not of this kind, keeps a record that is leaving, or drops one that is still to be learned
+            from.
+    """
     name = type(policy).__name__
     if not isinstance(made, tuple) or len(made) != 2 or made[0] not in (clock.last, clock.t):
         raise RuleError(
-            f"{name}.rewrite returned something else than the last round of a batch and a mask; return "
+            f"{name}.rewrite did not return the last round of a batch and a mask; return "
             "(clock.last, mask), (clock.t, mask) or None"
         )
     last, mask = int(made[0]), check_mask(policy, made[1], retained, "rewrite")
@@ -66,11 +119,21 @@ def check_rewrite(policy: Policy, made: object, clock: Clock, retained: Records)
 
 
 def check_limits(policy: Policy, held: Records, t: int, retention: int | None) -> None:
-    """Raise a RuleError unless all that is held after an update in round `t` may be."""
+    """Check that all records that are held after an update may be held.
+
+    Args:
+        policy: the policy that chose them.
+        held: the records.
+        t: the round of the update.
+        retention: the limit in rounds, if there is one.
+
+    Raises:
+        RuleError: one of them should have been erased.
+    """
     if len(held) and (np.count_nonzero(held.leaving) or (retention is not None and held.rounds[0] <= t - retention)):
         raise RuleError(
-            f"after round {t}, {type(policy).__name__} would hold a record that had to be gone; this is an error in "
-            "Vestige: please report it"
+            f"after round {t}, {type(policy).__name__} would hold a record that should have been erased; this is a bug "
+            "in Vestige: please report it"
         )
 
 

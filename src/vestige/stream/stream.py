@@ -282,7 +282,7 @@ class Stream(Generic[E_co]):
             array([2])
         """
         if (rounds is None) == (subject is None):
-            raise ParameterError("forget takes rounds=... or subject=..., just one of them")
+            raise ParameterError("forget takes either rounds=... or subject=..., not both")
         check_bool("now", now)
         with self._lock:
             for receipt in self._state.receipts:
@@ -304,7 +304,7 @@ class Stream(Generic[E_co]):
                 self._restore(before)
                 raise
             if problem is not None:
-                problem.add_note("The records that were to go are erased all the same.")
+                problem.add_note("The requested records were erased anyway.")
                 raise problem
             return next(known for known in state.receipts if known.id == receipt.id)
 
@@ -360,6 +360,18 @@ class Stream(Generic[E_co]):
 
         Raises:
             StoreError: the store cannot be written.
+
+        Example:
+            >>> from vestige import Mean, MemoryStore
+            >>> store = MemoryStore()
+            >>> stream = Stream(Mean(), retention=96, store=store.stream("delays"))
+            >>> stream.push(1.5)
+            True
+            >>> store.names()
+            ()
+            >>> stream.flush()
+            >>> store.names()
+            ('delays',)
         """
         with self._lock:
             state, place = self._state, self._place
@@ -473,8 +485,8 @@ class Stream(Generic[E_co]):
     def __getstate__(self) -> dict[str, object]:
         if self._place is not None:
             raise StoreError(
-                f"stream {self._place.name!r} lives in a store, which has just one of it; do not copy or pickle it, "
-                "open it from the store where it is needed"
+                f"stream {self._place.name!r} is kept in a store, which has only one of it; do not copy or pickle it, "
+                "but open it from the store where it is needed"
             )
         with self._lock:
             return {name: value for name, value in vars(self).items() if name != "_lock"}
