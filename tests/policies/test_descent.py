@@ -95,7 +95,7 @@ def test_bad_input() -> None:
         LogisticRegression(1, l2=-1)
     with pytest.raises(ParameterError, match="loss is a str; pass a function"):
         CustomLoss("loss", (1.0,))  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="start does not hold finite numbers"):
+    with pytest.raises(ParameterError, match="start is not a sequence of finite numbers"):
         CustomLoss(falling, ())
     wrong = Stream(CustomLoss(lambda _, rows: (rows[:, 0], rows), (1.0, 1.0)), retention=200, seed=0)
     wrong.push(1.0)

@@ -1,4 +1,4 @@
-"""Noise that hides one record: how much of it a promise needs, and an exact sampler."""
+"""Noise that hides one record: how much a guarantee needs, and an exact sampler."""
 
 from vestige.noise.calibration import gaussian_delta, gaussian_epsilon, noise_scale
 

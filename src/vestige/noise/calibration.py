@@ -1,10 +1,10 @@
-"""How much Gaussian noise a promise (epsilon, delta) needs, on a grid of whole numbers and in any dimension.
+"""How much Gaussian noise an (epsilon, delta) guarantee needs, on a grid of whole numbers and in any dimension.
 
-Theorem 8 of Balle and Wang (2018, https://doi.org/10.48550/arXiv.1805.06530) is exact for normal noise. The discrete
-Gaussian (Canonne, Kamath, Steinke 2020, https://doi.org/10.48550/arXiv.2004.00010) is what can be sampled exactly, and
-it differs a little. How little is proved here. Let Z be discrete Gaussian with deviation s in d coordinates, X normal
-with the same deviation, R(X) its rounding to whole numbers, and c(z) = P[R(X) = z]. In one coordinate, with u uniform
-on [-1/2, 1/2],
+Balle and Wang, "Improving the Gaussian mechanism for differential privacy" (2018, Theorem 8,
+https://doi.org/10.48550/arXiv.1805.06530), is exact for normal noise. The discrete Gaussian (Canonne, Kamath and
+Steinke, 2020, https://doi.org/10.48550/arXiv.2004.00010) can be sampled exactly, and differs a little, as proved here.
+Let Z be discrete Gaussian with deviation s in d coordinates, X normal with the same deviation, R(X) its
+rounding to whole numbers, and c(z) = P[R(X) = z]. In one coordinate, with u uniform on [-1/2, 1/2],
 
     c(z) = exp(-z^2 / 2 s^2) E[exp(-(2 z u + u^2) / 2 s^2)] / (s sqrt(2 pi)).
 
@@ -31,7 +31,7 @@ from vestige.errors import ParameterError
 from vestige.validation import check_float, check_int
 
 LEAST_DEVIATION = 2.0**20
-"""Noise is drawn on a grid at least so fine: its deviation is this many steps, or more."""
+"""The smallest deviation of the noise, in steps of its grid."""
 _LEAST_SCALE, _LARGEST_SCALE = 2.0**-8, 2.0**18
 _PER_COORDINATE = 202.0
 _LARGEST_EPSILON = 600.0
@@ -39,10 +39,18 @@ _BEYOND = 1e-300
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """The delta of normal noise at `epsilon`, if one record moves what is released by `mu` deviations of it.
+    """Compute the delta of normal noise at a given epsilon (Balle and Wang, 2018, Theorem 8).
 
-    >>> round(gaussian_delta(1.0, 1 / 4.2247), 9)
-    1e-06
+    Args:
+        epsilon: the epsilon of the guarantee.
+        mu: the most that one record moves what is released, in deviations of the noise.
+
+    Returns:
+        the delta of the guarantee.
+
+    Example:
+        >>> round(gaussian_delta(1.0, 1 / 4.2247), 9)
+        1e-06
     """
     from scipy.special import log_ndtr  # noqa: PLC0415
 
@@ -51,10 +59,18 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The epsilon that normal noise has at `delta`, if one record moves what is released by `mu` deviations of it.
+    """Compute the epsilon of normal noise at a given delta.
 
-    >>> [round(gaussian_epsilon(mu, 1e-6), 2) for mu in (1.0, 2.0, 4.0)]
-    [4.89, 11.0, 26.36]
+    Args:
+        mu: the most that one record moves what is released, in deviations of the noise.
+        delta: the delta of the guarantee.
+
+    Returns:
+        the epsilon of the guarantee.
+
+    Example:
+        >>> [round(gaussian_epsilon(mu, 1e-6), 2) for mu in (1.0, 2.0, 4.0)]
+        [4.89, 11.0, 26.36]
     """
     from scipy.optimize import brentq  # noqa: PLC0415
 
@@ -67,17 +83,24 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=64)  # a function of public parameters: nothing of any record is in it
 def noise_scale(epsilon: float, delta: float, *, size: int = 1) -> float:
-    """The deviation of discrete Gaussian noise, over the most that one record can move the numbers (in l2).
+    """Compute the deviation of discrete Gaussian noise, divided by the most that one record moves the numbers (in l2).
 
-    Enough on every grid on which the deviation is `LEAST_DEVIATION` steps or more.
+    It is enough on every grid on which the deviation is `LEAST_DEVIATION` steps or more.
 
     Args:
-        epsilon: what is promised.
-        delta: with it.
-        size: how many numbers get noise, each its own.
+        epsilon: the epsilon of the (epsilon, delta) guarantee.
+        delta: the delta of the (epsilon, delta) guarantee.
+        size: the number of numbers that get noise, each its own.
 
-    >>> round(noise_scale(1.0, 1e-6), 4)
-    4.2247
+    Returns:
+        the deviation.
+
+    Raises:
+        ParameterError: an argument is out of range, or the guarantee needs too much noise.
+
+    Example:
+        >>> round(noise_scale(1.0, 1e-6), 4)
+        4.2247
     """
     from scipy.optimize import brentq  # noqa: PLC0415
 

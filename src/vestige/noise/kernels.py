@@ -1,6 +1,7 @@
 """The discrete Gaussian, sampled exactly: whole numbers and fair coins only, no floating point anywhere.
 
-Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy" (2020): Algorithm 1 (a coin of bias
+Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020,
+https://doi.org/10.48550/arXiv.2004.00010): Algorithm 1 (a coin of bias
 exp(-x)), Algorithm 2 (discrete Laplace) and Algorithm 3 (rejection from it), for a whole deviation s and a Laplace
 proposal of scale s, for which the coin to accept y has bias exp(-(|y| - s)^2 / 2 s^2).
 Guarantee: the probabilities of the definition; held by tests/noise/test_sampling.py.

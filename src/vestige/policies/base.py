@@ -27,8 +27,8 @@ from vestige.types import Bools, Floats, Ints
 from vestige.validation import check_float
 
 _OFF = (
-    "What is kept has missed its target and may be off by more than its standard error: at least once no choice of the "
-    "records that could be kept came near enough."
+    "The encoded answer has missed its target and may be off by more than its standard error: at least once, no choice "
+    "of the records that could be kept came near enough."
 )
 MAX_COLUMNS = 1_000_000
 """The most values that a record may have."""

@@ -136,5 +136,5 @@ def _check_start(numbers: object) -> tuple[float, ...]:
     except (TypeError, ValueError, OverflowError):
         result = ()
     if not result or not np.isfinite(result).all():
-        raise ParameterError("start does not hold finite numbers; pass the parameters to begin with")
+        raise ParameterError("start is not a sequence of finite numbers; pass the parameters to begin with")
     return result

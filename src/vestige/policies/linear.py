@@ -28,10 +28,10 @@ from vestige.types import Floats
 from vestige.validation import check_bool, check_int
 
 _USELESS = 0.01
-"""Where the coefficients may be off by more than this share of themselves through rounding, there is no answer."""
+"""If rounding may put the coefficients off by more than this share of themselves, there is no answer."""
 _NOTEWORTHY = 1e-4
 _COLLINEAR = 10.0
-"""Up to this condition number, digits are lost by rounding alone: then errors tell how many count."""
+"""Up to this condition number, digits are lost by rounding alone, which is noted with the errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,14 +196,16 @@ class LinearRegression(Encoded[LinearEstimate]):
         lengths = np.sqrt(np.maximum(fit.predictors.diagonal(), 0.0))
         if not lengths.all():
             column = int(np.flatnonzero(lengths == 0.0)[0])
-            raise NoAnswerError(f"predictor {column} (counted from 0) is constant so far; drop it, or wait for more")
+            raise NoAnswerError(
+                f"predictor {column} (counted from 0) is constant so far; drop it, or wait for more records"
+            )
         sizes, axes = np.linalg.eigh(fit.predictors / np.outer(lengths, lengths))
         condition = float(sizes[-1] / sizes[0]) if sizes[0] > 0.0 else np.inf
         if condition * rounding > _USELESS and condition > _COLLINEAR:
             raise NoAnswerError(
-                f"the predictors are collinear so far (condition number {condition:.1g}, and their products are kept "
-                f"to a share of {rounding:.1g}); drop a predictor that follows from the others, wait for more records, "
-                "or use a larger retention"
+                f"the predictors are collinear so far (condition number {condition:.1g}; their products are stored "
+                f"with a relative error of {rounding:.1g}); drop a predictor that follows from the others, wait for "
+                "more records, or use a larger retention"
             )
         inverse = (axes / sizes) @ axes.T / np.outer(lengths, lengths)
         known = self.dim + int(self.intercept)
@@ -251,9 +253,11 @@ def _notes(condition: float, rounding: float, *, enough: bool) -> tuple[str, ...
     notes = []
     if condition * rounding > _NOTEWORTHY and condition > _COLLINEAR:
         notes.append(
-            f"The predictors are nearly collinear (condition number {condition:.1g}), and their products are kept to a "
-            f"share of {rounding:.1g}: a larger retention would keep more digits."
+            f"The predictors are nearly collinear (condition number {condition:.1g}), and their products are stored "
+            f"with a relative error of {rounding:.1g}; a larger retention keeps more digits."
         )
     if not enough:
-        notes.append("There are no more records than coefficients: the fit is exact, and its errors say nothing.")
+        notes.append(
+            "There are no more records than coefficients: the fit is exact, and its standard errors mean nothing."
+        )
     return tuple(notes)

@@ -19,9 +19,9 @@ from vestige.policies.rounding import EXACT, note_rounding
 from vestige.records import Records
 
 _FLAT = (
-    "The fit cannot be trusted: in the records held, the loss is so flat in one direction that steps there are cut "
-    "short, as where the mean of a predictor lies more than about 100 deviations from zero; centre and scale the "
-    "columns first."
+    "The fit cannot be trusted: the loss of the records held is so flat in one direction that steps in it are cut "
+    "short, as happens if the mean of a predictor is more than about 100 standard deviations from zero; centre and "
+    "scale the columns first."
 )
 
 

@@ -1,4 +1,4 @@
-"""Running averages that provably forget: erased records are hidden by noise, once and for all.
+"""Running averages that provably forget: noise hides erased records, permanently.
 
 The construction: what is averaged of each record is clipped to length `bound`; whole batches are summed exactly on a
 fine grid; discrete Gaussian noise is added to every batch's sums, the first included; the running average that results
@@ -39,12 +39,12 @@ from vestige.validation import check_float
 _FINEST = 2**28
 _LARGEST_DEVIATION = 2**30
 _WORDS_EACH = 96
-"""Coins drawn for a number at first: a sample takes 20 words on average, and where these are not enough more follow."""
+"""Words of coins drawn for a number at first: a sample takes 20 on average; if these are not enough, more follow."""
 
 
 @dataclass(frozen=True)
 class Private(Encoded[E_co]):
-    """A policy of running averages that forgets: what is erased is hidden by noise, whoever looks and however long.
+    """A policy of running averages that forgets: noise hides what is erased, whoever looks and however long.
 
     Theorem: replace the value of one record, all rounds, times, subjects and requests fixed. Then all states in which
     that record is no longer held are, jointly, one release of the discrete Gaussian mechanism, and as such
@@ -91,11 +91,13 @@ class Private(Encoded[E_co]):
             )
         if self.policy.half_life is not None:
             raise ParameterError(
-                f"half_life={self.policy.half_life} is not for Private, where all records count alike; leave it out"
+                f"half_life={self.policy.half_life} is not for Private, in which all records count alike; leave it out"
             )
         if isinstance(self.policy, Mean) and self.policy.channel == "average":
-            raise ParameterError("channel='average' shows values, not only presence; use channel='bits' with Private")
-        check_float("bound", self.bound, lambda n: 0.0 < n < np.inf, "a length above 0 that no data decide")
+            raise ParameterError("channel='average' shows values, which Private must not; use channel='bits'")
+        check_float(
+            "bound", self.bound, lambda n: 0.0 < n < np.inf, "a length above 0 that does not depend on the data"
+        )
         check_float("epsilon", self.epsilon, lambda n: 0.0 < n < np.inf, "a number above 0, such as 1.0")
         check_float("delta", self.delta, lambda n: 0.0 < n < 1.0, "a number between 0 and 1, such as 1e-6")
         self.scale  # noqa: B018  # whether epsilon and delta are within reach is said at once
@@ -118,12 +120,12 @@ class Private(Encoded[E_co]):
 
     @property
     def scale(self) -> float:
-        """The deviation of the noise over the most that one record can move a batch's sums (nu)."""
+        """The deviation of the noise, divided by the most that one record can move the sums of a batch (nu)."""
         return noise_scale(self.epsilon, self.delta, size=self.statistic.size)
 
     @property
     def mu(self) -> float:
-        """The parameter of Gaussian differential privacy: how many deviations of the noise a record can move."""
+        """The parameter of Gaussian differential privacy: the most that a record moves, in deviations of the noise."""
         return 1.0 / self.scale
 
     def price(self, batch: int, variance: float) -> float:
@@ -201,15 +203,15 @@ class Private(Encoded[E_co]):
             answer = super().answer(clock, retained)
         except NoAnswerError as problem:
             raise NoAnswerError(
-                f"{problem} (each average carries noise of deviation {noise:.3g}, the price of forgetting: "
-                "more records, larger batches or a larger epsilon tell more)"
+                f"{problem} (each average carries noise with standard deviation {noise:.3g}; use more records, larger "
+                "batches or a larger epsilon)"
             ) from None
         note = (
-            f"Each average carries noise of deviation {noise:.3g}, the price of forgetting with "
-            f"epsilon={self.epsilon:g} and delta={self.delta:g}; standard errors do not count it."
+            f"Each average carries noise with standard deviation {noise:.3g}, the price of epsilon={self.epsilon:g} "
+            f"and delta={self.delta:g}; standard errors do not include it."
         )
         off = self._rounding(clock, retained) * float(np.abs(self._tracked(clock, retained)).max())
-        rounded = f"Rounding may have put an average off by {off:.1g} besides that noise; {REMEDY}"
+        rounded = f"Rounding may have put an average off by {off:.1g} in addition to the noise; {REMEDY}"
         counts = bool(clock.encoded and off > noise / 2.0)
         notes = (*answer.notes, note, *([rounded] * counts))
         return replace(answer, notes=notes, missed=answer.missed or counts)
@@ -241,11 +243,11 @@ class Private(Encoded[E_co]):
 
     @property
     def _steps(self) -> int:
-        """How many steps of the grid the bound is: as many as there can be."""
+        """The number of steps of the grid in the bound: as many as possible."""
         return int(min(_FINEST, _LARGEST_DEVIATION // (2.0 * self.scale)))
 
     def _deviation(self, steps: int) -> int:
-        """The noise in steps, where two records differ by twice the bound at most."""
+        """The deviation of the noise in steps; two records differ by at most twice the bound."""
         return int(np.ceil(self.scale * 2.0 * steps))
 
 

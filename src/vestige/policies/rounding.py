@@ -1,10 +1,10 @@
-"""What an answer says where rounding counts: presence bits keep leading digits, and far from zero these are not enough.
+"""Notes on rounding: presence bits keep leading digits, which are not enough for a mean far from zero.
 
-A number is kept relative to itself, its standard error is relative to its spread: a mean of 1000 deviations needs three
-digits more than one of a single deviation. `clock.rounding` says how far numbers may be off, relative to them.
-A mean that drifted was rounded when it was another, but never by more than the spread of all records allows: weighed as
-later updates carry it on, by the rounding times that spread over the root of two. In standard errors that is as much as
-the variance is off, which is rounded too: where variances are looked at, drift cannot go unsaid.
+A number is rounded relative to itself, but its standard error is relative to its spread: a mean of 1,000 standard
+deviations needs three digits more than a mean of one. `clock.rounding` says how far numbers may be off, relative to
+themselves. A mean that drifted was rounded when it had another value, but never by more than the spread of all records
+allows: weighted as later updates carry it on, by the rounding times that spread over the root of two. In standard
+errors, the variance is off by as much, and it is rounded too: where variances are checked, drift cannot go unnoticed.
 Guarantee: no answer is silently off by more than a standard error through rounding; held by
 tests/policies/test_rounding.py.
 """
@@ -16,21 +16,28 @@ import numpy as np
 from vestige.types import Floats
 
 SMALLEST = float(np.finfo(np.float64).tiny)
-"""What is smaller, but for zero, does not have all its digits."""
+"""The smallest number with full precision."""
 _SHARE = 0.5
-"""Rounding counts from this share of a standard error on."""
+"""Rounding matters above this share of a standard error."""
 EXACT = 1e-12
-"""So far off, relative to itself, a number is taken for exact, even one that has no standard error at all."""
+"""A number that is rounded by less than this share of itself counts as exact, even without a standard error."""
 REMEDY = "use a larger retention, or subtract a constant near the mean from the values first."
 
 
 def note_rounding(numbers: Floats, errors: Floats, rounding: float) -> tuple[str, ...]:
-    """A note where any of these may be off by more than half of its standard error through rounding.
+    """Note where a number may be off by more than half of its standard error through rounding.
 
     Args:
-        numbers: as they are kept.
-        errors: the standard error of each.
-        rounding: how far each may be off, relative to it.
+        numbers: the encoded numbers; shape (n,).
+        errors: the standard error of each; shape (n,).
+        rounding: how far each number may be off, relative to itself.
+
+    Returns:
+        one sentence, or none.
+
+    Example:
+        >>> note_rounding(np.array([1e6]), np.array([1.0]), 1e-9)
+        ()
     """
     off = rounding * np.abs(numbers)
     counts = off > _SHARE * errors
@@ -39,20 +46,27 @@ def note_rounding(numbers: Floats, errors: Floats, rounding: float) -> tuple[str
     with np.errstate(divide="ignore"):
         times = float((off[counts] / errors[counts]).max())
     size = (
-        f"{max(1.0, float(f'{times:.1g}')):,.0f} of their standard errors" if times < 1e6 else "far more than those are"
+        f"{max(1.0, float(f'{times:.1g}')):,.0f} times their standard errors" if times < 1e6 else "far more than that"
     )
     return (
-        f"Rounding may have put numbers off by up to {size}, which do not count it: they are kept to a share of "
-        f"{rounding:.1g} of themselves; {REMEDY}",
+        f"Rounding may have put numbers off by up to {size}: each is stored with a relative error of {rounding:.1g}, "
+        f"which standard errors do not include; {REMEDY}",
     )
 
 
 def note_alike(variances: Floats, lost: str = "") -> tuple[str, ...]:
-    """A note where a variance is zero, or too small to be told from it.
+    """Note where a variance is zero, or too small to be distinguished from zero.
 
     Args:
-        variances: of each column.
-        lost: what else powers that are too small do not tell, if they are.
+        variances: the variance of each column; shape (columns,).
+        lost: what else has no value because powers are too small; empty if nothing.
+
+    Returns:
+        one sentence, or none.
+
+    Example:
+        >>> note_alike(np.array([1.0]))
+        ()
     """
     small = variances < SMALLEST
     wrong = "variance and standard error cannot be trusted" if small.any() else ""
@@ -60,12 +74,26 @@ def note_alike(variances: Floats, lost: str = "") -> tuple[str, ...]:
         return ()
     where = "All" if len(variances) == 1 else f"In {small.sum():,} of {len(variances):,} columns all"
     return (
-        f"{where} records are alike, or they differ by so little that powers of it are smaller than any number of full "
-        f"precision: {', and '.join(filter(None, (lost, wrong)))}; use a smaller unit.",
+        f"{where} records are alike, or they differ by so little that powers of the differences underflow: "
+        f"{', and '.join(filter(None, (lost, wrong)))}; use a smaller unit.",
     )
 
 
 def find_product_errors(products: Floats, first: Floats, second: Floats, worth: float) -> Floats:
-    """The standard errors of averages of products about the means, as for normal columns of these two variances."""
-    made: Floats = np.sqrt((first * second + products**2) / worth)
-    return made
+    """Find the standard errors of averages of products about the means, as for normal columns.
+
+    Args:
+        products: the averages; shape (n,).
+        first: the variance of the first column of each; shape (n,).
+        second: the variance of the second column of each; shape (n,).
+        worth: the number of equally weighted records.
+
+    Returns:
+        the standard errors; shape (n,).
+
+    Example:
+        >>> find_product_errors(np.array([1.0]), np.array([1.0]), np.array([1.0]), 200.0)
+        array([0.1])
+    """
+    errors: Floats = np.sqrt((first * second + products**2) / worth)
+    return errors

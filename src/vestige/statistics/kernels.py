@@ -1,4 +1,7 @@
-"""How one batch moves running averages, how near they must be written, and what records count that grow old."""
+"""Kernels of running averages: how a batch moves them, how near they must be written, and how weights decay.
+
+Guarantee: the steps compose to numpy's weighted averages; held by tests/test_statistics.py.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from vestige.types import Bools, Floats
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _EXACT = 1e-12
-"""Of values that are alike up to this share of themselves, an average so near is taken for exact."""
+"""If values are equal up to this share of themselves, an average that is as near counts as exact."""
 _HALF = 0.5
-"""What is off by more of a standard error than this is worth a word."""
+"""An error above this share of a standard error is worth a note."""
 
 
 @kernel
 def find_weights(present: Bools, decay: float) -> Floats:
-    """What each record counts that is there, the newest 1, if each that follows takes away all but `decay` of it."""
+    """Find the weight of each record that is present: 1 for the newest, times `decay` for each record that follows."""
     weights = np.zeros(len(present))
     weight = 1.0
     for i in range(len(present) - 1, -1, -1):
@@ -30,7 +33,7 @@ def find_weights(present: Bools, decay: float) -> Floats:
 
 @kernel
 def find_share(n: int, counted: int, decay: float) -> float:
-    """What the newest n of all `counted` records count among them: n / counted if nothing decays."""
+    """Find the share of the newest n records in the weight of all `counted`: n / counted if nothing decays."""
     if decay == 1.0:
         return n / counted
     return math.expm1(n * math.log(decay)) / math.expm1(counted * math.log(decay))
@@ -38,7 +41,7 @@ def find_share(n: int, counted: int, decay: float) -> float:
 
 @kernel
 def find_worth(counted: int, decay: float) -> float:
-    """How many equally weighed records are worth as much: the square of the sum of weights over that of squares."""
+    """Find the number of equally weighted records with the same variance: (sum of weights)^2 / sum of squares."""
     if decay == 1.0:
         return float(counted)
     rate = math.log(decay)
@@ -77,7 +80,7 @@ def move_averages(
 
 @kernel
 def find_deviation(center: float, atoms: Floats, present: Bools, weights: Floats) -> float:
-    """The root mean square of what the atoms that are there differ from `center` by; no square overflows on the way."""
+    """Find the root mean square distance of the atoms that are present from `center`; no square overflows."""
     largest, total, count = 0.0, 0.0, 0.0
     for j in range(len(atoms)):
         if present[j]:
@@ -93,7 +96,7 @@ def find_deviation(center: float, atoms: Floats, present: Bools, weights: Floats
 
 @kernel
 def find_tolerance(allowed: float, spread: float, n: int, share: float, target: float) -> float:
-    """How far from `target` an encoded average may be: the share `allowed` of its standard error.
+    """Find how far from `target` an encoded average may be: the share `allowed` of its standard error.
 
     One residual of size r at batch k of K moves the end by r * k / K. With residuals of up to this share of
     deviation / (sqrt(batch) * k), independent and of either sign, the end moves by that share of a standard error.
@@ -103,19 +106,19 @@ def find_tolerance(allowed: float, spread: float, n: int, share: float, target: 
 
 @kernel
 def find_far_limit(spread: float, n: int, share: float, target: float, coin: float) -> float:
-    """How far from `target` an encoded average may be before the records kept have to say so, from then on.
+    """Find how far from `target` an encoded average may be before the kept records have to mark it, from then on.
 
     What is kept has room for one word, so that misses cannot be summed. With h half of the standard error by now,
-    deviation / sqrt(batch * k) at batch k, a miss r is told with the chance (r / h)^2: for certain if it is as large as
-    h on its own, and most likely once the squares of many come to h^2. Misses of up to h / sqrt(k) are never told:
-    were all of them as large, independent and of either sign, they would come to half of a standard error in the end.
+    deviation / sqrt(batch * k) at batch k, a miss r is marked with probability (r / h)^2: always if it is as large as
+    h on its own, and very likely once the squares of many add up to h^2. Misses of up to h / sqrt(k) are never marked:
+    if all were as large, independent and of either sign, they would add up to half of a standard error in the end.
 
     Args:
         spread: the deviation of the batch about the target.
-        n: how many records it has.
-        share: what they count among all so far; 1 / k at batch k if nothing decays.
-        target: what should be written.
-        coin: uniform in [0, 1), and independent of how far the average is off.
+        n: the number of its records.
+        share: their share in all records so far; 1 / k at batch k if nothing decays.
+        target: the number that should be written.
+        coin: uniform in [0, 1), independent of how far the average is off.
     """
     least = _EXACT if spread <= _EXACT * abs(target) else 2.0 * _EPSILON
     return max(_HALF * spread / math.sqrt(n) * math.sqrt(share * max(share, coin)), least * abs(target))
@@ -123,7 +126,7 @@ def find_far_limit(spread: float, n: int, share: float, target: float, coin: flo
 
 @kernel
 def find_clip_factor(atom: Floats, bound: float) -> float:
-    """What to multiply `atom` with so that it is no longer than `bound`; no square overflows on the way."""
+    """Find the factor that shortens `atom` to length `bound` if it is longer; no square overflows."""
     largest = 0.0
     for number in atom:
         largest = max(largest, abs(number))
@@ -137,7 +140,7 @@ def find_clip_factor(atom: Floats, bound: float) -> float:
 
 @kernel
 def clip(atoms: Floats, bound: float) -> Floats:
-    """The atoms, shortened to length `bound` where they are longer; shape (n, size)."""
+    """Shorten atoms to length `bound` where they are longer; shape (n, size)."""
     n, size = atoms.shape
     shorter = np.empty((n, size))
     for j in range(n):
