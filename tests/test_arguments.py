@@ -277,7 +277,7 @@ def calls(folder: Path) -> dict[str, Call]:
             {"store": filled(), "at": datetime(2024, 1, 1, tzinfo=UTC), "dry_run": False, "exclude": ["t"]},
         ),
         "remove": (operations.remove, {"store": filled(), "streams": ["s"]}),
-        "attend": (operations.attend, {"store": filled()}),
+        "process_inbox": (operations.process_inbox, {"store": filled()}),
         "preview": (operations.preview, {"streams": {}, "at": None}),
         "check_policy": (checks.check_policy, {"policy": Mean(), "batch": 56, "rows": None, "seed": 0}),
         "check_store": (_check_store, {"opened": True, "seed": 0}),
@@ -379,7 +379,7 @@ def test_no_raw_exception_comes_out_for_any_value(folder: Path, name: str) -> No
 
 def test_every_public_callable_is_tried() -> None:
     known = {*NAMES, *VALUES}
-    results = {"audit": {"AuditSeed", "Snapshot"}, "planning": set(), "operations": {"ask"}}
+    results = {"audit": {"AuditSeed", "Snapshot"}, "planning": set(), "operations": {"send_request"}}
     for module in (vestige, audit, planning, theory, subset, checks, store, operations):
         for name in module.__all__:
             public = getattr(module, name)

@@ -274,7 +274,9 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path, monkeypat
     if "audit" in line and "appendix" not in line and "store" not in line:
         line += " --trials 20 --batches 1"
     printed = " ".join(entered(line).split())
-    said: tuple[str, ...] = ("records would go", "receipt") if "forget" in line else ("2,000 records", '"t": 2000')
+    said: tuple[str, ...] = (
+        ("records would be erased", "receipt") if "forget" in line else ("2,000 records", '"t": 2000')
+    )
     if "audit" in line:
         said = ("Verdict: ", "the others can be refuted", "have no state in common", "records kept.")
     if "remove" in line:

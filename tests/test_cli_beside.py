@@ -19,7 +19,7 @@ from reading import read_streams
 from troubled import MAX_AGE, START, fill
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
-from vestige.operations import Attended, Forgotten, ask, attend
+from vestige.operations import ForgetResult, InboxResult, process_inbox, send_request
 from vestige.store.inbox import Inbox, Request
 
 NOW = (START + timedelta(hours=100)).isoformat()
@@ -32,7 +32,7 @@ def vestige(*arguments: object, stdin: str | None = None) -> Result:
 def said(*arguments: object, stdin: str | None = None) -> Any:
     result = vestige(*arguments, "--json", stdin=stdin)
     assert result.exit_code == 0, result.output
-    assert "another process holds it and is asked to do this" in result.stderr
+    assert "asking the process that holds it" in result.stderr
     return json.loads(result.stdout)
 
 
@@ -56,7 +56,7 @@ def held(path: Path, *, attending: bool) -> Iterator[Stream]:
             opened.set()
             while not ended.wait(0.02):
                 if attending:
-                    attend(store)
+                    process_inbox(store)
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -110,7 +110,7 @@ def test_what_nobody_answers_is_left_and_carried_out_by_the_next(path: Path) -> 
     with held(path, attending=False):
         result = vestige("forget", path, "--subject", "person-9", "--now", "--wait", "0.2s")
         assert result.exit_code == 1
-        found = re.search(r"Request ([0-9a-f]{16}) is left for it, or for the next command", result.stderr)
+        found = re.search(r"Request ([0-9a-f]{16}) remains for it, or for the next command", result.stderr)
         assert found
         (file,) = (path.parent / "s.db.inbox").iterdir()
         assert file.stem == found[1]
@@ -128,7 +128,7 @@ def test_what_cannot_be_done_of_a_left_request_is_named(path: Path, streams: lis
     names = [text for name in streams for text in ("--stream", name)]
     with held(path, attending=False):
         for asked in (["remove", path, "--stream", "b"], ["forget", path, *names, "--subject", "person-9", "--now"]):
-            assert "is left for it" in vestige(*asked, "--wait", "0.2s").stderr
+            assert "remains for it" in vestige(*asked, "--wait", "0.2s").stderr
             time.sleep(0.02)  # requests are carried out in the order of the times of their files
     done = vestige("sweep", path, "--at", NOW)
     assert done.exit_code == 1, done.output
@@ -150,10 +150,10 @@ def test_a_run_names_what_cannot_be_done_of_a_left_request_too(path: Path, tmp_p
 
 def test_what_is_wrong_with_requests_of_others_is_said_by_who_asks_last(path: Path) -> None:
     other = Request("forget", ("00" * 16,), streams=("z",))
-    told: list[Attended] = []
+    told: list[InboxResult] = []
     Inbox(path).leave(other)
-    done = ask(path, Request("forget", ("00" * 16,), streams=("a", "y")), patience=30.0, tell=told.append)
-    assert isinstance(done, Forgotten)
+    done = send_request(path, Request("forget", ("00" * 16,), streams=("a", "y")), patience=30.0, tell=told.append)
+    assert isinstance(done, ForgetResult)
     assert set(done.troubles) == {"y"}
     assert [set(attended.troubles) for attended in told] == [{f"request {other.id} (forget)"}]
 

@@ -234,8 +234,8 @@ def test_bad_runs_are_refused(
     ("arguments", "text"),
     [
         (("estimate", "STORE", "--stream", "east"), "there is no stream 'east'; there is north, south, west"),
-        (("forget", "STORE"), "give --subject, --subjects-from or --round"),
-        (("forget", "STORE", "--round", 5), "--round 5 needs one --stream, since rounds count in each stream"),
+        (("forget", "STORE"), "give either --subject or --subjects-from"),
+        (("forget", "STORE", "--round", 5), "--round 5 needs one --stream, since rounds are counted in each stream"),
         (("forget", "STORE", "--stream", "west", "--round", 9_999), "rounds must be whole numbers from 1 to t="),
         (("forget", "no.db", "--subject", "x"), "no.db: there is no such store"),
         (("sweep", "no.db"), "no.db: there is no such store"),

@@ -106,7 +106,10 @@ def test_the_summary_says_what_it_knows(store: Path) -> None:
     assert "no record" not in text
     table = " ".join(vestige("forget", store, "--subjects-from", "-", stdin="ada,Berlin\n").stdout.split())
     assert "No record of this subject is held in" in table
-    assert "A line is taken whole: of a table, such as a CSV file, give the column of the subjects alone." in table
+    assert (
+        "Each line is read as one subject: of a table, such as a CSV file, give the column of the subjects only."
+        in table
+    )
     assert "Berlin" not in table
     assert "taken whole" not in vestige("forget", store, "--subject", "Curie, Marie").stdout
 
@@ -134,7 +137,7 @@ def test_a_dry_run_says_all_that_the_run_says(store: Path) -> None:
     assert "2 subjects; of 1 no record is held in" in text
     assert "(line 2 of standard input)" in text
     assert "Skipped: 1 empty line." in text
-    assert "Statistics that would start again: 1 (west)." in text
+    assert "Statistics that would restart: 1 (west)." in text
     shown = said(*asked, "--dry-run", stdin=lines)
     assert store.read_bytes() == before
     done = said(*asked, stdin=lines)
@@ -177,7 +180,7 @@ def test_what_is_not_understood_is_an_error(store: Path, content: bytes, text: s
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--subject", "ada", "--round", 1, "--stream", "north"), "give --subject, --subjects-from or --round"),
+        (("--subject", "ada", "--round", 1, "--stream", "north"), "give either --subject or --subjects-from"),
         (("--subject", "-", "--subjects-from", "-"), "standard input is asked for twice"),
         (("--subject", ""), "--subject number 1 is empty"),
         (("--subjects-from", "no.txt"), "no.txt: No such file"),

@@ -299,7 +299,7 @@ def test_a_dry_run_tells_what_becomes_of_history_that_was_filled_in(tmp_path: Pa
     text = " ".join(shown.stdout.split())
     assert shown.exit_code == 0
     assert f"{total} records would be erased from 2 of 2 streams. Nothing was changed." in text
-    assert "Statistics that would start again: 2 (a, b)" in text
+    assert "Statistics that would restart: 2 (a, b)" in text
     assert path.read_bytes() == before
     assert "history that was filled in afterwards may be overdue" in " ".join(vestige("sweep", "--help").stdout.split())
     assert f"{total} records erased from 2 of 2 streams; the file is tidy." in vestige("sweep", path).stdout
@@ -343,7 +343,7 @@ def test_one_record_is_not_many(tmp_path: Path) -> None:
     shown = vestige("verify", path, "--at", LATER)
     assert shown.stdout.count("1 record is overdue") == 2
     assert (
-        "1 record is dated more than 1 day, 0:00:00 after the time that counts, in round 1,"
+        "1 record is dated more than 1 day, 0:00:00 after the present time, in round 1,"
         in vestige("sweep", path, "--at", BEFORE).stderr
     )
     assert (

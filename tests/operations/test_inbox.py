@@ -22,7 +22,7 @@ from reading import read_streams
 from troubled import MAX_AGE, START, KeepsHalf, fill
 from vestige import Mean, MemoryStore, SqliteStore, Stream
 from vestige.errors import ParameterError, StoreError
-from vestige.operations import Erasure, Forgotten, Removal, Removed, Swept, ask, attend
+from vestige.operations import Erasure, ForgetResult, Removal, RemoveResult, SweepResult, process_inbox, send_request
 from vestige.store import Receipt, open_reader
 from vestige.store.inbox import Inbox, Request
 
@@ -71,11 +71,13 @@ def test_what_is_no_request_is_refused(text: str) -> None:
 def test_outcomes_are_read_back() -> None:
     receipt = Receipt("ab" * 8, START, 3, 9, START + MAX_AGE, None, None)
     for outcome in (
-        Swept({"a": Erasure(3, restarted=True), "b": Erasure(0, closed=True)}, {"c": "is damaged"}, tidy=True),
-        Forgotten((Removal("a", 0, receipt), Removal("b", None, receipt.mark_erased(4))), (1, 2), ("b",), {"c": "no"}),
-        Removed((0, 2), {"d": "is open"}),
+        SweepResult({"a": Erasure(3, restarted=True), "b": Erasure(0, closed=True)}, {"c": "is damaged"}, tidy=True),
+        ForgetResult(
+            (Removal("a", 0, receipt), Removal("b", None, receipt.mark_erased(4))), (1, 2), ("b",), {"c": "no"}
+        ),
+        RemoveResult((0, 2), {"d": "is open"}),
     ):
-        assert type(outcome).parse(json.loads(json.dumps(outcome.facts))) == outcome
+        assert type(outcome).from_dict(json.loads(json.dumps(outcome.to_dict()))) == outcome
 
 
 def test_the_writer_carries_it_out_on_its_open_streams(path: Path) -> None:
@@ -85,17 +87,17 @@ def test_the_writer_carries_it_out_on_its_open_streams(path: Path) -> None:
         before = len(stream.retained)
         request = Request("forget", (who,), now=True)
         Inbox(path).leave(request)
-        assert attend(store).requests == (request.id,)
+        assert process_inbox(store).requests == (request.id,)
         assert store.live("a") is stream
         assert who not in stream.retained.subjects
         assert len(stream.retained) < before
         stream.push(1.0, time=START + timedelta(hours=130))
-        done = ask(path, Request("sweep", at=START), patience=0.0)
+        done = send_request(path, Request("sweep", at=START), patience=0.0)
         assert done is None, "nobody attends"
-        assert len(attend(store).requests) == 1
+        assert len(process_inbox(store).requests) == 1
     facts = Inbox(path).collect(request.id)
     assert facts is not None
-    assert {removal.stream for removal in Forgotten.parse(facts).removals} >= {"a"}
+    assert {removal.stream for removal in ForgetResult.from_dict(facts).removals} >= {"a"}
 
 
 def fill_more(store: SqliteStore) -> Stream:
@@ -115,10 +117,10 @@ def test_nothing_is_said_to_be_done_that_is_not_in_the_file(path: Path, monkeypa
         with monkeypatch.context() as patched:
             patched.setattr(type(store._tables), "save_about", lambda _: failing())
             with pytest.raises(StoreError, match="disk is full"):
-                attend(store)
+                process_inbox(store)
         assert who in read_streams(path)["a"][1].retained.subjects
         assert Inbox(path).collect(request.id) is None
-        assert attend(store).requests == (request.id,)
+        assert process_inbox(store).requests == (request.id,)
         assert who not in read_streams(path)["a"][1].retained.subjects
         assert who not in stream.retained.subjects
 
@@ -137,23 +139,23 @@ def test_a_reply_comes_from_a_thread_that_attends(path: Path) -> None:
         with SqliteStore(path) as store:
             opened.set()
             while not ended.wait(0.02):
-                attend(store)
+                process_inbox(store)
 
     thread = threading.Thread(target=write)
     thread.start()
     opened.wait()
     try:
-        done = ask(path, Request("forget", (who, "00" * 16), now=True), patience=30.0)
-        swept = ask(path, Request("sweep", at=START + timedelta(hours=100)), patience=30.0)
+        done = send_request(path, Request("forget", (who, "00" * 16), now=True), patience=30.0)
+        swept = send_request(path, Request("sweep", at=START + timedelta(hours=100)), patience=30.0)
         with pytest.raises(ParameterError, match="there is no stream 'z'"):
-            ask(path, Request("forget", (who,), streams=("z",)), patience=30.0)
+            send_request(path, Request("forget", (who,), streams=("z",)), patience=30.0)
     finally:
         ended.set()
         thread.join()
-    assert isinstance(done, Forgotten)
+    assert isinstance(done, ForgetResult)
     assert done.unknown == (1,)
     assert done.removals
-    assert isinstance(swept, Swept)
+    assert isinstance(swept, SweepResult)
     assert set(swept.streams) == {"a", "b"}
     assert beside(path) == set()
 
@@ -161,13 +163,13 @@ def test_a_reply_comes_from_a_thread_that_attends(path: Path) -> None:
 def test_nobody_is_asked_for_nonsense(path: Path) -> None:
     for request in (None, 5, "sweep", object()):
         with pytest.raises(ParameterError, match="is not a request"):
-            ask(path, request, patience=0.0)  # type: ignore[arg-type]
+            send_request(path, request, patience=0.0)  # type: ignore[arg-type]
     for patience in (None, -1.0, float("nan"), float("inf"), "1s", 10**400):
         with pytest.raises(ParameterError, match="patience="):
-            ask(path, Request("sweep"), patience=patience)  # type: ignore[arg-type]
+            send_request(path, Request("sweep"), patience=patience)  # type: ignore[arg-type]
     for nowhere in (None, b"x", path.parent / "no.db", path.parent):
         with pytest.raises((ParameterError, StoreError)):
-            ask(nowhere, Request("sweep"), patience=0.0)  # type: ignore[arg-type]
+            send_request(nowhere, Request("sweep"), patience=0.0)  # type: ignore[arg-type]
     assert not list(path.parent.glob("*.inbox"))
     assert not (path.parent / "no.db").exists()
 
@@ -180,11 +182,11 @@ def test_files_that_cannot_be_read_are_named_and_left(path: Path) -> None:
         (inbox.folder / f"{name}.request").write_text(text)
     (inbox.folder / ("33" * 8 + ".request")).write_bytes(b"\xff\xfe")
     with SqliteStore(path) as store:
-        done = attend(store)
+        done = process_inbox(store)
         assert done.requests == (good.id,)
         assert len(done.troubles) == 5
         assert all("is not a request that can be read" in text for text in done.troubles.values())
-        assert attend(store).troubles == done.troubles
+        assert process_inbox(store).troubles == done.troubles
     assert len(list(inbox.folder.glob("*.request"))) == 5
 
 
@@ -220,9 +222,9 @@ def test_owner_only_and_pseudonyms_only(path: Path) -> None:
         assert "person-9" not in file.read_text()
     inbox.folder.chmod(0o770)
     with SqliteStore(path) as store:
-        (trouble,) = attend(store).troubles.values()
+        (trouble,) = process_inbox(store).troubles.values()
         assert "chmod 700" in trouble
-        assert attend(MemoryStore()).requests == ()
+        assert process_inbox(MemoryStore()).requests == ()
 
 
 def test_old_replies_and_drafts_go(path: Path) -> None:
@@ -231,11 +233,11 @@ def test_old_replies_and_drafts_go(path: Path) -> None:
     inbox.reply(request.id, {})
     (inbox.folder / "1234.draft").write_text("{")
     with SqliteStore(path) as store:
-        attend(store)
+        process_inbox(store)
         assert len(beside(path)) == 3
         for file in inbox.folder.iterdir():
             os.utime(file, (time.time() - 4_000,) * 2)
-        attend(store)
+        process_inbox(store)
     assert beside(path) == set()
 
 
@@ -259,10 +261,10 @@ def test_a_stream_that_is_open_is_removed_too(path: Path) -> None:
         fill_more(store)
         request = Request("remove", streams=("a",))
         Inbox(path).leave(request)
-        attend(store)
+        process_inbox(store)
         facts = Inbox(path).collect(request.id)
         assert facts is not None
-        assert Removed.parse(facts).streams == (0,)
+        assert RemoveResult.from_dict(facts).streams == (0,)
         assert store.names() == ("b",)
         assert store.live("a") is None
 
@@ -271,7 +273,7 @@ WRITER = """
 import os, signal, sys, time
 from pathlib import Path
 from vestige import SqliteStore
-from vestige.operations import attend
+from vestige.operations import process_inbox
 from vestige.operations import inbox as acts
 from vestige.store.inbox import Inbox
 
@@ -298,7 +300,7 @@ if step == "at the end": after(Inbox, "reply")
 with SqliteStore(path) as store:
     print("open", flush=True)
     while True:
-        attend(store)
+        process_inbox(store)
         time.sleep(0.01)
 """
 
@@ -317,16 +319,16 @@ def test_a_writer_that_is_killed(tmp_path: Path, step: str, policy: KeepsHalf | 
     with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         writer.stdout.readline()
-        done = ask(path, Request("forget", (who,), now=True), patience=30.0)
+        done = send_request(path, Request("forget", (who,), now=True), patience=30.0)
         assert writer.wait() == -signal.SIGKILL
-    assert isinstance(done, Forgotten)
+    assert isinstance(done, ForgetResult)
     (removal,) = done.removals
     assert removal.receipt.erased is not None
     state = read_streams(path)["a"][1]
     assert who not in state.retained.subjects
     assert state.receipts == (removal.receipt,), "carried out once"
     with SqliteStore(path) as store:
-        attend(store)
+        process_inbox(store)
         assert store.terms("a")
     assert read_streams(path)["a"][1].receipts == (removal.receipt,)
     assert len(beside(path)) <= 2, "at most a reply that nobody waits for"
@@ -334,7 +336,7 @@ def test_a_writer_that_is_killed(tmp_path: Path, step: str, policy: KeepsHalf | 
 
 CLIENT = """
 import os, signal, sys
-from vestige.operations import ask
+from vestige.operations import send_request
 from vestige.store.inbox import Inbox, Request
 
 path, who, step = sys.argv[1:]
@@ -344,7 +346,7 @@ if step == "when it lies there": Inbox.collect = die
 if step == "before it reads the reply":
     collect = Inbox.collect
     Inbox.collect = lambda inbox, number: die() if (inbox.folder / (number + ".reply")).exists() else None
-ask(path, Request("forget", (who,), now=True), patience=30.0)
+send_request(path, Request("forget", (who,), now=True), patience=30.0)
 """
 
 
@@ -354,9 +356,9 @@ def test_a_client_that_is_killed(path: Path, step: str) -> None:
     with SqliteStore(path) as store:
         with subprocess.Popen([sys.executable, "-c", CLIENT, str(path), who, step]) as client:
             while client.poll() is None:
-                attend(store)
+                process_inbox(store)
                 time.sleep(0.01)
         assert client.returncode == -signal.SIGKILL
-        attend(store)
+        process_inbox(store)
         held = {name: state.retained.subjects for name, (_, state) in read_streams(path).items()}
         assert any(who in subjects for subjects in held.values()) == (step == "in the draft")

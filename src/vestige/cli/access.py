@@ -1,6 +1,6 @@
-"""What the commands on a store share: their options, a copy to look at, and what is said of streams in trouble.
+"""What the commands on a store share: options, snapshots, and reports of problems with streams.
 
-A command that only asks takes a copy and lets go of the file at once, so that it never stands in the way of an erasure.
+A command that only reads takes a snapshot and releases the store at once, so that it never delays an erasure.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import click
 from vestige.cli.group import moment
 from vestige.cli.output import announced, warn
 from vestige.errors import StoreError, VestigeError
-from vestige.operations import Attended
+from vestige.operations import InboxResult
 from vestige.store import StoreSnapshot, open_reader
 
 store_argument = click.argument("store")
-streams_option = click.option("--stream", "names", multiple=True, help="Only this stream; may be given again.")
-json_option = click.option("--json", "machine", is_flag=True, help="Print JSON, for machines.")
+streams_option = click.option(
+    "--stream", "names", multiple=True, help="Name of a stream to use; may be repeated.  [default: all]"
+)
+json_option = click.option("--json", "machine", is_flag=True, help="Print JSON.")
 at_option = click.option(
     "--at",
     type=moment,
@@ -27,7 +29,7 @@ at_option = click.option(
     help="Time that limits in time are checked against, in ISO 8601.  [default: the machine's clock]",
 )
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would go; change nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be erased; change nothing.")
 
 
 def choose_streams(snapshot: StoreSnapshot, names: Sequence[str], store: str) -> tuple[str, ...]:
@@ -49,8 +51,8 @@ def read_snapshot(store: str, names: Sequence[str] = ()) -> StoreSnapshot:
     return snapshot.select(choose_streams(snapshot, names, store))
 
 
-def end_with(troubles: Mapping[str, str], attended: Attended | None = None) -> None:
-    """Say what is wrong with single streams and requests, and end with status 1 if anything is."""
+def exit_with(troubles: Mapping[str, str], attended: InboxResult | None = None) -> None:
+    """Report problems with streams and requests, and exit with status 1 if there are any."""
     for name, text in troubles.items():
         warn(f"stream {name!r}: {text}")
     _name(attended.troubles if attended else {})
@@ -59,8 +61,8 @@ def end_with(troubles: Mapping[str, str], attended: Attended | None = None) -> N
 
 
 @contextmanager
-def named_anyway(requests: Mapping[str, str]) -> Iterator[None]:
-    """Say what of requests of others could not be carried out, also where what follows fails: nobody else does."""
+def report_anyway(requests: Mapping[str, str]) -> Iterator[None]:
+    """If an error follows, first report which requests of other processes failed: nobody else would."""
     try:
         yield
     except VestigeError:

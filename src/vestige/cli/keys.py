@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import click
 
-from vestige.cli.access import end_with, named_anyway, read_snapshot, store_argument
+from vestige.cli.access import exit_with, read_snapshot, report_anyway, store_argument
 from vestige.cli.group import command
 from vestige.cli.output import announced, say
-from vestige.operations import attend
+from vestige.operations import process_inbox
 from vestige.store import open_store
 
 
 @command.command("rekey")
 @store_argument
-@click.option("--key", metavar="FILE", help="Where the new key is to lie.  [default: STORE.key]")
+@click.option("--key", metavar="FILE", help="File for the new key.  [default: STORE.key]")
 def rekey(store: str, key: str | None) -> None:
-    """Begin with a new key for the subjects in STORE.
+    """Create a new key for the subjects in STORE.
 
-    For when the old key is lost for good. The statistics go on, and subjects can be named again. Records that are held
-    now cannot be found by their subject any more; they go when their limits say so. A file that is there is not
-    overwritten. A damaged stream is named and stays as it is; the exit status is 1 then. Requests that wait for STORE
-    are carried out first.
+    Use this if the old key is lost for good. The statistics continue, and subjects can be named again. The records that
+    are held now can no longer be found by their subject; their limits still apply. An existing file is not overwritten.
+    A damaged stream is named and left unchanged, and the exit status is 1. Requests that wait for STORE are carried out
+    first.
     """
     with announced(f"Opening {store} ..."), open_store(store, key=key, create=False) as opened:
-        attended = attend(opened)
-        with named_anyway(attended.troubles):
+        attended = process_inbox(opened)
+        with report_anyway(attended.troubles):
             opened.rekey()
-    say(f"{store}: has a new key; records that were held before cannot be found by their subject any more.")
-    end_with(read_snapshot(store).troubles, attended)
+    say(f"{store}: has a new key; records that were held before can no longer be found by their subject.")
+    exit_with(read_snapshot(store).troubles, attended)

@@ -1,10 +1,10 @@
-"""`vestige receipts`: the removal requests in a store, and how they are shown wherever one is made."""
+"""`vestige receipts`: the removal requests in a store, and tables of receipts for other commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vestige.cli.access import end_with, json_option, read_snapshot, store_argument
+from vestige.cli.access import exit_with, json_option, read_snapshot, store_argument
 from vestige.cli.group import command
 from vestige.cli.output import as_json, json_time, show_table, shown_time
 from vestige.store import Receipt
@@ -17,9 +17,9 @@ _HEADER = ("receipt", "stream", "requested", "due", "erased")
 @store_argument
 @json_option
 def receipts(store: str, *, machine: bool) -> None:
-    """Show the removal requests in STORE.
+    """Show the removal requests in STORE: open ones, and those carried out in the last 30 days.
 
-    These are the requests that are open, and those that were met in the last 30 days.
+    A receipt contains no subject.
 
     \b
     Example:
@@ -37,11 +37,11 @@ def receipts(store: str, *, machine: bool) -> None:
         as_json([receipt_facts(name, receipt) for name, receipt in given] + problems)
     else:
         show_receipts(given, copy.troubles)
-    end_with(copy.troubles)
+    exit_with(copy.troubles)
 
 
 def receipt_facts(stream: str, receipt: Receipt) -> dict[str, object]:
-    """A receipt for machines."""
+    """A receipt as plain data."""
     return {
         "stream": stream,
         "id": receipt.id,
@@ -55,7 +55,7 @@ def receipt_facts(stream: str, receipt: Receipt) -> dict[str, object]:
 
 
 def show_receipts(given: Iterable[tuple[str, Receipt]], unreadable: Iterable[str] = ()) -> None:
-    """Receipts for people, with the streams whose receipts cannot be read."""
+    """Print a table of receipts, and of streams whose receipts cannot be read."""
     rows = [
         (
             receipt.id,

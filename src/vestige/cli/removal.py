@@ -1,4 +1,4 @@
-"""`vestige forget` and `vestige remove`: records of people, and whole streams with their names."""
+"""`vestige forget` and `vestige remove`: erase the records of people, and whole streams with their names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from vestige.cli.access import (
     choose_streams,
     dry_run_option,
-    end_with,
+    exit_with,
     json_option,
     read_snapshot,
     store_argument,
@@ -24,10 +24,10 @@ from vestige.cli.output import as_json, count, list_some, say, show_table
 from vestige.cli.receipts import receipt_facts, show_receipts
 from vestige.cli.subjects import Subjects, read_subjects
 from vestige.errors import ParameterError
-from vestige.operations import Forgotten, Removed
+from vestige.operations import ForgetResult, RemoveResult
 from vestige.operations import forget as forget_in
 from vestige.operations import remove as remove_from
-from vestige.operations.removal import rehearse
+from vestige.operations.removal import preview_forget
 from vestige.records import Records
 from vestige.store import Reader, open_reader
 from vestige.store.inbox import Request
@@ -40,19 +40,23 @@ from vestige.store.inbox import Request
     "--subject",
     "given",
     multiple=True,
-    help="Whose records are to go; may be given again. - reads a list from standard input.",
+    help="Subject whose records are to be erased; may be repeated. - reads a list from standard input.",
 )
 @click.option(
     "--subjects-from",
     "files",
     multiple=True,
     metavar="FILE",
-    help="A list, one subject per line, nothing stripped but the line break; - is standard input.",
+    help="File with one subject per line, of which only the line break is stripped; - is standard input.",
 )
-@click.option("--round", "rounds", type=int, multiple=True, help="The round of a record that is to go; needs --stream.")
-@click.option("--now", "at_once", is_flag=True, help="Erase immediately, not with the next update; less accurate.")
+@click.option(
+    "--round", "rounds", type=int, multiple=True, help="Round of a record to erase; may be repeated; needs --stream."
+)
+@click.option(
+    "--now", "at_once", is_flag=True, help="Erase immediately instead of with the next update; may reduce accuracy."
+)
 @dry_run_option
-@click.option("--key", metavar="FILE", help="Where the key lies that subjects are hashed with.  [default: STORE.key]")
+@click.option("--key", metavar="FILE", help="File with the key that subjects are hashed with.  [default: STORE.key]")
 @wait_option
 @json_option
 def forget(
@@ -70,12 +74,12 @@ def forget(
 ) -> None:
     """Request that records leave STORE.
 
-    This prints the receipts. Without --stream, the request goes to every stream that holds records of the subjects, all
-    in one pass. A list is carried out whole or, where a line cannot be understood, not at all. Subjects of whom nothing
-    is held are counted, and named by their line.
+    This prints the receipts. Without --stream, the request goes to every stream that holds records of the subjects. If
+    a line of a list cannot be read, nothing is done at all. Subjects of whom no record is held are counted, and named
+    by their line.
 
-    A stream whose policy is not one of Vestige's own cannot wait for an update: its records are erased immediately, and
-    its statistic may start again. If another process holds STORE, it is asked to carry this out.
+    If the policy of a stream is not one of Vestige's own, its records are erased immediately instead of with the next
+    update, and its statistic may restart. If another process holds STORE, that process is asked to do this.
 
     \b
     Examples:
@@ -86,10 +90,12 @@ def forget(
     """  # noqa: D301  # the sign says to leave the lines as they are
     if bool(given or files) == bool(rounds):
         raise ParameterError(
-            "give --subject, --subjects-from or --round: whose records are to go, or which; rounds go without subjects"
+            "give either --subject or --subjects-from (whose records to erase), or --round (which records to erase)"
         )
     if rounds and len(names) != 1:
-        raise ParameterError(f"--round {rounds[0]} needs one --stream, since rounds count in each stream")
+        raise ParameterError(
+            f"--round {rounds[0]} needs one --stream, since rounds are counted in each stream separately"
+        )
     reader = open_reader(store, key=key)
     people = read_subjects(given, files)
     if dry_run:
@@ -102,17 +108,17 @@ def forget(
 
     done, attended = perform(
         store,
-        Forgotten,
+        ForgetResult,
         lambda opened: forget_in(opened, people.texts, rounds=rounds, streams=names or None, now=at_once),
         request,
         wait=wait,
         key=key,
     )
     _show_forgotten(store, done, people, machine=machine)
-    end_with(done.troubles, attended)
+    exit_with(done.troubles, attended)
 
 
-def _show_forgotten(store: str, done: Forgotten, people: Subjects, *, machine: bool) -> None:
+def _show_forgotten(store: str, done: ForgetResult, people: Subjects, *, machine: bool) -> None:
     labels = [None if removal.subject is None else people.labels[removal.subject] for removal in done.removals]
     if machine:
         receipts = [
@@ -127,7 +133,7 @@ def _show_forgotten(store: str, done: Forgotten, people: Subjects, *, machine: b
         say(line)
 
 
-def _facts(done: Forgotten, people: Subjects) -> dict[str, object]:
+def _facts(done: ForgetResult, people: Subjects) -> dict[str, object]:
     return {
         "subjects": len(people.texts),
         "unknown": [people.labels[place] for place in done.unknown],
@@ -137,7 +143,7 @@ def _facts(done: Forgotten, people: Subjects) -> dict[str, object]:
     }
 
 
-def _summary(store: str, done: Forgotten, people: Subjects, starts: str = "start") -> Sequence[str]:
+def _summary(store: str, done: ForgetResult, people: Subjects, restart: str = "restart") -> Sequence[str]:
     lines, unknown = [], [people.labels[place] for place in done.unknown]
     total = len(people.texts)
     found = "was found" if done.troubles else "is held"
@@ -150,11 +156,13 @@ def _summary(store: str, done: Forgotten, people: Subjects, starts: str = "start
     if any(
         set(",;\t") & set(people.texts[place]) and people.labels[place].startswith("line") for place in done.unknown
     ):
-        lines.append("A line is taken whole: of a table, such as a CSV file, give the column of the subjects alone.")
+        lines.append(
+            "Each line is read as one subject: of a table, such as a CSV file, give the column of the subjects only."
+        )
     if people.empty:
         lines.append(f"Skipped: {count(people.empty, 'empty line')}.")
     if done.restarted:
-        lines.append(f"Statistics that {starts} again: {len(done.restarted):,}{list_some(done.restarted)}.")
+        lines.append(f"Statistics that {restart}: {len(done.restarted):,}{list_some(done.restarted)}.")
     return lines
 
 
@@ -168,11 +176,15 @@ def _show_going(
     at_once: bool,
     machine: bool,
 ) -> None:
-    """What a request would erase, and all else that it would say, from a copy."""
+    """Show what a request would erase, from a snapshot."""
     copy = read_snapshot(store, names)
     marks = tuple(map(reader.pseudonym, people.texts))
     asked = [name for name in names if name in copy.streams] or None
-    done = rehearse(copy.streams, marks, rounds=rounds, streams=asked, now=at_once) if copy.streams else Forgotten()
+    done = (
+        preview_forget(copy.streams, marks, rounds=rounds, streams=asked, now=at_once)
+        if copy.streams
+        else ForgetResult()
+    )
     done = replace(done, troubles={**copy.troubles, **done.troubles})
     going = {name: _select(state.retained, set(marks), rounds) for name, (_, state) in copy.streams.items()}
     plain = {
@@ -183,13 +195,13 @@ def _show_going(
     if machine:
         as_json({"records": plain} | _facts(done, people))
     else:
-        say(f"{count(sum(map(len, plain.values())), 'record')} would go. Nothing was changed.")
+        say(f"{count(sum(map(len, plain.values())), 'record')} would be erased. Nothing was changed.")
         rows = [(name, str(r["round"]), str(r["time"] or "-")) for name, found in plain.items() for r in found]
         if rows:
             show_table(("stream", "round", "time"), rows, words=("time",))
-        for line in _summary(store, done, people, "would start"):
+        for line in _summary(store, done, people, "would restart"):
             say(line)
-    end_with(done.troubles)
+    exit_with(done.troubles)
 
 
 def _select(records: Records, marks: set[str], rounds: tuple[int, ...]) -> Records:
@@ -205,17 +217,17 @@ def _dated(records: Records) -> Sequence[tuple[int, str | None]]:
 
 @command.command()
 @store_argument
-@click.option("--stream", "names", multiple=True, required=True, help="The stream to erase; may be given again.")
+@click.option("--stream", "names", multiple=True, required=True, help="Name of a stream to erase; may be repeated.")
 @wait_option
 @json_option
 def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool) -> None:
     """Erase whole streams of STORE, their names included.
 
-    All that STORE knows of them goes: records, positions, receipts and the name. Nothing is asked again. If another
-    process holds STORE, it is asked to carry this out.
+    All data of the streams is erased: records, positions, receipts and the name. There is no confirmation. If another
+    process holds STORE, that process is asked to do this.
 
-    A source that was read into the streams still has its rows: the same vestige run on it takes them all again. Drop
-    them from the source first.
+    The sources of the streams still have their rows: the same vestige run would read them all again. Delete them from
+    the source first.
 
     \b
     Example:
@@ -224,7 +236,7 @@ def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool
     wanted = choose_streams(read_snapshot(store), names, store)
     done, attended = perform(
         store,
-        Removed,
+        RemoveResult,
         lambda opened: remove_from(opened, wanted),
         lambda: Request("remove", streams=wanted),
         wait=wait,
@@ -234,7 +246,7 @@ def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool
         as_json({"removed": gone, "troubles": dict(done.troubles)})
     elif gone:
         say(f"{count(len(gone), 'stream')} removed from {store}, name included{list_some(gone)}.")
-        say("A run on a source that still has their rows takes these again, all of them; drop them there first.")
+        say("If their sources still have the rows, another run reads them all again; delete them there first.")
     else:
         say(f"No stream was removed from {store}.")
-    end_with(done.troubles, attended)
+    exit_with(done.troubles, attended)

@@ -1,15 +1,15 @@
-"""`vestige sweep`: what is due goes from every stream, or is only shown."""
+"""`vestige sweep`: what is due is erased from every stream, or is only shown."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from vestige.cli.access import at_option, dry_run_option, end_with, json_option, read_snapshot, store_argument
+from vestige.cli.access import at_option, dry_run_option, exit_with, json_option, read_snapshot, store_argument
 from vestige.cli.group import command
 from vestige.cli.holder import perform, wait_option
 from vestige.cli.output import SHOWN, as_json, count, list_some, say, show_table
-from vestige.operations import Attended, Erasure, Swept, preview
+from vestige.operations import Erasure, InboxResult, SweepResult, preview
 from vestige.operations import sweep as sweep_through
 from vestige.store.inbox import Request
 
@@ -23,27 +23,27 @@ from vestige.store.inbox import Request
 def sweep(store: str, at: datetime | None, *, dry_run: bool, wait: timedelta, machine: bool) -> None:
     """Erase what is due in STORE.
 
-    No record has to arrive for this. Receipts expire, and the file is tidied. Let a scheduler run it every eighth of
-    --max-age, or more often. If another process holds STORE, it is asked to carry this out.
+    No new record has to arrive for this. Expired receipts are deleted too, and the store is tidied. Let a scheduler run
+    it every eighth of --max-age, or more often. If another process holds STORE, that process is asked to do this.
 
-    The dates of the records count: history that was filled in afterwards may be overdue as a whole, and then all of it
-    is erased. --dry-run shows what would go, and which statistics would start again.
+    The age of a record counts from its own time: history that was loaded later may be overdue as a whole, and then all
+    of it is erased. --dry-run shows what would be erased, and which statistics would restart.
 
-    A stream in trouble never keeps the others from their deadline: it is named, and the exit status is 1. What is due
-    goes even where the policy is not one of Vestige's own; its statistic then starts again.
+    A problem with one stream never delays the others: the stream is named, and the exit status is 1. What is due is
+    erased even if the policy of a stream is not one of Vestige's own; its statistic then restarts.
 
     \b
     Example, in a crontab:
       0 3 * * *  vestige sweep /var/lib/visits.db
     """  # noqa: D301  # the sign says to leave the lines as they are
     if dry_run:
-        copy, attended = read_snapshot(store), Attended()
+        copy, attended = read_snapshot(store), InboxResult()
         done = preview(copy.streams, at)
         done = replace(done, troubles={**done.troubles, **copy.troubles})
     else:
         done, attended = perform(
             store,
-            Swept,
+            SweepResult,
             lambda opened: sweep_through(opened, at),
             lambda: Request("sweep", at=at),
             wait=wait,
@@ -58,11 +58,11 @@ def sweep(store: str, at: datetime | None, *, dry_run: bool, wait: timedelta, ma
         as_json(facts)
     else:
         _show_swept(done, dry_run=dry_run)
-    end_with(done.troubles, attended)
+    exit_with(done.troubles, attended)
 
 
-def _show_swept(done: Swept, *, dry_run: bool) -> None:
-    """What went, or would go."""
+def _show_swept(done: SweepResult, *, dry_run: bool) -> None:
+    """Show what was erased, or would be."""
     losing = sum(erasure.erased > 0 for erasure in done.streams.values())
     erased, streams = count(done.erased, "record"), f"{losing:,} of {count(len(done.streams), 'stream')}"
     if not dry_run:
@@ -81,17 +81,17 @@ def _show_swept(done: Swept, *, dry_run: bool) -> None:
         if len(touched) > SHOWN:
             say(f"... and {len(touched) - SHOWN:,} more; --json prints them all.")
     if done.restarted:
-        starts = "would start again" if dry_run else "start again"
+        restart = "would restart" if dry_run else "restart"
         say(
-            f"Statistics that {starts}: {len(done.restarted):,}{list_some(done.restarted)}; their records are due "
-            "before they could be carried on."
+            f"Statistics that {restart}: {len(done.restarted):,}{list_some(done.restarted)}; their records were due "
+            "before the statistics could be written again."
         )
 
 
 def _consequence(erasure: Erasure) -> str:
-    said = ["the statistic starts again"] if erasure.restarted else []
+    said = ["the statistic restarts"] if erasure.restarted else []
     if erasure.closed:
         said.append(
-            f"its batch is closed early, and about half or more of the {count(erasure.undecided, 'record')} left go too"
+            f"its batch is closed early, and half or more of {count(erasure.undecided, 'other record')} are erased"
         )
     return "; ".join(said) or "-"

@@ -13,7 +13,7 @@ from datetime import datetime
 import click
 import numpy as np
 
-from vestige.cli.access import at_option, end_with, json_option, read_snapshot, store_argument, streams_option
+from vestige.cli.access import at_option, exit_with, json_option, read_snapshot, store_argument, streams_option
 from vestige.cli.answers import Asked, check_strict, show_many
 from vestige.cli.group import command
 from vestige.cli.output import announced, as_json, plain, say, show_table
@@ -63,7 +63,7 @@ def list_streams(store: str, *, machine: bool) -> None:
         ]
         rows += [(name, _UNREADABLE, *("-",) * (len(header) - 2)) for name in copy.troubles]
         show_table(header, sorted(rows), words=("policy",))
-    end_with(copy.troubles)
+    exit_with(copy.troubles)
 
 
 def _overview(terms: Terms, state: State) -> dict[str, object]:
@@ -124,7 +124,7 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
         show_many("stream", made | {name: _unasked(copy, name, text) for name, text in troubles.items()})
     elif not troubles:
         raise NoAnswerError(f"{store}: there is no stream yet; vestige run --store {store} makes one")
-    end_with(troubles)
+    exit_with(troubles)
     if strict:
         check_strict(made)
 
@@ -177,7 +177,7 @@ def retained(store: str, names: tuple[str, ...], *, machine: bool) -> None:
                 as_json({"stream": name, "round": number, "time": when, "subject": who, "leaving": leaving} | fields)
             else:
                 writer.writerow([on_paper(name), number, when or "", who or "", int(leaving), *map(repr, values)])
-    end_with(copy.troubles)
+    exit_with(copy.troubles)
 
 
 def _labels(terms: Terms) -> list[str]:

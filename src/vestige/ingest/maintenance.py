@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import StoreBusyError, VestigeError
-from vestige.operations import attend, sweep
+from vestige.operations import process_inbox, sweep
 from vestige.store import Store
 from vestige.stream import Stream
 
@@ -87,7 +87,7 @@ class Maintenance:
         self._next_round = now + EVERY
         try:
             if self._store is not None:
-                for name, trouble in attend(self._store).troubles.items():
+                for name, trouble in process_inbox(self._store).troubles.items():
                     if name not in self.requests:
                         self._warn(f"{name}: {trouble}")
                     self.requests[name] = trouble

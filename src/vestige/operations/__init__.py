@@ -1,21 +1,21 @@
 """Operations on a whole store, in which one stream's trouble is its own."""
 
-from vestige.operations.inbox import ask, attend
-from vestige.operations.outcome import Attended, Erasure, Forgotten, Removal, Removed, Swept
+from vestige.operations.inbox import process_inbox, send_request
 from vestige.operations.removal import forget, remove
+from vestige.operations.results import Erasure, ForgetResult, InboxResult, Removal, RemoveResult, SweepResult
 from vestige.operations.retention import preview, sweep
 
 __all__ = [
-    "Attended",
     "Erasure",
-    "Forgotten",
+    "ForgetResult",
+    "InboxResult",
     "Removal",
-    "Removed",
-    "Swept",
-    "ask",
-    "attend",
+    "RemoveResult",
+    "SweepResult",
     "forget",
     "preview",
+    "process_inbox",
     "remove",
+    "send_request",
     "sweep",
 ]

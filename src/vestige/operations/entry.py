@@ -1,4 +1,4 @@
-"""One stream of a store as it stands now: as it is open here, or as it lies there.
+"""One stream of a store as it is now: as it is open here, or as it was last written.
 
 A stream that is open is never opened a second time, since the first could not write any more.
 """
@@ -30,11 +30,11 @@ class Entry:
     """A stream of a store.
 
     Attributes:
-        name: what it is called.
-        terms: its limits.
+        name: its name.
+        terms: its terms.
         state: what it holds.
-        policy: what decides what is kept; None where it cannot be made from its name.
-        problem: why it cannot.
+        policy: the policy; None if it cannot be loaded.
+        problem: why it cannot be loaded.
         live: the stream as it is open here.
     """
 

@@ -1,8 +1,8 @@
-"""Removal without a policy: what must go is erased in time, and the statistic starts again where it was written in it.
+"""Removal without a policy: what is due is erased, and the statistic restarts if it was encoded in that.
 
-For a stream whose policy cannot be made from its name: its limits hold all the same. Without the policy nobody can say
-what the kept records meant once one of them is gone, so all of the encoded batch goes with it, and the clock says so.
-Guarantee: erases just what a stream with its policy erases where it cannot carry the statistic on (both by
+For a stream whose policy cannot be loaded: its limits hold all the same. Without the policy nobody can say what the
+kept records meant once one of them is gone, so the whole encoded batch is erased with it, and the clock says so.
+Guarantee: erases exactly what a stream with its policy erases when it cannot write the statistic again (both by
 `vestige.stream.deadlines.expire`); held by tests/operations/test_erasure.py.
 """
 
@@ -43,7 +43,7 @@ def erase_overdue(terms: Terms, state: State, now: datetime, *, all_or_nothing: 
     clock, left = expire(clock, held, late, to_ticks(now), all_or_nothing=all_or_nothing)
     if clock != state.clock or len(left) < len(held):
         state = replace(state, clock=clock, retained=left)
-        state = state if len(left) else _settled(state)
+        state = state if len(left) else _mark_erased(state)
     if any(_is_overdue(receipt, clock.t) for receipt in state.receipts):
         state = erase(state, np.zeros(len(left), np.bool_), all_or_nothing=all_or_nothing)
     kept = tuple(receipt for receipt in state.receipts if not receipt.is_expired(wall_clock()))
@@ -63,9 +63,9 @@ def erase(state: State, going: Bools, *, all_or_nothing: bool = True) -> State:
     if all_or_nothing and (going & ~waits).any():
         left = held.where(~going & waits)
         clock = restart_clock(clock, left)
-    return _settled(replace(state, clock=clock, retained=left))
+    return _mark_erased(replace(state, clock=clock, retained=left))
 
 
-def _settled(state: State) -> State:
+def _mark_erased(state: State) -> State:
     """The same state; every request is met."""
     return replace(state, receipts=tuple(receipt.mark_erased(state.clock.t) for receipt in state.receipts))

@@ -1,7 +1,8 @@
 """Removal over a whole store: lists of subjects in one pass, and streams with their names.
 
-Guarantee: all that was asked is carried out in every stream that can be read, one receipt for each subject and stream;
-a stream that cannot be asked is erased as far as it must be, or named; held by tests/operations/test_removal.py.
+Guarantee: a request is carried out in every stream that can be read, with one receipt for each subject and stream; in
+a stream whose policy cannot be loaded the records are erased immediately, and a damaged stream is named; held by
+tests/operations/test_removal.py.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from vestige.errors import ParameterError, StoreError
 from vestige.operations.entry import Entry, check_open, find_names
 from vestige.operations.erasure import erase
-from vestige.operations.outcome import Forgotten, Removal, Removed, isolate_errors
+from vestige.operations.results import ForgetResult, Removal, RemoveResult, isolate_errors
 from vestige.operations.retention import TOGETHER
 from vestige.records import Records
 from vestige.store import MemoryStore, Receipt, State, Store, Terms
@@ -39,35 +40,37 @@ def forget(
     rounds: Sequence[int] = (),
     streams: Sequence[str] | None = None,
     now: bool = False,
-) -> Forgotten:
+) -> ForgetResult:
     """Request that records leave all streams of a store, in one pass.
 
-    A stream whose policy cannot be made from its name cannot wait for an update: there the records are erased at once,
-    and the statistic starts again if it was written in them. Nothing is raised for one bad stream.
+    A stream whose policy cannot be loaded cannot wait for an update: its records are erased immediately, and its
+    statistic restarts if it was encoded in them. One bad stream does not raise an error.
 
     Args:
         store: the store; streams that are open in it are used as they are.
-        subjects: whose records are to go.
-        rounds: which records are to go, in place of `subjects`; needs one stream.
-        streams: only these, each of which gives a receipt for each subject; default: all that hold records of one.
-        now: erase them at once; may reduce accuracy.
+        subjects: the people whose records are to be erased.
+        rounds: the records to erase, instead of `subjects`; needs exactly one stream.
+        streams: only these streams, each of which gives a receipt for each subject; default: all streams that hold
+            records of a subject.
+        now: erase them immediately; may reduce accuracy.
 
     Returns:
-        a receipt for each subject and stream, the subjects of whom nothing is held, and what is wrong.
+        A receipt for each subject and stream, the subjects of whom nothing is held, and what is wrong.
 
     Raises:
         ParameterError: neither subjects nor rounds are given, or both, or rounds without a stream; or there is no such
             stream.
-        StoreError: the key of the subjects is not there, or the store cannot be written.
-        StoreBusyError: another process holds the file.
+        StoreError: the key of the subjects is missing, or the store cannot be written.
+        StoreBusyError: another process holds the store.
 
-    >>> from vestige import Mean, MemoryStore
-    >>> store = MemoryStore()
-    >>> stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
-    >>> _ = stream.extend(range(10), subjects=["ada", "bob"] * 5)
-    >>> done = forget(store, ["ada", "eve"], now=True)
-    >>> [(removal.stream, removal.subject) for removal in done.removals], done.unknown, len(stream.retained)
-    ([('delays', 0)], (1,), 5)
+    Example:
+        >>> from vestige import Mean, open_store
+        >>> store = open_store("memory:")
+        >>> stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
+        >>> _ = stream.extend(range(10), subjects=["ada", "bob"] * 5)
+        >>> done = forget(store, ["ada", "eve"], now=True)
+        >>> [(removal.stream, removal.subject) for removal in done.removals], done.unknown, len(stream.retained)
+        ([('delays', 0)], (1,), 5)
     """
     check_list("subjects", subjects, str, "texts")
     if streams is not None:
@@ -76,9 +79,9 @@ def forget(
     rounds = rounds.tolist() if isinstance(rounds, np.ndarray) else rounds
     check_list("rounds", rounds, int, "whole numbers")
     if bool(len(subjects)) == bool(len(rounds)):
-        raise ParameterError("forget takes subjects=... or rounds=..., just one of them, and at least one entry")
+        raise ParameterError("forget takes either subjects=... or rounds=..., with at least one entry")
     if len(rounds) and (streams is None or len(streams) != 1):
-        raise ParameterError("rounds count in each stream; pass the one that is meant as streams=[name]")
+        raise ParameterError("rounds are counted in each stream separately; name the stream with streams=[name]")
     check_open(store)
     return forget_pseudonyms(store, [store.pseudonym(s) for s in subjects], rounds=rounds, streams=streams, now=now)
 
@@ -91,10 +94,26 @@ def forget_pseudonyms(
     streams: Sequence[str] | None = None,
     now: bool = False,
     request: str | None = None,
-) -> Forgotten:
-    """The same as `forget`, for subjects as the store knows them; a `request` of the same id is carried out once.
+) -> ForgetResult:
+    """Request that records leave a store, by the pseudonyms of their subjects; see `forget`.
 
-    A request may have waited while one of its streams was removed: the others are done, and that one is named.
+    A request may have waited while one of its streams was removed: it is carried out in the others, and that stream is
+    named.
+
+    Args:
+        store: the store.
+        pseudonyms: the pseudonyms of the subjects in this store.
+        rounds: the records to erase, instead of `pseudonyms`.
+        streams: only these streams; default: all.
+        now: erase them immediately.
+        request: the id of the request; one with the same id is carried out once.
+
+    Returns:
+        As `forget` does.
+
+    Raises:
+        ParameterError: there is no such stream.
+        StoreError: the store cannot be written.
     """
     troubles: dict[str, str] = {}
     there = find_names(store, troubles)
@@ -102,10 +121,12 @@ def forget_pseudonyms(
     left = tuple(name for name in dict.fromkeys(streams or ()) if name in there)
     if missing and not (request and left):
         raise ParameterError(f"there is no stream {missing[0]!r}; there is {', '.join(there[:5]) or 'none yet'}")
-    troubles |= dict.fromkeys(missing, "there is no such stream, so nothing of it was erased; all others were done")
+    troubles |= dict.fromkeys(
+        missing, "there is no such stream, so nothing was erased from it; all others were processed"
+    )
     places: dict[str, int] = {}
     for place, pseudonym in enumerate(pseudonyms):
-        places.setdefault(pseudonym, place)  # a subject that is named twice is asked for once
+        places.setdefault(pseudonym, place)  # a subject that is named twice counts once
     removals: list[Removal] = []
     restarted: list[str] = []
     known: set[int | None] = set()
@@ -115,7 +136,7 @@ def forget_pseudonyms(
             for name in names[start : start + TOGETHER]:
                 with isolate_errors(store, name, troubles):
                     entry, ids = Entry.find(store, name), _Ids(request, name)
-                    asked = ids.done(entry.state.receipts) | _held(entry.state.retained, places)
+                    asked = ids.find_done(entry.state.receipts) | _find_rounds(entry.state.retained, places)
                     known |= asked.keys()
                     if len(rounds):
                         asked = {None: np.asarray(rounds)}
@@ -125,25 +146,39 @@ def forget_pseudonyms(
                     removals += [Removal(name, place, receipt) for place, receipt in given.items()]
                     restarted += [name] if since else []
                     if given and entry.policy is None:
-                        troubles[name] = f"{entry.problem}; without it records are erased at once" + (
-                            f", and the statistic counts from round {since} on" if since else ""
+                        troubles[name] = f"{entry.problem}; without it records are erased immediately" + (
+                            f", and the statistic counts from round {since}" if since else ""
                         )
                     if places and EARLIER in entry.state.retained.subjects:
                         told = [troubles[name]] if name in troubles else []
                         troubles[name] = "; ".join([*told, _name_earlier(entry.state.retained)])
     unknown = tuple(place for place in places.values() if place not in known)
-    return Forgotten(tuple(removals), unknown, tuple(restarted), troubles)
+    return ForgetResult(tuple(removals), unknown, tuple(restarted), troubles)
 
 
-def rehearse(
+def preview_forget(
     copies: Mapping[str, tuple[Terms, State]],
     pseudonyms: Sequence[str],
     *,
     rounds: Sequence[int] = (),
     streams: Sequence[str] | None = None,
     now: bool = False,
-) -> Forgotten:
-    """What `forget_pseudonyms` would do to streams that were copied from a store: it is done to the copies."""
+) -> ForgetResult:
+    """Find what `forget_pseudonyms` would do to streams of a snapshot, by doing it to copies in memory.
+
+    Args:
+        copies: the terms and the state of each stream, by name.
+        pseudonyms: the pseudonyms of the subjects.
+        rounds: the records to erase, instead of `pseudonyms`.
+        streams: only these streams; default: all.
+        now: erase them immediately.
+
+    Returns:
+        As `forget` does.
+
+    Raises:
+        ParameterError: there is no such stream.
+    """
     store = MemoryStore()
     for name, (terms, state) in copies.items():
         store.stream(name, about=terms.about).write(terms, state)
@@ -151,26 +186,26 @@ def rehearse(
 
 
 def _name_earlier(records: Records) -> str:
-    """What is to be said of records whose subjects nobody knows any more."""
+    """A sentence about records whose subjects were named with a lost key."""
     count = int((records.subjects == EARLIER).sum())
     return (
         f"{count:,} of its records {'has' if count == 1 else 'have'} a subject that was named with an earlier "
-        "key (vestige rekey), so nobody can tell whose they are: they may be of the subjects asked for; they go when "
-        "their limits say so, or erase them by --round"
+        "key (vestige rekey), so nobody can tell whose they are: they may belong to the requested subjects; they are "
+        "erased when they are due, or with --round"
     )
 
 
 def _forget(store: Store, entry: Entry, asked: Asked, ids: _Ids, *, now: bool) -> tuple[dict[int | None, Receipt], int]:
-    """Carry out what is asked of one stream: the receipts, and since when its statistic counts if it starts again."""
+    """Carry out the request in one stream: the receipts, and since which round it counts if its statistic restarts."""
     if entry.policy is None:
         given, since = _erase_at_once(store, entry, asked, ids)
     else:
         with entry.open(store) as stream:
-            given, since = _ask(stream, asked, ids, now=now)
+            given, since = _request(stream, asked, ids, now=now)
     return given, since if since > entry.state.clock.since else 0
 
 
-def _held(records: Records, places: Mapping[str, int]) -> Asked:
+def _find_rounds(records: Records, places: Mapping[str, int]) -> Asked:
     """The rounds of the records that are held of each subject."""
     found: dict[int | None, list[int]] = {}
     for subject, number in zip(records.subjects, records.rounds.tolist(), strict=True):
@@ -179,8 +214,8 @@ def _held(records: Records, places: Mapping[str, int]) -> Asked:
     return {place: np.array(numbers) for place, numbers in sorted(found.items(), key=lambda item: item[0] or 0)}
 
 
-def _ask(stream: Stream, asked: Asked, ids: _Ids, *, now: bool) -> tuple[dict[int | None, Receipt], int]:
-    """Ask a stream, once for each subject; what goes at once goes with the last, so that it is written again once."""
+def _request(stream: Stream, asked: Asked, ids: _Ids, *, now: bool) -> tuple[dict[int | None, Receipt], int]:
+    """Request once for each subject; with `now`, all are erased with the last, so that the state is written once."""
     made, last = {}, list(asked)[-1]
     for place, rounds in asked.items():
         made[place] = stream.forget(rounds=rounds, now=now and place == last, receipt_id=ids.make(place)).id
@@ -189,7 +224,7 @@ def _ask(stream: Stream, asked: Asked, ids: _Ids, *, now: bool) -> tuple[dict[in
 
 
 def _erase_at_once(store: Store, entry: Entry, asked: Asked, ids: _Ids) -> tuple[dict[int | None, Receipt], int]:
-    """Erase records of a stream that has no policy to ask."""
+    """Erase records of a stream whose policy cannot be loaded."""
     state, t = entry.state, entry.state.clock.t
     done = {receipt.id: receipt for receipt in state.receipts}
     made = {place: Receipt.create(t, t, entry.terms.max_age, ids.make(place)) for place in asked}
@@ -217,7 +252,7 @@ class _Ids:
         """The id for a subject's place in the list."""
         return None if self._mark is None else f"{self._mark ^ (_BY_ROUNDS if place is None else place):016x}"
 
-    def done(self, receipts: tuple[Receipt, ...]) -> Asked:
+    def find_done(self, receipts: tuple[Receipt, ...]) -> Asked:
         """The places for which the stream has given a receipt before; nothing is left to be done for them."""
         if self._mark is None:
             return {}
@@ -225,16 +260,25 @@ class _Ids:
         return {None if place == _BY_ROUNDS else place: _NO_ROUNDS for place in places if place <= _BY_ROUNDS}
 
 
-def remove(store: Store, streams: Sequence[str]) -> Removed:
-    """Erase streams, their names included; one that is open here cannot write any more, and `Store.live` is None then.
+def remove(store: Store, streams: Sequence[str]) -> RemoveResult:
+    """Erase streams, their names included; one that is open here cannot write any more.
 
     Args:
         store: the store.
-        streams: the names; one that is not there is as good as removed. A row of the store whose name cannot be read
-            goes by what `Store.survey` says of it.
+        streams: the names; a stream that does not exist counts as removed. A row whose name cannot be read is named
+            by what `Store.survey` says of it.
 
     Returns:
-        the places in the list of those that are gone, and what is wrong with the others.
+        The indices, in the list, of the streams that are gone, and what is wrong with the others.
+
+    Raises:
+        ParameterError: `streams` is not a list of names.
+        StoreBusyError: another process holds the store.
+
+    Example:
+        >>> from vestige import open_store
+        >>> remove(open_store("memory:"), ["delays"]).streams
+        (0,)
     """
     check_open(store)
     check_list("streams", streams, str, "names of streams")
@@ -246,7 +290,7 @@ def remove(store: Store, streams: Sequence[str]) -> Removed:
             if name in (*find_names(store, unnamed), *unnamed):
                 store.remove(name)
             gone.append(place)
-    return Removed(tuple(sorted(gone)), troubles)
+    return RemoveResult(tuple(sorted(gone)), troubles)
 
 
 def _is_sound(store: Store, name: str) -> bool:

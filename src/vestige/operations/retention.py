@@ -1,7 +1,7 @@
-"""Time limits over a whole store: what is due goes from every stream, whatever is wrong with another one.
+"""Time limits over a whole store: what is due is erased from every stream, whatever is wrong with another one.
 
-Guarantee: a stream whose policy cannot be made, whose row is damaged or whose dates lie in the future never keeps the
-others from their deadline; held by tests/operations/test_troubles.py. A dry run says what a sweep then does; held by
+Guarantee: a stream whose policy cannot be loaded, whose row is damaged or whose dates are in the future never delays
+the deadline of another; held by tests/operations/test_troubles.py. A dry run says what a sweep then does; held by
 tests/operations/test_retention.py.
 """
 
@@ -15,7 +15,7 @@ from datetime import datetime
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError
 from vestige.operations.entry import Entry, find_names
 from vestige.operations.erasure import erase_overdue
-from vestige.operations.outcome import Erasure, Swept, isolate_errors
+from vestige.operations.results import Erasure, SweepResult, isolate_errors
 from vestige.store import State, Store, Terms
 from vestige.store.state import to_ticks, to_utc, wall_clock
 from vestige.stream.deadlines import find_earliest, must_close
@@ -24,33 +24,37 @@ from vestige.stream.update import can_close
 from vestige.validation import check_bool, check_list
 
 TOGETHER = 256
-"""How many streams are written in one transaction: few enough that little is done again after a crash."""
+"""Number of streams that are written in one transaction: few enough that little has to be repeated after a crash."""
 
 
-def sweep(store: Store, at: datetime | None = None, *, dry_run: bool = False, exclude: Sequence[str] = ()) -> Swept:
+def sweep(
+    store: Store, at: datetime | None = None, *, dry_run: bool = False, exclude: Sequence[str] = ()
+) -> SweepResult:
     """Erase what is due in the streams of a store, and tidy it.
 
-    What is due goes even where the policy cannot be made from its name: then the statistic starts again. Nothing is
-    raised for one bad stream.
+    What is due is erased even if the policy cannot be loaded; the statistic restarts then. One bad stream does not
+    raise an error.
 
     Args:
         store: the store; streams that are open in it are used as they are.
         at: the time that limits in time are checked against; default: the machine's clock.
-        dry_run: only say what would go, and change nothing.
-        exclude: names of streams that are left as they are, such as those that history is being filled into.
+        dry_run: only report what would be erased, and change nothing.
+        exclude: names of streams that are left as they are, such as those that are being filled with history.
 
     Returns:
-        what went of each stream, and what is wrong.
+        What was erased from each stream, and what is wrong.
 
     Raises:
-        StoreBusyError: another process holds the file.
+        ParameterError: a parameter is not what it should be.
+        StoreBusyError: another process holds the store.
 
-    >>> from vestige import Mean, MemoryStore, Stream
-    >>> store = MemoryStore()
-    >>> stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
-    >>> _ = stream.extend(range(10))
-    >>> sweep(store).streams
-    {'delays': Erasure(erased=0, restarted=False, closed=False, undecided=0)}
+    Example:
+        >>> from vestige import Mean, Stream, open_store
+        >>> store = open_store("memory:")
+        >>> stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
+        >>> _ = stream.extend(range(10))
+        >>> sweep(store).streams
+        {'delays': Erasure(erased=0, restarted=False, closed=False, undecided=0)}
     """
     check_bool("dry_run", dry_run)
     check_list("exclude", exclude, str, "names of streams")
@@ -67,7 +71,7 @@ def sweep(store: Store, at: datetime | None = None, *, dry_run: bool = False, ex
                     done[name] = _preview(entry, moment) if dry_run else _sweep(store, entry, moment)
                     if trouble := _trouble(entry, done[name], moment, dry_run=dry_run):
                         troubles[name] = trouble
-    return Swept(done, troubles, tidy=not dry_run and _tidied(store))
+    return SweepResult(done, troubles, tidy=not dry_run and _try_tidy(store))
 
 
 def _is_copy(copy: object) -> bool:
@@ -75,8 +79,8 @@ def _is_copy(copy: object) -> bool:
     return isinstance(copy, tuple) and tuple(map(type, copy)) == (Terms, State)
 
 
-def _tidied(store: Store) -> bool:
-    """Bring the store into its canonical form; whether that could be done, which a damaged stream may prevent."""
+def _try_tidy(store: Store) -> bool:
+    """Tidy the store; whether that was possible, which a damaged stream may prevent."""
     try:
         store.tidy()
     except StoreBusyError:
@@ -86,12 +90,22 @@ def _tidied(store: Store) -> bool:
     return True
 
 
-def preview(streams: Mapping[str, tuple[Terms, State]], at: datetime | None = None) -> Swept:
-    """What a sweep would do to streams that were copied from a store, as in `StoreSnapshot.streams`.
+def preview(streams: Mapping[str, tuple[Terms, State]], at: datetime | None = None) -> SweepResult:
+    """Find what a sweep would do to streams of a snapshot.
 
     Args:
-        streams: terms and state by name.
+        streams: the terms and the state of each, by name, as in `StoreSnapshot.streams`.
         at: the time that limits in time are checked against; default: the machine's clock.
+
+    Returns:
+        What would be erased from each stream, and what is wrong.
+
+    Raises:
+        ParameterError: `streams` does not hold terms and states.
+
+    Example:
+        >>> preview({}).erased
+        0
     """
     if not isinstance(streams, Mapping) or not all(map(_is_copy, streams.values())):
         raise ParameterError("streams does not hold terms and states by name; pass StoreSnapshot.streams")
@@ -103,7 +117,7 @@ def preview(streams: Mapping[str, tuple[Terms, State]], at: datetime | None = No
         done[name] = _preview(entry, moment)
         if trouble := _trouble(entry, done[name], moment, dry_run=True):
             troubles[name] = trouble
-    return Swept(done, troubles)
+    return SweepResult(done, troubles)
 
 
 def _preview(entry: Entry, now: datetime) -> Erasure:
@@ -114,9 +128,9 @@ def _preview(entry: Entry, now: datetime) -> Erasure:
 
 
 def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
-    """Erase what is due: as the stream does, or without it where it cannot be asked."""
+    """Erase what is due, through the stream if its policy can be loaded, else without it."""
     if entry.terms.max_age is None and not entry.state.receipts:
-        return Erasure(0)  # without a limit in time or a request nothing comes due while nothing arrives
+        return Erasure(0)  # without a limit in time or a request nothing is due before the next arrival
     ahead = entry.ahead(now).any()
     if entry.live is None and (entry.policy is None or ahead):
         left = erase_overdue(entry.terms, entry.state, now, all_or_nothing=entry.all_or_nothing)
@@ -124,7 +138,7 @@ def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
             entry.write(store, left)
         return _change(entry.state, left)
     with entry.open(store) as stream:
-        with suppress(DataError) if ahead else nullcontext():  # which says no more than what is told of it here
+        with suppress(DataError) if ahead else nullcontext():  # `_trouble` reports it
             stream.sweep(now)
         return _change(entry.state, State(stream.clock, stream.retained))
 
@@ -146,20 +160,20 @@ def _would_close(entry: Entry, state: State, now: datetime) -> bool:
 
 
 def _trouble(entry: Entry, done: Erasure, now: datetime, *, dry_run: bool) -> str:
-    """What is wrong with a stream that could be read; nothing if all is well."""
+    """What is wrong with a stream that could be read; empty if nothing is."""
     ahead = entry.state.retained.where(entry.ahead(now)).rounds
     if len(ahead):
         first = int(ahead[0])
         many, them = ("record is", "") if len(ahead) == 1 else ("records are", "the first of them ")
         return (
-            f"{len(ahead):,} {many} dated more than {entry.limits.max_ahead} after the time that counts, {them}in "
-            f"round {first}, so that its limits in time cannot be kept by this clock; set it right, or erase the "
+            f"{len(ahead):,} {many} dated more than {entry.limits.max_ahead} after the present time, {them}in "
+            f"round {first}, so that its limits in time cannot be enforced; correct the clock, or erase the "
             f"record: vestige forget STORE --stream NAME --round {first} --now"
         )
     if entry.policy is None and (entry.terms.max_age is not None or done.erased):
         would = "would be" if dry_run else "was"
         return (
             f"{entry.problem}; without it what is due {would} erased, {done.erased:,} record{'s'[: done.erased != 1]}"
-            + (", and the statistic starts again" if done.restarted else "")
+            + (", and the statistic restarts" if done.restarted else "")
         )
     return ""

@@ -11,7 +11,7 @@ from dataclasses import asdict
 import click
 
 from vestige.audit import Detection, Snapshot, detect
-from vestige.cli.access import end_with
+from vestige.cli.access import exit_with
 from vestige.cli.audit.declaration import Declaration
 from vestige.cli.audit.group import audit, json_option, seed_option
 from vestige.cli.output import SHOWN, announced, as_json, count, list_some, say
@@ -67,7 +67,7 @@ def audit_store(stores: tuple[str, ...], names: tuple[str, ...], level: float, s
         _print_tests(found, repeated, level)
         _print_untested([name for name in declared if name not in found])
         _print_conclusion(declared, rejected)
-    end_with(troubles)
+    exit_with(troubles)
     if rejected:
         sys.exit(1)
 

@@ -195,7 +195,7 @@ class SqliteStore(Store):
                 count = "1 request" if len(waiting) == 1 else f"{len(waiting):,} requests"
                 raise StoreError(
                     f"{self.path}: {count} in its inbox would be lost, since a new key makes other pseudonyms; process "
-                    "them first: vestige sweep, or vestige.operations.attend(store)"
+                    "them first: vestige sweep, or vestige.operations.process_inbox(store)"
                 )
             self.release()
             self._key = None

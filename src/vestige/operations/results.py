@@ -1,7 +1,7 @@
-"""What an operation on a whole store did, stream by stream, as immutable values that are also plain data.
+"""The results of operations on a whole store, stream by stream: immutable values that convert to plain data.
 
-Guarantee: nothing in them depends on a record's values or names a subject, and what is written as JSON is read back the
-same, so that they can be handed from process to process; held by tests/operations/test_inbox.py.
+Guarantee: nothing in them depends on a record's values or names a subject, and they survive a round trip through JSON,
+so that one process can pass them to another; held by tests/operations/test_inbox.py.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Erasure:
     """What a sweep does to one stream.
 
     Attributes:
-        erased: how many records go.
-        restarted: whether the statistic starts again, because its records had to go before it could be carried on.
+        erased: number of records that are erased.
+        restarted: whether the statistic restarts, because its records were due before it could be written again.
         closed: whether the batch is closed early.
-        undecided: in a dry run, how many records are left to choose from where the batch would be closed early; as a
-            rule about half or more of them go, besides those that `erased` counts. A sweep leaves none undecided.
+        undecided: in a dry run, the number of records to choose from where the batch would be closed early; usually
+            about half or more of them are erased, in addition to `erased`. Always 0 after a sweep.
     """
 
     erased: int
@@ -35,13 +35,13 @@ class Erasure:
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class SweepResult:
     """What a sweep did.
 
     Attributes:
-        streams: each stream that was looked at, and what went of it.
-        troubles: what is wrong with a stream, a sentence each; the others are not affected.
-        tidy: whether the store was brought into its canonical form afterwards; what is erased is gone either way.
+        streams: what was erased from each stream, by name.
+        troubles: what is wrong with a stream, by name, one sentence each; the other streams are not affected.
+        tidy: whether the store was brought into its canonical form afterwards; erased records are gone either way.
     """
 
     streams: Mapping[str, Erasure] = field(default_factory=dict)
@@ -50,39 +50,49 @@ class Swept:
 
     @property
     def erased(self) -> int:
-        """How many records went in all streams."""
+        """Number of records erased from all streams."""
         return sum(erasure.erased for erasure in self.streams.values())
 
     @property
     def undecided(self) -> int:
-        """In a dry run, how many records are left to choose from in all batches that would be closed early."""
+        """In a dry run, the number of records to choose from in all batches that would be closed early."""
         return sum(erasure.undecided for erasure in self.streams.values())
 
     @property
     def restarted(self) -> tuple[str, ...]:
-        """The streams whose statistic starts again."""
+        """The streams whose statistic restarts."""
         return tuple(name for name, erasure in self.streams.items() if erasure.restarted)
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """As plain data."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain data.
+
+        Returns:
+            What `from_dict` reads.
+        """
         return asdict(self)
 
     @classmethod
-    def parse(cls, facts: Mapping[str, Any]) -> Swept:
-        """What was made from these facts."""
+    def from_dict(cls, facts: Mapping[str, Any]) -> SweepResult:
+        """Read a result from plain data.
+
+        Args:
+            facts: what `to_dict` returned.
+
+        Returns:
+            The result.
+        """
         streams = {name: Erasure(**erasure) for name, erasure in facts["streams"].items()}
         return cls(streams, dict(facts["troubles"]), facts["tidy"])
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """One request as one stream took it.
+    """One removal request in one stream.
 
     Attributes:
         stream: the name of the stream.
-        subject: the place of the subject in the list that was given, from 0; None for a request by rounds.
-        receipt: what the stream promises.
+        subject: the index of the subject in the list, from 0; None for a request by rounds.
+        receipt: the receipt that the stream gave.
     """
 
     stream: str
@@ -91,14 +101,14 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class ForgetResult:
     """What became of a list of removal requests.
 
     Attributes:
         removals: one for each subject and stream that holds records of it.
-        unknown: the places of the subjects of whom no stream holds a record.
-        restarted: the streams whose statistic starts again.
-        troubles: what is wrong with a stream, a sentence each; the others are not affected.
+        unknown: the indices of the subjects of whom no stream holds a record.
+        restarted: the streams whose statistic restarts.
+        troubles: what is wrong with a stream, by name, one sentence each; the other streams are not affected.
     """
 
     removals: tuple[Removal, ...] = ()
@@ -106,9 +116,12 @@ class Forgotten:
     restarted: tuple[str, ...] = ()
     troubles: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """As plain data."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain data.
+
+        Returns:
+            What `from_dict` reads.
+        """
         made = asdict(self)
         for removal in made["removals"]:
             receipt = removal["receipt"]
@@ -116,48 +129,65 @@ class Forgotten:
         return made
 
     @classmethod
-    def parse(cls, facts: Mapping[str, Any]) -> Forgotten:
-        """What was made from these facts."""
-        removals = tuple(Removal(r["stream"], r["subject"], _receipt(r["receipt"])) for r in facts["removals"])
+    def from_dict(cls, facts: Mapping[str, Any]) -> ForgetResult:
+        """Read a result from plain data.
+
+        Args:
+            facts: what `to_dict` returned.
+
+        Returns:
+            The result.
+        """
+        removals = tuple(Removal(r["stream"], r["subject"], _parse_receipt(r["receipt"])) for r in facts["removals"])
         return cls(removals, tuple(facts["unknown"]), tuple(facts["restarted"]), dict(facts["troubles"]))
 
 
-def _receipt(facts: Mapping[str, Any]) -> Receipt:
+def _parse_receipt(facts: Mapping[str, Any]) -> Receipt:
     moments = {k: facts[k] and datetime.fromisoformat(facts[k]) for k in ("requested", "due", "erased")}
     return Receipt(**(dict(facts) | moments))
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemoveResult:
     """What became of streams that were to be erased.
 
     Attributes:
-        streams: the places in the list of those that are gone, from 0; their names are not kept.
-        troubles: what is wrong with a stream, a sentence each.
+        streams: the indices, in the list, of the streams that are gone, from 0; their names are not kept.
+        troubles: what is wrong with a stream, by name, one sentence each.
     """
 
     streams: tuple[int, ...] = ()
     troubles: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """As plain data."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain data.
+
+        Returns:
+            What `from_dict` reads.
+        """
         return asdict(self)
 
     @classmethod
-    def parse(cls, facts: Mapping[str, Any]) -> Removed:
-        """What was made from these facts."""
+    def from_dict(cls, facts: Mapping[str, Any]) -> RemoveResult:
+        """Read a result from plain data.
+
+        Args:
+            facts: what `to_dict` returned.
+
+        Returns:
+            The result.
+        """
         return cls(tuple(facts["streams"]), dict(facts["troubles"]))
 
 
 @dataclass(frozen=True, slots=True)
-class Attended:
-    """What was carried out of what other processes had asked for.
+class InboxResult:
+    """What became of the requests of other processes.
 
     Attributes:
-        requests: the ids of those that were attended to.
-        troubles: what of them could not be carried out, and which cannot be read, a sentence each; by the id of the
-            request and the name of the stream, or by the path of the file.
+        requests: the ids of the requests that were processed.
+        troubles: what could not be carried out or read, one sentence each, by the id of the request and the name of
+            the stream, or by the path of the file.
     """
 
     requests: tuple[str, ...] = ()
@@ -184,4 +214,4 @@ def isolate_errors(store: Store, name: str, troubles: dict[str, str]) -> Iterato
     except VestigeError as problem:
         troubles[name] = str(problem)
     except Exception as problem:
-        troubles[name] = f"its policy fails with {type(problem).__name__}; open it in Python to see where"
+        troubles[name] = f"its policy raises {type(problem).__name__}; open it in Python to see where"
