@@ -25,6 +25,7 @@ from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.sources import chunks, delimited
 from vestige.sources.identity import FileIdentity, find_name
+from vestige.sources.positions import FilePositions
 
 RNG = np.random.default_rng(7)
 FIRST = [(float(v), f"k{k}") for v, k in zip(RNG.integers(100, 999, 400), RNG.integers(0, 3, 400), strict=True)]
@@ -520,7 +521,8 @@ def test_streams_that_one_file_went_into_in_other_ways_are_each_compared(tmp_pat
     with SqliteStore(store) as opened:
         mark = FileIdentity.read(str(path)).encode()
         mine = Stream(Mean(), retention=96, store=opened.stream("mine"))
-        mine.extend(range(9), source=str(path), numbers=np.arange(1, 10), mark=mark)
+        numbers = np.arange(1, 10)
+        mine.extend(range(9), source=str(path), positions=FilePositions(numbers, mark), numbers=numbers)
     assert verify_sources(store) == {"findings": []}
     with path.open("a") as file:
         file.write("5,k9\n")

@@ -18,6 +18,7 @@ from store import victim
 from vestige import Clock, Mean, Records, Stream
 from vestige.errors import StoreError
 from vestige.store import Position, SqliteStore, open_reader
+from vestige.store.state import decode_count, encode_count
 
 RECORDS = 40_000
 BATCH = victim.RETENTION // 2
@@ -86,7 +87,7 @@ def check_end(path: Path, whole: Run) -> None:
     ((name, (_, state)),) = read_streams(path).items()
     assert name == victim.NAME
     assert (state.clock, state.retained) == whole.states[RECORDS]
-    assert state.positions == {whole.source.name: Position(RECORDS, slot=1)}
+    assert state.positions == {whole.source.name: Position(encode_count(RECORDS), slot=1)}
     assert open_reader(path).verify() == ()
     assert contents(path.parent) == [path.name, f"{path.name}.lock"]
 
@@ -107,7 +108,7 @@ def killed(victims: Victims, whole: Run, path: Path, seconds: float, read_first:
     with SqliteStore(path) as store:
         stream = victim.stored(store)
         t = stream.t
-        assert stream.position(whole.source.name).rows == t
+        assert decode_count(stream.position(whole.source.name).value) == t
         assert (stream.clock, stream.retained) == whole.states[t], "the state after an update, or the one before it"
     stream = victim.ingest(whole.source, path)
     assert stream.estimate().value == whole.answer

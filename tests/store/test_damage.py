@@ -19,6 +19,7 @@ from vestige import Clock, Mean, Records, SqliteStore, Stream
 from vestige.errors import StoreError
 from vestige.store import Position, Receipt, State, Terms, open_reader
 from vestige.store.sqlite.connection import PAGE
+from vestige.store.state import encode_count
 
 NAMES = ("ada", "bob", "cat", "dot", "eve", "a much longer name than the others have, so that rows differ in length")
 TERMS = Terms({"name": "vestige.Mean", "parameters": {}}, columns=1, capacity=16, retention=16)
@@ -33,7 +34,12 @@ def state_of(rng: np.random.Generator, terms: Terms, t: int) -> State:
     values = rng.normal(size=(10, terms.columns))
     records = Records(rounds, values, None, None, subjects, np.arange(10))
     receipts = tuple(Receipt.create(t, t + 5, timedelta(days=1)) for _ in range(2))
-    return State(Clock(t, t - 9, t), records, {"x.csv": Position(t, b"mark", 1), "y": Position(7)}, receipts)
+    return State(
+        Clock(t, t - 9, t),
+        records,
+        {"x.csv": Position(encode_count(t) + b"mark", 1), "y": Position(encode_count(7))},
+        receipts,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from reading import read_streams
 from vestige import Clock, Mean, Policy, Records, Stream, Window
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store import Position, Receipt, SqliteStore, State, Store, Terms, open_reader
-from vestige.store.state import RECEIPTS_KEPT, wall_clock
+from vestige.store.state import RECEIPTS_KEPT, encode_count, wall_clock
 
 RETENTION = 128
 RECORDS, PEOPLE = 10_000, 2_000
@@ -298,7 +298,7 @@ def test_nothing_is_left_of_a_stream_that_was_removed(path: Path) -> None:
         for stream in others:
             stream.extend([2.0], source=source)
     assert {n: s.positions for n, (_, s) in read_streams(path).items()} == {
-        n: {source: Position(2, slot=1)} for n in POLICIES
+        n: {source: Position(encode_count(2), slot=1)} for n in POLICIES
     }
     assert open_reader(path).verify(canaries=[name.encode()]) == ()
 

@@ -17,6 +17,7 @@ from reading import read_streams
 from vestige import Clock, Mean, Policy, Records, Stream, Window
 from vestige.errors import NoRecordsError, ParameterError
 from vestige.store import MemoryStore, Place, Position, Receipt, SqliteStore, State, Store, Terms, open_reader
+from vestige.store.state import decode_count
 
 POLICIES: dict[str, tuple[Policy, int]] = {
     "mean": (Mean(), 64),
@@ -191,7 +192,9 @@ class BothStores(RuleBasedStateMachine):
             assert rounds_of(one.receipts) == rounds_of(other.receipts)
             assert [one.position(name) for name in FILES] == [other.position(name) for name in FILES]
             assert answer(one) == answer(other)
-            assert sum(one.position(name).rows for name in FILES) <= one.t, "each row that was read has its round"
+            assert sum(decode_count(one.position(name).value) for name in FILES) <= one.t, (
+                "each row that was read has its round"
+            )
 
     @invariant()
     def limits_hold(self) -> None:
@@ -287,7 +290,7 @@ def test_no_state_that_was_ever_durable_says_that_more_was_read_than_arrived(pol
             write = place.write
 
             def watched(terms: Terms, state: State) -> None:
-                written.append((state.clock.t, state.positions.get(FILES[0], Position()).rows))
+                written.append((state.clock.t, decode_count(state.positions.get(FILES[0], Position()).value)))
                 write(terms, state)
 
             place.write = watched  # type: ignore[method-assign]

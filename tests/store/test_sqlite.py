@@ -27,6 +27,7 @@ from reading import read_streams
 from vestige import Mean, MemoryStore, Moments, SqliteStore, Stream, Window
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError, VestigeError
 from vestige.store import Position, State, open_reader
+from vestige.store.state import decode_count, encode_count
 
 ROWS = np.random.default_rng(0).normal(size=1_000)
 
@@ -108,10 +109,12 @@ def test_positions_are_written_with_the_records(path: Path) -> None:
         stream = stream_in(store)
         stream.extend(ROWS[:100], source="x.csv")
         stream.extend(ROWS[:5], source="y.csv", numbers=np.array([2, 4, 6, 8, 11]))
-        assert read_streams(path)["a"][1].positions == {"x.csv": Position(96, slot=1)}, "as far as the last update"
+        assert read_streams(path)["a"][1].positions == {"x.csv": Position(encode_count(96), slot=1)}, (
+            "as far as the last update"
+        )
     with SqliteStore(path) as store:
         stream = stream_in(store)
-        assert [stream.position(f"{name}.csv").rows for name in "xyz"] == [100, 11, 0]
+        assert [decode_count(stream.position(f"{name}.csv").value) for name in "xyz"] == [100, 11, 0]
 
 
 def test_subjects_are_hashed_with_a_key_beside_the_store(path: Path) -> None:
@@ -581,7 +584,11 @@ def test_a_stream_that_cannot_be_written_leaves_nothing_half_done_among_others(p
         store.flush()
         place, terms = store.stream("a"), store.terms("a")
         before = place.read(terms)
-        late = State(replace(before.clock, t=10_000), before.retained, {"x": Position(10_000), "new": Position(1)})
+        late = State(
+            replace(before.clock, t=10_000),
+            before.retained,
+            {"x": Position(encode_count(10_000)), "new": Position(encode_count(1))},
+        )
         with store.transaction():
             for name in ("a", "b"):
                 with pytest.raises(StoreError, match="holds records over more than 96 rounds"):

@@ -24,6 +24,7 @@ from vestige.records import Records
 from vestige.serialization import to_dict
 from vestige.store import Position, Terms, open_reader
 from vestige.store.sqlite import version1
+from vestige.store.state import encode_count
 from vestige.stream import open_stream
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -68,7 +69,7 @@ def test_a_writer_brings_it_up_to_date(path: Path) -> None:
         assert [None if np.isnat(t) else str(t) for t in held.times] == facts["times"][gone:]
         assert list(held.subjects) == facts["subjects"][gone:]
         assert held.numbers.tolist() == [0] * len(held)
-        assert state.positions == {source: Position(rows) for source, rows in facts["positions"].items()}
+        assert state.positions == {source: Position(encode_count(rows)) for source, rows in facts["positions"].items()}
         assert [receipt.id for receipt in state.receipts] == [receipt["id"] for receipt in facts["receipts"]]
         assert [str(receipt.requested.isoformat()) for receipt in state.receipts] == [
             receipt["requested"] for receipt in facts["receipts"]
@@ -95,9 +96,9 @@ def test_a_stream_goes_on_from_there(path: Path) -> None:
     with SqliteStore(path) as store:
         stream = open_stream(store, "plain", seed=0)
         assert stream.estimate().held == len(FACTS["plain"]["rounds"])
-        assert stream.position("/data/a.csv") == Position(150)
+        assert stream.position("/data/a.csv") == Position(encode_count(150))
         stream.extend(np.zeros(100), source="/data/b.csv")
-    assert read_streams(path)["plain"][1].positions["/data/b.csv"] == Position(107, slot=1)
+    assert read_streams(path)["plain"][1].positions["/data/b.csv"] == Position(encode_count(107), slot=1)
 
 
 @pytest.mark.parametrize(

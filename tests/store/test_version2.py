@@ -16,6 +16,7 @@ from vestige import SqliteStore
 from vestige.clock import Clock
 from vestige.errors import StoreError
 from vestige.store import Position, Terms, open_reader
+from vestige.store.state import decode_count, encode_count
 from vestige.stream import open_stream
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -56,7 +57,7 @@ def test_a_writer_brings_it_up_to_date(path: Path) -> None:
         assert list(held.subjects) == facts["subjects"]
         assert held.numbers.tolist() == facts["numbers"]
         assert state.positions == {
-            source: Position(rows, bytes.fromhex(mark), slot)
+            source: Position(encode_count(rows) + bytes.fromhex(mark), slot)
             for source, (rows, mark, slot) in facts["positions"].items()
         }
         assert [
@@ -81,7 +82,7 @@ def test_its_streams_go_on(path: Path) -> None:
         plain.extend(np.full(64, 5.0), source="/data/b.csv")
         private.extend(np.zeros(64))
         assert (plain.clock.gaps, private.clock.gaps) == (0, 2)
-        assert plain.position("/data/b.csv").rows == 94
+        assert decode_count(plain.position("/data/b.csv").value) == 94
 
 
 def test_a_damaged_one_is_refused_and_left_as_it_is(path: Path) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from vestige import Mean, Stream
 from vestige.sources import FileSource
-from vestige.sources.positions import encode_position
 from vestige.store import SqliteStore, Store
 
 RETENTION, SEED, NAME = 2_048, 7, "delays"
@@ -28,7 +27,7 @@ def ingest(source: Path, path: Path) -> Stream:
     """Read what was not read yet, as `vestige run` does; the stream as it is at the end."""
     with SqliteStore(path) as store:
         stream = stored(store)
-        for block in FileSource(str(source), ["delay"]).blocks(encode_position(stream.position(source.name).rows)):
+        for block in FileSource(str(source), ["delay"]).blocks(stream.position(source.name).value):
             stream.extend(block.rows, source=source.name, numbers=block.numbers)
     return stream
 

@@ -14,6 +14,7 @@ from vestige import Clock, Mean, Records, Stream, Window, paper
 from vestige.errors import DataError, NoRecordsError, ParameterError
 from vestige.records import find_rows, number_rows
 from vestige.store import Position
+from vestige.store.state import encode_count
 
 
 def stream(dim: int = 1) -> Stream:
@@ -213,16 +214,16 @@ def test_a_printed_stream_shows_no_value() -> None:
 
 def test_records_say_their_source_and_their_row_in_it() -> None:
     stream, rows = Stream(Mean(), retention=96, seed=0), np.random.default_rng(0).normal(size=400)
-    stream.extend(rows[:100], source="a.csv", numbers=np.arange(1, 300, 3), mark=b"one")
+    stream.extend(rows[:100], source="a.csv", numbers=np.arange(1, 300, 3))
     held = stream.retained
     assert find_rows(held.numbers, 1).tolist() == [3 * r - 2 for r in held.rounds]
-    assert stream.position("a.csv") == Position(298, b"one", 1)
+    assert stream.position("a.csv") == Position(encode_count(298), 1)
     stream.push(0.0)
     stream.extend([0.0])
     assert stream.retained.numbers[-2:].tolist() == [0, 0], "they are rows of no source"
-    stream.extend(rows[100:110], source="a.csv", mark=b"two")
+    stream.extend(rows[100:110], source="a.csv")
     assert find_rows(stream.retained.numbers[-10:], 1).tolist() == list(range(299, 309)), "that follow the position"
-    assert stream.position("a.csv") == Position(308, b"two", 1)
+    assert stream.position("a.csv") == Position(encode_count(308), 1)
     before = stream.retained.from_source(1)
     stream.extend(rows[110:120], source="b.csv")
     assert stream.retained.from_source(1) == before, "those of the other source are still known"
@@ -233,7 +234,7 @@ def test_records_say_their_source_and_their_row_in_it() -> None:
     stream.restart_source("a.csv")
     assert (len(stream.retained.from_source(1)), stream.position("a.csv")) == (0, Position())
     stream.extend(rows[125:127], source="c.csv")
-    assert stream.position("c.csv") == Position(2, slot=1), "the smallest that is free"
+    assert stream.position("c.csv") == Position(encode_count(2), slot=1), "the smallest that is free"
     assert len(stream.retained.from_source(0)) == 0, "rows of no source"
 
 
@@ -242,7 +243,10 @@ def test_more_sources_than_slots_are_read_without_numbers(monkeypatch: pytest.Mo
     stream = Stream(Mean(), retention=96, seed=0)
     for source in "ab":
         stream.extend([1.0, 2.0], source=source)
-    assert (stream.position("a"), stream.position("b")) == (Position(2, slot=1), Position(2))
+    assert (stream.position("a"), stream.position("b")) == (
+        Position(encode_count(2), slot=1),
+        Position(encode_count(2)),
+    )
     assert stream.retained.numbers.tolist() == [*number_rows(np.array([1, 2]), 1), 0, 0]
 
 
@@ -265,6 +269,26 @@ def test_numbers_that_are_none_are_refused(numbers: list[Any]) -> None:
         stream.extend([1.0, 2.0], source="a", numbers=np.array([2**60, 5], np.uint64))  # whose difference wraps around
     with pytest.raises(ParameterError, match="numbers end beyond row 281,474,976,710,655"):
         stream.extend([1.0], source="a", numbers=np.array([2**48]))
-    with pytest.raises(ParameterError, match="mark is not of up to 64 bytes"):
-        stream.extend([1.0, 2.0], source="a", mark=bytes(65))
+    assert stream.t == 0
+
+
+def test_positions_are_kept_as_they_are() -> None:
+    stream, ids = Stream(Mean(), retention=96, seed=0), [f"id {i}".encode() for i in range(150)]
+    stream.extend(np.arange(150.0), source="queue", positions=ids)
+    assert stream.position("queue") == Position(b"id 149", slot=1)
+    assert not stream.retained.numbers.any(), "they are no row numbers"
+    with pytest.raises(ParameterError, match="was read with positions of its own before"):
+        stream.extend([1.0], source="queue")
+    stream.move_source("queue", b"elsewhere")
+    assert stream.position("queue").value == b"elsewhere"
+
+
+def test_positions_that_are_none_are_refused() -> None:
+    stream = Stream(Mean(), retention=96)
+    with pytest.raises(ParameterError, match="a position is not bytes, or longer than 72"):
+        stream.extend([1.0, 2.0], source="a", positions=[b"", bytes(73)])
+    with pytest.raises(ParameterError, match="a position is not bytes, or longer than 72"):
+        stream.extend([1.0], source="a", positions=["1"])  # type: ignore[list-item]
+    with pytest.raises(DataError, match="one entry for each of 2 rows"):
+        stream.extend([1.0, 2.0], source="a", positions=[b""])
     assert stream.t == 0

@@ -23,7 +23,7 @@ from vestige.policies import STATISTICS
 from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.store import Reader, State, StoreSnapshot, Terms, open_reader
-from vestige.store.state import format_duration
+from vestige.store.state import decode_count, format_duration
 from vestige.stream import copy_stream
 
 _UNREADABLE = "cannot be read"
@@ -78,7 +78,7 @@ def _overview(terms: Terms, state: State) -> dict[str, object]:
         "notice": terms.notice,
         "max_age": None if terms.max_age is None else terms.max_age.total_seconds(),
         "open_requests": sum(receipt.erased is None for receipt in state.receipts),
-        "sources": {name: position.rows for name, position in state.positions.items()},
+        "sources": {name: decode_count(position.value) for name, position in state.positions.items()},
     }
 
 

@@ -10,9 +10,10 @@ tests/store/test_crashes.py and tests/ingest/test_ingest.py.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import overload
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from vestige.ingest.messages import translate_error
 from vestige.ingest.names import StreamNames
 from vestige.ingest.streams import OPEN_STREAMS, OpenStreams
 from vestige.sources import Block, IfReplaced, Resumption, Source
-from vestige.sources.positions import decode_position
 from vestige.sources.resumption import KEEP_NUMBERS
 from vestige.store import Store
 from vestige.stream import Stream
@@ -172,7 +172,7 @@ class Ingest:
         for key, position in resumption.positions.items():
             stream = self._open(key)
             if stream is not None:
-                stream.mark_source(resumption.name, decode_position(position)[1])
+                stream.move_source(resumption.name, position)
         self._streams.flush()
 
     def _open(self, key: str) -> Stream | None:
@@ -219,7 +219,7 @@ class Ingest:
     def _extend(self, key: str, stream: Stream, block: Block, rows: Ints) -> None:
         """Take some rows of a block; a second attempt skips those that the first has taken."""
         start, name = stream.t, self._name
-        if name is not None and key not in self._begun and key not in self._positions:
+        if name is not None and key not in self._begun and key not in self._positions and stream.position(name).value:
             stream.restart_source(name)  # what it has read was another source under the same name
         self._begun.add(key)
 
@@ -232,7 +232,7 @@ class Ingest:
                 subjects=None if block.subjects is None else block.subjects[rest],
                 source=name,
                 numbers=block.numbers[rest],
-                mark=decode_position(block.positions[0])[1],
+                positions=_Selection(block.positions, rest),
             )
 
         try:
@@ -248,8 +248,7 @@ class Ingest:
         """Count the rows that earlier attempts have handled."""
         if self._name is None or not taken:
             return taken
-        position = stream.position(self._name)
-        return int(np.searchsorted(block.numbers[rows], position.rows, "right"))
+        return int(np.searchsorted(rows, self._count_covered(block, stream.position(self._name).value)))
 
     def _find_times(self, block: Block, rows: Ints) -> Times | None:
         """Return the times of the records, or of their arrival."""
@@ -280,3 +279,22 @@ class Ingest:
             return "; nothing was taken"
         remedy = f"; {KEEP_NUMBERS}, and run this again with --if-replaced continue" if self.source.resumable else ""
         return f"; {self.taken:,} records of the rows before were taken and stay{remedy}"
+
+
+class _Selection(Sequence[bytes]):
+    """Positions after some rows of a block, encoded when they are needed."""
+
+    def __init__(self, positions: Sequence[bytes], rows: Ints) -> None:
+        self._positions, self._rows = positions, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(index, slice):
+            return _Selection(self._positions, self._rows[index])
+        return self._positions[int(self._rows[index])]

@@ -13,7 +13,6 @@ from vestige.errors import StoreBusyError
 from vestige.ingest.names import StreamNames
 from vestige.records import Records
 from vestige.sources import History, IfReplaced
-from vestige.sources.positions import encode_position
 from vestige.store import Store
 from vestige.stream import Stream
 
@@ -131,18 +130,17 @@ class OpenStreams:
         def find_positions(name: str) -> dict[str, bytes]:
             if names.by is not None:
                 positions = store.positions(name, about)
-                return {names.find_key(n): encode_position(p.rows, p.mark) for n, p in positions.items()}
+                return {names.find_key(n): position.value for n, position in positions.items()}
             stream = open_stream("")
             if stream is None:
                 return {}
-            position = stream.position(name)
-            return {"": encode_position(position.rows, position.mark)}
+            return {"": stream.position(name).value}
 
         def find_held(name: str, keys: Sequence[str]) -> Iterable[tuple[str, Records]]:
             for key in keys:
                 stream = open_stream(key)
                 if stream is not None:
-                    yield key, stream.retained.from_source(stream.position(name).slot)
+                    yield key, stream.records_of(name)
 
         return History(
             store.sources(), find_positions, find_held, store.pseudonym, names.by, self.max_open, if_replaced, self.warn

@@ -14,7 +14,6 @@ from vestige.ingest.names import StreamNames
 from vestige.sources import FileSource
 from vestige.sources.comparison import RowComparison, explain_difference, explain_uncompared
 from vestige.sources.identity import FileIdentity, FileProgress, digest_key
-from vestige.sources.positions import encode_position
 from vestige.store import State, Terms
 
 _Group = dict[str, tuple[Terms, State]]
@@ -48,8 +47,7 @@ def verify_sources(
 def _verify_source(
     source: str, group: _Group, pseudonym: Callable[[str], str] | None, findings: list[str], notes: list[str]
 ) -> None:
-    positions = {name: state.positions[source] for name, (_, state) in group.items()}
-    progress = FileProgress.collect({name: encode_position(p.rows, p.mark) for name, p in positions.items()})
+    progress = FileProgress.collect({name: state.positions[source].value for name, (_, state) in group.items()})
     before = progress.identity
     try:
         change = "" if before is None else before.explain_change(FileIdentity.read(source, before.generation))
@@ -102,7 +100,6 @@ def _compare_rows(
     comparison = RowComparison(pseudonym or str, before.other_key if same_key else progress.furthest)
     names = StreamNames(file.by)
     for name in progress.rows:
-        state = group[name][1]
-        comparison.add(names.find_key(name), state.retained.from_source(state.positions[file.path].slot))
+        comparison.add(names.find_key(name), group[name][1].records_of(file.path))
     different = comparison.find_difference(file.blocks(), progress.furthest)
     return "" if different is None else explain_difference(different), len(comparison)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
+from vestige.store.state import decode_count, encode_count
 from vestige.types import Ints
-
-_ROWS = 8
 
 
 def encode_position(rows: int, identity: bytes = b"") -> bytes:
@@ -28,7 +27,7 @@ def encode_position(rows: int, identity: bytes = b"") -> bytes:
         >>> decode_position(encode_position(500, b"identity"))
         (500, b'identity')
     """
-    return rows.to_bytes(_ROWS, "little") + identity
+    return encode_count(rows) + identity
 
 
 def decode_position(position: bytes) -> tuple[int, bytes]:
@@ -44,7 +43,7 @@ def decode_position(position: bytes) -> tuple[int, bytes]:
         >>> decode_position(b"")
         (0, b'')
     """
-    return int.from_bytes(position[:_ROWS], "little"), position[_ROWS:]
+    return decode_count(position), position[len(encode_count(0)) :]
 
 
 class FilePositions(Sequence[bytes]):

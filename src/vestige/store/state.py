@@ -179,30 +179,68 @@ def _plain(value: object) -> str:
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-MARK = 64
-"""Bytes of the longest mark of a source."""
+LONGEST_POSITION = 72
+"""Maximum number of bytes of a position."""
+_COUNT = 8
+
+
+def encode_count(rows: int) -> bytes:
+    """Encode a number of rows as a position.
+
+    Args:
+        rows: number of rows that were read.
+
+    Returns:
+        Eight bytes.
+
+    Example:
+        >>> decode_count(encode_count(500))
+        500
+    """
+    return rows.to_bytes(_COUNT, "little")
+
+
+def decode_count(value: bytes) -> int:
+    """Decode a number of rows from the beginning of a position.
+
+    Args:
+        value: position that begins with a number of rows; empty for none.
+
+    Returns:
+        The number of rows.
+
+    Example:
+        >>> decode_count(b"")
+        0
+    """
+    return int.from_bytes(value[:_COUNT], "little")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a source was read.
+    r"""Position up to which a stream has read a source.
 
     Attributes:
-        rows: how many of its rows were read, complete or not.
-        mark: what the source is recognised by: up to 64 bytes that say nothing of its records.
-        slot: the number by which the records of the stream know this source, different for each, from 1 on; 0 if they
-            do not.
+        value: what the source continues from; only the source can read it. Up to 72 bytes that contain nothing of its
+            records; empty if the source was not read.
+        slot: number by which the stream's records refer to this source, from 1 up and different for each source; 0 if
+            they do not.
+
+    Raises:
+        ParameterError: the value is not bytes or is too long, or the slot is out of range.
+
+    Example:
+        >>> Position(encode_count(500), slot=1).value
+        b'\xf4\x01\x00\x00\x00\x00\x00\x00'
     """
 
-    rows: int = 0
-    mark: bytes = b""
+    value: bytes = b""
     slot: int = 0
 
     def __post_init__(self) -> None:
-        check_int("rows", self.rows, 0)
         check_int("slot", self.slot, 0, LARGEST_SLOT)
-        if not isinstance(self.mark, bytes) or len(self.mark) > MARK:
-            raise ParameterError(f"mark is not of up to {MARK} bytes; pass fewer, such as a digest")
+        if not isinstance(self.value, bytes) or len(self.value) > LONGEST_POSITION:
+            raise ParameterError(f"a position is not bytes, or longer than {LONGEST_POSITION}; pass a shorter one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +250,7 @@ class State:
     Attributes:
         clock: the public clock.
         retained: the records that are held.
-        positions: for each source how far it was read.
+        positions: position in each source that was read.
         receipts: of the removal requests, in the order in which they were made.
     """
 
@@ -220,6 +258,21 @@ class State:
     retained: Records
     positions: Mapping[str, Position] = field(default_factory=dict)
     receipts: tuple[Receipt, ...] = ()
+
+    def records_of(self, source: str) -> Records:
+        """Find the retained records that are rows of a source.
+
+        Args:
+            source: name of the source.
+
+        Returns:
+            The records, with their row numbers as `numbers`.
+
+        Example:
+            >>> len(State.empty(1).records_of("visits.csv"))
+            0
+        """
+        return self.retained.from_source(self.positions.get(source, Position()).slot)
 
     @classmethod
     def empty(cls, columns: int) -> State:

@@ -1,39 +1,88 @@
-"""Positions: how far each source was read, and which of its rows the records are.
+"""Positions: up to where each source was read, and which of its rows the records are.
 
+A position is opaque: the source makes it, and only the source reads it. Without positions, the rows are counted.
 Guarantee: numbers of rows are the same however rows are split into calls; held by tests/stream/test_stream.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import overload
 
 import numpy as np
 
 from vestige.errors import DataError, ParameterError
 from vestige.records import LARGEST_ROW, LARGEST_SLOT
 from vestige.store import Position
+from vestige.store.state import decode_count, encode_count
 from vestige.types import Ints
 
 
-def check_numbers(position: Position, numbers: Ints | None, mark: bytes, n: int) -> Ints:
-    """Check the numbers that rows have in their source.
+class CountedPositions(Sequence[bytes]):
+    """Positions of a source whose rows are counted, encoded when they are needed.
 
     Args:
-        position: how far the source was read.
-        numbers: of the rows, counted from 1 and increasing; None for those that follow the position.
-        mark: identifies the source.
+        rows: number of each row in its source.
+
+    Example:
+        >>> CountedPositions(np.array([3, 7]))[-1] == encode_count(7)
+        True
+    """
+
+    def __init__(self, rows: Ints) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> CountedPositions: ...
+    def __getitem__(self, index: int | slice) -> bytes | CountedPositions:
+        if isinstance(index, slice):
+            return CountedPositions(self._rows[index])
+        return encode_count(int(self._rows[index]))
+
+
+def check_positions(
+    before: bytes, positions: Sequence[bytes] | None, numbers: Ints | None, n: int
+) -> tuple[Ints | None, Sequence[bytes]]:
+    """Check the positions and numbers of rows of a source.
+
+    Args:
+        before: position up to which the source was read.
+        positions: position after each row; None to count the rows.
+        numbers: number of each row, from 1 up and increasing; None for those that follow if the rows are counted.
         n: number of rows.
 
     Returns:
-        One number per row.
+        The numbers, if any, and the positions, one per row each.
 
     Raises:
-        DataError: there is not one number per row.
-        ParameterError: the numbers do not increase from 1, are too large, or the mark is too long.
+        DataError: there is not one number or position per row.
+        ParameterError: the numbers do not increase from 1 or are too large, or a position is not bytes or too long.
+
+    Example:
+        >>> numbers, positions = check_positions(encode_count(3), None, None, 2)
+        >>> numbers, positions[-1] == encode_count(5)
+        (array([4, 5]), True)
     """
-    Position(position.rows, mark)  # checks the mark
+    if positions is not None:
+        if not isinstance(positions, Sequence) or len(positions) != n:
+            raise DataError(f"positions are not a sequence with one entry for each of {n} rows; pass one per row")
+        for position in (positions[0], positions[-1]) if n else ():
+            Position(position)  # checks it
+        return None if numbers is None else _check_numbers(numbers, n), positions
     if numbers is None:
-        numbers = np.arange(position.rows + 1, position.rows + n + 1)
+        if len(before) not in (0, len(encode_count(0))):
+            raise ParameterError("the source was read with positions of its own before; pass positions")
+        numbers = np.arange(decode_count(before) + 1, decode_count(before) + n + 1)
+    checked = _check_numbers(numbers, n)
+    return checked, CountedPositions(checked)
+
+
+def _check_numbers(numbers: Ints, n: int) -> Ints:
     try:
         given = np.asarray(numbers)
     except ValueError:  # lists of different lengths

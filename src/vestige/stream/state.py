@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from vestige.clock import Clock
-from vestige.records import Records, drop_rows
+from vestige.records import Records, drop_rows, find_rows
 from vestige.store import Position, Receipt, State
 from vestige.stream.pending import Pending
 from vestige.types import Bools
@@ -117,6 +117,18 @@ class StreamState:
         """
         self.pending.mark(waiting)
         self.held = self.held.with_leaving(self.held.leaving | held)
+
+    def find_last_row(self, slot: int) -> int:
+        """Find the last row of a source that is a record here.
+
+        Args:
+            slot: the slot of the source.
+
+        Returns:
+            The number of the row; 0 if there is none.
+        """
+        waiting = self.pending.numbers[: self.pending.size]
+        return int(max(find_rows(numbers, slot).max(initial=0) for numbers in (self.held.numbers, waiting)))
 
     def drop_numbers(self, slot: int) -> None:
         """Forget which records are rows of a source.

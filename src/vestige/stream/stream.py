@@ -36,7 +36,7 @@ from vestige.stream.lateness import make_window
 from vestige.stream.limits import Limits, drop_expired
 from vestige.stream.masks import check_limits
 from vestige.stream.pending import Pending
-from vestige.stream.positions import check_numbers, find_slot
+from vestige.stream.positions import check_positions, find_slot
 from vestige.stream.removal import check_rounds, drop_leaving, has_overdue, keep_receipts, settle_receipts
 from vestige.stream.rules import check_restart, check_schedule, count_until_update, make_rules
 from vestige.stream.state import Snapshot, StreamState
@@ -180,8 +180,8 @@ class Stream(Generic[E_co]):
         times: Iterable[Time | None] | NDArray[np.datetime64] | None = None,
         subjects: Iterable[str | None] | NDArray[np.object_] | None = None,
         source: str | None = None,
+        positions: Sequence[bytes] | None = None,
         numbers: Ints | None = None,
-        mark: bytes = b"",
     ) -> int:
         """Take many records in order: the same as pushing them one by one, but faster, and all or nothing.
 
@@ -198,10 +198,12 @@ class Stream(Generic[E_co]):
             rows: shape (n, columns), or (n,) in one dimension.
             times: one per row; default: none.
             subjects: one per row; default: none.
-            source: where the rows come from; the number of its rows that were read is remembered with them.
-            numbers: the number of each row in its source, counted from 1 and increasing; default: those that follow
-                its position. They stay with the records until the source is read from its start again.
-            mark: identifies the content of the source, up to 64 bytes; remembered beside the position.
+            source: name of the source that the rows come from; its position is remembered with them.
+            positions: position of the source after each row, up to 72 bytes each; default: the number of rows that were
+                read, as `vestige.store.state.encode_count` encodes it.
+            numbers: number of each row in its source, from 1 up and increasing; default: none if `positions` are given,
+                else those that follow the number of rows that were read. They stay with the records until the source is
+                read from its start again.
 
         Returns:
             The number of rows that were taken: all but those that came later than `lateness` allows.
@@ -222,8 +224,8 @@ class Stream(Generic[E_co]):
                 new.times = repeat_now(len(new)) if new.times is None else new.times
                 check_times(self._rules.limits, new.times, self._find_newest_time(), to_ticks(wall_clock()))
             if source is not None:
-                new.numbers = check_numbers(self.position(source), numbers, mark, len(new))
-            return self._take_all(new, source, mark)
+                new.numbers, positions = check_positions(self.position(source).value, positions, numbers, len(new))
+            return self._take_all(new, source, positions)
 
     def estimate(self) -> E_co:
         """Compute the policy's answer from the retained records and the clock alone.
@@ -467,17 +469,39 @@ class Stream(Generic[E_co]):
             self._state.drop_numbers(self.position(source).slot)
             self._state.positions = {name: at for name, at in self._state.positions.items() if name != source}
 
-    def mark_source(self, source: str, mark: bytes) -> None:
-        """Change the mark that identifies a source, see `extend`; one that was not read has none.
+    def move_source(self, source: str, position: bytes) -> None:
+        """Change the position of a source that was read; one that was not read keeps none.
 
         Args:
             source: the name that it was read under.
-            mark: identifies its content, up to 64 bytes.
+            position: the new position, up to 72 bytes.
+
+        Raises:
+            ParameterError: the position is too long.
         """
         with self._lock:
             if source in self._state.positions:
-                marked = replace(self.position(source), mark=mark)
-                self._state.positions = {**self._state.positions, source: marked}
+                moved = replace(self.position(source), value=position)
+                self._state.positions = {**self._state.positions, source: moved}
+
+    def records_of(self, source: str) -> Records:
+        """Find the retained records that are rows of a source.
+
+        Args:
+            source: the name that it was read under.
+
+        Returns:
+            The records, with their row numbers as `numbers`.
+
+        Example:
+            >>> from vestige import Mean
+            >>> stream = Stream(Mean(), retention=96)
+            >>> stream.extend([1.0, 2.0], source="visits.csv")
+            2
+            >>> stream.records_of("visits.csv").numbers
+            array([1, 2])
+        """
+        return self.retained.from_source(self.position(source).slot)
 
     def __repr__(self) -> str:
         return f"<Stream of {self.policy}: t={self.t}, {len(self.retained)} held>"
@@ -516,18 +540,19 @@ class Stream(Generic[E_co]):
                 raise
         self._erase_expired()
 
-    def _take_all(self, new: Arrivals, source: str | None, mark: bytes) -> int:
+    def _take_all(self, new: Arrivals, source: str | None, positions: Sequence[bytes] | None) -> int:
         """Take rows that were checked; returns how many of them were not too late."""
         state, start, t = self._state, 0, self._state.t
         piecewise = self._is_timed or self._place is not None
         before = None if piecewise else state.snapshot()
         try:
-            slot, rows = 0, new.numbers
-            if source is not None and rows is not None and len(rows):
-                slot = find_slot(state.positions, source)
-                if rows[0] <= self.position(source).rows:
+            slot = 0 if source is None or not len(new) else find_slot(state.positions, source)
+            if slot and new.numbers is not None:
+                if new.numbers[0] <= state.find_last_row(slot):
                     state.drop_numbers(slot)  # it is read from its start again
-                new.numbers = number_rows(rows, slot)
+                new.numbers = number_rows(new.numbers, slot)
+            else:
+                new.numbers = None
             while start < len(new):
                 if self._is_timed and new.times is not None:
                     before = None  # what is too old does not come back, whatever happens then
@@ -535,8 +560,8 @@ class Stream(Generic[E_co]):
                 if piecewise:
                     before = state.snapshot(copy_pending=False)
                 stop = self._take(new, start)
-                if source is not None and rows is not None:
-                    state.positions = {**state.positions, source: Position(int(rows[stop - 1]), mark, slot)}
+                if source is not None and positions is not None:
+                    state.positions = {**state.positions, source: Position(positions[stop - 1], slot)}
                 if state.pending.size == self._room:
                     self._close_batch()
                 start, before = stop, None if piecewise else before

@@ -24,7 +24,7 @@ from vestige.clock import Clock
 from vestige.errors import StoreError
 from vestige.records import Records
 from vestige.store.keys import PSEUDONYM
-from vestige.store.state import EPOCH, MARK, TICK, Position, Receipt, to_ticks
+from vestige.store.state import EPOCH, LONGEST_POSITION, TICK, Position, Receipt, to_ticks
 from vestige.store.text import decode_text, encode_text
 
 FANOUT = 16
@@ -32,7 +32,7 @@ FANOUT = 16
 _SEAL = struct.Struct("<I4x")
 _HEADER = struct.Struct("<qqqqqqdqQQ")
 _RECEIPT = struct.Struct("<8sqqqqqqq")
-_POSITION = struct.Struct(f"<qB3xI{MARK}s")
+_POSITION = struct.Struct(f"<8sB3xI{LONGEST_POSITION - 8}s")
 _LINKS = struct.Struct(f"<{FANOUT}I")
 _FOLLOWING = struct.Struct("<Q")
 _ABOUT = struct.Struct(f"<QQQ?7x{PSEUDONYM}s")
@@ -193,14 +193,15 @@ def _moment(count: int) -> datetime | None:
 
 def pack_position(source: str, position: Position) -> bytes:
     """How far a source was read, always as many bytes but for its name."""
-    fixed = _POSITION.pack(position.rows, len(position.mark), position.slot, position.mark)
+    head, rest = position.value[:8], position.value[8:]
+    fixed = _POSITION.pack(head, (len(position.value) - 8) % 256, position.slot, rest)
     return fixed + encode_text(source)
 
 
 def unpack_position(body: bytes) -> tuple[str, Position]:
     """The source that was packed, and its position."""
-    rows, length, slot, mark = _POSITION.unpack_from(body)
-    return decode_text(body[_POSITION.size :]), Position(rows, mark[:length], slot)
+    head, length, slot, rest = _POSITION.unpack_from(body)
+    return decode_text(body[_POSITION.size :]), Position((head + rest)[: (length + 8) % 256], slot)
 
 
 def pack_receipt(receipt: Receipt) -> bytes:

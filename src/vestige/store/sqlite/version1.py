@@ -26,7 +26,7 @@ from vestige.serialization import from_dict
 from vestige.store.keys import PSEUDONYM
 from vestige.store.sqlite.layout import DamagedError, unpack_receipt, unpack_subjects
 from vestige.store.sqlite.page_scan import findings
-from vestige.store.state import Position, State, Terms
+from vestige.store.state import Position, State, Terms, encode_count
 
 SCHEMA = (
     "CREATE TABLE about (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
@@ -79,7 +79,7 @@ def read_streams(connection: sqlite3.Connection) -> Iterator[tuple[str, Terms, S
     positions: dict[int, dict[str, Position]] = {}
     for stream, name, body in connection.execute("SELECT stream, name, body FROM sources ORDER BY id"):
         rows = int.from_bytes(_unseal(body, str(stream).encode() + b"\0" + name), "little")
-        positions.setdefault(stream, {})[name.decode()] = Position(rows)
+        positions.setdefault(stream, {})[name.decode()] = Position(encode_count(rows))
     receipts: dict[int, list[bytes]] = {}
     for stream, body in connection.execute("SELECT stream, body FROM receipts ORDER BY id"):
         receipts.setdefault(stream, []).append(_unseal(body, str(stream).encode()))
