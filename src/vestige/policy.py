@@ -32,6 +32,7 @@ class Policy(ABC, Generic[E_co]):
             erased before the next update; the stream then rewrites it or starts over. A window sets this to False.
         requires_secret_coins: whether nobody may be able to guess the coins, as where they generate noise; then they
             have 256 bits, and a stream refuses a seed.
+        is_window: whether it keeps every record that it may, and answers from those alone.
 
     Example:
         >>> from dataclasses import dataclass
@@ -53,6 +54,15 @@ class Policy(ABC, Generic[E_co]):
     every_round: ClassVar[bool] = False
     all_or_nothing: ClassVar[bool] = True
     requires_secret_coins: ClassVar[bool] = False
+    is_window: ClassVar[bool] = False
+
+    def unwrap(self) -> Policy:
+        """Give the policy that this one wraps, such as that of a window; itself if it wraps none.
+
+        Returns:
+            the policy.
+        """
+        return self
 
     @property
     def columns(self) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
 import numpy as np
 import pytest
 
@@ -11,17 +14,21 @@ from vestige import (
     LogisticRegression,
     Mean,
     Moments,
+    Policy,
     Private,
     Stream,
     VestigeError,
     Window,
     theory,
 )
+from vestige.clock import Clock
 from vestige.planning import plan, predict
 from vestige.planning.data_model import DataModel
 from vestige.planning.plan import find_required
 from vestige.policies import Encoded
-from vestige.types import Floats
+from vestige.policies.mean import MeanEstimate
+from vestige.records import Records
+from vestige.types import Bools, Floats
 
 RNG = np.random.default_rng(7)
 NORMAL = RNG.normal(1.3, 1.0, 20_000)
@@ -145,6 +152,55 @@ def test_a_stream_that_never_closes_a_batch_loses_nothing() -> None:
     assert found.row("Mean, auto").error == pytest.approx(20**-0.5)
 
 
+@dataclass(frozen=True)
+class Halved(Mean):
+    """A statistic of somebody's own, which says all that a plan needs."""
+
+    name: ClassVar[str] = ""
+
+    @property
+    def is_identity(self) -> bool:
+        return False
+
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> MeanEstimate:
+        found = super().conclude(numbers, worth, rounding)
+        return replace(found, value=np.asarray(found.value) / 2.0)
+
+    def variants(self) -> dict[str, Mean]:
+        return {"Halved": self}
+
+
+class Silent(Policy[Any]):
+    """A policy of somebody's own, which says nothing of its statistic."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:  # noqa: ARG002
+        return np.ones(len(retained) + len(arrivals), np.bool_)
+
+    def answer(self, clock: Clock, retained: Records) -> float:  # noqa: ARG002
+        return 0.0
+
+
+def test_a_policy_from_outside_is_planned_by_what_it_says() -> None:
+    policy = Halved(channel="bits")
+    ours, theirs = (predict(one, retention=56, records=10_000, mean=1.0) for one in (Mean(channel="bits"), policy))
+    assert theirs.error == pytest.approx(ours.error)
+    assert theirs.errors == pytest.approx(ours.errors / 2.0)
+    assert [row.name for row in plan(policy, error=0.1, mean=1.0).rows] == [
+        "Halved",
+        "Private, epsilon 1",
+        "window",
+        "lower bound",
+    ]
+
+
+def test_a_policy_that_says_nothing_cannot_be_predicted() -> None:
+    for policy in (Silent(), 3):
+        with pytest.raises(VestigeError, match="cannot be predicted: it does not say how its answer depends"):
+            predict(policy, retention=96, records=1_000)  # type: ignore[arg-type]
+    with pytest.raises(VestigeError, match="wraps another policy; plan that one"):
+        plan(Private(bound=1.0, epsilon=1.0, delta=1e-6), error=0.1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -168,7 +224,7 @@ def test_a_stream_that_never_closes_a_batch_loses_nothing() -> None:
             "cannot be predicted: how fast it learns depends on its loss",
         ),
         ({"error": 0.1, "policy": Mean(half_life=100.0)}, "half_life=100.0 cannot be predicted"),
-        ({"error": 0.1, "policy": Window()}, "is not one of Mean, Moments, Covariance or LinearRegression"),
+        ({"error": 0.1, "policy": Window()}, "cannot be predicted: it does not say how its answer depends on a record"),
         ({"error": 0.1, "policy": Covariance(100)}, "encodes 5,150 numbers, above the 2,000"),
     ],
 )

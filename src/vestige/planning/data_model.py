@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike
 
 from vestige.errors import DataError, NoAnswerError, ParameterError
 from vestige.planning.influence import Linearization, linearize
-from vestige.policies import Encoded, LinearRegression, Private
+from vestige.policies import Encoded
+from vestige.policy import Policy
 from vestige.random.generators import make_generator
-from vestige.statistics import Averages, Mean
 from vestige.stream.arrivals import read_rows
 from vestige.types import Floats
+from vestige.validation import check_float, show_value
 
 DEFAULT_MEAN, FAR_MEAN = 1.0, 1_000.0
 """Assumed distance of the mean from zero, and the far distance that notes consider, in standard deviations."""
@@ -62,7 +63,7 @@ class DataModel:
     """
 
     def __init__(self, policy: Encoded, sample: ArrayLike | None = None, mean: float | None = None) -> None:
-        _check_policy(policy)
+        _check_plain(policy)
         self.policy = policy
         self.has_sample = sample is not None
         self.mean = _check_mean(mean, has_sample=self.has_sample)
@@ -106,11 +107,14 @@ class DataModel:
         varies = self.spread > 0.0
         return float((variances[varies] / self.spread[varies] ** 2).mean())
 
-    def default_bound(self) -> float:
-        """Find the norm of the longest of the assumed records; a bound must never be taken from a sample."""
-        statistic = self.policy.statistic
-        assert isinstance(statistic, Averages)  # noqa: S101  # `linearize` refuses others
-        return float(np.linalg.norm(statistic.atoms(self.rows), axis=1).max())
+    def default_bound(self) -> float | None:
+        """Find the largest norm of the assumed records; a bound must never be taken from a sample.
+
+        Returns:
+            The norm; None where the statistic cannot be made private.
+        """
+        norms = self.policy.statistic.norms(self.rows)
+        return None if norms is None else float(norms.max())
 
     def simulate_answers(self, linearization: Linearization, records: float, noise: float) -> tuple[float, float]:
         """Simulate answers, to see how far they are from linear in the encoded numbers.
@@ -150,19 +154,62 @@ def _find_error(linearization: Linearization, change: Floats) -> Floats | None:
     return answer - linearization.value if valid else None
 
 
-def _check_policy(policy: Encoded) -> None:
-    """Refuse a policy that cannot be predicted, whatever the records are."""
-    if not isinstance(policy, Encoded) or isinstance(policy, Private):
+def check_policy(policy: Policy) -> Encoded:
+    """Check that a policy says what a prediction needs: its statistic, its channel and its answer.
+
+    Args:
+        policy: the policy.
+
+    Returns:
+        The same policy.
+
+    Raises:
+        ParameterError: the policy cannot be predicted.
+
+    Example:
+        >>> from vestige import Mean
+        >>> check_policy(Mean()).columns
+        1
+    """
+    if not isinstance(policy, Encoded):
         raise ParameterError(
-            f"policy={policy} is not one of Mean, Moments, Covariance or LinearRegression; plan one of them"
+            f"policy={show_value(policy)} cannot be predicted: it does not say how its answer depends on a record; use "
+            "Mean, Moments, Covariance, LinearRegression, or a policy derived from vestige.policies.Encoded"
         )
+    return policy
+
+
+def unwrap_policy(policy: Policy) -> Encoded:
+    """Find the policy whose error can be predicted: that of a window, that without noise, or the policy itself.
+
+    Args:
+        policy: the policy.
+
+    Returns:
+        The policy that it wraps, or itself.
+
+    Raises:
+        ParameterError: it cannot be predicted.
+
+    Example:
+        >>> from vestige import Mean, Window
+        >>> unwrap_policy(Window(Mean(2))).columns
+        2
+    """
+    return check_policy(policy.unwrap() if isinstance(policy, Policy) else policy)
+
+
+def _check_plain(policy: Encoded) -> None:
+    """Refuse a policy that cannot be predicted, whatever the records are."""
+    if check_policy(policy).unwrap() is not policy:
+        raise ParameterError(f"policy={show_value(policy)} wraps another policy; plan that one, such as Mean()")
     if policy.half_life is not None:
         raise ParameterError(
             f"half_life={policy.half_life} cannot be predicted: the error then depends on how the stream drifts; leave "
             "it out"
         )
     size = policy.statistic.size
-    if size > _MAX_NUMBERS and not isinstance(policy.statistic, Mean):
+    if size > _MAX_NUMBERS and not policy.is_identity:
         raise ParameterError(
             f"{policy} encodes {size:,} numbers, above the {_MAX_NUMBERS:,} that a plan allows; use fewer columns"
         )
@@ -176,21 +223,14 @@ def _check_mean(mean: float | None, *, has_sample: bool) -> float | None:
         return None
     if mean is None:
         return DEFAULT_MEAN
-    number = isinstance(mean, (int, float, np.integer, np.floating)) and not isinstance(mean, bool)
-    if not number or not abs(mean) <= _MAX_MEAN:
-        raise ParameterError(
-            f"mean={mean!r} is out of range; use a number of standard deviations from {-_MAX_MEAN:g} to {_MAX_MEAN:g}"
-        )
-    return float(mean)
+    remedy = f"a number of standard deviations from {-_MAX_MEAN:g} to {_MAX_MEAN:g}"
+    return check_float("mean", mean, lambda m: abs(m) <= _MAX_MEAN, remedy)
 
 
 def _assume_rows(policy: Encoded, mean: float) -> Floats:
     """Records as they are assumed to be without a sample."""
     count = int(np.clip(_MAX_CELLS // policy.statistic.size, _MIN_ROWS, _MAX_ROWS))
-    rows = make_generator(0).normal(mean, 1.0, (count, policy.columns))
-    if isinstance(policy, LinearRegression):
-        rows[:, policy.dim :] += rows[:, : policy.dim].sum(axis=1, keepdims=True) - mean
-    return rows
+    return policy.draw_rows(make_generator(0), count, mean)
 
 
 def _check_sample(policy: Encoded, sample: ArrayLike) -> Floats:

@@ -20,7 +20,7 @@ import numpy as np
 
 from vestige.channels import Target
 from vestige.channels.precision import mantissa_bits
-from vestige.policies import Encoded, Mean
+from vestige.policies import Encoded
 from vestige.random.generators import make_generator
 from vestige.types import Floats
 
@@ -67,6 +67,7 @@ def find_encoding_variance(
         The variance of each number, as expected and at most.
 
     Example:
+        >>> from vestige import Mean
         >>> rows = np.random.default_rng(0).normal(size=(1_000, 1))
         >>> short, long = (
         ...     find_encoding_variance(Mean(channel="bits"), np.ones(1), rows, rows, batch, 100, 0.0).expected[0]
@@ -92,7 +93,7 @@ def find_encoding_variance(
 
 def _is_averaged(policy: Encoded) -> bool:
     """Whether averages are tried before bits are written."""
-    return isinstance(policy, Mean) and not policy.spread and policy.encoding.name != "bits"
+    return policy.is_identity and policy.encoding.is_searched
 
 
 class _Simulation(NamedTuple):
@@ -125,7 +126,7 @@ class _Segment:
             return bits, bits
         moments, weights = _choose_moments(batches)
         simulation = self._simulate(number, spread, moments, noise)
-        if self.policy.encoding.name == "average":
+        if not self.policy.encoding.has_bits:
             # residuals that large are not independent any more: no average of records is further off than a record
             most = min(float(weights @ simulation.residuals), spread**2)
             return most, most
@@ -181,7 +182,6 @@ class _Segment:
         from vestige.statistics.kernels import find_tolerance  # noqa: PLC0415
 
         assert self.column is not None  # noqa: S101  # see `find_variance`
-        assert isinstance(self.policy, Mean)  # noqa: S101  # see `_is_averaged`
         values = self.column[self.rng.integers(len(self.column), size=self.length)]
         spread = float(np.abs(values - values.mean()).mean())
         near = find_tolerance(self.policy.tolerance, spread, self.batch, 1.0 / k, target)

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from vestige import theory
 from vestige.figures import find_style, make_figure, save_figure, use_style
 from vestige.planning.data_model import DataModel
-from vestige.planning.plan import Plan, count_means, list_variants
+from vestige.planning.plan import Plan
 from vestige.planning.prediction import predict_with
-from vestige.policies import Encoded, Window
+from vestige.policies import Window
 from vestige.policy import Policy
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def draw_plan(plan: Plan, path: str | Path | None = None, sample: ArrayLike | No
         xscale="log", yscale="log", xlabel="retention (records)", ylabel="expected error (standard deviations)"
     )
     model = DataModel(plan.policy, sample, plan.mean)
-    policies: dict[str, Policy] = dict(list_variants(plan.policy))
+    policies: dict[str, Policy] = dict(plan.policy.variants())
     if plan.private is not None:
         policies["Private"] = plan.private
     policies["window"] = Window(plan.policy)
@@ -56,7 +56,7 @@ def draw_plan(plan: Plan, path: str | Path | None = None, sample: ArrayLike | No
         retentions, style = _choose_retentions(policy, plan), find_style(name, number)
         errors = [predict_with(model, policy, m, plan.records, with_notes=False, steady=True).error for m in retentions]
         axes.plot(retentions, errors, color=style.colour, marker=style.marker, ls=style.line, label=name, ms=5)
-    least, means = plan.row("lower bound").retention or 1, count_means(plan.policy)
+    least, means = plan.row("lower bound").retention or 1, plan.policy.answered_means
     held = np.unique(np.geomspace(2, 1.5 * least + 4, 40).astype(int))
     floor = [np.sqrt(theory.mean_squared_error_floor(means, int(m)) / means) for m in held]
     axes.plot(
@@ -73,5 +73,6 @@ def draw_plan(plan: Plan, path: str | Path | None = None, sample: ArrayLike | No
 def _choose_retentions(policy: Policy, plan: Plan) -> list[int]:
     """From the shortest that the policy can work with to one that holds all, or is long enough for anything."""
     least = 2 * policy.min_batch
-    most = plan.records if not isinstance(policy, Encoded) or policy.requires_secret_coins else 4 * max(least, 128)
+    holds_all = policy.is_window or policy.requires_secret_coins
+    most = plan.records if holds_all else 4 * max(least, 128)
     return sorted({2 * round(m / 2) for m in np.geomspace(least, max(most, least), _POINTS)})

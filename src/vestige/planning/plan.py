@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
 from vestige import paper, theory
-from vestige.channels import CHANNELS
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.planning.data_model import DEFAULT_MEAN, DataModel
 from vestige.planning.prediction import Prediction, note_far_mean, predict_with
-from vestige.policies import Encoded, LinearRegression, Mean, Private, Window
+from vestige.policies import Encoded, Private, Window
 from vestige.policy import Policy
 from vestige.types import Floats
 from vestige.validation import check_at_most, check_int
@@ -189,21 +188,22 @@ def _make_private(
     model: DataModel, policy: Encoded, epsilon: float, delta: float, bound: float | None
 ) -> tuple[Private | None, str]:
     """The private policy of the same statistic; or why it cannot be planned."""
-    if isinstance(policy, Mean):
-        policy = replace(policy, channel="bits")
     if bound is None and model.has_sample:
         return None, (
             "needs a bound: the largest norm of what is averaged of a record. Choose it from what you know of the "
             "field; it must not be taken from the data."
         )
-    return Private(policy, bound=model.default_bound() if bound is None else bound, epsilon=epsilon, delta=delta), ""
+    default = model.default_bound()
+    if default is None:
+        return None, "cannot be planned: noise can be added to running averages only."
+    return Private(policy.for_noise(), bound=default if bound is None else bound, epsilon=epsilon, delta=delta), ""
 
 
 def _list_tasks(
     model: DataModel, policy: Encoded, private: Private | None, refusal: str, error: float, records: int
 ) -> Iterator[Callable[[], Row]]:
     """A function for each row."""
-    for name, variant in list_variants(policy).items():
+    for name, variant in policy.variants().items():
         yield lambda name=name, variant=variant: find_required(model, name, variant, error, records)  # type: ignore[misc]
     name = "Private" if private is None else f"Private, epsilon {private.epsilon:g}"
     if private is None:
@@ -213,25 +213,6 @@ def _list_tasks(
     yield lambda: _find_window(model, error)
     yield from _list_published(policy, error, model.rows)
     yield lambda: _find_lower_bound(policy, error)
-
-
-def list_variants(policy: Encoded) -> dict[str, Encoded]:
-    """List the policies of one statistic without noise: the mean with each channel.
-
-    Args:
-        policy: one of them.
-
-    Returns:
-        The policies by name.
-
-    Example:
-        >>> from vestige import Mean, Moments
-        >>> list(list_variants(Mean())), list(list_variants(Moments()))
-        (['Mean, auto', 'Mean, average', 'Mean, bits'], ['Moments'])
-    """
-    if isinstance(policy, Mean) and not policy.spread:
-        return {f"Mean, {name}": replace(policy, channel=name) for name in CHANNELS}
-    return {type(policy).__name__: policy}
 
 
 def find_required(model: DataModel, name: str, policy: Encoded, error: float, records: int) -> Row:
@@ -277,10 +258,10 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
     notes = tuple(note for note in prediction.notes if note not in model.notes)
     if enough * size > records:
         notes = (*notes, _ALL_HELD)
-    if isinstance(policy, Private) and retention >= theory.window_retention(1, error**2):
+    if policy.requires_secret_coins and retention >= theory.window_retention(1, error**2):
         notes = (*notes, _WINDOW_BETTER)
     notes = (*notes, *_note_far(model, name, policy, error, records, retention))
-    price = prediction.price if isinstance(policy, Private) else None
+    price = prediction.price if policy.requires_secret_coins else None
     memory = memory_bytes(policy.columns, retention)
     return Row(name, retention, records, prediction.error, memory, seconds, price, notes)
 
@@ -291,7 +272,7 @@ def _note_far(
     """What is required with a mean far from zero, where no mean was given."""
     if model.far is None:
         return
-    if isinstance(policy, Private):
+    if policy.requires_secret_coins:
         yield _BOUND
         return
     far = find_required(model.far, name, policy, error, records).retention
@@ -332,16 +313,17 @@ _AS_PUBLISHED = "As published; the error is the upper bound from theory, with co
 
 def _list_published(policy: Encoded, error: float, rows: Floats) -> Iterator[Callable[[], Row]]:
     """The paper's algorithms for the statistic, at the retention that theory asks for."""
-    if isinstance(policy, Mean) and not policy.spread:
-        dim = policy.dim
+    if policy.name == "mean" and policy.is_identity:
+        dim = policy.columns
         by_coordinate: _Requirement = (theory.mean_retention, theory.mean_rounds)
         yield lambda: _find_published("coordinate-wise", paper.CoordinateMean(dim), dim, error, by_coordinate, rows)
         whole: _Requirement = (theory.simple_mean_retention, theory.simple_mean_rounds)
         yield lambda: _find_published("algorithm 1", paper.SimpleMean(dim), dim, error, whole, rows)
-    if isinstance(policy, LinearRegression) and policy.outputs == 1:
-        dim, group = policy.dim, theory.group_size(policy.dim)
+    if policy.name == "regression" and policy.answered_means == 1:
+        dim = policy.columns - 1
         fit: _Requirement = (theory.regression_retention, theory.regression_rounds)
-        yield lambda: _find_published("algorithm 2", paper.Regression(dim, group=group), dim, error, fit, rows)
+        algorithm = paper.Regression(dim, group=theory.group_size(dim))
+        yield lambda: _find_published("algorithm 2", algorithm, dim, error, fit, rows)
 
 
 def _find_published(name: str, policy: Policy, dim: int, error: float, requirement: _Requirement, rows: Floats) -> Row:
@@ -360,29 +342,12 @@ def _find_published(name: str, policy: Policy, dim: int, error: float, requireme
 
 def _find_lower_bound(policy: Encoded, error: float) -> Row:
     """The lower bound over all policies; for answers other than means, the bound for the means among them."""
-    means = count_means(policy)
+    means = policy.answered_means
     retention = theory.finite_lower_bound(means, means * error**2)
     notes = ["With less, for some mean of normal records, every policy has a larger error two times in three."]
-    if not isinstance(policy, Mean):
+    if policy.name != "mean":
         notes.append("It is proved for the means that such an answer includes; for the rest there is no proof.")
     return Row("lower bound", retention, None, error, memory_bytes(policy.columns, retention), notes=tuple(notes))
-
-
-def count_means(policy: Encoded) -> int:
-    """Count the means that an answer includes.
-
-    Args:
-        policy: the policy.
-
-    Returns:
-        The number of means.
-
-    Example:
-        >>> from vestige import LinearRegression, Mean
-        >>> count_means(Mean(3)), count_means(LinearRegression(3))
-        (3, 1)
-    """
-    return policy.outputs if isinstance(policy, LinearRegression) else policy.columns
 
 
 def _find_prices(model: DataModel, private: Private, records: int) -> Iterator[tuple[int, float]]:

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vestige.errors import ParameterError
-from vestige.planning.data_model import DEFAULT_MEAN, FAR_MEAN, DataModel
+from vestige.planning.data_model import DEFAULT_MEAN, FAR_MEAN, DataModel, check_policy, unwrap_policy
 from vestige.planning.encoding_error import TRIALS, find_encoding_variance
 from vestige.planning.influence import Linearization
-from vestige.policies import Encoded, Private, Window
+from vestige.policies import Encoded
 from vestige.policy import Policy
 from vestige.types import Floats
 from vestige.validation import check_int
@@ -70,7 +69,8 @@ def predict(
     """Predict the error of a policy's answer.
 
     Args:
-        policy: Mean, Moments, Covariance or LinearRegression; or Private or Window of one of them.
+        policy: Mean, Moments, Covariance or LinearRegression; or Private or Window of one of them; or a policy of your
+            own that says how its answer depends on a record.
         retention: retention of the stream, in records.
         records: number of records that will have arrived.
         sample: some records, in order of arrival; shape (n, columns). Default: records are assumed to be normal with
@@ -92,9 +92,9 @@ def predict(
         >>> [f"{predict(Mean(channel='bits'), retention=56, records=10_000, mean=m).error:.3f}" for m in (1.0, 100.0)]
         ['0.010', '0.049']
     """
-    model = DataModel(_unwrap(policy), sample, mean)
+    model = DataModel(unwrap_policy(policy), sample, mean)
     prediction = predict_with(model, policy, retention, records)
-    if model.far is None or isinstance(policy, Private):
+    if model.far is None or policy.requires_secret_coins:
         return prediction
     far = predict_with(model.far, policy, retention, records, with_notes=False).worst
     if far <= _RELEVANT * prediction.error:
@@ -118,16 +118,6 @@ def note_far_mean(consequence: str) -> str:
     )
 
 
-def _unwrap(policy: Policy) -> Encoded:
-    inner = policy.policy if isinstance(policy, Window | Private) else policy
-    if not isinstance(inner, Encoded):
-        raise ParameterError(
-            f"policy={policy!r} cannot be predicted; use Mean, Moments, Covariance or LinearRegression, or Window or "
-            "Private of one of them"
-        )
-    return inner
-
-
 def predict_with(
     model: DataModel, policy: Policy, retention: int, records: int, *, with_notes: bool = True, steady: bool = False
 ) -> Prediction:
@@ -149,17 +139,13 @@ def predict_with(
     """
     count = check_int("records", records, 1, MAX_RECORDS)
     limit = check_int("retention", retention, 2 * policy.min_batch, MAX_RECORDS)
-    if isinstance(policy, Window):
-        linearization = model.linearization
-        held = min(count, limit)
-        prediction = _combine(model, linearization, held, 0.0, np.zeros(len(linearization.encoded)))
-        notes = tuple(_find_doubts(model, linearization, prediction, held, 0.0)) if with_notes else ()
-        return replace(prediction, notes=notes)
-    assert isinstance(policy, Encoded)  # noqa: S101  # see `_unwrap`
+    if policy.is_window:
+        return _predict_window(model, min(count, limit), with_notes=with_notes)
+    policy = check_policy(policy)
     linearization = model.linearize(policy)
     batch = limit // 2
     batches = count // batch
-    batch_noise = 2.0 * policy.scale * policy.bound / batch if isinstance(policy, Private) else 0.0
+    batch_noise = policy.batch_noise(batch)
     expected = upper = np.zeros(len(linearization.encoded))
     if batches:
         variance = find_encoding_variance(
@@ -175,9 +161,17 @@ def predict_with(
     return replace(prediction, notes=(*_find_risks(policy, batches), *doubts))
 
 
+def _predict_window(model: DataModel, held: int, *, with_notes: bool) -> Prediction:
+    """The error of a window, which has all the records that it holds and no others."""
+    linearization = model.linearization
+    prediction = _combine(model, linearization, held, 0.0, np.zeros(len(linearization.encoded)))
+    notes = tuple(_find_doubts(model, linearization, prediction, held, 0.0)) if with_notes else ()
+    return replace(prediction, notes=notes)
+
+
 def _find_risks(policy: Encoded, batches: int) -> tuple[str, ...]:
     """What the simulation cannot show: without bits, one bad batch in thousands decides the error."""
-    if policy.encoding.name != "average" or not batches:
+    if policy.encoding.has_bits or not batches:
         return ()
     return (
         f"A batch without an average near its target adds a large error. {TRIALS:,} updates were simulated, so rarer "

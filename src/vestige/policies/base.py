@@ -80,6 +80,7 @@ class Encoded(Policy[E_co]):
         max_targets: the most; None if there is no limit.
         max_columns: the most columns besides the targets; None if there is no limit.
         half_life: after this number of records, a record counts half as much; None if all count alike.
+        tolerance: a search for an average stops this near its target, as a share of the standard error of the mean.
     """
 
     name: ClassVar[str] = ""
@@ -87,6 +88,7 @@ class Encoded(Policy[E_co]):
     max_targets: ClassVar[int | None] = 0
     max_columns: ClassVar[int | None] = None
     half_life: float | None = None
+    tolerance: float = 0.0
 
     @classmethod
     def from_columns(cls, columns: int, targets: int, channel: str, half_life: float | None) -> Self:  # noqa: ARG003

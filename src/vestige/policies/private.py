@@ -102,6 +102,10 @@ class Private(Encoded[E_co]):
         check_float("delta", self.delta, lambda n: 0.0 < n < 1.0, "a number between 0 and 1, such as 1e-6")
         self.scale  # noqa: B018  # whether epsilon and delta are within reach is said at once
 
+    def unwrap(self) -> Encoded[E_co]:
+        """Give the policy without noise."""
+        return self.policy
+
     @property
     def columns(self) -> int:
         """The number of values that the policy takes."""

@@ -44,6 +44,7 @@ class Window(Policy[E_co]):
     """
 
     all_or_nothing: ClassVar[bool] = False
+    is_window: ClassVar[bool] = True
     policy: Encoded[E_co] = field(default_factory=Mean)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
@@ -51,6 +52,10 @@ class Window(Policy[E_co]):
             raise ParameterError(
                 f"policy={show_value(self.policy)} is not a policy that a window can answer for; use one such as Mean()"
             )
+
+    def unwrap(self) -> Encoded[E_co]:
+        """Give the policy whose statistic is computed."""
+        return self.policy
 
     @property
     def columns(self) -> int:

@@ -55,6 +55,17 @@ class Statistic(ABC):
         """
         return None
 
+    def norms(self, values: Floats) -> Floats | None:  # noqa: ARG002
+        """Compute the norm of what is averaged of each record, which `Private` clips.
+
+        Args:
+            values: a sample of records; shape (n, columns).
+
+        Returns:
+            the norms, shape (n,); None where the statistic is not made of averages.
+        """
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Averages(Statistic):
@@ -92,6 +103,11 @@ class Averages(Statistic):
         numbers = self.step(None, values, np.ones(len(values)), 1.0)
         averages, moves = self._atom_moves(values)
         return numbers, moves @ differentiate(self.from_averages, averages, moves).T
+
+    def norms(self, values: Floats) -> Floats:
+        """Compute the norm of the atoms of each record; see `Statistic.norms`."""
+        norms: Floats = np.linalg.norm(self.atoms(values), axis=1)
+        return norms
 
     def _atom_moves(self, values: Floats) -> tuple[Floats, Floats]:
         """The averages of the atoms, and how far each record is from them."""
