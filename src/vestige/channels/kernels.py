@@ -247,12 +247,12 @@ def write_segment(
                 values[:others], can[:others], target, near, key, bits < WHOLE, workspace, keep[:others]
             )
         if bits and residual > near:
-            spelled = workspace.spelled[:n]
-            _write_bits(can, target, draw_uniform(key, 0), off, spelled)
-            missed = abs(read_segment(values, spelled, mode) - target)
+            presence = workspace.presence[:n]
+            _write_bits(can, target, draw_uniform(key, 0), off, presence)
+            missed = abs(read_segment(values, presence, mode) - target)
             if missed < residual:
                 residual = missed
-                keep[:] = spelled
+                keep[:] = presence
         if off or residual <= far:
             break
         off = True

@@ -153,30 +153,30 @@ def _mark_cells(runs: _Runs, origin: int, near: int, shift: int, marks: Words) -
 
 
 @kernel
-def _find_marked(runs: _Runs, origin: int, shift: int, marks: Words, found: Ints) -> int:
-    """Write the identifiers of sums in marked cells into `found`, without branches; return how many, or -1."""
+def _find_marked(runs: _Runs, origin: int, shift: int, marks: Words, names: Ints) -> int:
+    """Write the identifiers of sums in marked cells into `names`, without branches; return how many, or -1."""
     count, right = np.uint64(0), np.uint64(shift)
     for i in range(len(runs.high)):
         base, name = runs.high[i] - origin, np.uint64(i) << _NAME
-        if count + np.uint64(runs.end[i] - runs.begin[i]) > np.uint64(len(found)):
+        if count + np.uint64(runs.end[i] - runs.begin[i]) > np.uint64(len(names)):
             return -1
         for place in range(np.uint64(runs.begin[i]), np.uint64(runs.end[i])):
             cell = np.uint64(runs.low[place] + base) >> right
-            found[count] = name + place
+            names[count] = name + place
             count += (marks[cell >> _SIX] >> (cell & _LAST)) & _ONE
     return int(count)
 
 
 @kernel
-def _find_noted(runs: _Runs, origin: int, shift: int, notes: Notes, found: Ints) -> int:
+def _find_noted(runs: _Runs, origin: int, shift: int, notes: Notes, names: Ints) -> int:
     """Do the same as `_find_marked`, with a byte per cell."""
     count, right = np.uint64(0), np.uint64(shift)
     for i in range(len(runs.high)):
         base, name = runs.high[i] - origin, np.uint64(i) << _NAME
-        if count + np.uint64(runs.end[i] - runs.begin[i]) > np.uint64(len(found)):
+        if count + np.uint64(runs.end[i] - runs.begin[i]) > np.uint64(len(names)):
             return -1
         for place in range(np.uint64(runs.begin[i]), np.uint64(runs.end[i])):
-            found[count] = name + place
+            names[count] = name + place
             count += np.uint64(notes[np.uint64(runs.low[place] + base) >> right])
     return int(count)
 
@@ -277,10 +277,10 @@ def _make_workspace(longest: int) -> tuple[Words, Notes, Ints, Ints, Places, Pla
 @kernel
 def _restore_order(word: np.uint64, order: Ints) -> np.uint64:
     """Return a bit mask over the original numbers from one over the sorted numbers."""
-    made = np.uint64(0)
+    restored = np.uint64(0)
     for i in range(len(order)):
-        made |= ((word >> np.uint64(i)) & _ONE) << np.uint64(order[i])
-    return made
+        restored |= ((word >> np.uint64(i)) & _ONE) << np.uint64(order[i])
+    return restored
 
 
 @kernel

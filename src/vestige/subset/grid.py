@@ -151,32 +151,32 @@ def _mark_cells(half: Half, cells: _Cells, grid: Words) -> None:
 def _find_survivors(half: Half, cells: _Cells, grid: Words) -> Ints:
     """Return the subsets whose opposite lies in a marked cell; there are few, found without branches."""
     opposite, places = np.uint64(0) - half.low, np.empty_like(half.low)
-    found = np.empty(4 * len(half.low), np.int64)
+    subsets = np.empty(4 * len(half.low), np.int64)
     count = np.int64(0)
     for j in range(len(half.high)):
-        if count + len(half.low) > len(found):
-            found = np.append(found, np.empty_like(found))
+        if count + len(half.low) > len(subsets):
+            subsets = np.append(subsets, np.empty_like(subsets))
         _find_cells(opposite, np.uint64(0) - half.high[j], cells, places)
         for i in range(len(places)):
             place = places[i]
-            found[count] = (j << half.bits) | i
+            subsets[count] = (j << half.bits) | i
             count += np.int64((grid[place >> _SIX] >> (place & _LAST)) & _ONE)
-    return found[:count]
+    return subsets[:count]
 
 
 @kernel
-def _build_chains(half: Half, found: Ints, cells: _Cells, size: int) -> tuple[Ints, Ints, Ints, Words]:
+def _build_chains(half: Half, subsets: Ints, cells: _Cells, size: int) -> tuple[Ints, Ints, Ints, Words]:
     """Return hash chains of the survivors, by the cells that can contain their matches, and a small filter.
 
     Returns the heads (by hash), the next entry of each entry, the survivor of each entry, and the filter.
     """
     heads = np.full(1 << size, -1, np.int64)
-    most = len(found) * 8
+    most = len(subsets) * 8
     following, entries = np.empty(most, np.int64), np.empty(most, np.int64)
     bloom = np.zeros(1 << (size - 3), np.uint64)
     filled = 0
-    for k in range(len(found)):
-        i, j = found[k] & ((1 << half.bits) - 1), found[k] >> half.bits
+    for k in range(len(subsets)):
+        i, j = subsets[k] & ((1 << half.bits) - 1), subsets[k] >> half.bits
         word = np.uint64(0) - (half.low[i] + half.high[j])
         first, last = _find_cell(word - cells.window, cells), _find_cell(word + cells.window, cells)
         for corner in range(8):
@@ -196,26 +196,26 @@ def _build_chains(half: Half, found: Ints, cells: _Cells, size: int) -> tuple[In
 def _filter_left(half: Half, cells: _Cells, bloom: Words, size: int) -> Ints:
     """Return the left subsets that may have a match in the chains."""
     places = np.empty_like(half.low)
-    found = np.empty(4 * len(half.low), np.int64)
+    subsets = np.empty(4 * len(half.low), np.int64)
     count = np.int64(0)
     for j in range(len(half.high)):
-        if count + len(half.low) > len(found):
-            found = np.append(found, np.empty_like(found))
+        if count + len(half.low) > len(subsets):
+            subsets = np.append(subsets, np.empty_like(subsets))
         _find_cells(half.low, half.high[j], cells, places)
         for i in range(len(places)):
             code = (places[i] * GOLDEN) >> np.uint64(61 - size)
-            found[count] = (j << half.bits) | i
+            subsets[count] = (j << half.bits) | i
             count += np.int64((bloom[code >> _SIX] >> (code & _LAST)) & _ONE)
-    return found[:count]
+    return subsets[:count]
 
 
 @kernel
-def _compute_sums(half: Half, found: Ints) -> Floats:
+def _compute_sums(half: Half, subsets: Ints) -> Floats:
     """Return the sums of the given subsets; shape (count, dim)."""
     dim = half.low_sums.shape[1]
-    sums = np.empty((len(found), dim))
-    for k in range(len(found)):
-        a, b = found[k] & ((1 << half.bits) - 1), found[k] >> half.bits
+    sums = np.empty((len(subsets), dim))
+    for k in range(len(subsets)):
+        a, b = subsets[k] & ((1 << half.bits) - 1), subsets[k] >> half.bits
         for i in range(dim):
             sums[k, i] = half.low_sums[a, i] + half.high_sums[b, i]
     return sums

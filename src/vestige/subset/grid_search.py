@@ -94,7 +94,7 @@ def _pair_by_cell(
         for i in range(len(left.low)):
             word = (left.low[i] + left.high[j]) & keep
             slots[((word ^ (word >> np.uint64(32))) * GOLDEN) >> down] = np.uint32((j << left.bits) | i)
-    found, square = np.uint64(0), best * best
+    best_subset, square = np.uint64(0), best * best
     listed = np.uint64(len(left.low) * len(left.high))
     for j in range(len(right.high)):
         for i in range(len(right.low)):
@@ -110,11 +110,11 @@ def _pair_by_cell(
             subset = np.uint64(slot) + listed * np.uint64((j << right.bits) | i)
             count = forced_count + count_ones(subset)
             if count > 0 and length < square * count * count:
-                best, found = math.sqrt(length) / count, subset
+                best, best_subset = math.sqrt(length) / count, subset
                 square = best * best
                 if best <= tolerance:
-                    return best, found
-    return best, found
+                    return best, best_subset
+    return best, best_subset
 
 
 @kernel

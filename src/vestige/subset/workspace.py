@@ -31,7 +31,7 @@ class Workspace(NamedTuple):
         values: the numbers to choose from; (n,).
         places: indices that they come from; (n,).
         chosen: which of them are chosen; (n,).
-        spelled: the same choice as presence bits; (n,).
+        presence: the same choice as presence bits; (n,).
         offsets: the numbers less the target; (n,).
         order: indices that sort them; (n,).
         spare: scratch space for sorting; (n,).
@@ -52,7 +52,7 @@ class Workspace(NamedTuple):
     values: Floats
     places: Ints
     chosen: Bools
-    spelled: Bools
+    presence: Bools
     offsets: Floats
     order: Ints
     spare: Ints
