@@ -92,6 +92,21 @@ def _summarize_module(app: Sphinx, what: str, _: str, value: object, __: object,
         lines.extend(["", ".. autosummary::", "   :nosignatures:", "", *rows])
 
 
+def _show_commands(_: Sphinx, __: object, lines: list[str]) -> None:
+    """Make a code block of the commands in a help page, which are otherwise lines of text."""
+    shown: list[str] = []
+    is_command = False
+    for line in lines:
+        if line in ("| Example:", "| Examples:"):
+            shown.extend([line.removeprefix("| "), "", ".. code-block:: console", ""])
+        elif is_command and line.startswith("| "):
+            shown.append(f"   $ {line.removeprefix('| ').strip()}")
+        else:
+            shown.append(line)
+        is_command = line.startswith("| ") and (is_command or "Example" in line)
+    lines[:] = shown
+
+
 def _open_pages_in_place(_: Sphinx, doctree: nodes.document) -> None:
     """A link to a page that is not ours to make, such as the lab's report, opens it; by default it is a download."""
     for node in list(doctree.findall(addnodes.download_reference)):
@@ -115,6 +130,8 @@ def setup(app: Sphinx) -> None:
     """Connect what Sphinx has no setting for."""
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _summarize_module)
+    app.connect("sphinx-click-process-description", _show_commands)
+    app.connect("sphinx-click-process-epilog", _show_commands)
     app.connect("doctree-read", _open_pages_in_place, priority=100)
     app.connect("doctree-resolved", _draw_dashes)
     app.connect("build-finished", _copy_report)
