@@ -35,9 +35,10 @@ test: $(READY)  ## Run the whole check: lint, types, import layers, tests
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint doctest
 	$(BIN)/pytest -n 2 --dist worksteal tests docs README.md
 
-lint: $(READY)  ## Check style, types and import layers
+lint: $(READY)  ## Check style, docstrings, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/pydoclint --quiet src
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

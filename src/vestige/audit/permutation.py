@@ -112,6 +112,10 @@ def permute_presence(batch: Batch, trials: int, rng: np.random.Generator) -> Boo
 class SlotCounts:
     """How often each slot is kept over many batches of one length, for the observed batches and their permutations.
 
+    Args:
+        trials: number of permutations.
+        length: number of slots in a batch.
+
     Attributes:
         batches: number of batches counted so far.
     """

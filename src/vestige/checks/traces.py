@@ -155,16 +155,19 @@ class _RecorderOfMany(_Recorder):
 
 
 def trace(policy: Policy, batch: int, rows: Floats, seed: int) -> list[Exchange]:
-    """Run `policy` over `rows` in several streams: every question that it was asked, and its replies.
+    """Run `policy` over `rows` in several streams, and record every call.
 
     Args:
-        policy: what is asked.
+        policy: the policy to run.
         batch: the size of its batches.
-        rows: all of them for long streams, as many as fill six batches for the others.
-        seed: of coins and requests.
+        rows: records; long streams use all of them, the others as many as fill six batches.
+        seed: seed of coins and requests.
+
+    Returns:
+        Each call of the policy with its reply, in order.
 
     Raises:
-        CheckError: where it breaks a rule, fails, or leaves something in the stream that calls it.
+        CheckError: the policy breaks a rule, fails, or leaves something in the stream that calls it.
     """
     exchanges: list[Exchange] = []
     recorder, few = _Recorder(policy, exchanges), rows[: 6 * batch + batch // 3]

@@ -61,10 +61,10 @@ class OpenStreams:
         return self._streams[key]
 
     def items(self) -> Iterator[tuple[str, Stream]]:
-        """Yield each open stream.
+        """Iterate over the open streams.
 
-        Yields:
-            A name and its stream.
+        Returns:
+            An iterator over names and their streams.
         """
         return ((self.names.find_name(key), stream) for key, stream in self._streams.items())
 

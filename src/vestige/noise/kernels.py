@@ -74,6 +74,9 @@ def draw_discrete_gaussian(s: np.uint64, words: Words, at: Ints) -> np.int64:
         s: the deviation.
         words: independent uniform 64-bit words.
         at: how many of them are used up; one number, which is moved on. Beyond their number, the result is worthless.
+
+    Returns:
+        The whole number.
     """
     while True:
         low = _draw_below(s, words, at)

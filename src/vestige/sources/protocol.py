@@ -53,15 +53,15 @@ class Source(Protocol):
         return None
 
     def blocks(self, position: bytes = b"") -> Iterator[Block]:
-        """Yield the rows that come after a position, block by block.
+        """Read the rows that come after a position, block by block.
 
         A source that waits for rows yields a block without rows about every second, so that limits in time are kept.
 
         Args:
             position: position after the last row that was read; empty to read from the first row.
 
-        Yields:
-            The next rows, with the position after each.
+        Returns:
+            An iterator over blocks: the next rows, with the position after each.
 
         Raises:
             SourceError: the source cannot be read. The message never shows what a row holds.

@@ -119,6 +119,9 @@ def find_far_limit(spread: float, n: int, share: float, target: float, coin: flo
         share: their share in all records so far; 1 / k at batch k if nothing decays.
         target: the number that should be written.
         coin: uniform in [0, 1), independent of how far the average is off.
+
+    Returns:
+        The distance from which on the miss is marked.
     """
     least = _EXACT if spread <= _EXACT * abs(target) else 2.0 * _EPSILON
     return max(_HALF * spread / math.sqrt(n) * math.sqrt(share * max(share, coin)), least * abs(target))

@@ -65,10 +65,16 @@ class Request:
 
     @classmethod
     def parse(cls, text: str) -> Request:
-        """The request that was written as `text`.
+        """Read a request that `text` wrote.
+
+        Args:
+            text: the request as JSON.
+
+        Returns:
+            The request.
 
         Raises:
-            StoreError: it is not a request.
+            StoreError: the text is not a request.
         """
         try:
             facts = json.loads(text)

@@ -27,11 +27,17 @@ _RANDOM = 8
 
 
 def resolve_path(path: str | Path) -> Path:
-    """The file that `path` leads to, if a file can be there.
+    """Resolve a path to the file of a store.
+
+    Args:
+        path: path of a file, which need not exist; its folder must.
+
+    Returns:
+        The real path, through all links.
 
     Raises:
-        ParameterError: it is not a path.
-        StoreError: it is a folder, or lies in none.
+        ParameterError: `path` is not a path.
+        StoreError: it is a folder, or its folder does not exist.
     """
     if str(path) == ":memory:":
         raise ParameterError("path=':memory:' is not a file; use vestige.open_store('memory:')")

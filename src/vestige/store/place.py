@@ -49,12 +49,17 @@ def check_name(name: str, value: object) -> str:
 
 
 class Place(ABC):
-    """Where one stream lives in a store; `Store.stream` gives one.
+    """The place of one stream in a store; `Store.stream` returns one.
+
+    Args:
+        store: the store.
+        name: the name of the stream.
+        about: what else must stay the same whenever the stream is opened, as plain data.
 
     Attributes:
         store: the store.
         name: the name of the stream.
-        about: what else must stay the same whenever the stream is opened, as plain data.
+        about: what else must stay the same.
         lost: whether what was committed here may be missing from the store, because what it was written together with
             failed.
     """

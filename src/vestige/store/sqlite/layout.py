@@ -87,7 +87,14 @@ def seal(plain: bytes, *bound: str | int | bytes) -> bytes:
 
 
 def unseal(body: object, *bound: str | int | bytes) -> bytes:
-    """What was sealed, bound to the same.
+    """Check a sealed row and return its contents.
+
+    Args:
+        body: the bytes as they were read.
+        bound: what the row was bound to when it was sealed.
+
+    Returns:
+        The bytes that were sealed.
 
     Raises:
         DamagedError: these are not the bytes that were sealed.

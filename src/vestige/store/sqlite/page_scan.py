@@ -25,10 +25,13 @@ LINKS = struct.Struct(">II")
 
 
 def findings(image: bytes) -> tuple[str, ...]:
-    """What in the image of a database is neither live data nor structure nor zero, in order; empty if nothing is.
+    """List the bytes of a database that are neither live data nor structure nor zero.
 
     Args:
         image: all bytes of the file, as from `sqlite3.Connection.serialize`.
+
+    Returns:
+        One sentence for each finding, in the order of the pages; empty if there is none.
 
     >>> findings(b"not a database")
     ('page 1 is no first page of a SQLite database (byte 0)',)

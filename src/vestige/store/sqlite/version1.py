@@ -46,12 +46,15 @@ _CONTROLS = 5
 
 
 def check_sound(connection: sqlite3.Connection) -> None:
-    """An error unless every row that was written is there and belongs to a stream: after a migration nobody could tell.
+    """Check that every row that was written is there and belongs to a stream: after a migration nobody could tell.
 
-    SQLite believes what a page says of how many rows it has, and no checksum covers that.
+    SQLite trusts the number of rows that a page states, and no checksum covers it.
+
+    Args:
+        connection: the store of version 1.
 
     Raises:
-        DamagedError: says where, and never what was there.
+        DamagedError: the store is damaged; the message says where, and never what was there.
     """
     for found in findings(connection.serialize()):
         raise DamagedError(f"its {found}")
