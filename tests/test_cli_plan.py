@@ -92,7 +92,7 @@ def test_each_statistic_can_be_planned_and_no_record_is_shown(table: Path, stati
         (["--error", 0.1, "--column", "a"], "--column a needs a SOURCE"),
         (["--error", 0.1, "--epsilon", -1], "epsilon=-1.0"),
         (["--error", 0.1, "--mean", "nan"], "mean=nan is out of range; use a number of standard deviations"),
-        (["--error", 0.1, "--figure", "plan.nothing"], "has no ending that says how to draw it"),
+        (["--error", 0.1, "--figure", "plan.nothing"], "does not end in a known image format"),
         (["nowhere.csv", "--column", "a", "--error", 0.1], "nowhere.csv: does not exist"),
         (["nowhere.csv", "--error", 0.1], "nowhere.csv: no --column is given"),
         (["nowhere.csv", "--column", "a", "--dim", 2, "--error", 0.1], "--dim 2 differs from the number of columns, 1"),

@@ -212,12 +212,12 @@ def test_streams_made_in_python_are_shown_plainly(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--time", "at"), "--time at has no use without --max-age; give one, such as --max-age 30d"),
-        (("--max-age", "30 days"), "'30 days' is no duration; write a number and a unit, such as 30d"),
+        (("--time", "at"), "--time at needs --max-age; give one, such as --max-age 30d"),
+        (("--max-age", "30 days"), "'30 days' is not a duration; write a number and a unit, such as 30d"),
         (("--max-age", "30d", "--time", "when"), "has no column 'when'"),
         (("--by", "town"), "has no column 'town'"),
-        (("--subject", "who"), "--subject who has no use without --store"),
-        (("--stream", "x"), "--stream x has no use without --store"),
+        (("--subject", "who"), "--subject who needs --store"),
+        (("--stream", "x"), "--stream x needs --store"),
         (("--store", "."), "is a folder; give the path of a file"),
         (("--store", "no/a.db"), "there is no folder"),
         (("--store", "visits.csv"), "is not a store, or its first page is damaged"),
@@ -244,7 +244,7 @@ def test_bad_runs_are_refused(
         (("list", "no.db"), "no.db: there is no such store"),
         (("verify", "no.db"), "no.db: there is no such store"),
         (("verify", "STORE", "--canary-hex", "xyz"), "--canary-hex is no hexadecimal; write bytes such as 0f1e2d"),
-        (("sweep", "STORE", "--at", "noon"), "'noon' is no time; write it as 2024-05-31T12:00"),
+        (("sweep", "STORE", "--at", "noon"), "'noon' is not a time; write it as 2024-05-31T12:00"),
         (
             ("sweep", "STORE", "--at", "2024-01-02"),
             "records are dated more than 1 day, 0:00:00 after the time",

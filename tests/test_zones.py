@@ -61,5 +61,5 @@ def test_verify_and_sweep_take_the_zone(path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00+14:00", "9999-12-31T23:59-14:00", "noon", ""])
 def test_a_time_that_has_no_moment_in_utc_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no time; write it as"):
+    with pytest.raises(click.BadParameter, match="is not a time; write it as"):
         moment(text)

@@ -204,7 +204,7 @@ def test_the_remedy_that_is_named_takes_each_row_once(tmp_path: Path, how: str, 
     assert "correct it, or allow more with --max-ahead" in result.stderr
     assert "drop the row" not in result.stderr
     assert "correct the row in its place, or empty its value so that it is skipped" in result.stderr
-    assert "--if-replaced restart would count those again that were taken" in result.stderr
+    assert "--if-replaced restart would count the other rows again" in result.stderr
     mended = path.with_suffix(".saved") if saved else path
     mended.write_text("\n".join(["at,shop,v", *MENDED[how](rows), ""]))
     mended.replace(path)
@@ -313,7 +313,7 @@ def test_a_last_line_without_its_break_waits(tmp_path: Path) -> None:
     path, store = tmp_path / "a.csv", tmp_path / "a.db"
     what = ("run", path, "--column", "v", "--retention", 96, "--store", store)
     path.write_text("v\n1\n12")
-    assert "has no line break yet; it waits for the next run" in " ".join(vestige(*what).stdout.split())
+    assert "has no line break yet; it is left for the next run" in " ".join(vestige(*what).stdout.split())
     path.write_text("v\n1\n1234\n")
     assert json.loads(vestige(*what, "--json").stdout)["value"] == {"v": 617.5}
     path.write_text("v\n1\n12")
@@ -328,4 +328,4 @@ def test_a_limit_that_is_not_below_the_age_is_refused_in_the_words_of_the_comman
     what = ("run", path, "--column", "v", "--retention", 96, option, "30d")
     refused = " ".join(vestige(*what, "--max-age", "30d").stderr.split())
     assert f"{option} 30 days is not below --max-age 30 days, so that " in refused
-    assert f"{option} 30 days has no use without --max-age" in " ".join(vestige(*what).stderr.split())
+    assert f"{option} 30 days needs --max-age" in " ".join(vestige(*what).stderr.split())

@@ -1,4 +1,7 @@
-"""The group of all commands, and what their parameters may look like."""
+"""The group of all commands, and the types of their parameters.
+
+Guarantee: an error is one line on standard error and exit status 1; held by tests/test_cli.py.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 class _Strict(click.Command):
-    """Refuses an option that is given twice, of which click would silently take the last; takes --progress."""
+    """A command that refuses an option given twice, of which click takes the last, and that accepts --progress."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -29,12 +32,12 @@ class _Strict(click.Command):
                 is_flag=True,
                 expose_value=False,
                 callback=ask_for_progress,
-                help="Show progress on standard error, also where that is not a terminal.",
+                help="Show progress on standard error even if it is not a terminal.",
             )
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Look at the options first, then parse as click does."""
+        """Check the options first, then parse as click does."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         for option in order:
             if isinstance(option, click.Option) and not (option.multiple or option.is_flag or option.count):
@@ -45,7 +48,7 @@ class _Strict(click.Command):
 
 
 class Commands(click.Group):
-    """A group whose commands take each option once, but for those that may be given again."""
+    """A group whose commands take each option once, except those that may be repeated."""
 
     command_class = _Strict
 
@@ -61,7 +64,7 @@ class _Command(Commands):
             return super().invoke(ctx)
         except VestigeError as problem:
             raise click.ClickException(plain(str(problem))) from None
-        except BrokenPipeError:  # whoever read our output has seen enough
+        except BrokenPipeError:  # the reader of our output has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except OSError as problem:
@@ -73,20 +76,20 @@ class _Command(Commands):
 def command() -> None:
     """All-time answers from a window of records.
 
-    Vestige keeps statistics of an endless stream while holding nothing but a few recent records: it chooses which of
-    the records that are still allowed to keep, so that the all-time answer can be recomputed from them.
+    Vestige keeps statistics of an endless stream although it holds only a few recent records: it chooses which of the
+    records that may still be held to keep, so that the all-time answer can be computed from them.
 
-    `plan` says beforehand how much retention is needed. `run` reads records; with --store what it keeps lives in a file
-    that really erases, and the other commands ask, clean and check that file. `audit` measures what such choices reveal
-    about records that were erased.
+    `plan` predicts how much retention is needed. `run` reads records; with --store it keeps them in a file from which
+    erased records are really gone, and the other commands query, clean and check that file. `audit` measures what the
+    choice of records reveals about records that were erased.
     """
 
 
 def duration(text: str) -> timedelta:
-    """A number and a unit, such as 30d, 36h, 90m, 45s or 2w."""
+    """Parse a number and a unit, such as 30d, 36h, 90m, 45s or 2w."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip())
     if match is None:
-        raise click.BadParameter(f"{text!r} is no duration; write a number and a unit, such as 30d, 36h, 90m or 2w")
+        raise click.BadParameter(f"{text!r} is not a duration; write a number and a unit, such as 30d, 36h, 90m or 2w")
     try:
         return timedelta(**{_UNITS[match[2]]: float(match[1])})
     except OverflowError:
@@ -94,22 +97,22 @@ def duration(text: str) -> timedelta:
 
 
 def moment(text: str) -> datetime:
-    """A time in ISO 8601, without a zone in UTC; the same moment in UTC."""
+    """Parse a time in ISO 8601; one without a zone is in UTC."""
     try:
         return to_utc(datetime.fromisoformat(text))
     except (ValueError, OverflowError):
         raise click.BadParameter(
-            f"{text!r} is no time; write it as 2024-05-31T12:00 or 2024-05-31T12:00+02:00"
+            f"{text!r} is not a time; write it as 2024-05-31T12:00 or 2024-05-31T12:00+02:00"
         ) from None
 
 
 def picture(text: str) -> str:
-    """A file that can be drawn: asked at once, so that nobody waits for minutes to be told."""
+    """Check that a figure can be saved in this file, before anything is computed."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase  # noqa: PLC0415
     except ModuleNotFoundError:
         raise MissingExtraError("the figure", "plot") from None
     kinds = FigureCanvasBase.get_supported_filetypes()
     if Path(text).suffix.removeprefix(".") not in kinds:
-        raise click.BadParameter(f"{text!r} has no ending that says how to draw it; use one of {', '.join(kinds)}")
+        raise click.BadParameter(f"{text!r} does not end in a known image format; use one of {', '.join(kinds)}")
     return text

@@ -33,8 +33,8 @@ from vestige.store import Store, open_store
 from vestige.store.state import format_duration
 from vestige.stream import Stream
 
-_NAMED = 20
-"""So many streams are named whose rows were not taken; JSON has them all."""
+_MAX_NAMED = 20
+"""Maximum number of streams that are named if their rows were not taken; JSON names them all."""
 
 
 @command.command()
@@ -44,75 +44,81 @@ _NAMED = 20
     "columns",
     multiple=True,
     required=True,
-    help="A numeric column; several make one record of that dimension.",
+    help="Numeric column to read; repeat it for records of several values.",
 )
 @click.option(
     "--statistic",
     type=click.Choice(list(STATISTICS)),
     default="mean",
     show_default=True,
-    help="What to keep. regression and logistic explain --target by the columns.",
+    help="Statistic to keep. regression and logistic predict --target from the columns.",
 )
-@click.option("--target", "targets", multiple=True, help="The column to explain; for logistic its values are 0 and 1.")
-@click.option("--half-life", type=float, help="After so many records, a record counts half as much; for drift.")
-@click.option("--retention", type=int, required=True, help="A record is erased this many records after it arrived.")
-@click.option("--notice", type=int, help="A record is erased this many records after its removal was requested.")
+@click.option("--target", "targets", multiple=True, help="Column to predict; for logistic its values are 0 and 1.")
 @click.option(
-    "--max-age", type=duration, metavar="DURATION", help="A record is erased when it is so old, such as 30d or 12h."
+    "--half-life", type=float, help="Number of records after which a record counts half as much; for data that drift."
+)
+@click.option("--retention", type=int, required=True, help="Number of records after which a record is erased.")
+@click.option("--notice", type=int, help="Number of records after a removal request by which the record is erased.")
+@click.option(
+    "--max-age", type=duration, metavar="DURATION", help="Age at which a record is erased, such as 30d or 12h."
 )
 @click.option(
-    "--time", "time_column", metavar="COLUMN", help="Time stamps that --max-age goes by; default: the time of arrival."
+    "--time", "time_column", metavar="COLUMN", help="Timestamp column used for --max-age; default: time of arrival."
 )
 @click.option(
     "--time-unit",
     type=click.Choice(get_args(Unit)),
-    help="Unit of time stamps that are bare numbers since 1970; default: told by their size.",
+    help="Unit of time stamps that are plain numbers since 1970; default: inferred from their size.",
 )
 @click.option(
     "--max-ahead",
     type=duration,
     metavar="DURATION",
-    help="With --max-age: a record that is dated further ahead of the machine's clock is refused.  [default: a day or "
-    "a tenth of --max-age, whichever is less]",
+    help="Refuse a record whose time is further than this ahead of the machine's clock; needs --max-age. Default: one "
+    "day or a tenth of --max-age, whichever is less.",
 )
 @click.option(
     "--lateness",
     type=duration,
     metavar="DURATION",
-    help="A row may be dated this much before one that came earlier; later ones are counted and not taken. Default: "
-    "rows must come in the order of their times.",
+    help="How much older than an earlier row a row may be; rows that are later still are skipped and counted. Default: "
+    "rows must be in the order of their times.",
 )
-@click.option("--by", metavar="COLUMN", help="Keep one stream per key in this column, such as a customer.")
-@click.option("--store", "path", metavar="FILE", help="Where the streams live; made if it is not there.")
+@click.option("--by", metavar="COLUMN", help="Column of keys, such as customers; one stream is kept for each key.")
+@click.option("--store", "path", metavar="FILE", help="Store that keeps the streams; created if it does not exist.")
 @click.option(
-    "--stream", "name", help="The stream's name in the store; with --by, keys come after it.  [default: main]"
+    "--stream", "name", help="Name of the stream in the store; with --by, a prefix of the keys.  [default: main]"
 )
-@click.option("--subject", metavar="COLUMN", help="Whom a record is about, so that it can be removed; needs --store.")
-@click.option("--key", metavar="FILE", help="Key that subjects are hashed with.  [default: STORE.key]")
+@click.option(
+    "--subject",
+    metavar="COLUMN",
+    help="Column with the person a record is about, for removals; needs --store.",
+)
+@click.option("--key", metavar="FILE", help="File with the key that subjects are hashed with.  [default: STORE.key]")
 @click.option(
     "--if-replaced",
     type=click.Choice(get_args(IfReplaced)),
     default="refuse",
     show_default=True,
     help="What to do if SOURCE is not the file that was read before under its name. restart: count it from its first "
-    "row, also rows of it that were taken before; once that is done, go on after the last one. continue: it holds the "
-    "same rows and more; go on after the last one that was taken.",
+    "row, including rows that were taken before. continue: it contains the same rows and more; continue after the last "
+    "row that was taken.",
 )
 @click.option(
     "--channel",
     type=click.Choice(sorted(CHANNELS)),
     default="auto",
     show_default=True,
-    help="How the answer is kept. average: the kept records' plain average is it. bits: which records are kept spells "
-    "it. auto: an average where that is near enough, bits where not.",
+    help="How the answer is encoded. average: as the average of the kept records. bits: in the choice of records. "
+    "auto: as an average if that is accurate enough, else in bits.",
 )
-@click.option("--seed", type=int, help="Makes the run reproducible.")
+@click.option("--seed", type=int, help="Seed that makes the run reproducible; default: random.")
 @click.option(
     "--strict",
     is_flag=True,
-    help="Exit with status 1 where a statistic started over, missed its target or has no answer.",
+    help="Exit with status 1 if a statistic was restarted, missed its target or has no answer.",
 )
-@click.option("--json", "machine", is_flag=True, help="Print one JSON object, for machines.")
+@click.option("--json", "machine", is_flag=True, help="Print one JSON object.")
 def run(
     source: str,
     columns: tuple[str, ...],
@@ -140,12 +146,13 @@ def run(
 ) -> None:
     """Stream SOURCE and print an all-time statistic.
 
-    The records go through a window; default: their mean is kept. SOURCE is a CSV, NDJSON or Parquet file, or - for CSV
-    or NDJSON on standard input. A row with a missing value in a column is skipped and counted.
+    SOURCE is a CSV, NDJSON or Parquet file, or - for CSV or NDJSON on standard input. A row with a missing value in a
+    column is skipped and counted.
 
-    With --store, the same command on the same SOURCE goes on where it stopped, each record counted once; another
-    SOURCE adds to the stream. A file that was replaced is refused. Standard input is always read from where it stands;
-    while it is quiet, limits in time are kept, and what has come is in the store within about a second.
+    With --store, the same command on the same SOURCE continues where it stopped, and counts each record once; another
+    SOURCE adds to the stream. A file that was replaced is refused. Standard input is always read from its current
+    position; while it is idle, records are still erased in time, and rows that have arrived are in the store within
+    about a second.
 
     \b
     Examples:
@@ -155,14 +162,14 @@ def run(
       vestige run flights.parquet --column dep_delay --column distance --retention 512 --json
       vestige run flights.csv --statistic regression --column distance --target air_time --retention 1024
       zcat log.csv.gz | vestige run - --column latency --retention 1000
-    """  # noqa: D301  # the sign says to leave the lines as they are
+    """  # noqa: D301  # \b keeps the lines as they are
     _check(columns + targets, time_column=time_column, max_age=max_age, subject=subject, path=path, name=name)
     _check_use("--key", key, "--subject", subject)
     _check_use("--time-unit", time_unit, "--time", time_column)
     _check_use("--max-ahead", max_ahead, "--max-age", max_age)
     _check_use("--lateness", lateness, "--max-age", max_age)
-    _check_below("--lateness", lateness, max_age, "a row could be too old when it comes")
-    _check_below("--max-ahead", max_ahead, max_age, "one wrong date could erase all that is held as too old")
+    _check_below("--lateness", lateness, max_age, "a row could be too old when it arrives")
+    _check_below("--max-ahead", max_ahead, max_age, "one wrong date could erase all records as too old")
     policy = make_policy(statistic, columns, targets, channel, half_life)
     about: dict[str, object] = {
         "statistic": statistic,
@@ -187,12 +194,12 @@ def run(
         lateness=lateness,
         seed=seed,
     )
-    stream()  # what is wrong with the limits is said before all else, and what is wrong with a file
+    stream()  # errors in the limits are reported first, then those in the file
     if rows.resumable:
         _check_begin(rows, path)
-    _rehearse(policy)
+    _load_kernels(policy)
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=key)
-    with opening as store, _signals() as caught:
+    with opening as store, _catch_signals() as caught:
 
         def open_stream(called: str) -> Stream:
             return stream(store=None if store is None else store.stream(called, about=about))
@@ -219,7 +226,7 @@ def run(
     if not ingest.troubles and not any(asked.t for asked in made.values()):
         if ingest.removed:
             raise NoAnswerError(
-                f"{source}: what was taken of it was removed meanwhile; there is nothing to answer from"
+                f"{source}: the records that were taken from it were removed meanwhile; there is nothing to answer from"
             )
         raise SourceError(
             f"{source}: no row has a number in each of {', '.join(columns + targets)} "
@@ -227,16 +234,16 @@ def run(
         )
     if machine:
         facts = {"retention": retention, "half_life": policy.half_life, "channel": policy.encoding.name}
-        _print_json(statistic, by, made, facts | _run_facts(ingest) | {"seconds": seconds}, _say_before(ingest))
+        _print_json(statistic, by, made, facts | _run_facts(ingest) | {"seconds": seconds}, _explain_before(ingest))
     else:
         try:
             _show(by, made, retention)
         finally:
-            _remark(source, ingest, lateness)
+            _print_notes(source, ingest, lateness)
     _check_troubles(source, ingest)
     if strict:
         check_strict(made)
-    if ingest.requests:  # they were named when they were attended to
+    if ingest.requests:  # they were reported when they failed
         sys.exit(1)
 
 
@@ -247,17 +254,17 @@ def _check(
         if names.count(column) > 1:
             raise ParameterError(f"column {column!r} is given twice; name each column once")
     if time_column is not None and max_age is None:
-        raise ParameterError(f"--time {time_column} has no use without --max-age; give one, such as --max-age 30d")
+        raise ParameterError(f"--time {time_column} needs --max-age; give one, such as --max-age 30d")
     if subject is not None and path is None:
-        raise ParameterError(f"--subject {subject} has no use without --store, where its records can be removed")
+        raise ParameterError(f"--subject {subject} needs --store, from which its records can be removed")
     if name is not None and path is None:
-        raise ParameterError(f"--stream {name} has no use without --store, where the stream has that name")
+        raise ParameterError(f"--stream {name} needs --store, in which the stream has that name")
 
 
 def _check_use(option: str, value: object, needed: str, other: object) -> None:
     if value is not None and other is None:
         said = format_duration(value) if isinstance(value, timedelta) else value
-        raise ParameterError(f"{option} {said} has no use without {needed}; give both, or leave it out")
+        raise ParameterError(f"{option} {said} needs {needed}; give both, or leave it out")
 
 
 def _check_below(option: str, value: timedelta | None, max_age: timedelta | None, why: str) -> None:
@@ -269,7 +276,7 @@ def _check_below(option: str, value: timedelta | None, max_age: timedelta | None
 
 
 def _check_begin(source: FileSource, path: str | None) -> None:
-    """An error where the first rows of a file cannot be read."""
+    """Raise an error if the first rows of a file cannot be read."""
     try:
         next(source.blocks(), None)
     except SourceError as problem:
@@ -298,8 +305,8 @@ def _print_json(
 
 
 @contextmanager
-def _signals() -> Iterator[list[int]]:
-    """The signals to end that came meanwhile; a second one of its kind ends the process at once, as usual."""
+def _catch_signals() -> Iterator[list[int]]:
+    """Collect the signals to end; a second signal of the same kind ends the process at once, as usual."""
     caught: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield caught
@@ -320,7 +327,7 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _end(number: int, ingest: Ingest) -> NoReturn:
-    """End as a signal asked for, with the status that shells know."""
+    """End as a signal asked, with the status that shells expect."""
     were = "was" if ingest.taken == 1 else "were"
     kept = "kept in the store" if ingest.store is not None else "lost, since there is no --store"
     click.echo(
@@ -346,23 +353,23 @@ def _run_facts(ingest: Ingest) -> dict[str, object]:
     return counts | ({"troubles": troubles} if troubles else {})
 
 
-def _remark(source: str, ingest: Ingest, lateness: timedelta | None) -> None:
-    """What is to be known of the rows that were read, for people."""
+def _print_notes(source: str, ingest: Ingest, lateness: timedelta | None) -> None:
+    """Print what happened to the rows, for people."""
     if ingest.store is not None:
-        say(f"Taken: {count(ingest.taken, 'row')}{_say_before(ingest)}.")
+        say(f"Taken: {count(ingest.taken, 'row')}{_explain_before(ingest)}.")
     if ingest.skipped:
         say(f"Skipped: {count(ingest.skipped, 'row')} with a missing value.")
     if ingest.late and lateness is not None:
         were = "was" if ingest.late == 1 else "were"
         say(f"Late: {count(ingest.late, 'row')} came more than {format_duration(lateness)} late and {were} not taken.")
     if ingest.removed:
-        say(f"Removed: another process had {count(ingest.removed, 'stream')} removed meanwhile.")
+        say(f"Removed: another process removed {count(ingest.removed, 'stream')} meanwhile.")
     if ingest.unfinished:
-        say(f"The last line of {source} has no line break yet; it waits for the next run.")
+        say(f"The last line of {source} has no line break yet; it is left for the next run.")
 
 
-def _say_before(ingest: Ingest) -> str:
-    """What is to be said of the rows that were read before, and passed over."""
+def _explain_before(ingest: Ingest) -> str:
+    """Say which rows were read before."""
     if not ingest.before:
         return ""
     if not ingest.compared:
@@ -371,35 +378,35 @@ def _say_before(ingest: Ingest) -> str:
 
 
 def _check_troubles(source: str, ingest: Ingest) -> None:
-    """Name the streams whose rows were not taken, and fail."""
+    """Name the streams whose rows were not taken, and fail if there are any."""
     if not ingest.troubles:
         return
-    for key, trouble in list(ingest.troubles.items())[:_NAMED]:
+    for key, trouble in list(ingest.troubles.items())[:_MAX_NAMED]:
         where = f", {count(trouble.rows, 'row')} from row {trouble.row:,} on not taken" if trouble.rows else ""
         click.echo(plain(f"Trouble with {key!r}{where}: {trouble.reason}"), err=True)
     rows = sum(trouble.rows for trouble in ingest.troubles.values())
     were = "was" if rows == 1 else "were"
     again = ingest.store is not None and ingest.source.resumable
-    later = f". {_say_how_to_mend(ingest)}" if again else ""
+    later = f". {_explain_remedy(ingest)}" if again else ""
     raise SourceError(
         f"{source}: {count(rows, 'row')} of {count(len(ingest.troubles), 'stream')} {were} not taken; all others were"
         f"{later}"
     )
 
 
-def _say_how_to_mend(ingest: Ingest) -> str:
-    """How a later run takes the rows that this one did not."""
+def _explain_remedy(ingest: Ingest) -> str:
+    """Say how a later run takes the rows that this one did not."""
     if not any(trouble.of_row for trouble in ingest.troubles.values()):
-        return "Once that is mended, the same command takes them"
+        return "Once that is corrected, the same command takes them"
     return (
-        f"To have them taken, {KEEP_NUMBERS}, and run this again, with --if-replaced continue if that saved a new file "
-        "or a shorter one. Do not drop or sort rows, which are known by their numbers; --if-replaced restart would "
-        "count those again that were taken"
+        f"To take them, {KEEP_NUMBERS}, and run this again, with --if-replaced continue if that saved a new file "
+        "or a shorter one. Do not drop or sort rows, since they are identified by their numbers; --if-replaced restart "
+        "would count the other rows again"
     )
 
 
-def _rehearse(policy: Encoded) -> None:
-    """Compile or load the kernels before the clock starts."""
+def _load_kernels(policy: Encoded) -> None:
+    """Compile or load the kernels before the time is measured."""
     rehearsal = Stream(policy, retention=2 * policy.min_batch, seed=AuditSeed(0))
     rehearsal.extend(policy.draw_rows(make_generator(0), 2 * rehearsal.batch + 1, 0.0))
     rehearsal.estimate()
