@@ -171,7 +171,7 @@ def test_a_regression_is_that_of_the_library(table: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--column", "a", "--target", "y"], "--target y has no use for --statistic mean; leave it out"),
+        (["--column", "a", "--target", "y"], "--target y cannot be used with --statistic mean; leave it out"),
         (["--statistic", "regression", "--column", "a"], "--statistic regression has 0 targets; give at least one"),
         (["--statistic", "logistic", "--column", "a", "--target", "y"], "has no class"),
         (["--statistic", "moments", "--column", "a", "--column", "b"], "takes one --column, not 2; run it for each"),

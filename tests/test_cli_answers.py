@@ -79,7 +79,7 @@ def test_json_says_since_when(shops: Path, made: Path) -> None:
 def test_one_stream_that_started_over(made: Path) -> None:
     clock = read_streams(made)["s07"][1].clock
     shown = vestige("estimate", made, "--stream", "s07").stdout
-    assert f"Mean of {clock.t - clock.since + 1} records, counted from record {clock.since} on" in shown
+    assert f"Mean of {clock.t - clock.since + 1} records, counted from record {clock.since}\n" in shown
     assert "All-time" not in shown
     assert "All-time mean of 480 records" in vestige("estimate", made, "--stream", "busy").stdout
 
@@ -196,7 +196,7 @@ def test_a_start_over_by_request_is_not_blamed_on_a_limit_in_time(tmp_path: Path
     strict = vestige("estimate", store, "--strict")
     assert strict.exit_code == 1
     assert "--max-age" not in strict.stderr
-    assert "more records to carry a statistic on after a removal request" in strict.stderr
+    assert "more records to continue with after a removal request" in strict.stderr
 
 
 def test_one_is_not_counted_as_many(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_window_is_never_called_all_time(tmp_path: Path) -> None:
         Stream(Mean(), retention=96, seed=0, store=store.stream("mean")).extend(range(1_000))
     shown = " ".join(vestige("estimate", path).stdout.split())
     assert f"Answer by stream: 2 streams, {1_000 + held:,} records" in shown
-    assert "1 of 2 streams is a window, which counts the records held and no others." in shown
+    assert "1 of 2 streams is a window, which counts only the records held." in shown
     assert "Recent records count more in 1 of 2 streams: half-life 50." in shown
     assert "All-time" not in shown
 

@@ -1,7 +1,7 @@
-"""Answers as people and machines see them: each says since when it counts, and how many records that is.
+"""Answers as tables and as JSON: each says from which record it counts, and how many records that is.
 
-"All-time" stands only over statistics that count from their first record on and have not missed their target, be it by
-rounding; a window counts the records that it holds, and where recent records count more that is said.
+The title "all-time" is used only for statistics that count from their first record and have not missed their target,
+not even by rounding. A window counts the records that it holds; a half-life is stated.
 Guarantee: no table and no JSON hides that a statistic started over; held by tests/test_cli_answers.py.
 """
 
@@ -12,30 +12,31 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from vestige.cli.output import count, say, show_table
-from vestige.cli.reports import entitle, make_report
+from vestige.cli.reports import make_report, make_title
 from vestige.errors import NoAnswerError, NoRecordsError
 from vestige.estimate import Estimate
-from vestige.policies import Mean, Report, Window
+from vestige.policies import Encoded, Report
 from vestige.stream import Stream
 
 _SHOWN = 20
-"""So many keys are shown in a table; JSON has them all."""
+"""The number of keys in a table; JSON has all of them."""
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A stream's answer, ready to be printed; or why there is none.
+class StreamAnswer:
+    """The answer of a stream, ready to be printed; or the reason why there is none.
 
     Attributes:
-        t: how many records have arrived; 0 where nobody can say.
+        t: number of records that have arrived; 0 where it is unknown.
         since: the first record that the statistic counts.
-        counted: how many it counts; those that were erased while they waited are not among them.
-        estimate: the answer, and `report` its table; None where there is none.
-        problem: why there is none.
-        remedies: what would help against a start over or a missed target, if there was one.
-        window: whether it is of the records that are held alone.
-        half_life: after so many records, a record counts half as much; None if all count alike.
+        counted: number of records that it counts, without those that were erased before an update.
+        estimate: the answer; None where there is none.
+        report: the table of the answer; None where there is none.
+        problem: the reason why there is no answer.
+        remedies: ways to avoid a start over or a missed target, if there was one.
+        window: whether it counts only the records that are held.
+        half_life: after this number of records, a record counts half as much; None if all count alike.
     """
 
     t: int
@@ -49,38 +50,49 @@ class Asked:
     half_life: float | None = None
 
     @classmethod
-    def of(cls, stream: Stream, columns: tuple[str, ...] = ()) -> Asked:
-        """Ask the stream, whose columns have these names, targets last; numbers are numbered where they are unknown."""
-        window = isinstance(stream.policy, Window)
-        kept = stream.policy.policy if isinstance(stream.policy, Window) else stream.policy
-        asked = cls(
-            stream.t, stream.clock.since, stream.counted, window=window, half_life=getattr(kept, "half_life", None)
-        )
+    def from_stream(cls, stream: Stream, columns: tuple[str, ...] = ()) -> StreamAnswer:
+        """Query a stream.
+
+        Args:
+            stream: the stream.
+            columns: names of the columns of a record, targets last; empty where they are unknown.
+
+        Returns:
+            The answer, or the reason why there is none.
+
+        Example:
+            >>> from vestige import Mean
+            >>> StreamAnswer.from_stream(Stream(Mean(), retention=96)).estimate is None
+            True
+        """
+        policy = stream.policy
+        half_life = getattr(policy.unwrap(), "half_life", None)
+        answer = cls(stream.t, stream.clock.since, stream.counted, window=policy.is_window, half_life=half_life)
         try:
             estimate = stream.estimate()
-            made = replace(asked, estimate=estimate, report=make_report(stream.policy, estimate, columns))
+            answer = replace(answer, estimate=estimate, report=make_report(policy, estimate, columns))
         except (NoRecordsError, NoAnswerError) as problem:
-            made = replace(asked, problem=str(problem).removesuffix("; push one first"))
-        return replace(made, remedies=_remedies(stream, restarted=made.restarted, missed=made.missed))
+            answer = replace(answer, problem=str(problem).removesuffix("; push one first"))
+        return replace(answer, remedies=_find_remedies(stream, restarted=answer.restarted, missed=answer.missed))
 
     @property
     def restarted(self) -> bool:
-        """Whether the statistic does not count from the first record on."""
+        """Whether the statistic started over after the first record."""
         return self.since > 1
 
     @property
     def missed(self) -> bool:
-        """Whether what is kept has missed its target, or may have by rounding."""
+        """Whether the kept records missed their target, or may have by rounding."""
         return self.estimate is not None and self.estimate.missed
 
     @property
     def all_time(self) -> bool:
-        """Whether it counts from the first record on, as far as is known."""
+        """Whether it counts every record from the first one."""
         return not (self.restarted or self.missed or self.window)
 
     @property
     def facts(self) -> dict[str, object]:
-        """For machines."""
+        """The answer as a JSON object."""
         counts = {"t": self.t, "since": self.since, "counted": self.counted}
         if self.estimate is None or self.report is None:
             return {**counts, "value": None, "problem": self.problem}
@@ -94,13 +106,20 @@ class Asked:
         }
 
     def show(self, limit: str) -> None:
-        """For people."""
+        """Print the answer as a table.
+
+        Args:
+            limit: the retention, in words.
+
+        Raises:
+            NoAnswerError: there is no answer.
+        """
         estimate, report = self.estimate, self.report
         if estimate is None or report is None:
             raise NoAnswerError(self.problem)
-        start = f", counted from record {self.since:,} on" if self.restarted else ""
+        start = f", counted from record {self.since:,}" if self.restarted else ""
         off = ", which may be far off" if self.missed else ""
-        title = entitle(report.name, all_time=self.all_time)
+        title = make_title(report.name, all_time=self.all_time)
         counted = f"the {count(self.counted, 'record')} held" if self.window else count(self.counted, "record")
         recent = "" if self.half_life is None else f", of which recent ones count more (half-life {self.half_life:,g})"
         say(f"{title} of {counted}{start}{recent}{off}")
@@ -113,110 +132,125 @@ class Asked:
             say(f"Note: {note}")
 
 
-def _remedies(stream: Stream, *, restarted: bool, missed: bool) -> tuple[str, ...]:
-    """What helps against what befell this stream: a start over is by deadline, by request, or by either."""
-    made = []
+def _find_remedies(stream: Stream, *, restarted: bool, missed: bool) -> tuple[str, ...]:
+    """Ways to avoid a start over, by a deadline or by a request, and a missed target."""
+    remedies = []
     if restarted and stream.max_age is not None:
-        made.append("a longer --max-age or fewer keys leave more records to each update")
+        remedies.append("a longer --max-age or fewer keys leave more records to each update")
     if restarted and (stream.max_age is None or stream.receipts):
-        made.append("a larger --retention leaves more records to carry a statistic on after a removal request")
+        remedies.append("a larger --retention leaves more records to continue with after a removal request")
     if missed:
-        averages = isinstance(stream.policy, Mean) and stream.policy.encoding.name != "bits"
+        averages = isinstance(stream.policy, Encoded) and stream.policy.encoding.is_searched
         digits = "a larger --retention, or columns near zero, keep more digits"
-        made.append("--channel bits can hold any value" if averages else digits)
-    return tuple(made)
+        remedies.append("--channel bits can hold any value" if averages else digits)
+    return tuple(remedies)
 
 
-def show_many(by: str, made: Mapping[str, Asked]) -> None:
-    """The answers of many streams: those that started over first, then those that count the most records."""
-    ranked = sorted(made.items(), key=lambda item: (not item[1].restarted, -item[1].counted))
+def show_many(by: str, answers: Mapping[str, StreamAnswer]) -> None:
+    """Print the answers of many streams: first those that started over, then those that count the most records.
+
+    Args:
+        by: the column that the streams are named by.
+        answers: the answers, by the name of the stream.
+    """
+    ranked = sorted(answers.items(), key=lambda item: (not item[1].restarted, -item[1].counted))
     shown = dict(ranked[:_SHOWN])
-    restarted = sum(asked.restarted for asked in made.values())
-    reports = [asked.report for asked in shown.values() if asked.report is not None]
+    restarted = sum(answer.restarted for answer in answers.values())
+    reports = [answer.report for answer in shown.values() if answer.report is not None]
     header = max((report.header for report in reports), key=len, default=("answer",))
-    all_time = all(asked.all_time for asked in made.values())
-    title = entitle(reports[0].name, all_time=all_time) if reports else "No answer"
+    all_time = all(answer.all_time for answer in answers.values())
+    title = make_title(reports[0].name, all_time=all_time) if reports else "No answer"
     rows: list[tuple[str, ...]] = []
-    for key, asked in shown.items():
-        counted = "-" if asked.report is None else f"{asked.counted:,}"
-        counts = (counted, *((f"{asked.since:,}" if asked.t else "-",) if restarted else ()))
-        lines = asked.report.rows if asked.report is not None else (("no answer",),)
+    for key, answer in shown.items():
+        counted = "-" if answer.report is None else f"{answer.counted:,}"
+        counts = (counted, *((f"{answer.since:,}" if answer.t else "-",) if restarted else ()))
+        lines = answer.report.rows if answer.report is not None else (("no answer",),)
         for i, line in enumerate(lines):
             label = (key, *counts) if i == 0 else ("",) * (1 + len(counts))
             rows.append((*label, *line, *("",) * (len(header) - len(line))))
-    total = sum(asked.counted for asked in made.values() if asked.report is not None)
-    say(f"{title} by {by}: {count(len(made), 'stream')}, {count(total, 'record')}")
+    total = sum(answer.counted for answer in answers.values() if answer.report is not None)
+    say(f"{title} by {by}: {count(len(answers), 'stream')}, {count(total, 'record')}")
     show_table((by, "records", *(("since",) if restarted else ()), *header), rows, words=(header[0], "term"))
     if len(ranked) > _SHOWN:
         say(f"... and {len(ranked) - _SHOWN:,} more; --json prints them all.")
-    _show_footer(made)
+    _show_footer(answers)
 
 
-def _show_footer(made: Mapping[str, Asked]) -> None:
-    """What the table leaves out: which statistics started over, which have no answer, and all notes."""
-    restarted = sum(asked.restarted for asked in made.values())
+def _show_footer(answers: Mapping[str, StreamAnswer]) -> None:
+    """Print what the table leaves out: statistics that started over, streams without an answer, and all notes."""
+    restarted = sum(answer.restarted for answer in answers.values())
     if restarted:
-        arrived = sum(asked.t for asked in made.values())
+        arrived = sum(answer.t for answer in answers.values())
         say(
-            f"{restarted:,} of {count(len(made), 'stream')} started over: each counts only from the record under since "
-            f"on. {count(arrived, 'record')} arrived."
+            f"{restarted:,} of {count(len(answers), 'stream')} started over: each counts only from the record in the "
+            f"column since. {count(arrived, 'record')} arrived."
         )
-    windows = sum(asked.window for asked in made.values())
+    windows = sum(answer.window for answer in answers.values())
     if windows:
         are = "is a window, which counts" if windows == 1 else "are windows, which count"
-        say(f"{windows:,} of {count(len(made), 'stream')} {are} the records held and no others.")
-    lives = [f"half-life {asked.half_life:,g}" for asked in made.values() if asked.half_life is not None]
+        say(f"{windows:,} of {count(len(answers), 'stream')} {are} only the records held.")
+    lives = [f"half-life {answer.half_life:,g}" for answer in answers.values() if answer.half_life is not None]
     for text, number in group_notes(lives):
-        say(f"Recent records count more in {number:,} of {count(len(made), 'stream')}: {text}.")
-    for text, number in group_notes(asked.problem for asked in made.values() if asked.problem):
+        say(f"Recent records count more in {number:,} of {count(len(answers), 'stream')}: {text}.")
+    for text, number in group_notes(answer.problem for answer in answers.values() if answer.problem):
         say(f"No answer in {count(number, 'stream')}: {text}")
-    notes = (note for asked in made.values() if asked.estimate is not None for note in asked.estimate.notes)
+    notes = (note for answer in answers.values() if answer.estimate is not None for note in answer.estimate.notes)
     for text, number in group_notes(notes):
         say(f"Note on {count(number, 'stream')}: {text}")
 
 
 def group_notes(notes: Iterable[str]) -> list[tuple[str, int]]:
-    """Notes that differ only in their numbers, as one that gives the ranges; with how many they are.
+    """Merge notes that differ only in their numbers into one that gives the ranges.
 
-    >>> group_notes(["Counts from round 9 on.", "Other.", "Counts from round 1,200 on."])
-    [('Counts from round 9 to 1,200 on.', 2), ('Other.', 1)]
+    Args:
+        notes: the notes.
+
+    Returns:
+        Each note, and the number of notes that it stands for.
+
+    Example:
+        >>> group_notes(["Counts from round 9.", "Other.", "Counts from round 1,200."])
+        [('Counts from round 9 to 1,200.', 2), ('Other.', 1)]
     """
     groups: dict[tuple[str, ...], list[list[str]]] = {}
     for note in notes:
         groups.setdefault(tuple(_NUMBER.split(note)), []).append(_NUMBER.findall(note))
-    return [(_merged(parts, numbers), len(numbers)) for parts, numbers in groups.items()]
+    return [(_merge(parts, numbers), len(numbers)) for parts, numbers in groups.items()]
 
 
-def _merged(parts: tuple[str, ...], numbers: list[list[str]]) -> str:
+def _merge(parts: tuple[str, ...], numbers: list[list[str]]) -> str:
     """The text between the numbers, with the range of each number."""
-    ranges = [_range(found) for found in zip(*numbers, strict=True)]
+    ranges = [_format_range(values) for values in zip(*numbers, strict=True)]
     return "".join(part + between for part, between in zip(parts, [*ranges, ""], strict=True))
 
 
-def _range(numbers: tuple[str, ...]) -> str:
-    low, *_, high = sorted(numbers, key=_value) if len(numbers) > 1 else numbers * 2
+def _format_range(numbers: tuple[str, ...]) -> str:
+    low, *_, high = sorted(numbers, key=_parse_number) if len(numbers) > 1 else numbers * 2
     return low if low == high else f"{low} to {high}"
 
 
-def _value(number: str) -> float:
+def _parse_number(number: str) -> float:
     try:
         return float(number.replace(",", ""))
-    except ValueError:  # such as a version, which is no number
+    except ValueError:  # such as a version, which is not a number
         return 0.0
 
 
-def check_strict(made: Mapping[str, Asked]) -> None:
-    """An error where a statistic started over, missed its target or has no answer.
+def check_strict(answers: Mapping[str, StreamAnswer]) -> None:
+    """Check that no statistic started over or missed its target, and that each has an answer.
+
+    Args:
+        answers: the answers, by the name of the stream.
 
     Raises:
-        NoAnswerError: says how many of them.
+        NoAnswerError: one of them did, or has none; the error says how many.
     """
-    restarted = sum(asked.restarted for asked in made.values())
-    silent = sum(asked.estimate is None for asked in made.values())
-    missed = sum(asked.missed for asked in made.values())
+    restarted = sum(answer.restarted for answer in answers.values())
+    silent = sum(answer.estimate is None for answer in answers.values())
+    missed = sum(answer.missed for answer in answers.values())
     if restarted or silent or missed:
-        remedies = dict.fromkeys(remedy for asked in made.values() for remedy in asked.remedies)
+        remedies = dict.fromkeys(remedy for answer in answers.values() for remedy in answer.remedies)
         raise NoAnswerError(
-            f"--strict: of {count(len(made), 'stream')}, {restarted:,} started over, {missed:,} missed the target and "
-            f"{silent:,} have no answer; " + "; ".join(("the notes say why", *remedies))
+            f"--strict: of {count(len(answers), 'stream')}, {restarted:,} started over, {missed:,} missed the target "
+            f"and {silent:,} have no answer; " + "; ".join(("the notes say why", *remedies))
         )

@@ -1,6 +1,6 @@
-"""Statistics for the command: the policy for the columns that are named, and the title of its answer.
+"""Statistics on the command line: the policy for given columns, and the title and the table of its answer.
 
-Which statistics there are, and how each is laid out as a table, is said by `vestige.policies`.
+The statistics and the layout of their tables are defined in `vestige.policies`.
 Guarantee: held by tests/test_cli.py and tests/test_cli_answers.py.
 """
 
@@ -15,11 +15,19 @@ from vestige.policies.report import make_plain_report
 from vestige.policy import Policy
 
 
-def entitle(name: str, *, all_time: bool) -> str:
-    """A title that says "all-time" only of a statistic that is one.
+def make_title(name: str, *, all_time: bool) -> str:
+    """Make a title that says "all-time" only where the statistic counts every record.
 
-    >>> entitle("mean", all_time=True), entitle("mean", all_time=False)
-    ('All-time mean', 'Mean')
+    Args:
+        name: name of the statistic.
+        all_time: whether it counts every record.
+
+    Returns:
+        The title.
+
+    Example:
+        >>> make_title("mean", all_time=True), make_title("mean", all_time=False)
+        ('All-time mean', 'Mean')
     """
     return f"All-time {name}" if all_time else name[:1].upper() + name[1:]
 
@@ -48,7 +56,7 @@ def make_policy(
     """
     kind = STATISTICS[statistic]
     if kind.max_targets == 0 and targets:
-        raise ParameterError(f"--target {targets[0]} has no use for --statistic {statistic}; leave it out")
+        raise ParameterError(f"--target {targets[0]} cannot be used with --statistic {statistic}; leave it out")
     if len(targets) < kind.min_targets or (kind.max_targets is not None and len(targets) > kind.max_targets):
         count = "one --target" if kind.max_targets == 1 else "at least one --target"
         raise ParameterError(f"--statistic {statistic} has {len(targets)} targets; give {count}, the column to explain")

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, get_args
 import click
 
 from vestige.channels import CHANNELS
-from vestige.cli.answers import Asked, check_strict, show_many
+from vestige.cli.answers import StreamAnswer, check_strict, show_many
 from vestige.cli.group import command, duration
 from vestige.cli.output import as_json, count, plain, progress, say
 from vestige.cli.reports import make_policy
@@ -221,7 +221,7 @@ def run(
             ingest.run(report)
         if caught:
             _end(caught[0], ingest)
-        made = {key: Asked.of(stream, columns + targets) for key, stream in ingest.streams()}
+        made = {key: StreamAnswer.from_stream(stream, columns + targets) for key, stream in ingest.streams()}
         seconds = round(time.perf_counter() - started, 3)
     if not ingest.troubles and not any(asked.t for asked in made.values()):
         if ingest.removed:
@@ -283,7 +283,7 @@ def _check_begin(source: FileSource, path: str | None) -> None:
         raise SourceError(f"{problem}{'' if path is None else '; nothing was taken'}") from None
 
 
-def _show(by: str | None, made: Mapping[str, Asked], retention: int) -> None:
+def _show(by: str | None, made: Mapping[str, StreamAnswer], retention: int) -> None:
     if by is None:
         made[""].show(f"limit {retention}")
     else:
@@ -291,7 +291,7 @@ def _show(by: str | None, made: Mapping[str, Asked], retention: int) -> None:
 
 
 def _print_json(
-    statistic: str, by: str | None, made: Mapping[str, Asked], run_facts: dict[str, Any], passed: str
+    statistic: str, by: str | None, made: Mapping[str, StreamAnswer], run_facts: dict[str, Any], passed: str
 ) -> None:
     if by is None:
         asked = made[""]

@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from vestige.cli.access import at_option, exit_with, json_option, read_snapshot, store_argument, streams_option
-from vestige.cli.answers import Asked, check_strict, show_many
+from vestige.cli.answers import StreamAnswer, check_strict, show_many
 from vestige.cli.group import command
 from vestige.cli.output import announced, as_json, plain, say, show_table
 from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeError
@@ -129,19 +129,19 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
         check_strict(made)
 
 
-def _unasked(copy: StoreSnapshot, name: str, problem: str) -> Asked:
+def _unasked(copy: StoreSnapshot, name: str, problem: str) -> StreamAnswer:
     """A stream that cannot be asked, with what is known of it."""
     if name not in copy.streams:
-        return Asked(0, 1, 0, problem=problem)
+        return StreamAnswer(0, 1, 0, problem=problem)
     state = copy.streams[name][1]
     clock = state.clock
-    return Asked(clock.t, clock.since, clock.encoded + count_waiting(clock, state.retained), problem=problem)
+    return StreamAnswer(clock.t, clock.since, clock.encoded + count_waiting(clock, state.retained), problem=problem)
 
 
-def _asked(terms: Terms, state: State) -> Asked:
+def _asked(terms: Terms, state: State) -> StreamAnswer:
     about = terms.about
     names = (*_texts(about.get("columns")), *_texts(about.get("targets")))
-    return Asked.of(copy_stream(terms, state), names if about.get("statistic") in STATISTICS else ())
+    return StreamAnswer.from_stream(copy_stream(terms, state), names if about.get("statistic") in STATISTICS else ())
 
 
 def _texts(value: object) -> Iterator[str]:
