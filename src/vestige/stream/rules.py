@@ -7,7 +7,7 @@ Guarantee: a policy never gets a batch that it cannot work with; held by tests/s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
@@ -19,7 +19,8 @@ from vestige.estimate import E, E_co
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
-from vestige.store import Receipt
+from vestige.serialization import to_dict
+from vestige.store import Receipt, Terms
 from vestige.stream.limits import Limits
 from vestige.validation import check_int, show_value
 
@@ -84,6 +85,28 @@ def make_rules(policy: Policy[E], limits: Limits, seed: int | AuditSeed | None) 
         min_early_batch=min(policy.min_early_batch, batch),
         all_or_nothing=policy.all_or_nothing and not policy.every_round,
         has_update_many=issubclass(_find_definer(policy, "update_many"), _find_definer(policy, "update")),
+    )
+
+
+def make_terms(rules: Rules, about: Mapping[str, object]) -> Terms:
+    """Gather what a store remembers of the rules.
+
+    Args:
+        rules: the rules of the stream.
+        about: what else must stay the same, as plain data.
+
+    Returns:
+        The terms.
+    """
+    limits = rules.limits
+    return Terms(
+        policy=to_dict(rules.policy),
+        columns=rules.policy.columns,
+        capacity=limits.retention or 3 * rules.batch,
+        retention=limits.retention,
+        notice=limits.notice,
+        max_age=limits.max_age,
+        about=about,
     )
 
 

@@ -2,7 +2,7 @@
 
 Section 2 of Immorlica et al. (2024): records and the clock are all that may be remembered. Positions and receipts say
 nothing of a record's values.
-Guarantee: after `restore`, a stream is as it was at `snapshot`; held by tests/stream/test_failures.py.
+Guarantee: after `restore`, a stream is as it was at `snapshot`; held by tests/stream/test_state.py.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ from vestige.estimate import E_co
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Records, number_rows
-from vestige.serialization import to_dict
-from vestige.store import Place, Position, Receipt, State, Terms
+from vestige.store import Place, Position, Receipt, State
 from vestige.store.state import to_ticks, wall_clock
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
 from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
@@ -38,7 +37,7 @@ from vestige.stream.masks import check_limits
 from vestige.stream.pending import Pending
 from vestige.stream.positions import check_positions, find_slot
 from vestige.stream.removal import check_rounds, drop_leaving, has_overdue, keep_receipts, settle_receipts
-from vestige.stream.rules import check_restart, check_schedule, count_until_update, make_rules
+from vestige.stream.rules import check_restart, check_schedule, count_until_update, make_rules, make_terms
 from vestige.stream.state import Snapshot, StreamState
 from vestige.stream.update import can_close, close_batch, rewrite, update_batches
 from vestige.types import Ints
@@ -111,7 +110,7 @@ class Stream(Generic[E_co]):
         # one lock for a store and its streams, so that neither waits for the other
         self._lock = threading.RLock() if store is None else store.store._turn
         self._pseudonym = None if store is None else store.store.pseudonym
-        self._terms = self._make_terms()
+        self._terms = make_terms(rules, {} if store is None else store.about)
         saved = None if store is None else store.open(self._terms)
         if saved is not None:
             retained, clock = saved.retained, saved.clock
@@ -732,18 +731,6 @@ class Stream(Generic[E_co]):
         return problem
 
     # The store.
-
-    def _make_terms(self) -> Terms:
-        limits, policy = self._rules.limits, self._rules.policy
-        return Terms(
-            policy=to_dict(policy),
-            columns=policy.columns,
-            capacity=limits.retention or 3 * self._rules.batch,
-            retention=limits.retention,
-            notice=limits.notice,
-            max_age=limits.max_age,
-            about={} if self._place is None else self._place.about,
-        )
 
     def _save(self) -> None:
         if self._place is not None:
