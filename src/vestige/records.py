@@ -18,11 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from vestige.errors import ParameterError
+from vestige.row_numbers import drop_rows, find_rows
 from vestige.types import Bools, Floats, Ints
 
-LARGEST_ROW, LARGEST_SLOT = 2**48 - 1, 2**15 - 1
-"""A record's number holds the slot of its source in 15 bits and its row in 48."""
-_ROW_BITS = 48
 NO_TIME = np.datetime64("NaT", "us")
 _TIME = np.dtype("datetime64[us]")
 _freeze = methodcaller("setflags", False)  # by name it takes seven times as long
@@ -35,50 +33,6 @@ _EXPECTED = {
     "subjects": "a text",
     "numbers": "a whole number from 0 up",
 }
-
-
-def number_rows(rows: Ints, slot: int) -> Ints:
-    """Number records by the source that they came from, and by their row in it.
-
-    Args:
-        rows: row of each record, counted from 1.
-        slot: slot of the source; 0 if it has none.
-
-    Returns:
-        One number per record; 0 each without a slot.
-
-    Example:
-        >>> numbers = number_rows(np.array([7, 8]), 2)
-        >>> find_rows(numbers, 2), find_rows(numbers, 1)
-        (array([7, 8]), array([0, 0]))
-    """
-    return rows | (slot << _ROW_BITS) if slot else np.zeros_like(rows)
-
-
-def find_rows(numbers: Ints, slot: int) -> Ints:
-    """Find the rows of records in a source.
-
-    Args:
-        numbers: of the records; see `number_rows`.
-        slot: slot of the source.
-
-    Returns:
-        One row per record; 0 for those of another source.
-    """
-    return np.where((numbers >> _ROW_BITS == slot) & (slot > 0), numbers & LARGEST_ROW, 0)
-
-
-def drop_rows(numbers: Ints, slot: int) -> Ints:
-    """Forget which records are rows of a source.
-
-    Args:
-        numbers: of the records; see `number_rows`.
-        slot: slot of the source.
-
-    Returns:
-        The numbers, 0 for records of this source.
-    """
-    return np.where(numbers >> _ROW_BITS == slot, 0, numbers)
 
 
 def make_missing_times(n: int) -> NDArray[np.datetime64]:

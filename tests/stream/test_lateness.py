@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from vestige import Mean, Policy, Records, Stream, Window
 from vestige.errors import DataError, ParameterError
-from vestige.records import find_rows
+from vestige.row_numbers import find_rows
 from vestige.store import MemoryStore, Position
 from vestige.store.state import encode_count
 from vestige.stream.deadlines import NEVER, find_ahead

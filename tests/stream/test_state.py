@@ -62,7 +62,8 @@ def test_restore_overwrites_what_was_appended() -> None:
 def test_an_interrupt_after_a_commit_does_not_undo_it(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     stream = Stream(Mean(), retention=96, seed=0, store=store.stream("a"))
-    erase, calls = stream._erase_expired, []
+    erase = stream._erase_expired
+    calls: list[int] = []
 
     def interrupt() -> None:
         calls.append(len(calls))

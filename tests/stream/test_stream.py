@@ -12,7 +12,7 @@ import pytest
 
 from vestige import Clock, Mean, Records, Stream, Window, paper
 from vestige.errors import DataError, NoRecordsError, ParameterError
-from vestige.records import find_rows, number_rows
+from vestige.row_numbers import find_rows, number_rows
 from vestige.store import Position
 from vestige.store.state import encode_count
 

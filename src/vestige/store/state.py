@@ -15,7 +15,8 @@ from datetime import UTC, datetime, timedelta
 
 from vestige.clock import Clock
 from vestige.errors import ParameterError, StoreError
-from vestige.records import LARGEST_SLOT, Records
+from vestige.records import Records
+from vestige.row_numbers import LARGEST_SLOT
 from vestige.validation import check_int, show_value
 
 EPOCH, TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)

@@ -12,7 +12,7 @@ from typing import overload
 import numpy as np
 
 from vestige.errors import DataError, ParameterError
-from vestige.records import LARGEST_ROW, LARGEST_SLOT
+from vestige.row_numbers import LARGEST_ROW, LARGEST_SLOT
 from vestige.store import Position
 from vestige.store.state import decode_count, encode_count
 from vestige.types import Ints

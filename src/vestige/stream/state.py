@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from vestige.clock import Clock
-from vestige.records import Records, drop_rows, find_rows
+from vestige.records import Records
+from vestige.row_numbers import drop_rows, find_rows
 from vestige.store import Position, Receipt, State
 from vestige.stream.pending import Pending
 from vestige.types import Bools

@@ -25,7 +25,8 @@ from vestige.errors import DataError, ParameterError, StoreError
 from vestige.estimate import E_co
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
-from vestige.records import Records, number_rows
+from vestige.records import Records
+from vestige.row_numbers import number_rows
 from vestige.store import Place, Position, Receipt, State
 from vestige.store.state import to_ticks, wall_clock
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
