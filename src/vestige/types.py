@@ -1,4 +1,4 @@
-"""Types of arrays, by what they hold."""
+"""Types of numpy arrays, by their elements: booleans, floats, integers, times and 64-bit words."""
 
 from __future__ import annotations
 
