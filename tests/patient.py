@@ -253,18 +253,18 @@ class InMethod(Window):
 
 def find_all(names: Collection[str]) -> dict[str, str]:
     """What is found against each of these places and methods, each in a process of its own that starts warm."""
-    from vestige.checks.subprocess_check import Case, find  # noqa: PLC0415
+    from vestige.checks.subprocess_check import Case, find_faults  # noqa: PLC0415
 
     rows = np.random.default_rng(5).normal(size=(440, 1))  # enough for those who wait, as some streams begin late
     everyone = [InMethod(name) if name in METHODS else Patient(name) for name in names]
-    find(pickle.dumps(Window()), Case([], 32, rows, 0))
+    find_faults(pickle.dumps(Window()), Case([], 32, rows, 0))
     DIARY.parent.mkdir(exist_ok=True)
     DIARY.touch()
     found = {}
     for policy in everyone:
         reader, writer = os.pipe()
         if not os.fork():
-            os.write(writer, find(pickle.dumps(policy), Case([], 32, rows, 1)).encode())
+            os.write(writer, find_faults(pickle.dumps(policy), Case([], 32, rows, 1)).encode())
             os._exit(0)
         os.close(writer)
         with open(reader) as said:

@@ -124,9 +124,9 @@ def consume(**options: Any) -> list[object]:
     return list(islice(subset.improve(**options), 2))
 
 
-def _check_store(opened: object, seed: Any) -> None:
+def _check_store(factory: object, seed: Any) -> None:
     made = MemoryStore()
-    checks.check_store((lambda: made) if opened is True else opened, seed=seed)  # type: ignore[arg-type]
+    checks.check_store((lambda: made) if factory is True else factory, seed=seed)  # type: ignore[arg-type]
 
 
 def read_blocks(path: Path) -> Callable[..., object]:
@@ -280,7 +280,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "process_inbox": (operations.process_inbox, {"store": filled()}),
         "preview": (operations.preview, {"streams": {}, "at": None}),
         "check_policy": (checks.check_policy, {"policy": Mean(), "batch": 56, "rows": None, "seed": 0}),
-        "check_store": (_check_store, {"opened": True, "seed": 0}),
+        "check_store": (_check_store, {"factory": True, "seed": 0}),
     }
     for kind, make in {"MemoryStore": filled, "SqliteStore": lambda: SqliteStore(folder / "good.db")}.items():
         for method in ("live", "positions", "pseudonym", "release_stream", "remove", "terms", "stream"):
@@ -348,7 +348,7 @@ def raw_exceptions(folder: Path, name: str, bad: dict[str, Callable[[], object]]
     found = []
     for parameter in good:
         for label, make in bad.items():
-            if name in SLOW and parameter in ("data", "rows", "opened") and label in ("a type", "a function"):
+            if name in SLOW and parameter in ("data", "rows", "factory") and label in ("a type", "a function"):
                 continue  # what the user's own function raises is the user's
             try:
                 function(**good | {parameter: make()})

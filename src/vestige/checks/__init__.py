@@ -1,6 +1,7 @@
-"""Conformance checks that anybody's policy or store can be run through.
+"""Conformance checks for any policy or store.
 
-A plain online-learning suite passes a model that stores every sample; these do not.
+An ordinary test suite for online learning passes a model that stores every sample; these checks do not.
+Guarantee: each planted fault is found; held by tests/test_checks.py and tests/store/test_check_store.py.
 """
 
 from vestige.checks.policies import check_policy

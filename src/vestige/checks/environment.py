@@ -1,8 +1,8 @@
-"""What a process is like besides the policy: a survey, to be taken before and after a policy has run.
+"""A survey of the process around a policy, to be compared before and after the policy has run.
 
-Looks at what no walk from the policy reaches: the variables of all modules, open files and how far each was read,
+It covers what cannot be reached from the policy: the variables of all modules, open files and how far each was read,
 threads, signal handlers, the states of generators, settings of the interpreter and of the process.
-Guarantee: finds what is kept in any of them; held by tests/test_patient.py, which has a policy for each.
+Guarantee: finds what a policy stores in any of them; held by tests/test_patient.py, which has a policy for each.
 """
 
 from __future__ import annotations
@@ -31,83 +31,105 @@ from types import ModuleType
 
 import numpy as np
 
-from vestige.checks.fingerprint import fingerprint
+from vestige.checks.fingerprint import take_fingerprint
 
-_RESTLESS = ("numba", "llvmlite", "linecache", "vestige.checks")
-"""Modules that keep notes of their own while an honest policy runs."""
+_CHANGING_MODULES = ("numba", "llvmlite", "linecache", "vestige.checks")
+"""Modules whose variables change while an honest policy runs."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_OWN = Path("/proc/self")
+_PROC = Path("/proc/self")
 
 Survey = Mapping[str, object]
 
 
-def survey() -> Survey:
-    """What each place holds, in a form that can be compared."""
+def take_survey() -> Survey:
+    """Describe the contents of each place in the process, in a form that can be compared.
+
+    Returns:
+        The contents by place.
+
+    Example:
+        >>> "the environment" in take_survey()
+        True
+    """
     found: dict[str, object] = {name: look() for name, look in _PLACES.items()}
-    found |= {f"the open file {number}": file for number, file in _open_files()}
+    found |= {f"the open file {number}": file for number, file in _list_open_files()}
     for name, module in list(sys.modules.items()):
-        if not name.startswith(_RESTLESS):
-            found |= {f"{name}.{key}": _look_at(value) for key, value in vars(module).items() if not _is_import(value)}
+        if not name.startswith(_CHANGING_MODULES):
+            found |= {
+                f"{name}.{key}": _describe_value(value) for key, value in vars(module).items() if not _is_import(value)
+            }
     return found
 
 
-def changes(before: Survey, after: Survey) -> list[str]:
-    """The places that differ; a module that was imported in between is none of them."""
+def find_changes(before: Survey, after: Survey) -> list[str]:
+    """Find the places that differ between two surveys, except modules that were imported in between.
+
+    Args:
+        before: survey to start from.
+        after: survey to compare.
+
+    Returns:
+        The places, sorted.
+
+    Example:
+        >>> find_changes({"the umask": 0}, {"the umask": 63})
+        ['the umask']
+    """
     new = {name for name in sys.modules if f"{name}.__name__" not in before and _is_import(sys.modules[name])}
     differing = [place for place in before.keys() | after.keys() if before.get(place) != after.get(place)]
     return sorted(place for place in differing if place.rpartition(".")[0] not in new)
 
 
 def _is_import(value: object) -> bool:
-    """Whether this is a module that comes from a file or from the interpreter, and was not just made up."""
+    """Return whether this is a module from a file or the interpreter, not one made at run time."""
     spec = getattr(value, "__spec__", None) if isinstance(value, ModuleType) else None
     return spec is not None and spec.origin is not None
 
 
-def _look_at(value: object, deep: bool = True) -> object:
-    """A variable of a module: what it is, and what is in it."""
+def _describe_value(value: object, deep: bool = True) -> object:
+    """Describe a variable of a module and its contents."""
     if isinstance(value, _PLAIN):
         return repr(value)
-    if value is vars(builtins):  # each module has it, and it is looked at as a module
+    if value is vars(builtins):  # each module has it; it is described as a module
         return id(value)
     if deep and isinstance(value, list | set | frozenset | tuple):
-        return id(value), tuple(_look_at(item, deep=False) for item in list(value))
+        return id(value), tuple(_describe_value(item, deep=False) for item in list(value))
     if deep and isinstance(value, dict):
-        return id(value), tuple((_look_at(k, False), _look_at(v, False)) for k, v in list(value.items()))
+        return id(value), tuple((_describe_value(k, False), _describe_value(v, False)) for k, v in list(value.items()))
     if isinstance(value, bytearray):
         return id(value), bytes(value)
     return (id(value), len(vars(value))) if type(value).__dictoffset__ or isinstance(value, type) else id(value)
 
 
-def _open_files() -> Iterator[tuple[int, object]]:
-    """Each descriptor: what it is, how far it was read, what waits in it."""
-    for entry in sorted((_OWN / "fd").iterdir()) if (_OWN / "fd").is_dir() else ():
+def _list_open_files() -> Iterator[tuple[int, object]]:
+    """Yield each file descriptor with its kind, position and unread bytes."""
+    for entry in sorted((_PROC / "fd").iterdir()) if (_PROC / "fd").is_dir() else ():
         number = int(entry.name)
         try:
-            facts, position = os.fstat(number), (_OWN / "fdinfo" / entry.name).read_text().splitlines()[0]
+            facts, position = os.fstat(number), (_PROC / "fdinfo" / entry.name).read_text().splitlines()[0]
             waiting = fcntl.ioctl(number, termios.FIONREAD, b"\0\0\0\0") if stat.S_ISFIFO(facts.st_mode) else b""
             yield number, (os.readlink(entry), facts.st_mode, facts.st_size, facts.st_mtime_ns, position, waiting)
-        except OSError:  # that of the listing itself, which is closed by now
+        except OSError:  # the descriptor of the listing itself, which is closed by now
             continue
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
 
 
-def _threads() -> object:
-    """Which there are, and what their functions hold."""
+def _describe_threads() -> object:
+    """Describe the other threads and the variables of their functions."""
     here = threading.get_ident()
     frames = {number: frame for number, frame in sys._current_frames().items() if number != here}
-    return {number: fingerprint(list(frame.f_locals.values()), {}) for number, frame in frames.items()}
+    return {number: take_fingerprint(list(frame.f_locals.values()), {}) for number, frame in frames.items()}
 
 
 _PLACES: dict[str, Callable[[], object]] = {
     "the environment": lambda: dict(os.environ),
     "the working directory": os.getcwd,
-    "the umask": _umask,
+    "the umask": _read_umask,
     "the locale": lambda: locale.setlocale(locale.LC_ALL),
     "the time zone": lambda: time.tzname,
     "the state of random": random.getstate,
@@ -115,7 +137,7 @@ _PLACES: dict[str, Callable[[], object]] = {
     "numpy's settings": lambda: (np.geterr(), np.geterrcall(), np.get_printoptions(), np.getbufsize()),
     "the signal handlers": lambda: [(one, signal.getsignal(one)) for one in sorted(signal.valid_signals())],
     "the timers": lambda: [signal.getitimer(one)[1] for one in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL)],
-    "the threads": _threads,
+    "the threads": _describe_threads,
     "the decimal context": lambda: repr(decimal.getcontext()),
     "the context variables": lambda: [(one, id(value)) for one, value in contextvars.copy_context().items()],
     "what is called at exit": atexit._ncallbacks,
@@ -129,6 +151,10 @@ _PLACES: dict[str, Callable[[], object]] = {
     "the limits of the process": lambda: (
         *(resource.getrlimit(getattr(resource, name)) for name in sorted(dir(resource)) if name.startswith("RLIMIT")),
         *(os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()),
-        *((_OWN / name).read_text() for name in ("comm", "oom_score_adj", "coredump_filter") if (_OWN / name).exists()),
+        *(
+            (_PROC / name).read_text()
+            for name in ("comm", "oom_score_adj", "coredump_filter")
+            if (_PROC / name).exists()
+        ),
     ),
 }

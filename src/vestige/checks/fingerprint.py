@@ -1,7 +1,8 @@
-"""Does a policy keep anything? A fingerprint of everything that it can reach, to be taken before and after it has run.
+"""Fingerprints of everything that a policy can reach, to be compared before and after it has run.
 
 Walks from the policy through its class, its methods' closures and default arguments, the variables of its module and of
 the modules of its own that it uses, generators, random states and containers. Libraries are not entered.
+Guarantee: a change in any of them changes a fingerprint; held by tests/test_checks.py.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ _ADDRESS = re.compile(" at 0x[0-9a-f]+")
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _OF_MODULES = ("__builtins__", "__spec__", "__loader__", "__cached__", "__file__", "__path__", "__warningregistry__")
 _OF_CLASSES = ("__dict__", "__weakref__", "_abc_impl")
-"""Which the interpreter makes: the first two describe slots, the third remembers which classes were asked about."""
-_SHOWN = ("builtins", "datetime", "decimal", "itertools", "re", "_struct", "collections")
-"""Modules in C whose objects say all about themselves by `repr`."""
+"""Made by the interpreter: the first two describe slots, the third caches `isinstance` results."""
+_BUILTIN_MODULES = ("builtins", "datetime", "decimal", "itertools", "re", "_struct", "collections")
+"""Modules in C whose objects are fully described by `repr`."""
 _READERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (bool | int | float | complex | str | bytes | bytearray | np.generic, lambda thing: thing),
     (np.random.Generator, lambda thing: thing.bit_generator.state),
@@ -42,29 +43,41 @@ _READERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (io.BytesIO | io.StringIO, lambda thing: (thing.getvalue(), thing.tell())),
     (type(hashlib.sha256()), lambda thing: thing.hexdigest()),
 )
-"""How to read what a leaf holds; what is not here is read as memory, or as it shows itself."""
+"""How to read a leaf; other leaves are read as memory, or by their `repr`."""
 _OPAQUE = ("numba", "llvmlite", "threading", "_thread", "importlib", "_frozen_importlib", "logging", "weakref")
 
 
-def fingerprints(policy: Policy) -> dict[str, str]:
-    """What can be reached from each place where a policy could keep something, as a hash each."""
+def take_fingerprints(policy: Policy) -> dict[str, str]:
+    """Hash everything that can be reached from each place where a policy could store something.
+
+    Args:
+        policy: policy to look into.
+
+    Returns:
+        A hash for each place, by its name.
+
+    Example:
+        >>> from vestige import Window
+        >>> take_fingerprints(Window()) == take_fingerprints(Window())
+        True
+    """
     places: dict[str, object] = {"the policy": policy, "its class": type(policy), "os.environ": dict(os.environ)}
     for name in sorted(_own_modules(policy)):
         places[f"module {name}"] = {k: v for k, v in vars(sys.modules[name]).items() if not _is_import(k, v)}
     seen: dict[int, object] = {}
-    return {place: fingerprint(thing, seen) for place, thing in places.items()}
+    return {place: take_fingerprint(thing, seen) for place, thing in places.items()}
 
 
 def _is_import(name: str, thing: object) -> bool:
-    """Whether this variable of a module is no memory: what the import system sets, and modules that were imported.
+    """Return whether the import system sets this variable of a module, so that it is not a memory.
 
-    A package gets a variable for each of its modules when that is first imported, which may be at any time.
+    A package gets a variable for each of its modules when it is first imported, which may be at any time.
     """
     return name in _OF_MODULES or (isinstance(thing, ModuleType) and sys.modules.get(thing.__name__) is thing)
 
 
 def _own_modules(policy: Policy) -> set[str]:
-    """The modules that its classes live in, and those that these use, as far as they are no libraries."""
+    """Return the modules of its classes, and the modules that these use, except libraries."""
     found: set[str] = set()
     waiting = [cls.__module__ for cls in type(policy).__mro__]
     while waiting:
@@ -79,8 +92,20 @@ def _own_modules(policy: Policy) -> set[str]:
     return found
 
 
-def fingerprint(thing: object, seen: dict[int, object]) -> str:
-    """A hash of everything that can be reached from `thing` and was not `seen`, where objects stand by their `id`."""
+def take_fingerprint(thing: object, seen: dict[int, object]) -> str:
+    """Hash everything that can be reached from an object.
+
+    Args:
+        thing: object to start from.
+        seen: objects by `id` that are not to be entered again; extended.
+
+    Returns:
+        The hash, in hexadecimal.
+
+    Example:
+        >>> take_fingerprint([1, 2], {}) == take_fingerprint([1, 3], {})
+        False
+    """
     digest, stack = hashlib.sha256(), [thing]
     while stack and len(seen) < _MOST_OBJECTS:
         here = stack.pop()
@@ -88,13 +113,13 @@ def fingerprint(thing: object, seen: dict[int, object]) -> str:
             continue
         seen[id(here)] = here
         digest.update(f"{type(here).__qualname__};".encode())
-        digest.update(_content(here))
-        stack += list(_parts(here))
+        digest.update(_read_content(here))
+        stack += list(_list_parts(here))
     return digest.hexdigest()
 
 
-def _content(thing: object) -> bytes:
-    """What a leaf holds."""
+def _read_content(thing: object) -> bytes:
+    """Return the content of a leaf."""
     if isinstance(thing, np.ndarray) and thing.dtype.kind != "O":
         return thing.tobytes()
     for kinds, read in _READERS:
@@ -103,21 +128,23 @@ def _content(thing: object) -> bytes:
     try:
         return bytes(memoryview(thing))  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        return _shown(thing)
+        return _describe_builtin(thing)
 
 
-def _shown(thing: object) -> bytes:
-    """What an object of the interpreter says of itself, without addresses; how far an iterator has come."""
+def _describe_builtin(thing: object) -> bytes:
+    """Return the `repr` of a built-in object, without addresses, and the position of an iterator."""
     kind = type(thing)
-    if kind.__module__ not in _SHOWN or isinstance(thing, type | FunctionType | BuiltinFunctionType | MethodType):
+    if kind.__module__ not in _BUILTIN_MODULES or isinstance(
+        thing, type | FunctionType | BuiltinFunctionType | MethodType
+    ):
         return b""
     left = operator.length_hint(thing, -1) if isinstance(thing, Iterator) else -1
     shallow = isinstance(thing, Collection | property | staticmethod | classmethod)
     return f"{left} {'' if shallow else _ADDRESS.sub('', repr(thing))}".encode()
 
 
-def _parts(thing: object) -> Iterable[object]:
-    """What `thing` refers to, as far as it belongs to the policy."""
+def _list_parts(thing: object) -> Iterable[object]:
+    """Return what `thing` refers to, as far as it belongs to the policy."""
     if isinstance(thing, threading.local):
         return vars(thing).items()
     if isinstance(thing, FrameType | str | bytes | int | float) or type(thing).__module__.startswith(_OPAQUE):
@@ -127,7 +154,7 @@ def _parts(thing: object) -> Iterable[object]:
 
 
 def _class_parts(made: type) -> Iterator[object]:
-    """The variables of a class and of those that it is derived from, but for those of a library."""
+    """Yield the variables of a class and of its bases, except those of libraries."""
     for cls in made.__mro__:
         path = getattr(sys.modules.get(cls.__module__), "__file__", None)
         if path is not None and not path.startswith(_LIBRARIES):

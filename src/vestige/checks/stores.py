@@ -1,4 +1,4 @@
-"""Does a store keep to its contract? What is written is there again, all of it or nothing, and nothing besides.
+"""A check that a store keeps its contract: what is written can be read again, all of it or nothing.
 
 Guarantee: finds a store that loses or mixes up what it is given, forgets terms, keeps half of a failed write, or
 does not see what is overdue in it; held by tests/store/test_check_store.py, which has a store for each.
@@ -24,56 +24,62 @@ from vestige.store.state import decode_count, encode_count
 from vestige.stream import Stream
 from vestige.validation import check_int, show_value
 
-Opened = Callable[[], Store]
+StoreFactory = Callable[[], Store]
 _TERMS = Terms({"name": "check", "parameters": {}}, columns=2, capacity=64, retention=64)
 
 
-def check_store(opened: Opened, *, seed: int = 0) -> None:
-    """Raise a CheckError at the first sign that a store breaks its contract.
+def check_store(factory: StoreFactory, *, seed: int = 0) -> None:
+    """Check that a store keeps its contract.
 
     Args:
-        opened: opens the store; called again after it was closed, it must open the same one. Empty at first.
-        seed: of the records.
+        factory: function that opens the store; called again after the store was closed, it must open the same one. The
+            store must be empty at first.
+        seed: seed of the records.
 
-    >>> from vestige import MemoryStore
-    >>> store = MemoryStore()
-    >>> check_store(lambda: store)
+    Raises:
+        CheckError: if the store breaks its contract.
+        ParameterError: if `factory` is not a function.
+
+    Example:
+        >>> from vestige import MemoryStore
+        >>> store = MemoryStore()
+        >>> check_store(lambda: store)
     """
-    if not callable(opened):
-        raise ParameterError(f"opened={show_value(opened)} does not open a store; pass a function that does")
+    if not callable(factory):
+        raise ParameterError(f"factory={show_value(factory)} is not a function; pass a function that opens a store")
     rng = make_generator(check_int("seed", seed, 0))
-    with opened() as store:
+    with factory() as store:
         _expect(store.names() == (), "is not empty at first; pass one without streams")
-        _expect(_read(store, "a") == State.empty(2), "gives something else than the empty state for a new stream")
-    states = {name: _state(rng, t) for name, t in (("a", 100), ("b/ü", 7), ("c", 64))}
-    with opened() as store:
+        _expect(_read_state(store, "a") == State.empty(2), "does not return the empty state for a new stream")
+    states = {name: _make_state(rng, t) for name, t in (("a", 100), ("b/ü", 7), ("c", 64))}
+    with factory() as store:
         for name, state in states.items():
             store.stream(name).write(_TERMS, state)
         names = {store.pseudonym(subject) for subject in ("ada", "bob")}
         _expect(
             len(names) == 2 and all(re.fullmatch("[0-9a-f]{32}", name) for name in names), "has no proper pseudonyms"
         )
-    _compare(opened, states, "after it was closed and opened again")
-    with opened() as store:
+    _check_states(factory, states, "after it was closed and opened again")
+    with factory() as store:
         _expect({store.pseudonym(subject) for subject in ("ada", "bob")} == names, "changes its pseudonyms")
         _check_terms(store)
-        states["a"] = _state(rng, 101)
+        states["a"] = _make_state(rng, 101)
         store.stream("a").write(_TERMS, states["a"])
         _check_failure(store, rng)
-    _compare(opened, states, "after one stream was written anew, and a write to others failed")
+    _check_states(factory, states, "after one stream was written again, and a write to others failed")
     states["a"] = State(Clock(t=101, first=102, last=101, since=102), Records.empty(2))
-    with opened() as store:
+    with factory() as store:
         store.stream("a").write(_TERMS, states["a"])
-    _compare(opened, states, "after a stream lost all its records")
-    with opened() as store:
+    _check_states(factory, states, "after a stream lost all its records")
+    with factory() as store:
         store.remove("b/ü")
     del states["b/ü"]
-    _compare(opened, states, "after a stream was removed")
-    with opened() as store:
+    _check_states(factory, states, "after a stream was removed")
+    with factory() as store:
         _check_tidy(store, states)
         _check_verify(store)
         _check_rekey(store)
-    _check_streams(opened, rng)
+    _check_streams(factory, rng)
 
 
 def _expect(true: bool, what: str) -> None:
@@ -81,12 +87,12 @@ def _expect(true: bool, what: str) -> None:
         raise CheckError(f"the store {what}")
 
 
-def _read(store: Store, name: str) -> State:
+def _read_state(store: Store, name: str) -> State:
     return store.stream(name).read(_TERMS)
 
 
-def _state(rng: np.random.Generator, t: int) -> State:
-    """A state in which everything is there that can be."""
+def _make_state(rng: np.random.Generator, t: int) -> State:
+    """Make a state in which every field is used."""
     rounds = np.sort(rng.choice(np.arange(max(1, t - 63), t + 1), min(t, 20), replace=False))
     n = len(rounds)
     values = rng.normal(size=(n, 2))
@@ -111,28 +117,28 @@ def _state(rng: np.random.Generator, t: int) -> State:
     return State(clock, records, positions, done)
 
 
-def _compare(opened: Opened, states: dict[str, State], when: str) -> None:
-    with opened() as store:
+def _check_states(factory: StoreFactory, states: dict[str, State], when: str) -> None:
+    with factory() as store:
         _expect(store.names() == tuple(sorted(states)), f"does not have the streams that were written, {when}")
         for name, state in states.items():
-            found = _read(store, name)
+            found = _read_state(store, name)
             for part in ("clock", "retained", "positions", "receipts"):
-                _expect(getattr(found, part) == getattr(state, part), f"gives other {part} than were written, {when}")
+                _expect(getattr(found, part) == getattr(state, part), f"returns other {part} than were written, {when}")
             same = np.array_equal(found.retained.values.view(np.int64), state.retained.values.view(np.int64))
             _expect(same, f"changes bits of values, {when}")
-            _expect(store.terms(name) == _TERMS, f"gives other terms than were written, {when}")
+            _expect(store.terms(name) == _TERMS, f"returns other terms than were written, {when}")
         copied = {name: (_TERMS, state) for name, state in states.items()}
         _expect(store.snapshot().all_streams() == copied, f"gives a snapshot of something else, {when}")
 
 
 def _check_terms(store: Store) -> None:
-    """Other terms are refused."""
+    """Check that other terms are rejected."""
     for other in (replace(_TERMS, retention=32), replace(_TERMS, about={"columns": ["x"]})):
         try:
             store.stream("a").read(other)
         except StoreError:
             continue
-        raise CheckError("the store lets a stream be opened with other terms than it was made with")
+        raise CheckError("the store opens a stream with other terms than it was created with")
 
 
 def _check_tidy(store: Store, states: dict[str, State]) -> None:
@@ -171,26 +177,26 @@ class _StoppedError(Exception):
 
 
 def _check_failure(store: Store, rng: np.random.Generator) -> None:
-    """What is written together is written whole, or not at all."""
+    """Check that a transaction is written whole or not at all."""
     with suppress(_StoppedError), store.transaction():
-        store.stream("b/ü").write(_TERMS, _state(rng, 8))
-        store.stream("new").write(_TERMS, _state(rng, 9))
+        store.stream("b/ü").write(_TERMS, _make_state(rng, 8))
+        store.stream("new").write(_TERMS, _make_state(rng, 9))
         raise _StoppedError
 
 
-def _check_streams(opened: Opened, rng: np.random.Generator) -> None:
-    """A stream that is closed and opened again at any moment goes the same way as one that is not."""
+def _check_streams(factory: StoreFactory, rng: np.random.Generator) -> None:
+    """Check that a stream that is closed and opened again evolves like one that is not."""
     policy, plain = Mean(), Stream(Mean(), retention=96, seed=1)
     for size in rng.integers(1, 130, 8):
         rows = rng.normal(size=size)
         plain.extend(rows)
-        with opened() as store:
+        with factory() as store:
             stream = Stream(policy, retention=96, seed=1, store=store.stream("stream"))
             stream.extend(rows, source="rows")
-        with opened() as store:
+        with factory() as store:
             stream = Stream(policy, retention=96, seed=1, store=store.stream("stream"))
             same = (stream.clock, stream.retained.without_numbers()) == (plain.clock, plain.retained)
             _expect(
                 same and decode_count(stream.position("rows").value) == plain.t,
-                "changes the way of a stream that is opened again",
+                "changes how a stream evolves after it is opened again",
             )

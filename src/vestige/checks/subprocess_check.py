@@ -1,6 +1,8 @@
-"""A policy in a fresh process: it must say the same there, and touch nothing but what it returns.
+"""A policy in a fresh process must reply as before, and change nothing outside its return value.
 
-Run as a module, it reads a pickled case from standard input and writes what it found to standard output.
+The process reads a pickled case from standard input and writes the fault that it finds to standard output.
+Guarantee: finds files, processes and settings that a policy changes; held by tests/test_checks.py and
+tests/test_patient.py.
 """
 
 from __future__ import annotations
@@ -13,16 +15,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vestige.checks.environment import changes, survey
-from vestige.checks.fingerprint import fingerprints
-from vestige.checks.traces import Exchange, ask_again, trace
+from vestige.checks.environment import find_changes, take_survey
+from vestige.checks.fingerprint import take_fingerprints
+from vestige.checks.traces import Exchange, record_exchanges, replay
 from vestige.errors import CheckError
 from vestige.policy import Policy
 from vestige.types import Floats
 
-_WRITES = os.O_WRONLY | os.O_RDWR
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR
 _KERNEL_CACHE = tuple(filter(None, (".nbi", ".nbc", "__pycache__", os.environ.get("NUMBA_CACHE_DIR"))))
-_OUTSIDE = (
+_OUTSIDE_EVENTS = (
     *(
         "os.mkdir",
         "os.mkfifo",
@@ -39,17 +41,24 @@ _OUTSIDE = (
     *("os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "subprocess.Popen"),
     *("socket.", "sqlite3.connect", "mmap.", "shutil.", "tempfile.", "syslog.", "fcntl.", "urllib.", "http."),
 )
-"""What changes something outside the process, or takes it there."""
-_AROUND = (
+"""Events that change something outside the process, or send something there."""
+_INSIDE_EVENTS = (
     *("sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofile", "sys.addaudithook"),
     *("gc.get_", "ctypes.", "signal.", "_thread.start_new_thread", "resource.", "object.__setattr__", "code.__new__"),
 )
-"""What reaches around the arguments inside the process; kernels do some of it too, while they are loaded."""
+"""Events that reach beyond the arguments inside the process; kernels raise some of them too, while they load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What to ask a policy, and what to run it over."""
+    """What to ask a policy in a fresh process.
+
+    Attributes:
+        exchanges: questions, with the replies to expect.
+        batch: number of records in a batch.
+        rows: records to run the policy over; shape (n, columns).
+        seed: seed of the coins and requests.
+    """
 
     exchanges: list[Exchange]
     batch: int
@@ -57,8 +66,19 @@ class Case:
     seed: int
 
 
-def ask_elsewhere(policy: bytes, exchanges: Sequence[Exchange], batch: int, rows: Floats, seed: int) -> None:
-    """Put all questions to the pickled policy in a fresh process, then run it over `rows`, watched."""
+def check_in_subprocess(policy: bytes, exchanges: Sequence[Exchange], batch: int, rows: Floats, seed: int) -> None:
+    """Ask a policy all questions again in a fresh process, then run it over records and watch what it changes.
+
+    Args:
+        policy: pickled policy.
+        exchanges: questions, with the replies to expect.
+        batch: number of records in a batch.
+        rows: records to run the policy over; shape (n, columns).
+        seed: seed of the coins and requests.
+
+    Raises:
+        CheckError: if the policy breaks the model there, or the process fails.
+    """
     case = pickle.dumps(Case(list(exchanges), batch, rows, seed))
     done = subprocess.run(
         [sys.executable, "-c", "from vestige.checks.subprocess_check import main; main()"],
@@ -68,50 +88,59 @@ def ask_elsewhere(policy: bytes, exchanges: Sequence[Exchange], batch: int, rows
         check=False,
     )
     if done.returncode:
-        kind = done.stderr.decode().strip().splitlines()[-1].partition(":")[0]  # what follows may hold a record's value
+        kind = done.stderr.decode().strip().splitlines()[-1].partition(":")[0]  # the rest may contain a record's value
         raise CheckError(
-            f"a fresh process could not ask the policy ({kind}); import its module in a new interpreter to see why"
+            f"the policy could not be run in a fresh process ({kind}); import its module in a new interpreter to see "
+            "why"
         )
     if done.stdout:
         raise CheckError(done.stdout.decode())
 
 
 def main() -> None:
-    """In the fresh process: write what is wrong, or nothing."""
+    """Write the fault, or nothing; runs in the fresh process."""
     raw = sys.stdin.buffer.read()
     size = int.from_bytes(raw[:8], "little")
-    sys.stdout.write(find(raw[8 : 8 + size], pickle.loads(raw[8 + size :])))  # noqa: S301
+    sys.stdout.write(find_faults(raw[8 : 8 + size], pickle.loads(raw[8 + size :])))  # noqa: S301
 
 
-def find(policy: bytes, case: Case) -> str:
-    """What is wrong with a policy, or nothing; to be asked once in a process, which is watched from then on."""
+def find_faults(policy: bytes, case: Case) -> str:
+    """Find a fault of a policy; to be called once in a process, which is watched from then on.
+
+    Args:
+        policy: pickled policy.
+        case: what to ask it.
+
+    Returns:
+        A sentence that describes the fault; empty if there is none.
+    """
     watch = _Watch()
     sys.addaudithook(watch)
-    watch.events = _OUTSIDE
+    watch.events = _OUTSIDE_EVENTS
     try:
-        return _find(pickle.loads(policy), case, watch)  # noqa: S301
+        return _find_faults(pickle.loads(policy), case, watch)  # noqa: S301
     except CheckError as failed:
         return str(failed)
     finally:
         watch.events = ()
 
 
-def _find(policy: Policy, case: Case, watch: _Watch) -> str:
-    """Ask it, run it, and compare what is around it before and after."""
+def _find_faults(policy: Policy, case: Case, watch: _Watch) -> str:
+    """Ask the policy, run it, and compare its environment before and after."""
     name = type(policy).__name__
-    ask_again(policy, case.exchanges, f"{name} depends on the process it runs in", "in a fresh one")
+    replay(policy, case.exchanges, f"{name} depends on the process it runs in", "in a fresh one")
     half = len(case.rows) // 2
-    trace(policy, case.batch, case.rows[:half], case.seed)
+    record_exchanges(policy, case.batch, case.rows[:half], case.seed)
     watch.events = ()
-    survey()  # what it loads on first use is there from now on
-    before = survey(), fingerprints(policy)
-    watch.events = _OUTSIDE + _AROUND
-    trace(policy, case.batch, case.rows[half:], case.seed + 1)
+    take_survey()  # loads what is loaded on first use
+    before = take_survey(), take_fingerprints(policy)
+    watch.events = _OUTSIDE_EVENTS + _INSIDE_EVENTS
+    record_exchanges(policy, case.batch, case.rows[half:], case.seed + 1)
     watch.events = ()
-    after = survey(), fingerprints(policy)
+    after = take_survey(), take_fingerprints(policy)
     if watch.touched:
-        return f"{name} reaches outside its return value ({watch.touched[0]}); a policy may keep nothing anywhere"
-    changed = changes(before[1], after[1]) or changes(before[0], after[0])
+        return f"{name} reaches outside its return value ({watch.touched[0]}); a policy must not store anything"
+    changed = find_changes(before[1], after[1]) or find_changes(before[0], after[0])
     if changed:
         return f"{name} keeps something: {changed[0]} changed while it ran in a fresh process"
     return ""
@@ -119,17 +148,17 @@ def _find(policy: Policy, case: Case, watch: _Watch) -> str:
 
 @dataclass(slots=True, eq=False)
 class _Watch:
-    """Notes the events of the interpreter that begin with one of `events`; the cache of kernels may be written."""
+    """Records interpreter events that begin with one of `events`; writing the cache of kernels is allowed."""
 
     events: tuple[str, ...] = ()
     touched: list[str] = field(default_factory=list)
 
     def __call__(self, event: str, details: tuple[object, ...]) -> None:
         events = self.events
-        writes = event == "open" and len(details) > 2 and isinstance(details[2], int) and details[2] & _WRITES
+        writes = event == "open" and len(details) > 2 and isinstance(details[2], int) and details[2] & _WRITE_FLAGS
         if not events or not (writes or event.startswith(events)):
             return
-        self.events = ()  # what is done here raises events too
+        self.events = ()  # the lines below raise events too
         names = [os.fsdecode(detail) for detail in details if isinstance(detail, str | bytes | os.PathLike)]
         if not any(mark in name for name in names for mark in _KERNEL_CACHE) and not _is_compiling():
             self.touched.append(event)
@@ -137,7 +166,7 @@ class _Watch:
 
 
 def _is_compiling() -> bool:
-    """Whether a kernel is being compiled or loaded, which may happen late."""
+    """Return whether a kernel is being compiled or loaded, which may happen late."""
     frame = inspect.currentframe()
     while frame is not None and not str(frame.f_globals.get("__name__")).startswith(("numba.", "llvmlite.")):
         frame = frame.f_back

@@ -1,7 +1,8 @@
-"""What a policy was asked and what it said, so that it can be asked again elsewhere.
+"""Recorded calls of a policy and its replies, so that the same calls can be repeated elsewhere.
 
-A policy is driven as a stream drives it: through `update`, `update_many`, `can_encode`, `rewrite` and `answer`, over
-thousands of rounds, with requests, requests that are met at once, and batches that a limit in time closes early.
+A policy is called as a stream calls it: `update`, `update_many`, `can_encode`, `rewrite` and `answer`, over thousands
+of rounds, with requests, immediate requests, and batches that are closed early by a limit in time.
+Guarantee: every method is called; held by tests/test_patient.py.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from vestige.types import Bools, Floats, Ints
 
 Reply = Bools | float | Floats | bool | tuple[int, Bools] | None
 LATE = 10**7
-"""Some streams begin after this round, so that a policy that waits for fewer records before it cheats is found too."""
-_DAYBREAK = np.datetime64("2020-01-01", "us")
+"""Some streams begin after this round, to find a policy that waits for fewer records before it cheats."""
+_START_TIME = np.datetime64("2020-01-01", "us")
 
 
-def _settle(reply: object) -> Reply:
-    """A reply of any method, as something that does not change any more and can be compared."""
+def _freeze(reply: object) -> Reply:
+    """Copy the reply of any method, in a form that can be compared."""
     if isinstance(reply, Estimate):
         parts = [getattr(reply, field.name) for field in fields(reply) if field.name != "notes"]
         return np.concatenate([np.ravel(part).astype(np.float64) for part in parts if part is not None])
@@ -41,7 +42,7 @@ def _settle(reply: object) -> Reply:
 
 
 def _call(policy: Policy, method: str, clock: Clock, *arguments: object) -> object:
-    """What a method says; a CheckError, which repeats nothing of what it was shown, if it fails or sets the clock."""
+    """Call a method; raise a CheckError without any record if it fails or changes the clock."""
     shown, name = clock.copy(), f"{type(policy).__name__}.{method}"
     try:
         reply = getattr(policy, method)(shown, *arguments)
@@ -49,17 +50,23 @@ def _call(policy: Policy, method: str, clock: Clock, *arguments: object) -> obje
         raise
     except Exception as failed:
         raise CheckError(
-            f"{name} failed at t={clock.t} with {type(failed).__name__}; what that says may hold a record's value and "
-            "is not shown: call it with records of your own to see it"
+            f"{name} failed at t={clock.t} with {type(failed).__name__}; its message may contain a record's value and "
+            "is not shown: call the method with your own records to see it"
         ) from None
     if shown != clock:
-        raise CheckError(f"{name} changed the clock that it was shown, at t={clock.t}; change nothing")
+        raise CheckError(f"{name} changed the clock at t={clock.t}; do not change arguments")
     return reply
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One call of a policy's method: the clock, and what else was passed."""
+    """One call of a method of a policy.
+
+    Attributes:
+        method: name of the method.
+        clock: clock that was passed.
+        arguments: other arguments.
+    """
 
     method: str
     clock: Clock
@@ -67,17 +74,32 @@ class Question:
 
     @property
     def name(self) -> str:
-        """What was called, and when; no values."""
+        """Method and round, without any value."""
         return f"{self.method} at t={self.clock.t}"
 
     def ask(self, policy: Policy) -> Reply:
-        """Put it to `policy`."""
-        return _settle(_call(policy, self.method, self.clock, *self.arguments))
+        """Call the method of a policy.
+
+        Args:
+            policy: policy to call.
+
+        Returns:
+            Its reply.
+
+        Raises:
+            CheckError: if the call fails or changes the clock.
+        """
+        return _freeze(_call(policy, self.method, self.clock, *self.arguments))
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question and the reply that the first run got."""
+    """A question and the first reply to it.
+
+    Attributes:
+        question: call of a method.
+        reply: what it returned.
+    """
 
     question: Question
     reply: Reply
@@ -85,7 +107,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class _Recorder(Policy):
-    """Passes every call on to `policy` and notes it."""
+    """Passes every call on to `policy` and records it."""
 
     policy: Policy
     exchanges: list[Exchange]
@@ -143,63 +165,74 @@ class _Recorder(Policy):
 
     def _ask(self, method: str, clock: Clock, *arguments: object) -> object:
         reply = _call(self.policy, method, clock, *arguments)
-        self.exchanges.append(Exchange(Question(method, clock, arguments), _settle(reply)))
+        self.exchanges.append(Exchange(Question(method, clock, arguments), _freeze(reply)))
         return reply
 
 
 class _RecorderOfMany(_Recorder):
-    """The same for a policy that takes many batches at once."""
+    """Does the same for a policy with `update_many`."""
 
     def update_many(self, clock: Clock, retained: Records, values: Floats, keys: NDArray[np.uint64]) -> Bools:
         return self._ask("update_many", clock, retained, values.copy(), keys)  # type: ignore[return-value]
 
 
-def trace(policy: Policy, batch: int, rows: Floats, seed: int) -> list[Exchange]:
-    """Run `policy` over `rows` in several streams, and record every call.
+def record_exchanges(policy: Policy, batch: int, rows: Floats, seed: int) -> list[Exchange]:
+    """Run a policy over records in several streams, and record all calls.
 
     Args:
-        policy: the policy to run.
-        batch: the size of its batches.
-        rows: records; long streams use all of them, the others as many as fill six batches.
-        seed: seed of coins and requests.
+        policy: policy to call.
+        batch: number of records in a batch.
+        rows: records; long streams take all of them, the others as many as fill six batches.
+        seed: seed of the coins and requests.
 
     Returns:
-        Each call of the policy with its reply, in order.
+        Every question and its reply, in order.
 
     Raises:
-        CheckError: the policy breaks a rule, fails, or leaves something in the stream that calls it.
+        CheckError: if the policy breaks a rule, fails, or stores something in the stream that calls it.
     """
     exchanges: list[Exchange] = []
     recorder, few = _Recorder(policy, exchanges), rows[: 6 * batch + batch // 3]
     wide = min(2 * batch, policy.max_batch or 2 * batch)
-    _drive(_begin(recorder, batch, seed), rows, seed, steps=max(1, batch // 3))
-    _drive(_begin(recorder, batch, seed, LATE), few, seed, steps=max(1, batch // 3))
-    _drive(_begin(recorder, wide, seed, max_age=timedelta(seconds=3 * wide)), few, seed, steps=max(1, batch // 3))
-    if takes_many(policy):
+    _drive_stream(_start_stream(recorder, batch, seed), rows, seed, steps=max(1, batch // 3))
+    _drive_stream(_start_stream(recorder, batch, seed, LATE), few, seed, steps=max(1, batch // 3))
+    _drive_stream(
+        _start_stream(recorder, wide, seed, max_age=timedelta(seconds=3 * wide)), few, seed, steps=max(1, batch // 3)
+    )
+    if has_update_many(policy):
         for start, some in ((0, rows), (LATE, few)):
-            _drive(_begin(_RecorderOfMany(policy, exchanges), batch, seed, start), some, seed, steps=3 * batch)
+            _drive_stream(
+                _start_stream(_RecorderOfMany(policy, exchanges), batch, seed, start), some, seed, steps=3 * batch
+            )
     return exchanges
 
 
-def takes_many(policy: Policy) -> bool:
-    """Whether a stream would ask it for many batches at once."""
+def has_update_many(policy: Policy) -> bool:
+    """Return whether a stream would call `update_many` of a policy.
+
+    Args:
+        policy: policy to look at.
+
+    Returns:
+        Whether `update_many` is defined at or below the class that defines `update`.
+    """
     many, each = (next(cls for cls in type(policy).__mro__ if name in vars(cls)) for name in ("update_many", "update"))
     return issubclass(many, each)
 
 
-def _begin(policy: Policy, batch: int, seed: int, t: int = 0, max_age: timedelta | None = None) -> Stream:
-    """A stream to which nothing has arrived yet, or of which nothing is left after `t` rounds."""
+def _start_stream(policy: Policy, batch: int, seed: int, t: int = 0, max_age: timedelta | None = None) -> Stream:
+    """Return a stream in which nothing has arrived yet, or nothing is left after `t` rounds."""
     clock = Clock(t, first=t + 1, last=t, since=t + 1)
     nothing = Records.empty(policy.columns)
     return Stream(policy, retention=2 * batch, max_age=max_age, seed=AuditSeed(seed), retained=nothing, clock=clock)
 
 
-def _drive(stream: Stream, rows: Floats, seed: int, steps: int) -> None:
-    """Let `rows` arrive, with pauses where a limit in time is set; ask for the answer, and for removals."""
+def _drive_stream(stream: Stream, rows: Floats, seed: int, steps: int) -> None:
+    """Extend a stream by records, with pauses if it has a limit in time; ask for answers and removals."""
     rng, before = make_generator(seed), set(vars(stream))
     policy: Policy = stream.policy.policy  # type: ignore[attr-defined]
     name = type(policy).__name__
-    moments = _DAYBREAK + np.cumsum(rng.exponential(1e6, len(rows))).astype("timedelta64[us]")
+    moments = _START_TIME + np.cumsum(rng.exponential(1e6, len(rows))).astype("timedelta64[us]")
     cuts = sorted({*range(0, len(rows), steps), *range(0, len(rows), max(steps, stream.batch)), len(rows)})
     for start, stop in pairwise(cuts):  # some of them right after an update, when nothing waits
         here = slice(start, stop)
@@ -219,12 +252,22 @@ def _drive(stream: Stream, rows: Floats, seed: int, steps: int) -> None:
         except Exception as failed:
             raise CheckError(f"{name} failed at t={stream.t} with {type(failed).__name__}") from None
     if set(vars(stream)) != before:
-        raise CheckError(f"{name} keeps something in the stream that calls it; a policy may keep nothing anywhere")
+        raise CheckError(f"{name} keeps something in the stream that calls it; a policy must not store anything")
 
 
-def same_at_once(policy: Policy, batch: int, rows: Floats, seed: int) -> bool:
-    """Whether taking several batches at once comes to the same as `update` for each, after each such call."""
-    at_once, each = (_begin(kind(policy, []), batch, seed) for kind in (_RecorderOfMany, _Recorder))
+def updates_agree(policy: Policy, batch: int, rows: Floats, seed: int) -> bool:
+    """Return whether `update_many` gives the same state as `update` for each batch.
+
+    Args:
+        policy: policy with both methods.
+        batch: number of records in a batch.
+        rows: records; shape (n, columns).
+        seed: seed of the coins.
+
+    Returns:
+        Whether clock and records agree after each call.
+    """
+    at_once, each = (_start_stream(kind(policy, []), batch, seed) for kind in (_RecorderOfMany, _Recorder))
     for start in range(0, len(rows), 3 * batch):
         at_once.extend(rows[start : start + 3 * batch])
         each.extend(rows[start : start + 3 * batch])
@@ -233,19 +276,41 @@ def same_at_once(policy: Policy, batch: int, rows: Floats, seed: int) -> bool:
     return True
 
 
-def ask_again(policy: Policy, exchanges: Sequence[Exchange], blame: str, when: str) -> None:
-    """Put all questions once more, and complain if a reply differs."""
+def replay(policy: Policy, exchanges: Sequence[Exchange], blame: str, when: str) -> None:
+    """Ask all questions again.
+
+    Args:
+        policy: policy to ask.
+        exchanges: questions, with the replies to expect.
+        blame: beginning of the error message.
+        when: circumstances, for the error message.
+
+    Raises:
+        CheckError: if a reply differs.
+    """
     for exchange in exchanges:
-        if not same(exchange.question.ask(policy), exchange.reply):
+        if not replies_equal(exchange.question.ask(policy), exchange.reply):
             raise CheckError(
                 f"{blame}: {exchange.question.name} gave another result when asked again {when}, with the same clock, "
                 "records and coins; use nothing else"
             )
 
 
-def same(first: Reply, second: Reply) -> bool:
-    """Whether two replies are equal to the last bit."""
+def replies_equal(first: Reply, second: Reply) -> bool:
+    """Return whether two replies are equal to the last bit.
+
+    Args:
+        first: one reply.
+        second: the other reply.
+
+    Returns:
+        Whether they have the same type and value; NaN equals NaN.
+
+    Example:
+        >>> replies_equal(float("nan"), float("nan")), replies_equal(1.0, 1)
+        (True, False)
+    """
     if isinstance(first, tuple) and isinstance(second, tuple):
-        return first[0] == second[0] and same(first[1], second[1])
+        return first[0] == second[0] and replies_equal(first[1], second[1])
     numbers = np.asarray(first).dtype.kind == "f"
     return type(first) is type(second) and np.array_equal(first, second, equal_nan=numbers)  # type: ignore[arg-type]
