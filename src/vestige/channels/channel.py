@@ -28,6 +28,10 @@ class Reading(NamedTuple):
     Attributes:
         numbers: the numbers; nan where a number is lost; shape (size,).
         off: which of them are marked as farther from their target than the answer can bear; shape (size,).
+
+    Example:
+        >>> Reading(np.array([2.5]), np.array([False])).numbers
+        array([2.5])
     """
 
     numbers: Floats
@@ -42,6 +46,10 @@ class Target(NamedTuple):
         near: an average within this distance of its number is near enough; shape (size,).
         far: a number that is written farther away than this must be marked as off; shape (size,).
         off: which numbers were marked as off before, and stay so; shape (size,).
+
+    Example:
+        >>> Target.exactly(np.array([2.5])).far
+        array([inf])
     """
 
     numbers: Floats

@@ -68,15 +68,16 @@ def _flip_acceptance(y: np.uint64, s: np.uint64, words: Words, at: Ints) -> bool
 
 @kernel
 def draw_discrete_gaussian(s: np.uint64, words: Words, at: Ints) -> np.int64:
-    """A whole number z with chance proportional to exp(-z^2 / 2 s^2); s at most 2^31.
+    """Draw a whole number z with probability proportional to exp(-z^2 / 2 s^2); s at most 2^31.
 
     Args:
         s: the deviation.
         words: independent uniform 64-bit words.
-        at: how many of them are used up; one number, which is moved on. Beyond their number, the result is worthless.
+        at: the number of words that are used up, as one number that is increased. Beyond their number, the result is
+            worthless.
 
     Returns:
-        The whole number.
+        the number.
     """
     while True:
         low = _draw_below(s, words, at)
@@ -95,7 +96,7 @@ def draw_discrete_gaussian(s: np.uint64, words: Words, at: Ints) -> np.int64:
 
 @kernel
 def draw_discrete_gaussians(count: int, s: np.uint64, words: Words, at: Ints) -> Ints:
-    """Several of them, from the same coins."""
+    """Draw several whole numbers from the same coins."""
     drawn = np.empty(count, np.int64)
     for i in range(count):
         drawn[i] = draw_discrete_gaussian(s, words, at)

@@ -81,6 +81,19 @@ class Encoded(Policy[E_co]):
         max_columns: the most columns besides the targets; None if there is no limit.
         half_life: after this number of records, a record counts half as much; None if all count alike.
         tolerance: a search for an average stops this near its target, as a share of the standard error of the mean.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from vestige import Estimate, Stream
+        >>> @dataclass(frozen=True)
+        ... class Range(Encoded):  # the mean, and how far two standard deviations reach
+        ...     statistic = statistics.Moments(order=2)
+        ...     def conclude(self, numbers, worth, rounding):
+        ...         return Estimate(numbers[0] + np.array([-2.0, 2.0]) * np.sqrt(numbers[1]))
+        >>> stream = Stream(Range(), retention=256, seed=0)
+        >>> _ = stream.extend(np.random.default_rng(0).normal(size=10_000))
+        >>> stream.estimate().value.round(1)
+        array([-2.,  2.])
     """
 
     name: ClassVar[str] = ""

@@ -63,11 +63,26 @@ class Window(Policy[E_co]):
         return self.policy.columns
 
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Name the numbers of the answer; see `Encoded.labels`."""
+        """Name the numbers of the answer.
+
+        Args:
+            columns: the names of the columns of a record, targets last.
+
+        Returns:
+            one label for each number of the answer.
+        """
         return self.policy.labels(columns)
 
     def report(self, estimate: E_co, columns: Sequence[str]) -> Report:  # type: ignore[misc]
-        """Make a table of an answer; see `Encoded.report`."""
+        """Make a table of an answer.
+
+        Args:
+            estimate: the answer.
+            columns: the names of the columns of a record, targets last.
+
+        Returns:
+            the table, and the same facts for machines.
+        """
         return self.policy.report(estimate, columns)
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:  # noqa: ARG002

@@ -17,17 +17,21 @@ from vestige.types import Floats
 
 @dataclass(frozen=True, slots=True)
 class Mean(Averages):
-    """The mean of rows of `dim` values."""
+    """The mean of each column.
+
+    Attributes:
+        dim: the number of columns.
+    """
 
     dim: int
 
     @property
     def size(self) -> int:
-        """One average per column."""
+        """The number of columns."""
         return self.dim
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
-        """The mean of all records so far."""
+        """Compute the mean of all records so far; see `Statistic.step`."""
         from vestige.statistics.kernels import move_averages  # noqa: PLC0415
 
         target, spread = np.empty(self.dim), np.empty(self.dim)
@@ -36,11 +40,11 @@ class Mean(Averages):
         return target
 
     def atoms(self, values: Floats) -> Floats:
-        """The values."""
+        """Give the values themselves; see `Averages.atoms`."""
         return values
 
     def from_averages(self, averages: Floats) -> Floats:
-        """The averages themselves."""
+        """Give the averages themselves; see `Averages.from_averages`."""
         return averages
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
@@ -50,18 +54,23 @@ class Mean(Averages):
 
 @dataclass(frozen=True, slots=True)
 class Clipped(Statistic):
-    """The averages of what another statistic averages, each record's atoms shortened to length `bound` if longer."""
+    """The averages of another statistic, with the atoms of each record shortened to a bound.
+
+    Attributes:
+        of: the other statistic.
+        bound: the greatest length of the atoms of a record.
+    """
 
     of: Averages
     bound: float
 
     @property
     def size(self) -> int:
-        """As many as the other has."""
+        """The number of averages of the other statistic."""
         return self.of.size
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
-        """The averages over all records so far."""
+        """Compute the averages over all records so far; see `Statistic.step`."""
         from vestige.statistics.kernels import clip  # noqa: PLC0415
 
         return Mean(self.size).step(estimate, clip(self.of.atoms(values), self.bound), weights, share)

@@ -22,7 +22,7 @@ _SINGULAR = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What is encoded, unpacked.
+    """A least-squares fit, unpacked from the encoded numbers.
 
     Attributes:
         means: of predictors, then outputs; zeros for a model without an intercept; shape (dim + outputs,).
@@ -39,7 +39,13 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class LeastSquares(Averages):
-    """The least-squares fit of `outputs` columns to the `dim` before them, with or without an intercept."""
+    """The least-squares fit of some columns to those before them.
+
+    Attributes:
+        dim: the number of predictors, which come first.
+        outputs: the number of outputs.
+        intercept: whether the model has a constant.
+    """
 
     dim: int
     outputs: int
@@ -47,7 +53,7 @@ class LeastSquares(Averages):
 
     @property
     def size(self) -> int:
-        """Means if there is an intercept, products of predictors, coefficients, noise."""
+        """The number of means (with an intercept), products of predictors, coefficients and residual variances."""
         return self._products.size
 
     @property
@@ -64,16 +70,16 @@ class LeastSquares(Averages):
         return Products(d + k, predictors + across + squares, centred=self.intercept)
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
-        """The fit to all records so far."""
+        """Compute the fit to all records so far; see `Statistic.step`."""
         before = None if estimate is None else self._to_averages(self.fit(estimate))
         return self._encode(self._products.step(before, values, weights, share))
 
     def atoms(self, values: Floats) -> Floats:
-        """The products of pairs of columns, and the columns if there is an intercept."""
+        """Compute the products of pairs of columns, after the columns with an intercept; see `Averages.atoms`."""
         return self._products.atoms(values)
 
     def from_averages(self, averages: Floats) -> Floats:
-        """The fit; where noise has left the predictors less than no variance along an axis, it is taken for none."""
+        """Compute the fit; a variance of predictors that noise made negative counts as zero."""
         centred = np.array(self._products.from_averages(averages))
         raw = self.fit(centred)
         sizes, axes = np.linalg.eigh(raw.predictors)
@@ -83,7 +89,14 @@ class LeastSquares(Averages):
         return self._encode(centred)
 
     def fit(self, estimate: Floats) -> Fit:
-        """The encoded numbers, unpacked."""
+        """Unpack the encoded numbers.
+
+        Args:
+            estimate: the numbers; shape (size,).
+
+        Returns:
+            the fit.
+        """
         d, k = self.dim, self.outputs
         means, first, second = np.split(estimate, np.cumsum([(d + k) * self.intercept, d * (d + 1) // 2]))
         predictors = np.empty((d, d))

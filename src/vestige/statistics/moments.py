@@ -26,17 +26,21 @@ def _move_mean(before: Floats | None, values: Floats, weights: Floats, share: fl
 
 @dataclass(frozen=True, slots=True)
 class Moments(Averages):
-    """The mean of one column, then its moments about the mean from the second to that of `order`."""
+    """The mean of one column, then its moments about the mean.
+
+    Attributes:
+        order: the highest moment, 2 or more.
+    """
 
     order: int
 
     @property
     def size(self) -> int:
-        """As many as the order."""
+        """The highest moment."""
         return self.order
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
-        """The mean, and the moments about it, of all records so far."""
+        """Compute the mean and the moments about it of all records so far; see `Statistic.step`."""
         mean, moved = _move_mean(None if estimate is None else estimate[:1], values, weights, share)
         apart, shift = values[:, 0] - mean[0], -moved[0]
         target = np.empty(self.order)
@@ -49,11 +53,11 @@ class Moments(Averages):
         return target
 
     def atoms(self, values: Floats) -> Floats:
-        """The powers of the value, from the first on."""
+        """Compute the powers of the value; see `Averages.atoms`."""
         return np.power(values[:, :1], np.arange(1, self.order + 1))
 
     def from_averages(self, averages: Floats) -> Floats:
-        """The moments about the mean, from those about zero."""
+        """Compute the moments about the mean from those about zero; see `Averages.from_averages`."""
         raw, mean = (1.0, *averages.tolist()), float(averages[0])
         tracked = np.array(averages)
         for p in range(2, self.order + 1):
@@ -69,7 +73,13 @@ def _shift_moment(central: Floats, p: int, shift: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Products(Averages):
-    """The averages of products of pairs of columns: about the means, which then come first, or about zero."""
+    """The averages of products of pairs of columns: about the means, which then come first, or about zero.
+
+    Attributes:
+        columns: the number of columns.
+        pairs: the pairs of columns, counted from 0.
+        centred: whether products are about the means.
+    """
 
     columns: int
     pairs: tuple[tuple[int, int], ...]
@@ -77,11 +87,11 @@ class Products(Averages):
 
     @property
     def size(self) -> int:
-        """One for each pair, and for each mean."""
+        """The number of pairs, and of means if products are about them."""
         return len(self.pairs) + (self.columns if self.centred else 0)
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
-        """The means and the products about them, of all records so far."""
+        """Compute the means and the products about them of all records so far; see `Statistic.step`."""
         means = self.columns if self.centred else 0
         mean, moved = np.zeros(self.columns), np.zeros(self.columns)
         if self.centred:
@@ -95,13 +105,13 @@ class Products(Averages):
         return np.concatenate((mean[:means], products))
 
     def atoms(self, values: Floats) -> Floats:
-        """The values if they are centred, then the products."""
+        """Compute the products, after the values if products are about means; see `Averages.atoms`."""
         first, second = np.array(self.pairs, np.intp).T
         products = values[:, first] * values[:, second]
         return np.concatenate((values, products), axis=1) if self.centred else products
 
     def from_averages(self, averages: Floats) -> Floats:
-        """The products about the means, from those about zero."""
+        """Compute the products about the means from those about zero; see `Averages.from_averages`."""
         if not self.centred:
             return averages
         first, second = np.array(self.pairs, np.intp).T

@@ -33,7 +33,20 @@ _ENOUGH = 16
 
 
 class Model(ABC):
-    """A loss over records, averaged with weights that sum to one, and how it bends."""
+    """A loss over records, averaged with weights that sum to one, with its derivatives.
+
+    Example:
+        >>> class Squared(Model):
+        ...     start = np.zeros(1)
+        ...     def loss(self, parameters, values, weights):
+        ...         return float(weights @ (values[:, 0] - parameters[0]) ** 2) / 2
+        ...     def gradients(self, parameters, values):
+        ...         return parameters[0] - values
+        ...     def curvature(self, parameters, values, weights):
+        ...         return np.ones((1, 1))
+        >>> Descent(Squared()).step(None, np.array([[1.0], [3.0]]), np.ones(2), 1.0)
+        array([2.])
+    """
 
     @property
     @abstractmethod
@@ -42,7 +55,16 @@ class Model(ABC):
 
     @abstractmethod
     def loss(self, parameters: Floats, values: Floats, weights: Floats) -> float:
-        """The average loss of these records."""
+        """Compute the average loss.
+
+        Args:
+            parameters: shape (size,).
+            values: the records; shape (n, columns).
+            weights: their weights, which sum to one; shape (n,).
+
+        Returns:
+            the loss.
+        """
 
     @property
     def idle(self) -> Floats:
@@ -51,31 +73,61 @@ class Model(ABC):
 
     @abstractmethod
     def gradients(self, parameters: Floats, values: Floats) -> Floats:
-        """The gradient of each record's; shape (n, size)."""
+        """Compute the gradient of the loss of each record.
+
+        Args:
+            parameters: shape (size,).
+            values: the records; shape (n, columns).
+
+        Returns:
+            the gradients; shape (n, size).
+        """
 
     def gradient(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
-        """Its gradient; shape (size,)."""
-        made: Floats = weights @ self.gradients(parameters, values)
-        return made
+        """Compute the gradient of the average loss.
+
+        Args:
+            parameters: shape (size,).
+            values: the records; shape (n, columns).
+            weights: their weights, which sum to one; shape (n,).
+
+        Returns:
+            the gradient; shape (size,).
+        """
+        average: Floats = weights @ self.gradients(parameters, values)
+        return average
 
     @abstractmethod
     def curvature(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
-        """Its second derivatives; shape (size, size)."""
+        """Compute the second derivatives of the average loss.
+
+        Args:
+            parameters: shape (size,).
+            values: the records; shape (n, columns).
+            weights: their weights, which sum to one; shape (n,).
+
+        Returns:
+            the matrix; shape (size, size).
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Descent(Statistic):
-    """The parameters of a model."""
+    """The parameters of a model that minimise its average loss.
+
+    Attributes:
+        model: the loss and its derivatives.
+    """
 
     model: Model
 
     @property
     def size(self) -> int:
-        """As many as the model has parameters."""
+        """The number of parameters."""
         return len(self.model.start)
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
-        """The parameters after these records; as they were if these are too few to tell the curvature."""
+        """Compute the parameters after these records, unchanged if these are too few; see `Statistic.step`."""
         parts = weights / weights.sum()
         if estimate is not None and len(values) < _ENOUGH * self.size:
             return np.array(estimate)
@@ -88,7 +140,15 @@ class Descent(Statistic):
         return moved
 
     def is_flat(self, at: Floats, values: Floats) -> bool:
-        """Whether the loss of these records is so flat in a direction that steps there are cut short."""
+        """Tell whether the loss is so flat in a direction that steps in it are cut short.
+
+        Args:
+            at: the parameters; shape (size,).
+            values: the records; shape (n, columns).
+
+        Returns:
+            whether it is; False if there are too few records.
+        """
         if len(values) < _FEWEST * self.size:
             return False
         bend = self.model.curvature(at, values, np.full(len(values), 1.0 / len(values)))
@@ -96,12 +156,19 @@ class Descent(Statistic):
         return bool(sizes.min() < _LEAST_CURVATURE * sizes.max())
 
     def count_deviations(self, at: Floats, values: Floats) -> float:
-        """How many deviations the parameters, each on its own, come to in the direction where that is most.
+        """Count the deviations that the parameters, each on its own, amount to in the direction where that is most.
 
         The deviation is that of a fit for each root of the number of its records: where H is the curvature and G the
         average square of gradients, parameters vary as H^-1 G H^-1 (Huber, "The behavior of maximum likelihood
         estimates under nonstandard conditions", 1967). So parameters that are off by a share of each, independently,
         are off by that share times this, in such deviations.
+
+        Args:
+            at: the parameters; shape (size,).
+            values: the records; shape (n, columns).
+
+        Returns:
+            the number of deviations.
         """
         gradients = self.model.gradients(at, values)
         bend = self.model.curvature(at, values, np.full(len(values), 1.0 / len(values)))
