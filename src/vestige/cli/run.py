@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
-from typing import Any, NoReturn, get_args
+from typing import get_args
 
 import click
 
 from vestige.channels import CHANNELS
-from vestige.cli.answers import StreamAnswer, check_strict, show_many
+from vestige.cli.answers import StreamAnswer, check_strict
 from vestige.cli.group import command, duration
-from vestige.cli.output import as_json, count, plain, progress, say
+from vestige.cli.output import count, plain, progress
 from vestige.cli.reports import make_policy
+from vestige.cli.run_report import check_troubles, collect_facts, explain_before, print_json, print_notes, show_answers
+from vestige.cli.signals import catch_signals, end_by_signal
 from vestige.errors import NoAnswerError, ParameterError, SourceError
 from vestige.ingest import Ingest, StreamNames
 from vestige.ingest.maintenance import EVERY
@@ -26,15 +25,10 @@ from vestige.policies import STATISTICS, Encoded
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.sources import FileSource, IfReplaced
-from vestige.sources.comparison import explain_uncompared
-from vestige.sources.resumption import KEEP_NUMBERS
 from vestige.sources.timestamps import Unit
 from vestige.store import Store, open_store
 from vestige.store.state import format_duration
 from vestige.stream import Stream
-
-_MAX_NAMED = 20
-"""Maximum number of streams that are named if their rows were not taken; JSON names them all."""
 
 
 @command.command()
@@ -199,7 +193,7 @@ def run(
         _check_begin(rows, path)
     _load_kernels(policy)
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=key)
-    with opening as store, _catch_signals() as caught:
+    with opening as store, catch_signals() as caught:
 
         def open_stream(called: str) -> Stream:
             return stream(store=None if store is None else store.stream(called, about=about))
@@ -220,7 +214,7 @@ def run(
         with progress(rows.size) as report:
             ingest.run(report)
         if caught:
-            _end(caught[0], ingest)
+            end_by_signal(caught[0], ingest)
         made = {key: StreamAnswer.from_stream(stream, columns + targets) for key, stream in ingest.streams()}
         seconds = round(time.perf_counter() - started, 3)
     if not ingest.troubles and not any(asked.t for asked in made.values()):
@@ -234,13 +228,13 @@ def run(
         )
     if machine:
         facts = {"retention": retention, "half_life": policy.half_life, "channel": policy.encoding.name}
-        _print_json(statistic, by, made, facts | _run_facts(ingest) | {"seconds": seconds}, _explain_before(ingest))
+        print_json(statistic, by, made, facts | collect_facts(ingest) | {"seconds": seconds}, explain_before(ingest))
     else:
         try:
-            _show(by, made, retention)
+            show_answers(by, made, retention)
         finally:
-            _print_notes(source, ingest, lateness)
-    _check_troubles(source, ingest)
+            print_notes(source, ingest, lateness)
+    check_troubles(source, ingest)
     if strict:
         check_strict(made)
     if ingest.requests:  # they were reported when they failed
@@ -281,128 +275,6 @@ def _check_begin(source: FileSource, path: str | None) -> None:
         next(source.blocks(), None)
     except SourceError as problem:
         raise SourceError(f"{problem}{'' if path is None else '; nothing was taken'}") from None
-
-
-def _show(by: str | None, made: Mapping[str, StreamAnswer], retention: int) -> None:
-    if by is None:
-        made[""].show(f"limit {retention}")
-    else:
-        show_many(by, made)
-
-
-def _print_json(
-    statistic: str, by: str | None, made: Mapping[str, StreamAnswer], run_facts: dict[str, Any], passed: str
-) -> None:
-    if by is None:
-        asked = made[""]
-        if asked.estimate is None:
-            raise NoAnswerError(f"{asked.problem}{passed}")
-        as_json({"statistic": statistic, **asked.facts, **run_facts})
-    else:
-        streams = {key: asked.facts for key, asked in made.items()}
-        restarted = sum(asked.restarted for asked in made.values())
-        as_json({"statistic": statistic, "by": by, "streams": streams, "restarted": restarted, **run_facts})
-
-
-@contextmanager
-def _catch_signals() -> Iterator[list[int]]:
-    """Collect the signals to end; a second signal of the same kind ends the process at once, as usual."""
-    caught: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield caught
-        return
-
-    def note(number: int, _: object) -> None:
-        caught.append(number)
-        signal.signal(number, before[signal.Signals(number)])
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number in before:
-        signal.signal(number, note)
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _end(number: int, ingest: Ingest) -> NoReturn:
-    """End as a signal asked, with the status that shells expect."""
-    were = "was" if ingest.taken == 1 else "were"
-    kept = "kept in the store" if ingest.store is not None else "lost, since there is no --store"
-    click.echo(
-        f"Stopped by {signal.Signals(number).name}: {count(ingest.taken, 'record')} {were} taken and {kept}.", err=True
-    )
-    sys.exit(128 + number)
-
-
-def _run_facts(ingest: Ingest) -> dict[str, object]:
-    troubles = {
-        key: {"rows": trouble.rows, "row": trouble.row, "reason": trouble.reason}
-        for key, trouble in ingest.troubles.items()
-    }
-    counts = {
-        "skipped": ingest.skipped,
-        "before": ingest.before,
-        "compared": ingest.compared,
-        "taken": ingest.taken,
-        "late": ingest.late,
-        "removed": ingest.removed,
-        "unfinished": ingest.unfinished,
-    }
-    return counts | ({"troubles": troubles} if troubles else {})
-
-
-def _print_notes(source: str, ingest: Ingest, lateness: timedelta | None) -> None:
-    """Print what happened to the rows, for people."""
-    if ingest.store is not None:
-        say(f"Taken: {count(ingest.taken, 'row')}{_explain_before(ingest)}.")
-    if ingest.skipped:
-        say(f"Skipped: {count(ingest.skipped, 'row')} with a missing value.")
-    if ingest.late and lateness is not None:
-        were = "was" if ingest.late == 1 else "were"
-        say(f"Late: {count(ingest.late, 'row')} came more than {format_duration(lateness)} late and {were} not taken.")
-    if ingest.removed:
-        say(f"Removed: another process removed {count(ingest.removed, 'stream')} meanwhile.")
-    if ingest.unfinished:
-        say(f"The last line of {source} has no line break yet; it is left for the next run.")
-
-
-def _explain_before(ingest: Ingest) -> str:
-    """Say which rows were read before."""
-    if not ingest.before:
-        return ""
-    if not ingest.compared:
-        return f"; {explain_uncompared(ingest.before)}"
-    return "; row 1 was read before" if ingest.before == 1 else f"; rows 1 to {ingest.before:,} were read before"
-
-
-def _check_troubles(source: str, ingest: Ingest) -> None:
-    """Name the streams whose rows were not taken, and fail if there are any."""
-    if not ingest.troubles:
-        return
-    for key, trouble in list(ingest.troubles.items())[:_MAX_NAMED]:
-        where = f", {count(trouble.rows, 'row')} from row {trouble.row:,} on not taken" if trouble.rows else ""
-        click.echo(plain(f"Trouble with {key!r}{where}: {trouble.reason}"), err=True)
-    rows = sum(trouble.rows for trouble in ingest.troubles.values())
-    were = "was" if rows == 1 else "were"
-    again = ingest.store is not None and ingest.source.resumable
-    later = f". {_explain_remedy(ingest)}" if again else ""
-    raise SourceError(
-        f"{source}: {count(rows, 'row')} of {count(len(ingest.troubles), 'stream')} {were} not taken; all others were"
-        f"{later}"
-    )
-
-
-def _explain_remedy(ingest: Ingest) -> str:
-    """Say how a later run takes the rows that this one did not."""
-    if not any(trouble.of_row for trouble in ingest.troubles.values()):
-        return "Once that is corrected, the same command takes them"
-    return (
-        f"To take them, {KEEP_NUMBERS}, and run this again, with --if-replaced continue if that saved a new file "
-        "or a shorter one. Do not drop or sort rows, since they are identified by their numbers; --if-replaced restart "
-        "would count the other rows again"
-    )
 
 
 def _load_kernels(policy: Encoded) -> None:

@@ -1,0 +1,161 @@
+"""What `vestige run` prints: answers, counts, and the rows that were not taken.
+
+Guarantee: a message says what was taken, and how to take the rest; held by tests/ingest/test_ingest.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from vestige.cli.answers import StreamAnswer, show_many
+from vestige.cli.output import as_json, count, plain, say
+from vestige.errors import NoAnswerError, SourceError
+from vestige.ingest import Ingest
+from vestige.sources.comparison import explain_uncompared
+from vestige.sources.resumption import KEEP_NUMBERS
+from vestige.store.state import format_duration
+
+_MAX_NAMED = 20
+"""Maximum number of streams that are named if their rows were not taken; JSON names them all."""
+
+
+def show_answers(by: str | None, made: Mapping[str, StreamAnswer], retention: int) -> None:
+    """Print the answers of a run, for people.
+
+    Args:
+        by: column of keys; None for one stream.
+        made: answer of each stream, by key.
+        retention: retention of the streams.
+    """
+    if by is None:
+        made[""].show(f"limit {retention}")
+    else:
+        show_many(by, made)
+
+
+def print_json(
+    statistic: str, by: str | None, made: Mapping[str, StreamAnswer], run_facts: dict[str, Any], passed: str
+) -> None:
+    """Print the answers of a run as JSON.
+
+    Args:
+        statistic: name of the statistic.
+        by: column of keys; None for one stream.
+        made: answer of each stream, by key.
+        run_facts: what else to print of the run.
+        passed: clause about the rows that were read before, for errors.
+
+    Raises:
+        NoAnswerError: the only stream has no answer.
+    """
+    if by is None:
+        asked = made[""]
+        if asked.estimate is None:
+            raise NoAnswerError(f"{asked.problem}{passed}")
+        as_json({"statistic": statistic, **asked.facts, **run_facts})
+    else:
+        streams = {key: asked.facts for key, asked in made.items()}
+        restarted = sum(asked.restarted for asked in made.values())
+        as_json({"statistic": statistic, "by": by, "streams": streams, "restarted": restarted, **run_facts})
+
+
+def collect_facts(ingest: Ingest) -> dict[str, object]:
+    """Collect the counts and troubles of a run.
+
+    Args:
+        ingest: run that has ended.
+
+    Returns:
+        The facts, by name.
+    """
+    troubles = {
+        key: {"rows": trouble.rows, "row": trouble.row, "reason": trouble.reason}
+        for key, trouble in ingest.troubles.items()
+    }
+    counts = {
+        "skipped": ingest.skipped,
+        "before": ingest.before,
+        "compared": ingest.compared,
+        "taken": ingest.taken,
+        "late": ingest.late,
+        "removed": ingest.removed,
+        "unfinished": ingest.unfinished,
+    }
+    return counts | ({"troubles": troubles} if troubles else {})
+
+
+def print_notes(source: str, ingest: Ingest, lateness: timedelta | None) -> None:
+    """Print what happened to the rows, for people.
+
+    Args:
+        source: path of the source.
+        ingest: run that has ended.
+        lateness: how late rows may be.
+    """
+    if ingest.store is not None:
+        say(f"Taken: {count(ingest.taken, 'row')}{explain_before(ingest)}.")
+    if ingest.skipped:
+        say(f"Skipped: {count(ingest.skipped, 'row')} with a missing value.")
+    if ingest.late and lateness is not None:
+        were = "was" if ingest.late == 1 else "were"
+        say(f"Late: {count(ingest.late, 'row')} came more than {format_duration(lateness)} late and {were} not taken.")
+    if ingest.removed:
+        say(f"Removed: another process removed {count(ingest.removed, 'stream')} meanwhile.")
+    if ingest.unfinished:
+        say(f"The last line of {source} has no line break yet; it is left for the next run.")
+
+
+def explain_before(ingest: Ingest) -> str:
+    """Say which rows were read before.
+
+    Args:
+        ingest: run that has ended.
+
+    Returns:
+        A clause; empty if there are none.
+    """
+    if not ingest.before:
+        return ""
+    if not ingest.compared:
+        return f"; {explain_uncompared(ingest.before)}"
+    return "; row 1 was read before" if ingest.before == 1 else f"; rows 1 to {ingest.before:,} were read before"
+
+
+def check_troubles(source: str, ingest: Ingest) -> None:
+    """Name the streams whose rows were not taken.
+
+    Args:
+        source: path of the source.
+        ingest: run that has ended.
+
+    Raises:
+        SourceError: rows of some streams were not taken.
+    """
+    if not ingest.troubles:
+        return
+    for key, trouble in list(ingest.troubles.items())[:_MAX_NAMED]:
+        where = f", {count(trouble.rows, 'row')} from row {trouble.row:,} on not taken" if trouble.rows else ""
+        click.echo(plain(f"Trouble with {key!r}{where}: {trouble.reason}"), err=True)
+    rows = sum(trouble.rows for trouble in ingest.troubles.values())
+    were = "was" if rows == 1 else "were"
+    again = ingest.store is not None and ingest.source.resumable
+    later = f". {_explain_remedy(ingest)}" if again else ""
+    raise SourceError(
+        f"{source}: {count(rows, 'row')} of {count(len(ingest.troubles), 'stream')} {were} not taken; all others were"
+        f"{later}"
+    )
+
+
+def _explain_remedy(ingest: Ingest) -> str:
+    """Say how a later run takes the rows that this one did not."""
+    if not any(trouble.of_row for trouble in ingest.troubles.values()):
+        return "Once that is corrected, the same command takes them"
+    return (
+        f"To take them, {KEEP_NUMBERS}, and run this again, with --if-replaced continue if that saved a new file "
+        "or a shorter one. Do not drop or sort rows, since they are identified by their numbers; --if-replaced restart "
+        "would count the other rows again"
+    )
