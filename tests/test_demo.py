@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from vestige.demo import COLUMNS, draw_tour, fits, table, tour
+from vestige.demo import COLUMNS, draw_tour, make_fit_table, make_table, run_tour
 from vestige.flights import flights
 
 
 def test_the_tour(tmp_path: Path) -> None:
     rows = flights(*COLUMNS)[:60_000]
-    seen = tour(rows)
+    seen = run_tour(rows)
     off = np.abs(seen.vestige - seen.truth)[-1] / seen.standard_error
     assert off.max() <= 0.05
     assert seen.last.held <= 512
     assert seen.last.oldest_age < 512
     console = Console(file=io.StringIO(), width=120)
-    console.print(table(seen))
+    console.print(make_table(seen))
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     for wanted in ("departure delay", "distance", "all flights", "Vestige", "sliding window", "s.e.", "flights ago"):
         assert wanted in shown
@@ -33,7 +33,7 @@ def test_the_tour(tmp_path: Path) -> None:
 
 def test_the_fits() -> None:
     console = Console(file=io.StringIO(), width=140)
-    console.print(fits())
+    console.print(make_fit_table())
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     ours = [float(off) for off in re.findall(r"([+-][0-9.]+) s\.e\.", shown)][::2]
     assert len(ours) == 5

@@ -25,7 +25,7 @@ from vestige.audit import (
     measure_leakage,
     run_outlier,
 )
-from vestige.demo import draw_tour, tour
+from vestige.demo import draw_tour, run_tour
 from vestige.figures import ALIASES, STYLES, find_style, make_figure, use_style
 from vestige.lab.baselines import MEANS
 from vestige.planning import draw_plan, plan
@@ -41,7 +41,7 @@ DRAW: dict[str, Callable[[Path], object]] = {
     ),
     "draw_outlier": lambda path: draw_outlier(run_outlier(trials=1), path),
     "draw_plan": lambda path: draw_plan(plan(Mean(), records=1_000), path),
-    "draw_tour": lambda path: draw_tour(tour(NORMAL), path),
+    "draw_tour": lambda path: draw_tour(run_tour(NORMAL), path),
 }
 
 

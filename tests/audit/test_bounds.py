@@ -91,11 +91,11 @@ def test_the_bound_exceeds_the_truth_as_seldom_as_it_says(epsilon: float) -> Non
     rng, n, wrong = np.random.default_rng(1), 400, 0
     for _ in range(500):
         scale = np.inf if epsilon == 0.0 else 1.0 / epsilon
-        worlds = [
-            [rng.laplace(world, scale, n) if epsilon else rng.normal(size=n) for world in (0.0, 1.0)] for _ in range(2)
+        samples = [
+            [rng.laplace(shift, scale, n) if epsilon else rng.normal(size=n) for shift in (0.0, 1.0)] for _ in range(2)
         ]
-        threshold = find_threshold(*worlds[0], confidence=0.8)
-        tp, fp = (int(classify(worlds[1][world], threshold).sum()) for world in (1, 0))
+        threshold = find_threshold(*samples[0], confidence=0.8)
+        tp, fp = (int(classify(samples[1][shift], threshold).sum()) for shift in (1, 0))
         wrong += epsilon_lower_bound(tp, n - tp, fp, n - fp, confidence=0.8) > epsilon
     assert wrong <= stats.binom.ppf(0.999, 500, 0.2)
 

@@ -48,7 +48,7 @@ def cycling(rng: np.random.Generator, n: int) -> Floats:
 def watched(
     policy: Policy, seed: int, *, many: int = MANY, apart: int = 1, batch: int = BATCH, data: Data = normal
 ) -> list[Snapshot]:
-    """Snapshots of a stream, the first after its first batches, each so many batches after the one before."""
+    """Snapshots of a stream, the first after its first batches, each `apart` batches after the one before."""
     rows = data(np.random.default_rng([seed, 1]), many * apart * batch * policy.columns).reshape(-1, policy.columns)
     stream = Stream(policy, retention=2 * batch, seed=AuditSeed(seed))
     made = []
@@ -59,7 +59,7 @@ def watched(
 
 
 def subsampled(seed: int, kept: float | int, data: Data = normal, many: int = MANY) -> list[Snapshot]:
-    """Snapshots of honest subsamples: by a coin for each record if `kept` is its chance, else of so many records."""
+    """Snapshots of honest subsamples: by a coin for each record if `kept` is its chance, else of this many records."""
     rng = np.random.default_rng([seed, 2])
     made = []
     for i, values in enumerate(np.split(data(rng, many * BATCH), many)):

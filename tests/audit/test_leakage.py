@@ -24,20 +24,20 @@ def audit(policy: Policy, **options: Any) -> Leakage:
 @pytest.mark.parametrize("adversary", ["knows-all", "knows-distribution"])
 def test_a_window_shows_nothing_at_any_age(adversary: str) -> None:
     found = audit(Window(), adversary=adversary, retention=16, t=16 + 8 * 30)
-    for look in found.checkpoints:
-        assert look.epsilon == look.mu == look.total_variation == 0.0
-        assert look.auc == pytest.approx(0.5, abs=1e-12), "the same records in both worlds"
-        assert look.same_state == 1.0
-        assert look.reconstruction > 0.9
+    for checkpoint in found.checkpoints:
+        assert checkpoint.epsilon == checkpoint.mu == checkpoint.total_variation == 0.0
+        assert checkpoint.auc == pytest.approx(0.5, abs=1e-12), "the same records under both hypotheses"
+        assert checkpoint.same_state == 1.0
+        assert checkpoint.reconstruction > 0.9
 
 
 def test_presence_bits_show_all_that_so_many_trials_can() -> None:
     found = audit(Mean(channel="bits"), retention=96, t=96 + 48 * 12)
-    for look in found.checkpoints:
-        assert look.epsilon > 0.98 * found.epsilon_ceiling
-        assert look.auc > 0.999
-        assert look.true_positive_rate > 0.99
-        assert look.reconstruction < 1e-5, "the erased value, to a hundred-thousandth of its spread"
+    for checkpoint in found.checkpoints:
+        assert checkpoint.epsilon > 0.98 * found.epsilon_ceiling
+        assert checkpoint.auc > 0.999
+        assert checkpoint.true_positive_rate > 0.99
+        assert checkpoint.reconstruction < 1e-5, "the erased value, to a hundred-thousandth of its spread"
 
 
 @pytest.mark.slow
@@ -46,11 +46,14 @@ def test_presence_bits_show_as_much_a_thousand_batches_later(retention: int, pre
     """A word of 48 records keeps 31 bits of mantissa, one of 64 keeps 47, at each of a thousand batches."""
     batch = retention // 2
     found = audit(Mean(channel="bits"), retention=retention, t=retention + 1 + 1_000 * batch, trials=500, workers=2)
-    ages = {look.age // batch: look for look in found.checkpoints}
+    ages = {checkpoint.age // batch: checkpoint for checkpoint in found.checkpoints}
     for batches in (10, 1_000):
         assert ages[batches].epsilon > 0.98 * found.epsilon_ceiling
         assert ages[batches].reconstruction < precision
-    print(f"ceiling {found.epsilon_ceiling:.3f}", {k: (look.epsilon, look.reconstruction) for k, look in ages.items()})
+    print(
+        f"ceiling {found.epsilon_ceiling:.3f}",
+        {k: (checkpoint.epsilon, checkpoint.reconstruction) for k, checkpoint in ages.items()},
+    )
 
 
 def test_averages_show_it_too_and_less_to_those_who_know_less() -> None:
@@ -83,8 +86,8 @@ def test_a_planted_leak_is_found_by_the_pattern_of_presence() -> None:
     found = audit(Whisper(), retention=16, t=200, erased_at=19, values=(-1.0, 1.0))
     first, *later = found.checkpoints
     assert (first.age, first.retained, first.epsilon) == (-11, 1.0, 0.0), "while it is held, nothing is shown"
-    assert {look.feature for look in later} == {"presence"}
-    assert all(look.epsilon == found.epsilon_ceiling for look in later)
+    assert {checkpoint.feature for checkpoint in later} == {"presence"}
+    assert all(checkpoint.epsilon == found.epsilon_ceiling for checkpoint in later)
 
 
 def test_it_is_reproducible_however_many_play() -> None:
@@ -97,7 +100,7 @@ def test_it_is_reproducible_however_many_play() -> None:
 def test_looks_come_at_growing_ages_and_progress_is_told() -> None:
     told: list[float] = []
     found = audit(Window(), t=64 + 32 * 11, progress=told.append)
-    assert [look.age for look in found.checkpoints] == [-33, 0, 32, 96, 320, 351]
+    assert [checkpoint.age for checkpoint in found.checkpoints] == [-33, 0, 32, 96, 320, 351]
     assert told[-1] == 1.0
     assert told == sorted(told)
     assert (found.trials, found.confidence, found.delta) == (300, 0.95, 0.0)
