@@ -243,11 +243,11 @@ def test_bad_runs_are_refused(
         (("sweep", "no.db"), "no.db: there is no such store"),
         (("list", "no.db"), "no.db: there is no such store"),
         (("verify", "no.db"), "no.db: there is no such store"),
-        (("verify", "STORE", "--canary-hex", "xyz"), "--canary-hex is no hexadecimal; write bytes such as 0f1e2d"),
+        (("verify", "STORE", "--canary-hex", "xyz"), "--canary-hex is not hexadecimal; write bytes such as 0f1e2d"),
         (("sweep", "STORE", "--at", "noon"), "'noon' is not a time; write it as 2024-05-31T12:00"),
         (
             ("sweep", "STORE", "--at", "2024-01-02"),
-            "records are dated more than 1 day, 0:00:00 after the time",
+            "records are dated more than 1 day, 0:00:00 after the present time",
         ),
     ],
 )
@@ -260,7 +260,7 @@ def test_bad_commands_are_refused(store: Path, arguments: tuple[object, ...], te
 def test_other_terms_show_both(store: Path, visits: Path) -> None:
     options = ("--by", "shop", "--subject", "who", "--time", "at")
     output = failed(*run(visits, store), *options, "--max-age", "20d")
-    assert "was made with other terms: max_age=10 days, now max_age=20 days" in output
+    assert "was created with other terms: max_age=10 days, now max_age=20 days" in output
 
 
 def test_times_that_run_backwards_are_refused_and_nothing_is_lost(tmp_path: Path) -> None:

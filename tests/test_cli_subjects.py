@@ -151,8 +151,8 @@ def test_an_empty_list_holds_all_others_back(store: Path, tmp_path: Path) -> Non
     before = read_streams(store)
     result = vestige("forget", store, "--subject", "-", "--subjects-from", tmp_path / "leavers.txt", stdin="")
     assert result.exit_code == 1
-    assert "standard input: holds no subject" in result.stderr
-    assert "what other lists and options name was not carried out either" in result.stderr
+    assert "standard input: has no subject" in result.stderr
+    assert "also not for the subjects of other lists and options" in result.stderr
     assert read_streams(store) == before
 
 
@@ -163,8 +163,8 @@ def test_an_empty_list_holds_all_others_back(store: Path, tmp_path: Path) -> Non
         (b"ada\rbob\r", "line 1 holds a carriage return or a zero byte"),
         ("ada\nbob\n".encode("utf-16"), "line 1 is not UTF-8"),
         ("ada\nbob\n".encode("utf-16-le"), "line 1 holds a carriage return or a zero byte"),
-        (b"", "holds no subject"),
-        (b"\n\n\n", "holds no subject"),
+        (b"", "has no subject"),
+        (b"\n\n\n", "has no subject"),
     ],
 )
 def test_what_is_not_understood_is_an_error(store: Path, content: bytes, text: str) -> None:
@@ -181,7 +181,7 @@ def test_what_is_not_understood_is_an_error(store: Path, content: bytes, text: s
     ("arguments", "text"),
     [
         (("--subject", "ada", "--round", 1, "--stream", "north"), "give either --subject or --subjects-from"),
-        (("--subject", "-", "--subjects-from", "-"), "standard input is asked for twice"),
+        (("--subject", "-", "--subjects-from", "-"), "standard input (-) is given twice"),
         (("--subject", ""), "--subject number 1 is empty"),
         (("--subjects-from", "no.txt"), "no.txt: No such file"),
     ],

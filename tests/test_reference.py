@@ -13,7 +13,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted(path.stem for path in (ROOT / "docs" / "reference").glob("vestige*.md"))
-PENDING = {"store"}
 
 
 def public_callables(module: str) -> Iterator[tuple[str, Callable[..., Any], str]]:
@@ -56,8 +55,6 @@ def missing_sections(value: Callable[..., Any], doc: str) -> list[str]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_public_callable_is_documented(module: str, request: pytest.FixtureRequest) -> None:
-    if module == "vestige" or module.removeprefix("vestige.") in PENDING:
-        request.applymarker(pytest.mark.xfail)
+def test_every_public_callable_is_documented(module: str) -> None:
     missing = {name: missing_sections(value, doc) for name, value, doc in public_callables(module)}
     assert {name: sections for name, sections in missing.items() if sections} == {}

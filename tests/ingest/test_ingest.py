@@ -151,7 +151,7 @@ def test_a_stream_that_cannot_be_opened_is_named_and_the_others_go_on(tmp_path: 
     path.write_text("at,shop,v\n" + "".join(f"{START + i},{'abc'[i % 3]},{i}\n" for i in range(90)))
     result = vestige(*by_shop(path, store))
     assert result.exit_code == 1
-    assert "Trouble with 'b', 30 rows from row 2 on not taken: stream 'b' was made with other terms" in result.stderr
+    assert "Trouble with 'b', 30 rows from row 2 on not taken: stream 'b' was created with other terms" in result.stderr
     assert stored(store) == {"a": 30, "b": 1, "c": 30}
 
 

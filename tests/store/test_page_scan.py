@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from vestige.store.sqlite import page_scan
-from vestige.store.sqlite.page_scan import findings
+from vestige.store.sqlite.page_scan import find_residue
 
 RNG = np.random.default_rng
 Stretch = tuple[int, int, int, str]
@@ -118,7 +118,7 @@ def test_a_database_that_is_changed_in_place_is_clean(page_size: int) -> None:
         db.execute("UPDATE small SET x = ? WHERE id = ?", (rng.bytes(50), int(rng.integers(1, 301))))
         db.execute("UPDATE large SET x = ? WHERE id = ?", (rng.bytes(70_000), int(rng.integers(1, 10))))
         db.execute("UPDATE named SET x = ?", (rng.random(),))
-    assert findings(db.serialize()) == ()
+    assert find_residue(db.serialize()) == ()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -129,10 +129,10 @@ def test_vacuum_cleans_tables(seed: int) -> None:
     for i in rng.permutation(400).tolist():
         db.execute("INSERT INTO a VALUES (?, ?)", (i, rng.bytes(int(1 + rng.exponential(100)))))
     db.execute("DELETE FROM a WHERE id % 3 = 0")
-    assert findings(db.serialize()) != ()
+    assert find_residue(db.serialize()) != ()
     db.execute("PRAGMA secure_delete = ON")
     db.execute("VACUUM")
-    assert findings(db.serialize()) == ()
+    assert find_residue(db.serialize()) == ()
 
 
 def test_what_is_deleted_without_care_is_found_and_not_repeated() -> None:
@@ -144,7 +144,7 @@ def test_what_is_deleted_without_care_is_found_and_not_repeated() -> None:
     image = db.serialize()
     assert canary(35) in image
     assert canary(21) in image
-    found = findings(image)
+    found = find_residue(image)
     assert kinds(found).keys() >= {"is not zero in a freeblock", "is not zero though it is free"}
     assert "canary" not in " ".join(found)
     for sentence in found:
@@ -161,11 +161,11 @@ def test_what_was_deleted_is_gone_or_found(page_size: int, secure: str) -> None:
         db, live = churned(seed, page_size, secure)
         for _ in range(2):
             image = db.serialize()
-            assert all("not zero" in kind for kind in kinds(findings(image)))
+            assert all("not zero" in kind for kind in kinds(find_residue(image)))
             gone = [i for i in range(500) if i not in live and canary(i) in image]
-            assert findings(image) or not gone
+            assert find_residue(image) or not gone
             clean = filled(image, None)
-            assert findings(clean) == ()
+            assert find_residue(clean) == ()
             assert [i for i in range(500) if canary(i) in clean] == sorted(live)
             db.execute("VACUUM")
 
@@ -176,7 +176,7 @@ def test_all_that_is_unused_is_checked_and_none_of_it_is_used(seed: int, page_si
     image = churned(seed, page_size, "ON")[0].serialize()
     noisy = filled(image, seed)
     assert seen_by_sqlite(noisy) == seen_by_sqlite(image)
-    assert kinds(findings(noisy)) == Counter(
+    assert kinds(find_residue(noisy)) == Counter(
         f"is not zero {where}" for _, where in {(page, where) for page, _, _, where in unused(image)}
     )
 
@@ -190,7 +190,7 @@ def test_each_single_byte_in_an_unused_place_is_found() -> None:
         if end - start < 1 + 7 * inner:
             continue
         for at in {start, end - 1 - 7 * inner, int(rng.integers(start, end - 7 * inner))}:
-            found = findings(damaged(image, at, b"x" * (1 + 7 * inner)))
+            found = find_residue(damaged(image, at, b"x" * (1 + 7 * inner)))
             assert found == (f"page {page} is not zero {where} (byte {at})",)
 
 
@@ -202,7 +202,7 @@ def test_no_change_escapes_both_sqlite_and_us() -> None:
     for at in [*range(130), *rng.integers(130, len(image), 500).tolist()]:
         changed = damaged(image, at, bytes([image[at] ^ int(rng.integers(1, 256))]))
         inner = image[at // 512 * 512] == page_scan.TABLE_INTERIOR
-        assert findings(changed) or at in fields or inner or seen_by_sqlite(changed) != before
+        assert find_residue(changed) or at in fields or inner or seen_by_sqlite(changed) != before
 
 
 def test_pages_are_counted_as_sqlite_counts_them() -> None:
@@ -218,15 +218,15 @@ def test_pages_are_counted_as_sqlite_counts_them() -> None:
         walk.trees()
         assert sum(walk.reached) == count - free
         wrong = damaged(image, 36, struct.pack(">I", free - 1))
-        assert "counts other free pages than the free list has" in kinds(findings(wrong))
+        assert "counts other free pages than the free list has" in kinds(find_residue(wrong))
 
 
 def test_an_image_of_another_length_is_found() -> None:
     image = churned(0, 512, "ON")[0].serialize()
     for length in [*range(200), *range(200, len(image), 97)]:
-        assert findings(image[:length]) != ()
+        assert find_residue(image[:length]) != ()
     for more in (b"\0", bytes(512), b"x" * 700):
-        assert "counts other pages" in findings(image + more)[0]
+        assert "counts other pages" in find_residue(image + more)[0]
 
 
 def test_no_damage_is_answered_with_an_exception() -> None:
@@ -237,13 +237,13 @@ def test_no_damage_is_answered_with_an_exception() -> None:
             noise = bytearray(image)
             for at in rng.integers(16, len(noise), rng.choice([1, 10, 1000])).tolist():
                 noise[at] ^= 1 << int(rng.integers(8))
-            assert isinstance(findings(bytes(noise)), tuple)
+            assert isinstance(find_residue(bytes(noise)), tuple)
             heads = bytearray(image)
             for start in rng.integers(1, len(heads) // 512, 20) * 512:
                 heads[start : start + 12] = rng.bytes(12)
-            assert findings(bytes(heads)) != ()
+            assert find_residue(bytes(heads)) != ()
     for length in (0, 1, 99, 100, 5000):
-        assert findings(rng.bytes(length)) == ("page 1 is no first page of a SQLite database (byte 0)",)
+        assert find_residue(rng.bytes(length)) == ("page 1 is not the first page of a SQLite database (byte 0)",)
 
 
 def test_pointers_must_reach_each_page_once() -> None:
@@ -253,18 +253,20 @@ def test_pointers_must_reach_each_page_once() -> None:
     image = db.serialize()
     root, count = 512, len(image) // 512
     assert image[root] == page_scan.TABLE_INTERIOR
-    assert findings(image) == ()
+    assert find_residue(image) == ()
     last = struct.unpack_from(">I", image, root + 8)[0]
     for target in (0, count + 1, 2**32 - 1):
-        assert findings(damaged(image, root + 8, struct.pack(">I", target))) == (
+        assert find_residue(damaged(image, root + 8, struct.pack(">I", target))) == (
             f"page 2 points to a page that the file does not have (byte {root + 8})",
             f"page {last} is reached by nothing (byte {(last - 1) * 512})",
         )
     for target in (1, 2, 3):
-        found = kinds(findings(damaged(image, root + 8, struct.pack(">I", target))))
+        found = kinds(find_residue(damaged(image, root + 8, struct.pack(">I", target))))
         assert found == {"points to a page that is reached twice": 1, "is reached by nothing": 1}
-    assert "is damaged" in kinds(findings(damaged(image, root, b"\2")))
-    assert f"page {last} is damaged (byte {(last - 1) * 512})" in findings(damaged(image, (last - 1) * 512, b"\x0a"))
+    assert "is damaged" in kinds(find_residue(damaged(image, root, b"\2")))
+    assert f"page {last} is damaged (byte {(last - 1) * 512})" in find_residue(
+        damaged(image, (last - 1) * 512, b"\x0a")
+    )
 
 
 def test_cells_must_not_overlap() -> None:
@@ -273,9 +275,9 @@ def test_cells_must_not_overlap() -> None:
     db.execute("INSERT INTO a VALUES ('first'), ('second')")
     image = db.serialize()
     first = image[520:522]
-    assert findings(image) == ()
+    assert find_residue(image) == ()
     for pointer in (517, 522):  # to the start of all cells, and to the second
-        found = findings(damaged(image, pointer, first))
+        found = find_residue(damaged(image, pointer, first))
         assert "has cells or freeblocks where none can be" in kinds(found)
 
 
@@ -289,10 +291,10 @@ def test_a_cell_is_as_long_as_its_record(columns: int) -> None:
         db.execute(f"CREATE TABLE a ({', '.join(defaults)})")
         db.execute("INSERT INTO a DEFAULT VALUES")
         image = db.serialize()
-        assert findings(image) == ()
+        assert find_residue(image) == ()
         low = 512 + struct.unpack_from(">H", image, 520)[0] + 1  # the lower byte of the length of the cell
         other = damaged(image, low, bytes([(image[low] + 1) % 128]))
-        found.append(kinds(findings(other)))
+        found.append(kinds(find_residue(other)))
     assert Counter() not in found
     assert {"has a cell of another length than its record": 1} in found
 
@@ -303,12 +305,12 @@ def test_an_overflow_chain_ends_with_its_payload() -> None:
     db.execute("INSERT INTO a VALUES (?)", (b"x" * 1500,))
     image = db.serialize()
     assert len(image) == 5 * 512
-    assert findings(image) == ()
+    assert find_residue(image) == ()
     assert image[4 * 512 : 4 * 512 + 4] == bytes(4)
-    assert kinds(findings(damaged(image, 4 * 512 + 3, b"\3"))) == {
+    assert kinds(find_residue(damaged(image, 4 * 512 + 3, b"\3"))) == {
         "has an overflow chain that goes on behind its payload": 1
     }
-    assert kinds(findings(damaged(image, 3 * 512 + 3, b"\0"))) == {
+    assert kinds(find_residue(damaged(image, 3 * 512 + 3, b"\0"))) == {
         "points to a page that the file does not have": 1,
         "is reached by nothing": 1,
     }
@@ -318,13 +320,13 @@ def test_other_ways_to_keep_a_journal_are_found(tmp_path: Path) -> None:
     path = tmp_path / "wal.db"
     db = sqlite3.connect(path, isolation_level=None)
     db.execute("CREATE TABLE a (x)")
-    assert findings(path.read_bytes()) == ()
+    assert find_residue(path.read_bytes()) == ()
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("INSERT INTO a VALUES (1)")
     db.close()
     image = path.read_bytes()
     for one in (image, damaged(image, 18, b"\1"), damaged(image, 19, b"\1")):
-        (only,) = findings(one)
+        (only,) = find_residue(one)
         assert "journal mode must be DELETE" in only
 
 
@@ -334,25 +336,25 @@ def test_free_pages_are_zero_but_for_their_list() -> None:
     db.execute("INSERT INTO a VALUES (?)", (b"x" * 1500,))
     db.execute("DELETE FROM a")
     image = db.serialize()
-    assert findings(image) == ()
+    assert find_residue(image) == ()
     trunk = struct.unpack_from(">I", image, 32)[0]
     leaves = {3, 4, 5} - {trunk}
     for at in range(1024, len(image)):
         page = at // 512 + 1
         if page in leaves:
-            assert findings(damaged(image, at, b"x")) == (f"page {page} is not zero though it is free (byte {at})",)
+            assert find_residue(damaged(image, at, b"x")) == (f"page {page} is not zero though it is free (byte {at})",)
         elif at % 512 >= 16:
-            (only,) = findings(damaged(image, at, b"x"))
+            (only,) = find_residue(damaged(image, at, b"x"))
             assert only == f"page {page} is not zero behind its list of free pages (byte {at})"
         else:
-            assert findings(damaged(image, at, b"x")) != ()
+            assert find_residue(damaged(image, at, b"x")) != ()
 
 
 def test_auto_vacuum_is_found() -> None:
     db = sqlite3.connect(":memory:", isolation_level=None)
     db.execute("PRAGMA auto_vacuum = FULL")
     db.execute("CREATE TABLE a (x)")
-    (only,) = findings(db.serialize())
+    (only,) = find_residue(db.serialize())
     assert "auto_vacuum" in only
 
 
@@ -370,9 +372,9 @@ def test_reserved_bytes_of_each_page_must_be_zero() -> None:
     db.execute("CREATE TABLE b AS SELECT x FROM a")
     db.execute("DELETE FROM b")
     image = db.serialize()
-    assert findings(image) == ()
+    assert find_residue(image) == ()
     for page in range(1, len(image) // 512 + 1):
-        (only,) = findings(damaged(image, page * 512 - 32, b"x"))
+        (only,) = find_residue(damaged(image, page * 512 - 32, b"x"))
         assert only.startswith(f"page {page} is not zero")
 
 
@@ -380,7 +382,9 @@ def test_the_page_for_locks_is_no_page_of_any_tree(monkeypatch: pytest.MonkeyPat
     db = opened(512)
     db.execute("CREATE TABLE a (x)")
     image = damaged(db.serialize(), 28, struct.pack(">I", 3)) + bytes(512)
-    assert findings(image) == ("page 3 is reached by nothing (byte 1024)",)
+    assert find_residue(image) == ("page 3 is reached by nothing (byte 1024)",)
     monkeypatch.setattr(page_scan, "LOCK_BYTE", 1024)
-    assert findings(image) == ()
-    assert findings(damaged(image, 1030, b"x")) == ("page 3 is not zero though it is set aside for locks (byte 1030)",)
+    assert find_residue(image) == ()
+    assert find_residue(damaged(image, 1030, b"x")) == (
+        "page 3 is not zero though it is set aside for locks (byte 1030)",
+    )

@@ -86,7 +86,7 @@ def test_what_is_pushed_is_durable_with_its_batch_or_a_flush(path: Path) -> None
 )
 def test_other_terms_are_an_error_that_shows_both(filled: Path, options: dict[str, Any], text: str) -> None:
     with SqliteStore(filled) as store:
-        with pytest.raises(StoreError, match=f"stream 'a' was made with other terms: .*{text}.*another name"):
+        with pytest.raises(StoreError, match=f"stream 'a' was created with other terms: .*{text}.*another name"):
             stream_in(store, **options)
         assert stream_in(store).t == 1_000
 

@@ -1,6 +1,6 @@
-"""The commands that look into a store: list, estimate, retained, verify.
+"""The commands that read a store: list, estimate, retained, verify.
 
-A stream that cannot be read or asked is named in its row; the others are shown, and the exit status is 1.
+A stream that cannot be read is named in its row; the others are shown, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _UNREADABLE = "cannot be read"
 def list_streams(store: str, *, machine: bool) -> None:
     """Show the streams in STORE and their limits.
 
-    arrived: all records that ever came; since: the first of them that the statistic counts, 1 unless it started over;
-    held: how many STORE holds now.
+    arrived: number of records that have ever arrived; since: the first record that the statistic counts, 1 unless it
+    restarted; held: number of records that STORE holds now.
 
     \b
     Example:
@@ -92,14 +92,14 @@ def _or_dash(value: object) -> str:
 @click.option(
     "--strict",
     is_flag=True,
-    help="Exit with status 1 where a statistic started over, missed its target or has no answer.",
+    help="Exit with status 1 if a statistic restarted, missed its target or has no answer.",
 )
 @json_option
 def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool) -> None:
     """Print the answers in STORE.
 
-    They are all-time answers. Where a statistic started over, because its records were due before it could be carried
-    on, the answer says since which record it counts.
+    They are all-time answers. If a statistic restarted, because its records were due before it could be written again,
+    the answer says since which record it counts.
 
     \b
     Examples:
@@ -130,7 +130,7 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
 
 
 def _unasked(copy: StoreSnapshot, name: str, problem: str) -> StreamAnswer:
-    """A stream that cannot be asked, with what is known of it."""
+    """A stream that has no answer, with what is known about it."""
     if name not in copy.streams:
         return StreamAnswer(0, 1, 0, problem=problem)
     state = copy.streams[name][1]
@@ -155,8 +155,8 @@ def _texts(value: object) -> Iterator[str]:
 def retained(store: str, names: tuple[str, ...], *, machine: bool) -> None:
     """Export the records that STORE holds.
 
-    The records, their values included, are printed as CSV, or as one JSON object per line; STORE holds nothing else of
-    what arrived. Subjects are printed as the pseudonyms that STORE has of them.
+    The records and their values are printed as CSV, or as one JSON object per line. STORE holds nothing else of the
+    records that arrived. Subjects are printed as pseudonyms.
 
     \b
     Example:
@@ -194,24 +194,26 @@ def _records(records: Records) -> Iterator[tuple[int, str | None, str | None, bo
 @command.command("verify")
 @store_argument
 @at_option
-@click.option("--canary", "texts", multiple=True, help="A text that must not be in any file of the store.")
 @click.option(
-    "--canary-hex", "codes", multiple=True, help="Bytes in hexadecimal that must not be in any file of the store."
+    "--canary", "texts", multiple=True, help="Text that must not occur in any file of STORE; may be repeated."
+)
+@click.option(
+    "--canary-hex", "codes", multiple=True, help="Bytes, in hexadecimal, that must not occur in any file of STORE."
 )
 @json_option
 def verify_store(
     store: str, at: datetime | None, texts: tuple[str, ...], codes: tuple[str, ...], *, machine: bool
 ) -> None:
-    """Check that nothing is left in STORE.
+    """Check that nothing is left in STORE that should be gone.
 
-    This checks the rules of retention, the file, every unused byte, canaries, and whether the sources that were read
-    are still the same files and say in the rows that are held what they said; STORE may be in use. It exits with
-    status 1 if anything is found. It looks at files, not at the device, snapshots or backups.
+    This checks the limits, the file, every unused byte, canaries, and whether the sources are still the same files and
+    contain the held rows unchanged. STORE may be in use. The exit status is 1 if anything is found. Only files are
+    checked, not the device, its snapshots or backups.
     """
     try:
         canaries = [text.encode() for text in texts] + [bytes.fromhex(code) for code in codes]
     except ValueError:
-        raise ParameterError("--canary-hex is no hexadecimal; write bytes such as 0f1e2d") from None
+        raise ParameterError("--canary-hex is not hexadecimal; write bytes such as 0f1e2d") from None
     with announced(f"Verifying {store} ..."):
         reader = open_reader(store)
         found = reader.verify(at=at, canaries=canaries)
@@ -223,7 +225,7 @@ def verify_store(
         for text in found + gone:
             click.echo(plain(text))
         if not found:
-            say(f"{store}: nothing found; rules, pragmas, pages and files are as they must be.")
+            say(f"{store}: nothing found; limits, pragmas, pages and files are as they should be.")
     if found:
         sys.exit(1)
 

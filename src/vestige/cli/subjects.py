@@ -1,6 +1,6 @@
-"""Lists of subjects as `vestige forget` takes them: one per line, exact, each known by where it stands.
+"""Lists of subjects for `vestige forget`: one per line, exact, each identified by its position.
 
-A subject is never shown: what is said of one says its line, or its place among the options.
+A subject is never shown: messages name its line, or its position among the options.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 
 from vestige.errors import ParameterError
 
-_NOTHING = "Nothing was changed: what other lists and options name was not carried out either"
+_NOTHING = "Nothing was changed, also not for the subjects of other lists and options"
 
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """Whom a request is about.
+    """The subjects of a request.
 
     Attributes:
         texts: the subjects.
-        labels: where each of them stands.
-        empty: how many lines were empty.
+        labels: the position of each of them, for messages.
+        empty: number of empty lines.
     """
 
     texts: tuple[str, ...] = ()
@@ -35,14 +35,14 @@ class Subjects:
 
 
 def read_subjects(given: Sequence[str], files: Sequence[str]) -> Subjects:
-    """The subjects that were given as options and in files; - among either is standard input.
+    """Read the subjects from options and files; - among either is standard input.
 
     Raises:
-        ParameterError: a line cannot be understood, or there is none; then nothing is to be done at all.
+        ParameterError: a line cannot be read, or there is none; then nothing is to be done at all.
     """
     lists = [name for name in (*given, *files) if name == "-"]
     if len(lists) > 1:
-        raise ParameterError("standard input is asked for twice (-); give it once")
+        raise ParameterError("standard input (-) is given twice; give it once")
     made = Subjects()
     for place, text in enumerate(given, 1):
         if not text:
@@ -73,18 +73,18 @@ def parse_lines(content: bytes, name: str) -> Subjects:
         try:
             text = raw.decode()
         except UnicodeDecodeError:
-            raise _not_understood(name, number, "is not UTF-8") from None
+            raise _bad_line(name, number, "is not UTF-8") from None
         if "\r" in text or "\0" in text:
-            raise _not_understood(name, number, "holds a carriage return or a zero byte")
+            raise _bad_line(name, number, "holds a carriage return or a zero byte")
         if text:
             texts.append(text)
             labels.append(f"line {number} of {name}")
         else:
             empty += 1
     if not texts:
-        raise ParameterError(f"{name}: holds no subject; write one per line. {_NOTHING}")
+        raise ParameterError(f"{name}: has no subject; write one per line. {_NOTHING}")
     return Subjects(tuple(texts), tuple(labels), empty)
 
 
-def _not_understood(name: str, number: int, what: str) -> ParameterError:
+def _bad_line(name: str, number: int, what: str) -> ParameterError:
     return ParameterError(f"{name}: line {number} {what}; write one subject per line, as UTF-8 text. {_NOTHING}")

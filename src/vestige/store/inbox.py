@@ -1,7 +1,7 @@
-"""The inbox of a store: how another process leaves a request beside the one that writes, and gets its reply.
+"""The inbox of a store: other processes leave requests for the one that writes, and collect its replies.
 
-A folder beside the store, for its owner only. A request is one small file that appears whole, by a rename, and is there
-until it was carried out; so is its reply, until it was read. Subjects are in it as the pseudonyms of the store only.
+It is a folder beside the store, for its owner only. A request is one small file that appears as a whole, by a rename,
+and stays until it was carried out; so does its reply until it was read. Subjects are only named by their pseudonyms.
 Guarantee: a request survives a crash of either side at any moment, and a file that cannot be read is named and left;
 held by tests/operations/test_inbox.py.
 """
@@ -42,11 +42,11 @@ class Request:
 
     Attributes:
         kind: what to do, by its name in `vestige.operations`.
-        pseudonyms: whose records are to go, as the store knows them.
-        rounds: which records are to go.
-        streams: in which streams; None: all.
-        now: whether records are to be erased at once.
-        at: the time that counts for a sweep; None: that of the machine.
+        pseudonyms: the pseudonyms of the subjects whose records are to be erased.
+        rounds: the records to erase.
+        streams: the streams concerned; default: all.
+        now: whether to erase records immediately.
+        at: the time that limits in time are checked against in a sweep; default: the machine's clock.
         id: sixteen random hexadecimal digits.
     """
 
@@ -65,10 +65,10 @@ class Request:
 
     @classmethod
     def parse(cls, text: str) -> Request:
-        """Read a request that `text` wrote.
+        """Read a request from JSON.
 
         Args:
-            text: the request as JSON.
+            text: the property `text` of a request.
 
         Returns:
             The request.

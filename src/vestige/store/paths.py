@@ -1,8 +1,8 @@
-"""The files of a store: one name however it is spelled, and made for their owner only.
+"""The files of a store: one name however it is spelled, and readable by their owner only.
 
-Links are resolved before anything is opened, so that a link and what it leads to share one lock and one journal. What
-is written whole is written to a draft of a fresh name, which no link can stand for, and renamed.
-Guarantee: any name that the file system allows works, and nobody else may read what is made here; held by
+Links are resolved before anything is opened, so that a link and its target share one lock and one journal. A file that
+is written as a whole is written to a draft under a fresh name, which cannot be a link, and renamed.
+Guarantee: any name that the file system allows works, and only the owner can read what is created here; held by
 tests/store/test_paths.py.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from vestige.errors import ParameterError, StoreError
 
 DRAFT = ".draft"
-"""How the name of a file ends that is not complete yet."""
+"""The ending of the name of a file that is not complete yet."""
 _ENDINGS = (".key", ".lock", "-journal", "-shm", "-wal")
 _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWNER = 0o600
@@ -27,17 +27,21 @@ _RANDOM = 8
 
 
 def resolve_path(path: str | Path) -> Path:
-    """Resolve a path to the file of a store.
+    """Resolve the path of a store, through all links.
 
     Args:
-        path: path of a file, which need not exist; its folder must.
+        path: the path.
 
     Returns:
-        The real path, through all links.
+        The file that it leads to, which need not exist.
 
     Raises:
-        ParameterError: `path` is not a path.
-        StoreError: it is a folder, or its folder does not exist.
+        ParameterError: it is not a path.
+        StoreError: it is a folder, a device or a pipe, or its folder does not exist.
+
+    Example:
+        >>> resolve_path("/visits.db").name
+        'visits.db'
     """
     if str(path) == ":memory:":
         raise ParameterError("path=':memory:' is not a file; use vestige.open_store('memory:')")
@@ -61,12 +65,12 @@ def _reason(problem: Exception) -> str:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The file beside the store whose name ends so."""
+    """Return the file beside the store whose name has this ending."""
     return path.with_name(path.name + ending)
 
 
 def siblings(path: Path) -> Iterator[Path]:
-    """The files beside the store whose names begin with its own, in order; those of known names if nobody may look."""
+    """Yield the files beside the store whose names begin with its own; if the folder cannot be read, the known ones."""
     try:
         names = [file.name for file in path.parent.iterdir()]
     except PermissionError:
@@ -76,13 +80,13 @@ def siblings(path: Path) -> Iterator[Path]:
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file that only its owner may read, where there is none."""
+    """Create an empty file that only its owner can read, if there is none."""
     with suppress(FileExistsError):
         os.close(os.open(path, _NEW, _OWNER))
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Put a file there that only its owner may read: all of it or nothing, and durable once this returns."""
+    """Write a file that only its owner can read: all of it or nothing, and durable once this returns."""
     draft = beside(path, f".{secrets.token_hex(_RANDOM)}{DRAFT}")
     try:
         with os.fdopen(os.open(draft, _NEW, _OWNER), "wb") as file:
@@ -100,7 +104,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make it durable that the file goes by this name, where one may open the folder."""
+    """Make the name of the file durable, if its folder can be opened."""
     with suppress(PermissionError):
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -110,16 +114,16 @@ def sync_folder(path: Path) -> None:
 
 
 def is_draft(path: Path, file: Path) -> bool:
-    """Whether `file` is what `write_private` makes on the way to the store, or to what lies beside it.
+    """Tell whether `file` is a draft that `write_private` made of the store or of its key.
 
-    A user's file may have a name that begins and ends like that: it is not touched.
+    A file of the user whose name is only similar is not touched.
     """
     names = "|".join(re.escape(path.name + ending) for ending in ("", ".key"))
     return re.fullmatch(rf"(?:{names})\.[0-9a-f]{{{2 * _RANDOM}}}{re.escape(DRAFT)}", file.name) is not None
 
 
 def clear_drafts(path: Path) -> None:
-    """Remove what a process left that was killed while it wrote a file whole; only for who holds the lock."""
+    """Remove the drafts of a process that was killed; only for the process that holds the lock."""
     for file in siblings(path):
         if is_draft(path, file):
             with suppress(OSError):  # the next writer tries again, and `vestige verify` names it

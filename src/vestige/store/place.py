@@ -56,12 +56,20 @@ class Place(ABC):
         name: the name of the stream.
         about: what else must stay the same whenever the stream is opened, as plain data.
 
-    Attributes:
+    Args:
         store: the store.
         name: the name of the stream.
-        about: what else must stay the same.
+        about: what else must stay the same whenever the stream is opened, as plain data.
+
+    Attributes:
         lost: whether what was committed here may be missing from the store, because what it was written together with
             failed.
+
+    Example:
+        >>> from vestige import Mean, Stream, open_store
+        >>> place = open_store("memory:").stream("delays")
+        >>> Stream(Mean(), retention=96, seed=0, store=place).t
+        0
     """
 
     def __init__(self, store: Store, name: str, about: Mapping[str, object]) -> None:

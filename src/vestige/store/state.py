@@ -1,7 +1,7 @@
-"""What a store keeps of a stream: its terms, and its state; as immutable values.
+"""What a store keeps of a stream, as immutable values: its terms and its state.
 
-Guarantee: a receipt holds times and rounds of the public clock only, so nothing in it depends on a record's values or
-tells whose records they were.
+Guarantee: a receipt holds times and rounds of the public clock only, so that nothing in it depends on a record's values
+or tells whose records they were; held by tests/operations/test_inbox.py.
 """
 
 from __future__ import annotations
@@ -20,21 +20,39 @@ from vestige.row_numbers import LARGEST_SLOT
 from vestige.validation import check_int, show_value
 
 EPOCH, TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
-"""What times are counted from, and in."""
+"""The origin and the unit of times."""
 RECEIPTS_KEPT = timedelta(days=30)
 """How long a receipt is kept after the erasure."""
 
 
 def wall_clock() -> datetime:
-    """The time of the machine, in UTC."""
+    """Return the present time of the machine, in UTC.
+
+    Returns:
+        The time.
+
+    Example:
+        >>> wall_clock().tzname()
+        'UTC'
+    """
     return datetime.now(UTC)
 
 
 def to_utc(moment: datetime) -> datetime:
-    """The same moment in UTC; a time without a zone is in UTC already.
+    """Convert a time to UTC; a time without a zone is taken as UTC.
 
-    >>> to_utc(datetime.fromisoformat("2024-01-01T11:01-07:00")).isoformat()
-    '2024-01-01T18:01:00+00:00'
+    Args:
+        moment: the time.
+
+    Returns:
+        The same moment in UTC.
+
+    Raises:
+        ParameterError: it is not a time, or is outside the years 1 to 9999.
+
+    Example:
+        >>> to_utc(datetime.fromisoformat("2024-01-01T11:01-07:00")).isoformat()
+        '2024-01-01T18:01:00+00:00'
     """
     if not isinstance(moment, datetime):
         raise ParameterError(f"now={show_value(moment)} is not a time; pass a datetime")
@@ -45,21 +63,42 @@ def to_utc(moment: datetime) -> datetime:
 
 
 def to_ticks(moment: datetime) -> int:
-    """In microseconds since 1970."""
+    """Convert a time to microseconds since 1970.
+
+    Args:
+        moment: the time.
+
+    Returns:
+        The number of microseconds.
+
+    Raises:
+        ParameterError: it is not a time, or is outside the years 1 to 9999.
+
+    Example:
+        >>> to_ticks(datetime(1970, 1, 1, 0, 0, 1))
+        1000000
+    """
     return (to_utc(moment) - EPOCH) // TICK
 
 
 def format_duration(duration: timedelta) -> str:
-    """A duration for people.
+    """Format a duration for people.
 
-    >>> format_duration(timedelta(days=30)), format_duration(timedelta(hours=36))
-    ('30 days', '1 day, 12:00:00')
+    Args:
+        duration: the duration.
+
+    Returns:
+        A text; whole days are shown without a time.
+
+    Example:
+        >>> format_duration(timedelta(days=30)), format_duration(timedelta(hours=36))
+        ('30 days', '1 day, 12:00:00')
     """
     return str(duration).removesuffix(", 0:00:00")
 
 
-def _later(moment: datetime, duration: timedelta) -> datetime:
-    """The moment so much later; the last that there is if that is beyond it."""
+def _add_duration(moment: datetime, duration: timedelta) -> datetime:
+    """The sum, or the last possible time if the sum is beyond it."""
     last = datetime.max.replace(tzinfo=UTC)
     return moment + duration if duration < last - moment else last
 
@@ -70,10 +109,12 @@ class Receipt:
 
     Attributes:
         id: sixteen random hexadecimal digits.
-        requested: when it was made, and `requested_round` in which round.
-        due_round: the round by which the records are gone at the latest.
-        due: the time by which they are, where the stream has a time limit.
-        erased: when they were gone, and `erased_round` in which round; None while they are not.
+        requested: the time of the request.
+        requested_round: the round of the request.
+        due_round: the round by which the records are erased at the latest.
+        due: the time by which they are erased at the latest; None if the stream has no limit in time.
+        erased: the time at which they were erased; None while the request is open.
+        erased_round: the round in which they were erased; None while the request is open.
     """
 
     id: str
@@ -88,32 +129,61 @@ class Receipt:
     def create(
         cls, requested_round: int, due_round: int, max_age: timedelta | None, receipt_id: str | None = None
     ) -> Receipt:
-        """The receipt of a request that is made now; sixteen random digits where it has no id yet."""
+        """Create the receipt of a request that is made now.
+
+        Args:
+            requested_round: the present round.
+            due_round: the round by which the records are erased at the latest.
+            max_age: the limit in time of the stream, if it has one.
+            receipt_id: sixteen hexadecimal digits; default: random.
+
+        Returns:
+            The receipt.
+
+        Raises:
+            ParameterError: the id is not sixteen hexadecimal digits.
+        """
         if receipt_id is not None and not (isinstance(receipt_id, str) and re.fullmatch("[0-9a-f]{16}", receipt_id)):
             raise ParameterError(f"receipt_id={show_value(receipt_id)} is not an id; use sixteen hexadecimal digits")
         now = wall_clock()
-        due = None if max_age is None else _later(now, max_age)
+        due = None if max_age is None else _add_duration(now, max_age)
         return cls(receipt_id or secrets.token_hex(8), now, requested_round, due_round, due)
 
     def mark_erased(self, t: int) -> Receipt:
-        """The same, if it is open, as met in round `t`, now."""
+        """Return the receipt with the present time as that of the erasure.
+
+        Args:
+            t: the present round.
+
+        Returns:
+            The receipt; unchanged if it was not open.
+        """
         return self if self.erased else replace(self, erased=wall_clock(), erased_round=t)
 
     def is_expired(self, now: datetime) -> bool:
-        """Whether it need not be kept any longer."""
+        """Tell whether the receipt need not be kept any longer.
+
+        Args:
+            now: the present time.
+
+        Returns:
+            True 30 days after the erasure and later.
+        """
         return self.erased is not None and now >= self.erased + RECEIPTS_KEPT
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What must stay the same as long as a stream lives.
+    """What must stay the same for the whole life of a stream.
 
     Attributes:
         policy: the policy as plain data, see `vestige.serialization`.
-        columns: values per record.
-        capacity: over how many rounds, at most, the records that are held are spread.
-        retention: the limit in rounds, and `notice` that for requests, and `max_age` that in time.
-        about: what else the user wants to stay the same, such as the names of the columns.
+        columns: number of values per record.
+        capacity: the largest number of rounds that the held records span.
+        retention: the limit in rounds, if there is one.
+        notice: the limit in rounds for removal requests, if there is one.
+        max_age: the limit in time, if there is one.
+        about: anything else that must stay the same, such as the names of the columns.
     """
 
     policy: Mapping[str, object]
@@ -126,57 +196,75 @@ class Terms:
 
     @property
     def text(self) -> str:
-        """As JSON, the same for the same terms."""
+        """The terms as JSON; equal terms give equal texts."""
         age = None if self.max_age is None else self.max_age // TICK
         facts = {name: getattr(self, name) for name in self.__slots__} | {"max_age": age}
         return json.dumps({k: dict(v) if isinstance(v, Mapping) else v for k, v in facts.items()}, sort_keys=True)
 
     @classmethod
     def parse(cls, text: str) -> Terms:
-        """The terms that were written as `text`."""
+        """Read terms from JSON.
+
+        Args:
+            text: the property `text` of terms.
+
+        Returns:
+            The terms.
+
+        Raises:
+            ValueError: the text is not JSON.
+        """
         facts = json.loads(text)
         age = facts.pop("max_age")
         return cls(**facts, max_age=None if age is None else timedelta(microseconds=age))
 
     def check(self, name: str, now: Terms) -> None:
-        """An error that shows both where the stream is opened with other terms."""
+        """Check that a stream is opened with the terms that it was created with.
+
+        Args:
+            name: the name of the stream.
+            now: the terms that it is opened with.
+
+        Raises:
+            StoreError: they differ; the message shows both.
+        """
         if self.text == now.text:
             return
         then, given = json.loads(self.text), json.loads(now.text)
-        then["about"], given["about"] = _differing(then["about"], given["about"])
+        then["about"], given["about"] = _find_differences(then["about"], given["about"])
         differing = [key for key in then if then[key] != given[key] and key not in ("columns", "capacity")]
-        shown = "; ".join(f"{_shown(key, then[key])}, now {_shown(key, given[key])}" for key in differing)
+        shown = "; ".join(f"{_format_term(key, then[key])}, now {_format_term(key, given[key])}" for key in differing)
         raise StoreError(
-            f"stream {name!r} was made with other terms: {shown}; open it with the terms that it was made with, "
+            f"stream {name!r} was created with other terms: {shown}; open it with the terms that it was created with, "
             "or give the new stream another name"
         )
 
 
-def _differing(one: dict[str, object], other: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-    """Of both, what is not alike; null where one of them does not say it."""
+def _find_differences(one: dict[str, object], other: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """The entries of both that differ; None where one of them lacks an entry."""
     keys = [key for key in one | other if one.get(key) != other.get(key) or (key in one) != (key in other)]
     return {key: one.get(key) for key in keys}, {key: other.get(key) for key in keys}
 
 
-def _shown(key: str, value: object) -> str:
+def _format_term(key: str, value: object) -> str:
     if key == "policy" and isinstance(value, Mapping):
-        inner = ", ".join(f"{k}={_shown(k, v)}" for k, v in dict(value["parameters"]).items())
+        inner = ", ".join(f"{k}={_format_term(k, v)}" for k, v in dict(value["parameters"]).items())
         return f"{value['name']}({inner})"
     if key == "max_age" and isinstance(value, int):
         return f"max_age={format_duration(timedelta(microseconds=value))}"
     if key == "about" and isinstance(value, Mapping):
-        return ", ".join(f"{k}={_plain(v)}" for k, v in value.items())
-    return _plain(value) if key not in ("retention", "notice", "max_age") else f"{key}={_plain(value)}"
+        return ", ".join(f"{k}={_format_value(v)}" for k, v in value.items())
+    return _format_value(value) if key not in ("retention", "notice", "max_age") else f"{key}={_format_value(value)}"
 
 
-def _plain(value: object) -> str:
-    """A term in words: nothing, one text or number, or several.
+def _format_value(value: object) -> str:
+    """A value for people.
 
-    >>> _plain(None), _plain(["a", "b"]), _plain([])
+    >>> _format_value(None), _format_value(["a", "b"]), _format_value([])
     ('none', '"a" and "b"', 'none')
     """
     if isinstance(value, list):
-        return " and ".join(map(_plain, value)) or "none"
+        return " and ".join(map(_format_value, value)) or "none"
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
@@ -251,8 +339,8 @@ class State:
     Attributes:
         clock: the public clock.
         retained: the records that are held.
-        positions: position in each source that was read.
-        receipts: of the removal requests, in the order in which they were made.
+        positions: position in each source that was read, by its name.
+        receipts: those of the removal requests, in the order of the requests.
     """
 
     clock: Clock
@@ -277,5 +365,12 @@ class State:
 
     @classmethod
     def empty(cls, columns: int) -> State:
-        """The state before the first record."""
+        """Return the state before the first record.
+
+        Args:
+            columns: number of values per record.
+
+        Returns:
+            The state.
+        """
         return cls(Clock(), Records.empty(columns))

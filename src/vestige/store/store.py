@@ -62,12 +62,31 @@ class Store(Reader):
     def open(
         cls, address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE, create: bool = True
     ) -> Store:
-        """Open the store at an address of this kind; see `vestige.open_store`."""
+        """Open the store at an address of this kind; called by `vestige.open_store`.
+
+        Args:
+            address: the address.
+            key: the file with the key that subjects are hashed with; default: beside the store.
+            patience: seconds for which a commit waits for others who read the store.
+            create: whether to create the store if there is none.
+
+        Returns:
+            The store.
+        """
 
     @classmethod
     @abstractmethod
     def open_reader(cls, address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE) -> Reader:
-        """Open a reader of the store at an address of this kind; see `vestige.open_reader`."""
+        """Open a reader of the store at an address of this kind; called by `vestige.open_reader`.
+
+        Args:
+            address: the address.
+            key: the file with the key that subjects are hashed with; default: beside the store.
+            patience: seconds to wait for a writer to release the store.
+
+        Returns:
+            The reader.
+        """
 
     @abstractmethod
     def names(self) -> tuple[str, ...]:

@@ -87,11 +87,11 @@ def seal(plain: bytes, *bound: str | int | bytes) -> bytes:
 
 
 def unseal(body: object, *bound: str | int | bytes) -> bytes:
-    """Check a sealed row and return its contents.
+    """Remove the checksum of a row, after checking it.
 
     Args:
-        body: the bytes as they were read.
-        bound: what the row was bound to when it was sealed.
+        body: the sealed bytes.
+        bound: what the checksum covers besides: the table, the number of the row, and its stream.
 
     Returns:
         The bytes that were sealed.

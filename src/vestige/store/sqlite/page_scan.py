@@ -17,24 +17,25 @@ INTERIOR = (INDEX_INTERIOR, TABLE_INTERIOR)
 INDEX, TABLE = (INDEX_INTERIOR, INDEX_LEAF), (TABLE_INTERIOR, TABLE_LEAF)
 WIDTHS = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # bytes of a column by its type; from 12 on the type says the length itself
 
-MOST_ROWS = 2**31  # a number above it is no row of ours
+MOST_ROWS = 2**31  # a larger number is not a row of a store
 
 NODE = struct.Struct(">BHHHB")
 PAIR = struct.Struct(">HH")
 LINKS = struct.Struct(">II")
 
 
-def findings(image: bytes) -> tuple[str, ...]:
-    """List the bytes of a database that are neither live data nor structure nor zero.
+def find_residue(image: bytes) -> tuple[str, ...]:
+    """Find bytes of a database file that are neither live data nor structure nor zero.
 
     Args:
         image: all bytes of the file, as from `sqlite3.Connection.serialize`.
 
     Returns:
-        One sentence for each finding, in the order of the pages; empty if there is none.
+        One sentence for each finding, in order; empty if there is none.
 
-    >>> findings(b"not a database")
-    ('page 1 is no first page of a SQLite database (byte 0)',)
+    Example:
+        >>> find_residue(b"not a database")
+        ('page 1 is not the first page of a SQLite database (byte 0)',)
     """
     walk = _Walk(image)
     if walk.header():
@@ -106,7 +107,7 @@ class _Walk:
         """Check the first 100 bytes; says whether the pages can be walked."""
         image, whole = self.image, self.size in [2**i for i in range(9, 17)] and self.usable >= 480
         if len(image) < 100 or not whole or image[:16] != b"SQLite format 3\0" or image[21:24] != b"\x40\x20\x20":
-            self.say(1, 0, "is no first page of a SQLite database")
+            self.say(1, 0, "is not the first page of a SQLite database")
             return False
         if image[18:20] != b"\1\1":
             self.say(1, 18, "tells of write-ahead logging; the journal mode must be DELETE")

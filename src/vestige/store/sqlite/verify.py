@@ -19,7 +19,7 @@ from vestige.store.inbox import Inbox
 from vestige.store.overdue import check_canaries, find_overdue
 from vestige.store.paths import beside, is_draft, siblings
 from vestige.store.sqlite.connection import copy_file, open_image, set_pragmas
-from vestige.store.sqlite.page_scan import findings
+from vestige.store.sqlite.page_scan import find_residue
 from vestige.store.sqlite.tables import Tables
 from vestige.store.state import to_utc, wall_clock
 
@@ -65,7 +65,7 @@ def verify_file(path: Path, *, at: datetime | None, canaries: Sequence[bytes], p
             raise
         found.append(str(problem))
     if image:
-        found += findings(image)
+        found += find_residue(image)
         if min(before, path.stat().st_size) > len(image):  # a writer may make it longer meanwhile
             found.append(
                 f"{path} is longer than it says: a process was killed while it made the file shorter; open the store "

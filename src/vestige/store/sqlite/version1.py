@@ -25,7 +25,7 @@ from vestige.records import Records
 from vestige.serialization import from_dict
 from vestige.store.keys import PSEUDONYM
 from vestige.store.sqlite.layout import DamagedError, unpack_receipt, unpack_subjects
-from vestige.store.sqlite.page_scan import findings
+from vestige.store.sqlite.page_scan import find_residue
 from vestige.store.state import Position, State, Terms, encode_count
 
 SCHEMA = (
@@ -54,9 +54,9 @@ def check_sound(connection: sqlite3.Connection) -> None:
         connection: the store of version 1.
 
     Raises:
-        DamagedError: the store is damaged; the message says where, and never what was there.
+        DamagedError: a row is damaged or belongs to no stream; the message says where, and never what was there.
     """
-    for found in findings(connection.serialize()):
+    for found in find_residue(connection.serialize()):
         raise DamagedError(f"its {found}")
     for (text,) in connection.execute("PRAGMA integrity_check"):
         if text != b"ok":
