@@ -56,11 +56,6 @@ class Place(ABC):
         name: the name of the stream.
         about: what else must stay the same whenever the stream is opened, as plain data.
 
-    Args:
-        store: the store.
-        name: the name of the stream.
-        about: what else must stay the same whenever the stream is opened, as plain data.
-
     Attributes:
         lost: whether what was committed here may be missing from the store, because what it was written together with
             failed.
