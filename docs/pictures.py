@@ -1,7 +1,7 @@
 """The two pictures of docs/method.md, each drawn from a run of the stream.
 
-Run it with `make pictures`; they go beside this file, or to the folder given.
-Guarantee: what is drawn says the mean of all records so far; held by tests/test_pictures.py.
+Run it with `make pictures`; they are saved beside this file, or in the given folder.
+Guarantee: the drawn records encode the mean of all records so far; held by tests/test_pictures.py.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
 from vestige import Mean, Stream
-from vestige.figures import COLOURS, FAINT, INK
+from vestige.figures import COLOURS, FAINT, INK, make_figure, save_figure, use_style
 from vestige.types import Bools, Floats
 
 BATCHES = 5
@@ -24,17 +23,6 @@ BLUE, VERMILION, GREEN, _, ORANGE = COLOURS[:5]
 PALE = "#c4c4c4"
 PARTS = (("sign", 1, VERMILION), ("power of two", 11, GREEN), ("fraction", 15, BLUE), ("how to\nread", 5, INK))
 """What the presence bits of a batch of 32 say: how many records each, in this order."""
-STYLE: Any = {
-    "font.size": 11.5,
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,12 +109,16 @@ def draw_bits(figure: Figure) -> None:
 
 
 def main(folder: Path) -> None:
-    """Draw both."""
-    with mpl.rc_context(STYLE):
-        for name, draw, tall in (("average", draw_average, 4.6), ("bits", draw_bits, 3.6)):
-            figure = Figure(figsize=(6.4, tall), layout="constrained")
+    """Draw both pictures.
+
+    Args:
+        folder: where to save them.
+    """
+    with use_style(), mpl.rc_context({"font.size": 11.5}):
+        for name, draw, height in (("average", draw_average, 4.6), ("bits", draw_bits, 3.6)):
+            figure = make_figure((6.4, height))
             draw(figure)
-            figure.savefig(folder / f"{name}.png", dpi=150)
+            save_figure(figure, folder / f"{name}.png")
 
 
 if __name__ == "__main__":
