@@ -17,13 +17,13 @@ $(READY): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(READY)  ## Keep the all-time means of 328,521 real flights out of a window of 512 records
+demo: $(READY)  ## Keep the all-time means of 328,521 real flights from a window of 512 records
 	$(BIN)/python -m vestige.demo
 
-pictures: $(READY)  ## Draw the two pictures of docs/method.md anew
+pictures: $(READY)  ## Redraw the two pictures of docs/method.md
 	$(BIN)/python docs/pictures.py
 
-report: $(READY)  ## Try each claim of the paper with a moderate number of trials, and make docs/lab/report.html of it
+report: $(READY)  ## Try each claim of the paper with a moderate number of trials, and write docs/lab/report.html
 	$(BIN)/vestige lab run --trials 8 --fresh --out out/report
 	$(BIN)/vestige lab report --out out/report --html docs/lab/report.html --figures out/report
 	cp out/report/retention.png docs/lab/
@@ -69,7 +69,7 @@ $(BENCH)/.ready: pyproject.toml benchmarks/peers.txt
 bench: $(BENCH)/.ready  ## Measure speed side by side with other libraries, and print one table
 	$(BENCH)/bin/python benchmarks/run.py
 
-format: $(READY)  ## Format the code and mend what the linter can
+format: $(READY)  ## Format the code and fix what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
