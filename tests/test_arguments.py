@@ -146,7 +146,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "subjects": ["a"],
         "source": "f",
         "numbers": np.array([1]),
-        "mark": b"",
+        "positions": [b"1"],
     }
     limits: dict[str, object] = {
         "retention": 128,
@@ -179,7 +179,7 @@ def calls(folder: Path) -> dict[str, Call]:
             | {"subjects": ["a"], "numbers": [1]},
         ),
         "Clock": (Clock, {"t": 2, "first": 1, "last": 2, "since": 1, "due": None, "updates": 0}),
-        "Position": (store.Position, {"rows": 1, "mark": b""}),
+        "Position": (store.Position, {"value": b"1", "slot": 1}),
         "Stream.push": (
             lambda **options: streaming().push(**options),
             {"row": 1.0, "time": datetime(2024, 1, 3), "subject": "a"},

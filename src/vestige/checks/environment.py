@@ -55,9 +55,8 @@ def take_survey() -> Survey:
     found |= {f"the open file {number}": file for number, file in _list_open_files()}
     for name, module in list(sys.modules.items()):
         if not name.startswith(_CHANGING_MODULES):
-            found |= {
-                f"{name}.{key}": _describe_value(value) for key, value in vars(module).items() if not _is_import(value)
-            }
+            attributes = list(vars(module).items())  # describing one may load another, where a module is lazy
+            found |= {f"{name}.{key}": _describe_value(value) for key, value in attributes if not _is_import(value)}
     return found
 
 
