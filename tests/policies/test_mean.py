@@ -177,11 +177,12 @@ def test_a_spread_gives_a_standard_error() -> None:
         Mean(half_life=-1)
 
 
-def test_what_an_estimate_does_not_have_is_named() -> None:
+def test_an_estimate_shows_its_fields_and_has_none_where_nothing_is_known() -> None:
     stream = Stream(Mean(), retention=96, seed=0)
     stream.push(1.0)
-    with pytest.raises(AttributeError, match="this estimate has no 'standard_error'"):
-        _ = stream.estimate().standard_error
+    estimate = stream.estimate()
+    assert {"standard_error", "variance"} <= set(dir(estimate))
+    assert (estimate.standard_error, estimate.variance) == (None, None)
 
 
 def test_an_estimate_can_be_copied_and_pickled() -> None:

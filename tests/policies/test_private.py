@@ -129,9 +129,9 @@ def test_it_says_how_much_noise_there_is() -> None:
     policy = Private(**PROMISE)
     stream = ran(policy, np.zeros(64 * 100), 64)
     (note,) = stream.estimate().notes
-    assert f"noise of deviation {2 * policy.scale * 3.0 / 640:.3g}" in note
+    assert f"noise with standard deviation {2 * policy.scale * 3.0 / 640:.3g}" in note
     assert "epsilon=1 and delta=1e-06" in note
-    with pytest.raises(NoAnswerError, match="price of forgetting"):
+    with pytest.raises(NoAnswerError, match="carries noise with standard deviation"):
         ran(Private(LinearRegression(1), **PROMISE), np.zeros((400, 2)), 200).estimate()
 
 
@@ -231,8 +231,11 @@ def test_records_that_must_leave_at_once_are_spelled_around() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"policy": LogisticRegression(1)}, "is no running average; use Mean, Moments, Covariance or LinearRegression"),
-        ({"policy": CustomLoss(lambda _, rows: (rows[:, 0], rows), (1.0,))}, "is no running average"),
+        (
+            {"policy": LogisticRegression(1)},
+            "is not a running average; use Mean, Moments, Covariance or LinearRegression",
+        ),
+        ({"policy": CustomLoss(lambda _, rows: (rows[:, 0], rows), (1.0,))}, "is not a running average"),
         ({"policy": Mean(half_life=10.0)}, "half_life=10.0 is not for Private"),
         ({"policy": Mean(channel="average")}, "channel='average' shows values"),
         ({"bound": 0.0}, "bound=0.0 is out of range"),

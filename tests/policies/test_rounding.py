@@ -69,7 +69,7 @@ def test_rounding_is_said_from_half_a_standard_error_on(rounding: float, said: b
 def test_a_number_without_a_standard_error_is_exact_to_twelve_digits_or_not(rounding: float, said: bool) -> None:
     notes = note_rounding(np.array([7.3]), np.zeros(1), rounding)
     assert noted(notes) == said
-    assert not said or "far more than those are" in notes[0]
+    assert not said or "far more than their standard errors" in notes[0]
 
 
 def test_a_coarse_word_is_remembered_as_long_as_it_counts() -> None:

@@ -45,11 +45,11 @@ def note_rounding(numbers: Floats, errors: Floats, rounding: float) -> tuple[str
         return ()
     with np.errstate(divide="ignore"):
         times = float((off[counts] / errors[counts]).max())
-    size = (
-        f"{max(1.0, float(f'{times:.1g}')):,.0f} times their standard errors" if times < 1e6 else "far more than that"
-    )
+    size = "far more than their standard errors"
+    if times < 1e6:
+        size = f"up to {max(1.0, float(f'{times:.1g}')):,.0f} times their standard errors"
     return (
-        f"Rounding may have put numbers off by up to {size}: each is stored with a relative error of {rounding:.1g}, "
+        f"Rounding may have put numbers off by {size}: each is stored with a relative error of {rounding:.1g}, "
         f"which standard errors do not include; {REMEDY}",
     )
 
