@@ -68,7 +68,7 @@ def backend() -> Iterator[str]:
 
 
 def _makes_a_figure(function: Callable[..., object]) -> bool:
-    return inspect.signature(function).return_annotation == "Figure"
+    return bool(inspect.signature(function).return_annotation == "Figure")
 
 
 def test_every_function_that_draws_is_tested_here() -> None:
