@@ -21,7 +21,7 @@ store_argument = click.argument("store")
 streams_option = click.option(
     "--stream", "names", multiple=True, help="Name of a stream to use; may be repeated.  [default: all]"
 )
-json_option = click.option("--json", "machine", is_flag=True, help="Print JSON.")
+json_option = click.option("--json", "machine", is_flag=True, help="Print JSON instead of text.")
 at_option = click.option(
     "--at",
     type=moment,

@@ -17,9 +17,9 @@ _HEADER = ("receipt", "stream", "requested", "due", "erased")
 @store_argument
 @json_option
 def receipts(store: str, *, machine: bool) -> None:
-    """Show the removal requests in STORE: open ones, and those carried out in the last 30 days.
+    """Show the removal requests in STORE.
 
-    A receipt contains no subject.
+    These are the open ones, and those carried out in the last 30 days. A receipt contains no subject.
 
     \b
     Example:
