@@ -55,7 +55,7 @@ def test_the_log_is_shown_with_the_progress(options: list[str], shown: str, monk
         log.info("compiling")
         raise ParameterError("enough")
 
-    monkeypatch.setattr("vestige.cli.plan._policy", refuse)
+    monkeypatch.setattr("vestige.cli.plan._make_policy", refuse)
     assert vestige("plan", *options).stderr == f"{shown}Error: enough\n"
     assert not log.handlers
     assert log.level == logging.NOTSET

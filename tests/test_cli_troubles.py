@@ -301,7 +301,9 @@ def test_a_dry_run_tells_what_becomes_of_history_that_was_filled_in(tmp_path: Pa
     assert f"{total} records would be erased from 2 of 2 streams. Nothing was changed." in text
     assert "Statistics that would restart: 2 (a, b)" in text
     assert path.read_bytes() == before
-    assert "history that was filled in afterwards may be overdue" in " ".join(vestige("sweep", "--help").stdout.split())
+    assert "history that was loaded later may be overdue as a whole" in " ".join(
+        vestige("sweep", "--help").stdout.split()
+    )
     assert f"{total} records erased from 2 of 2 streams; the file is tidy." in vestige("sweep", path).stdout
 
 
