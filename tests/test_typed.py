@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/policies.md")
+PAGES = ("README.md", "docs/policies.md", "docs/guides/start.md")
 
 PROGRAM = '''
 from dataclasses import dataclass
