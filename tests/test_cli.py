@@ -86,7 +86,7 @@ def test_the_plain_output_says_what_is_held(files: dict[str, Path]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "text"),
     [
-        (["nowhere.csv", "--column", "a"], None, "nowhere.csv: there is no such file"),
+        (["nowhere.csv", "--column", "a"], None, "nowhere.csv: does not exist; give a path, or - for standard input"),
         ([".", "--column", "a"], None, ".: is a folder"),
         (
             ["-", "--column", "c"],

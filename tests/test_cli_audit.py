@@ -106,7 +106,7 @@ def test_errors_say_what_to_do(source: Path, options: tuple[object, ...], text: 
 def test_a_missing_file_is_named() -> None:
     result = vestige("audit", "nowhere.csv", "--column", "a", *SMALL)
     assert result.exit_code == 1
-    assert "nowhere.csv: there is no such file" in result.stderr
+    assert "nowhere.csv: does not exist; give a path, or - for standard input" in result.stderr
 
 
 def test_stores_are_looked_at(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_with_a_folder_of_its_own_it_caches_and_says_nothing(installed: Path, wr
 def test_the_cache_of_a_user_with_a_home_is_there(installed: Path, writable: Path) -> None:
     done = run(installed, ONE_KERNEL, HOME=str(writable))
     assert (done.returncode, done.stderr) == (0, "")
-    assert list((writable / ".cache" / "numba").rglob("words.ones*.nbc"))
+    assert list((writable / ".cache" / "numba").rglob("bits.count_ones*.nbc"))
 
 
 def test_compiling_is_told_to_a_terminal_once_and_to_the_log_elsewhere(tmp_path: Path) -> None:

@@ -292,7 +292,7 @@ def test_a_time_that_cannot_be_read_is_named_by_its_row(tmp_path: Path, kind: st
 def test_the_first_unreadable_time_is_found_wherever_it_is(tmp_path: Path, row: int) -> None:
     texts = ["2024-05-31"] * (row - 1) + ["4711x"] * (8 - row)
     source = write(pa.table({"a": np.ones(7), "when": texts}), tmp_path / "rows.csv")
-    with pytest.raises(SourceError, match=f"no readable time in row {row};"):
+    with pytest.raises(SourceError, match=f"has a time that cannot be read in row {row};"):
         times_of(source)
 
 
@@ -308,14 +308,14 @@ def test_the_first_unreadable_time_is_found_wherever_it_is(tmp_path: Path, row: 
 )
 def test_a_time_beyond_all_times_is_named_by_its_row(tmp_path: Path, column: pa.Array) -> None:
     source = write(pa.table({"a": [1.0, 2.0], "when": column}), tmp_path / "rows.parquet")
-    with pytest.raises(SourceError, match="no readable time in row 2"):
+    with pytest.raises(SourceError, match="has a time that cannot be read in row 2"):
         times_of(source)
 
 
 @pytest.mark.parametrize("column", [pa.array([True]), pa.array([[1]]), pa.array([4711], pa.duration("s"))], ids=str)
 def test_a_column_of_another_type_is_no_time(tmp_path: Path, column: pa.Array) -> None:
     source = write(pa.table({"a": [1.0], "when": column}), tmp_path / "rows.parquet")
-    with pytest.raises(SourceError, match="no readable time in row 1"):
+    with pytest.raises(SourceError, match="has a time that cannot be read in row 1"):
         times_of(source)
 
 
