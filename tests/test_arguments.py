@@ -130,8 +130,8 @@ def _check_store(factory: object, seed: Any) -> None:
 
 
 def read_blocks(path: Path) -> Callable[..., object]:
-    def read(columns: Any, **options: Any) -> object:
-        return list(FileSource(str(path), columns, **options).blocks())
+    def read(columns: Any, position: Any, **options: Any) -> object:
+        return list(FileSource(str(path), columns, **options).blocks(position))
 
     return read
 
@@ -210,7 +210,8 @@ def calls(folder: Path) -> dict[str, Call]:
                 "time": "at",
                 "subject": "who",
                 "by": "who",
-                "after": 0,
+                "position": b"",
+                "identity": b"",
                 "every": 1.0,
                 "time_unit": "s",
                 "growing": True,

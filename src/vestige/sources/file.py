@@ -83,6 +83,7 @@ class FileSource(Source):
         if self.every is not None:
             check_float("every", self.every, lambda n: 0.0 < n < math.inf, "a number of seconds above 0, or None")
         check_bool("growing", self.growing)
+        _check_bytes("identity", self.identity, "the encoded identity of a file")
         for role, name in (("time", self.time), ("subject", self.subject), ("by", self.by)):
             if name is not None and not isinstance(name, str):
                 raise ParameterError(f"{role}={show_value(name)} is not the name of a column; pass a text, or None")
@@ -115,10 +116,14 @@ class FileSource(Source):
         Returns:
             The number of rows.
 
+        Raises:
+            ParameterError: the position is not bytes.
+
         Example:
             >>> FileSource("visits.csv", ["spent"]).order(b"")
             0
         """
+        _check_bytes("position", position, "the position of a block")
         return decode_position(position)[0]
 
     def resume(self, history: History) -> Resumption:
@@ -145,12 +150,14 @@ class FileSource(Source):
             The next rows.
 
         Raises:
+            ParameterError: the position is not bytes.
             SourceError: the file cannot be read. The message names file, column and row, never what a row holds.
         """
+        after = self.order(position)
         columns = Columns(tuple(self.columns), self.time, self.subject, self.by, self.time_unit)
         try:
             with open_bytes(self.path) as stream:
-                yield from self._read_blocks(stream, columns, self.order(position))
+                yield from self._read_blocks(stream, columns, after)
         except SourceError as problem:
             raise SourceError(f"{self.path}: {problem}") from None
         except OSError as problem:
@@ -231,3 +238,9 @@ def _check_columns(columns: Sequence[str]) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ParameterError(f"columns={show_value(columns)} does not name columns; pass at least one, and each once")
     return names
+
+
+def _check_bytes(name: str, value: object, what: str) -> None:
+    """Check that a value is bytes."""
+    if not isinstance(value, bytes):
+        raise ParameterError(f"{name}={show_value(value)} is not bytes; pass {what}, or leave it out")
