@@ -21,7 +21,7 @@ from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import StoreError
 from vestige.store import open_reader
-from vestige.store.state import decode_count
+from vestige.store.position import decode_count
 
 SHOPS, PEOPLE = ("north", "south", "west"), [f"person-{i}@example.org" for i in range(40)]
 RNG = np.random.default_rng(0)

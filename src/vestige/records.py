@@ -19,12 +19,11 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from vestige.errors import ParameterError
 from vestige.row_numbers import drop_rows, find_rows
+from vestige.times import NO_TIME, find_beyond_calendar, make_missing_times
 from vestige.types import Bools, Floats, Ints
 
-NO_TIME = np.datetime64("NaT", "us")
-_TIME = np.dtype("datetime64[us]")
+_TIME = NO_TIME.dtype
 _freeze = methodcaller("setflags", False)  # by name it takes seven times as long
-_FIRST_YEAR, _LAST_YEAR = 1 - 1970, 9999 - 1970
 _EXPECTED = {
     "rounds": "a whole number from 1 up",
     "values": "numbers",
@@ -33,20 +32,6 @@ _EXPECTED = {
     "subjects": "a text",
     "numbers": "a whole number from 0 up",
 }
-
-
-def make_missing_times(n: int) -> NDArray[np.datetime64]:
-    """Make the times of n records that have none; faster than `np.full`.
-
-    Args:
-        n: number of records.
-
-    Returns:
-        Not-a-time for each; shape (n,).
-    """
-    times = np.empty(n, _TIME)
-    times.fill(NO_TIME)
-    return times
 
 
 def _copy_frozen(array: ArrayLike, dtype: object) -> NDArray[np.generic]:
@@ -64,7 +49,7 @@ def _read_column(name: str, given: object, dtype: DTypeLike, kinds: str) -> NDAr
         if name == "times" and made.dtype.kind in "OU":
             made = np.array([_drop_zone(time) for time in made], _TIME)
         fits = (made.size == 0 or made.dtype.kind in kinds) and (made.ndim == 1 or name == "values")
-        if fits and _has_valid_years(made):
+        if fits and not (made.dtype.kind == "M" and find_beyond_calendar(made).any()):
             own = _copy_frozen(made, dtype)
     if own is None:
         raise ParameterError(f"{name} does not hold {_EXPECTED[name]} for each record; pass one each")
@@ -74,14 +59,6 @@ def _read_column(name: str, given: object, dtype: DTypeLike, kinds: str) -> NDAr
 def _drop_zone(time: object) -> object:
     """Convert a time to UTC without a zone; numpy would drop the zone with only a warning."""
     return time.astimezone(UTC).replace(tzinfo=None) if isinstance(time, datetime) and time.tzinfo else time
-
-
-def _has_valid_years(times: NDArray[np.generic]) -> bool:
-    """Whether times lie in the years of a calendar; beyond them numpy overflows silently."""
-    if times.dtype.kind != "M":
-        return True
-    years = times.astype("datetime64[Y]").view(np.int64)
-    return not (~np.isnat(times) & ((years < _FIRST_YEAR) | (years > _LAST_YEAR))).any()
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)

@@ -18,7 +18,7 @@ from store import victim
 from vestige import Clock, Mean, Records, Stream
 from vestige.errors import StoreError
 from vestige.store import Position, SqliteStore, open_reader
-from vestige.store.state import decode_count, encode_count
+from vestige.store.position import decode_count, encode_count
 
 RECORDS = 40_000
 BATCH = victim.RETENTION // 2

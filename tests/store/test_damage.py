@@ -18,8 +18,8 @@ from reading import read_streams
 from vestige import Clock, Mean, Records, SqliteStore, Stream
 from vestige.errors import StoreError
 from vestige.store import Position, Receipt, State, Terms, open_reader
+from vestige.store.position import encode_count
 from vestige.store.sqlite.connection import PAGE
-from vestige.store.state import encode_count
 
 NAMES = ("ada", "bob", "cat", "dot", "eve", "a much longer name than the others have, so that rows differ in length")
 TERMS = Terms({"name": "vestige.Mean", "parameters": {}}, columns=1, capacity=16, retention=16)

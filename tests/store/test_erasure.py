@@ -21,7 +21,9 @@ from reading import read_streams
 from vestige import Clock, Mean, Policy, Records, Stream, Window
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store import Position, Receipt, SqliteStore, State, Store, Terms, open_reader
-from vestige.store.state import RECEIPTS_KEPT, encode_count, wall_clock
+from vestige.store.position import encode_count
+from vestige.store.receipt import RECEIPTS_KEPT
+from vestige.times import wall_clock
 
 RETENTION = 128
 RECORDS, PEOPLE = 10_000, 2_000

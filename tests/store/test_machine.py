@@ -17,7 +17,7 @@ from reading import read_streams
 from vestige import Clock, Mean, Policy, Records, Stream, Window
 from vestige.errors import NoRecordsError, ParameterError
 from vestige.store import MemoryStore, Place, Position, Receipt, SqliteStore, State, Store, Terms, open_reader
-from vestige.store.state import decode_count
+from vestige.store.position import decode_count
 
 POLICIES: dict[str, tuple[Policy, int]] = {
     "mean": (Mean(), 64),

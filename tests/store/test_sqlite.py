@@ -27,7 +27,7 @@ from reading import read_streams
 from vestige import Mean, MemoryStore, Moments, SqliteStore, Stream, Window
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError, VestigeError
 from vestige.store import Position, State, open_reader
-from vestige.store.state import decode_count, encode_count
+from vestige.store.position import decode_count, encode_count
 
 ROWS = np.random.default_rng(0).normal(size=1_000)
 

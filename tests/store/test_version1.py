@@ -23,8 +23,8 @@ from vestige.random.keys import AuditSeed
 from vestige.records import Records
 from vestige.serialization import to_dict
 from vestige.store import Position, Terms, open_reader
+from vestige.store.position import encode_count
 from vestige.store.sqlite import version1
-from vestige.store.state import encode_count
 from vestige.stream import open_stream
 
 FIXTURES = Path(__file__).with_name("fixtures")

@@ -16,7 +16,7 @@ from vestige import SqliteStore
 from vestige.clock import Clock
 from vestige.errors import StoreError
 from vestige.store import Position, Terms, open_reader
-from vestige.store.state import decode_count, encode_count
+from vestige.store.position import decode_count, encode_count
 from vestige.stream import open_stream
 
 FIXTURES = Path(__file__).with_name("fixtures")

@@ -15,7 +15,7 @@ from vestige import Mean, Policy, Records, Stream, Window
 from vestige.errors import DataError, ParameterError
 from vestige.row_numbers import find_rows
 from vestige.store import MemoryStore, Position
-from vestige.store.state import encode_count
+from vestige.store.position import encode_count
 from vestige.stream.deadlines import NEVER, find_ahead
 from vestige.stream.lateness import ArrivalWindow
 from vestige.stream.limits import Limits

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from vestige import LinearRegression, Mean, Moments, Policy, Receipt, Stream, Window, paper
 from vestige.errors import DataError, ParameterError
-from vestige.store.state import RECEIPTS_KEPT
+from vestige.store.receipt import RECEIPTS_KEPT
 from vestige.subset import nearest_average
 
 POLICIES: list[Policy] = [Mean(), Mean(channel="bits"), Mean(channel="average"), Window(), paper.SimpleMean()]

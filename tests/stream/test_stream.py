@@ -14,7 +14,7 @@ from vestige import Clock, Mean, Records, Stream, Window, paper
 from vestige.errors import DataError, NoRecordsError, ParameterError
 from vestige.row_numbers import find_rows, number_rows
 from vestige.store import Position
-from vestige.store.state import encode_count
+from vestige.store.position import encode_count
 
 
 def stream(dim: int = 1) -> Stream:

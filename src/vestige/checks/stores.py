@@ -20,7 +20,7 @@ from vestige.policies import Mean
 from vestige.random.generators import make_generator
 from vestige.records import Records
 from vestige.store import Position, Receipt, State, Store, Terms
-from vestige.store.state import decode_count, encode_count
+from vestige.store.position import decode_count, encode_count
 from vestige.stream import Stream
 from vestige.validation import check_int, show_value
 

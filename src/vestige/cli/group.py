@@ -16,7 +16,7 @@ import click
 
 from vestige.cli.output import ask_for_progress, plain
 from vestige.errors import MissingExtraError, VestigeError
-from vestige.store.state import to_utc
+from vestige.times import to_utc
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 

@@ -8,7 +8,7 @@ from vestige.cli.access import exit_with, json_option, read_snapshot, store_argu
 from vestige.cli.group import command
 from vestige.cli.output import as_json, json_time, show_table, shown_time
 from vestige.store import Receipt
-from vestige.store.state import wall_clock
+from vestige.times import wall_clock
 
 _HEADER = ("receipt", "stream", "requested", "due", "erased")
 

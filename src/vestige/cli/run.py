@@ -27,8 +27,8 @@ from vestige.random.keys import AuditSeed
 from vestige.sources import FileSource, IfReplaced
 from vestige.sources.timestamps import Unit
 from vestige.store import Store, open_store
-from vestige.store.state import format_duration
 from vestige.stream import Stream
+from vestige.times import format_duration
 
 
 @command.command()

@@ -17,7 +17,7 @@ from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest
 from vestige.sources.comparison import explain_uncompared
 from vestige.sources.resumption import KEEP_NUMBERS
-from vestige.store.state import format_duration
+from vestige.times import format_duration
 
 _MAX_NAMED = 20
 """Maximum number of streams that are named if their rows were not taken; JSON names them all."""

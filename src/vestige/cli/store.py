@@ -23,8 +23,9 @@ from vestige.policies import STATISTICS
 from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.store import Reader, State, StoreSnapshot, Terms, open_reader
-from vestige.store.state import decode_count, format_duration
+from vestige.store.position import decode_count
 from vestige.stream import copy_stream
+from vestige.times import format_duration
 
 _UNREADABLE = "cannot be read"
 

@@ -17,10 +17,10 @@ from vestige.policy import Policy
 from vestige.serialization import from_dict, to_dict
 from vestige.store import State, Store, Terms
 from vestige.store.snapshot import UNNAMED
-from vestige.store.state import to_ticks
 from vestige.stream import Stream, open_stream
 from vestige.stream.deadlines import find_ahead
 from vestige.stream.limits import Limits
+from vestige.times import to_ticks
 from vestige.types import Bools
 from vestige.validation import show_value
 

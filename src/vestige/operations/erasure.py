@@ -14,8 +14,8 @@ from datetime import datetime
 import numpy as np
 
 from vestige.store import Receipt, State, Terms
-from vestige.store.state import TICK, to_ticks, wall_clock
 from vestige.stream.deadlines import expire, restart_clock
+from vestige.times import TICK, to_ticks, wall_clock
 from vestige.types import Bools
 
 _FIRST = -(2**63) + 1

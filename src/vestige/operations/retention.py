@@ -17,10 +17,10 @@ from vestige.operations.entry import Entry, find_names
 from vestige.operations.erasure import erase_overdue
 from vestige.operations.results import Erasure, SweepResult, isolate_errors
 from vestige.store import State, Store, Terms
-from vestige.store.state import to_ticks, to_utc, wall_clock
 from vestige.stream.deadlines import find_earliest, must_close
 from vestige.stream.rules import make_rules
 from vestige.stream.update import can_close
+from vestige.times import to_ticks, to_utc, wall_clock
 from vestige.validation import check_bool, check_list
 
 TOGETHER = 256

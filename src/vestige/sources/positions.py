@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
-from vestige.store.state import decode_count, encode_count
+from vestige.store.position import decode_count, encode_count
 from vestige.types import Ints
 
 

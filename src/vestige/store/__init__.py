@@ -3,11 +3,14 @@
 from vestige.store.address import BACKENDS, open_reader, open_store
 from vestige.store.memory import MemoryStore
 from vestige.store.place import Place
+from vestige.store.position import Position
 from vestige.store.reader import Reader
+from vestige.store.receipt import RECEIPTS_KEPT, Receipt
 from vestige.store.snapshot import StoreSnapshot
 from vestige.store.sqlite import SqliteStore
-from vestige.store.state import RECEIPTS_KEPT, Position, Receipt, State, Terms
+from vestige.store.state import State
 from vestige.store.store import Store
+from vestige.store.terms import Terms
 
 __all__ = [
     "BACKENDS",

@@ -18,9 +18,11 @@ from vestige.store.keys import SIZE, hash_subject, hide_subjects
 from vestige.store.overdue import check_canaries, find_overdue
 from vestige.store.place import Place, check_name
 from vestige.store.snapshot import StoreSnapshot
-from vestige.store.state import State, Terms, to_utc, wall_clock
+from vestige.store.state import State
 from vestige.store.store import PATIENCE, Store
+from vestige.store.terms import Terms
 from vestige.store.text import encode_text
+from vestige.times import to_utc, wall_clock
 
 
 class MemoryStore(Store):

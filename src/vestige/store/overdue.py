@@ -11,7 +11,9 @@ from datetime import datetime
 import numpy as np
 
 from vestige.errors import ParameterError
-from vestige.store.state import State, Terms, format_duration
+from vestige.store.state import State
+from vestige.store.terms import Terms
+from vestige.times import format_duration
 from vestige.validation import check_list
 
 

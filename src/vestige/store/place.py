@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from vestige.errors import ParameterError, StoreError
-from vestige.store.state import State, Terms
+from vestige.store.state import State
+from vestige.store.terms import Terms
 from vestige.validation import show_value
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vestige.errors import StoreError
-from vestige.store.state import State, Terms
+from vestige.store.state import State
+from vestige.store.terms import Terms
 
 UNNAMED = (
     "its name cannot be read, so nothing of it can be shown; vestige remove erases it, with the quoted text as "

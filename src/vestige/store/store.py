@@ -17,8 +17,10 @@ from typing import ClassVar, NoReturn, Self
 
 from vestige.errors import ParameterError, StoreError
 from vestige.store.place import OpenStream, Place, check_name
+from vestige.store.position import Position
 from vestige.store.reader import Reader
-from vestige.store.state import Position, State, Terms
+from vestige.store.state import State
+from vestige.store.terms import Terms
 from vestige.validation import show_value
 
 PATIENCE = 5.0

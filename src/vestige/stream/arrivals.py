@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from vestige.errors import DataError
 from vestige.policy import Policy
-from vestige.records import NO_TIME
+from vestige.times import NO_TIME, find_beyond_calendar
 from vestige.types import Bools, Floats, Ints
 
 Time = datetime | np.datetime64
-_FIRST_YEAR, _LAST_YEAR = 1 - 1970, 9999 - 1970
 
 
 def read_rows(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
@@ -132,8 +131,7 @@ def read_times(times: Iterable[Time | None] | NDArray[np.datetime64]) -> NDArray
 
 def _check_years(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
     """Convert times to microseconds if they lie in the years of a calendar; beyond them numpy overflows silently."""
-    years = times.astype("datetime64[Y]").view(np.int64)
-    beyond = ~np.isnat(times) & ((years < _FIRST_YEAR) | (years > _LAST_YEAR))
+    beyond = find_beyond_calendar(times)
     if beyond.any():
         raise DataError(
             f"time {int(np.argmax(beyond))} of {times.size} (counted from 0) lies outside the years 1 to 9999; correct "

@@ -24,13 +24,13 @@ from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
 from vestige.store import Receipt
-from vestige.store.state import wall_clock
 from vestige.stream.arrivals import read_rows
 from vestige.stream.estimate import count_represented, make_estimate
 from vestige.stream.limits import MAX_RECORDS, drop_expired
 from vestige.stream.removal import check_rounds, keep_receipts, settle_receipts
 from vestige.stream.rules import check_restart, check_seed, choose_batch
 from vestige.stream.update import update_batch
+from vestige.times import wall_clock
 from vestige.types import Floats
 from vestige.validation import check_int
 

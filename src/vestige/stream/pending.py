@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from vestige.records import NO_TIME, Records
+from vestige.records import Records
 from vestige.stream.arrivals import Arrivals
+from vestige.times import NO_TIME
 from vestige.types import Bools
 
 

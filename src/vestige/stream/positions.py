@@ -14,7 +14,7 @@ import numpy as np
 from vestige.errors import DataError, ParameterError
 from vestige.row_numbers import LARGEST_ROW, LARGEST_SLOT
 from vestige.store import Position
-from vestige.store.state import decode_count, encode_count
+from vestige.store.position import decode_count, encode_count
 from vestige.types import Ints
 
 

@@ -28,7 +28,6 @@ from vestige.random.keys import AuditSeed
 from vestige.records import Records
 from vestige.row_numbers import number_rows
 from vestige.store import Place, Position, Receipt, State
-from vestige.store.state import to_ticks, wall_clock
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
 from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
 from vestige.stream.estimate import count_represented, make_estimate
@@ -41,6 +40,7 @@ from vestige.stream.removal import check_rounds, drop_leaving, has_overdue, keep
 from vestige.stream.rules import check_restart, check_schedule, count_until_update, make_rules, make_terms
 from vestige.stream.state import Snapshot, StreamState
 from vestige.stream.update import can_close, close_batch, rewrite, update_batches
+from vestige.times import to_ticks, wall_clock
 from vestige.types import Ints
 from vestige.validation import check_bool, show_value
 
@@ -200,7 +200,7 @@ class Stream(Generic[E_co]):
             subjects: one per row; default: none.
             source: name of the source that the rows come from; its position is remembered with them.
             positions: position of the source after each row, up to 72 bytes each; default: the number of rows that were
-                read, as `vestige.store.state.encode_count` encodes it.
+                read, as `vestige.store.position.encode_count` encodes it.
             numbers: number of each row in its source, from 1 up and increasing; default: none if `positions` are given,
                 else those that follow the number of rows that were read. They stay with the records until the source is
                 read from its start again.

@@ -17,12 +17,13 @@ from vestige.channels.precision import add_rounding, mantissa_bits
 from vestige.clock import Clock
 from vestige.policy import Policy
 from vestige.random import keys
-from vestige.records import Records, make_missing_times
+from vestige.records import Records
 from vestige.stream.arrivals import Arrivals
 from vestige.stream.deadlines import find_due
 from vestige.stream.masks import check_encodable, check_mask, check_newest, check_rewrite
 from vestige.stream.pending import Pending
 from vestige.stream.rules import Rules
+from vestige.times import make_missing_times
 from vestige.types import Bools
 
 

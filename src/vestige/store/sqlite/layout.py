@@ -24,8 +24,10 @@ from vestige.clock import Clock
 from vestige.errors import StoreError
 from vestige.records import Records
 from vestige.store.keys import PSEUDONYM
-from vestige.store.state import EPOCH, LONGEST_POSITION, TICK, Position, Receipt, to_ticks
+from vestige.store.position import LONGEST_POSITION, Position
+from vestige.store.receipt import Receipt
 from vestige.store.text import decode_text, encode_text
+from vestige.times import EPOCH, TICK, to_ticks
 
 FANOUT = 16
 """How many links a stream's row has to others; see `vestige.store.sqlite.tables`."""

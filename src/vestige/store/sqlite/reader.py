@@ -19,8 +19,9 @@ from vestige.store.snapshot import UNNAMED, StoreSnapshot
 from vestige.store.sqlite.connection import check_exists, check_patience, copy_file, open_image
 from vestige.store.sqlite.tables import Tables
 from vestige.store.sqlite.verify import verify_file
-from vestige.store.state import State, Terms
+from vestige.store.state import State
 from vestige.store.store import PATIENCE
+from vestige.store.terms import Terms
 
 
 class SqliteReader(Reader):

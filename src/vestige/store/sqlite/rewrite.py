@@ -14,7 +14,8 @@ from pathlib import Path
 from vestige.store.sqlite import version1, version2
 from vestige.store.sqlite.connection import create_empty, read_pragma
 from vestige.store.sqlite.tables import Tables
-from vestige.store.state import State, Terms
+from vestige.store.state import State
+from vestige.store.terms import Terms
 
 Streams = Iterable[tuple[str, Terms, State]]
 

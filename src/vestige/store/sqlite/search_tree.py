@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from vestige.store.sqlite.layout import FANOUT, DamagedError, pack_links, seal, unpack_links, unseal
 from vestige.store.sqlite.rows import Rows
-from vestige.store.state import Terms
+from vestige.store.terms import Terms
 from vestige.store.text import decode_text, encode_text
 
 

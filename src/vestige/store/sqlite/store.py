@@ -39,8 +39,9 @@ from vestige.store.sqlite.connection import (
 from vestige.store.sqlite.reader import SqliteReader, read_snapshot
 from vestige.store.sqlite.rewrite import Streams, build_store, copy_database, read_earlier_version
 from vestige.store.sqlite.tables import Tables
-from vestige.store.state import State, Terms
+from vestige.store.state import State
 from vestige.store.store import PATIENCE, Store
+from vestige.store.terms import Terms
 
 
 class SqliteStore(Store):

@@ -34,7 +34,8 @@ from vestige.store.sqlite.layout import (
 )
 from vestige.store.sqlite.rows import Chain, Rows
 from vestige.store.sqlite.search_tree import SearchTree, StreamRow
-from vestige.store.state import State, Terms
+from vestige.store.state import State
+from vestige.store.terms import Terms
 from vestige.store.text import decode_text
 
 

@@ -21,7 +21,7 @@ from vestige.store.paths import beside, is_draft, siblings
 from vestige.store.sqlite.connection import copy_file, open_image, set_pragmas
 from vestige.store.sqlite.page_scan import find_residue
 from vestige.store.sqlite.tables import Tables
-from vestige.store.state import to_utc, wall_clock
+from vestige.times import to_utc, wall_clock
 
 _SETTLING = 2.0
 """Seconds in which a journal of a running commit is gone again, and a draft that is being written has its name."""

@@ -24,9 +24,11 @@ from vestige.errors import StoreError
 from vestige.records import Records
 from vestige.serialization import from_dict
 from vestige.store.keys import PSEUDONYM
+from vestige.store.position import Position, encode_count
 from vestige.store.sqlite.layout import DamagedError, unpack_receipt, unpack_subjects
 from vestige.store.sqlite.page_scan import find_residue
-from vestige.store.state import Position, State, Terms, encode_count
+from vestige.store.state import State
+from vestige.store.terms import Terms
 
 SCHEMA = (
     "CREATE TABLE about (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",

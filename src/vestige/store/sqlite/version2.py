@@ -10,7 +10,7 @@ from vestige.clock import Clock
 from vestige.records import Records
 from vestige.store.sqlite import tables
 from vestige.store.sqlite.layout import Heads, unpack_state
-from vestige.store.state import Terms
+from vestige.store.terms import Terms
 
 _GAPS = slice(56, 64)
 """Where the header of a state has the gaps today."""

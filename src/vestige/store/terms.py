@@ -1,0 +1,110 @@
+"""Terms: what must stay the same for the whole life of a stream, as plain data.
+
+Guarantee: a stream is never continued under other terms, and the error shows both; held by tests/store/test_sqlite.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from vestige.errors import StoreError
+from vestige.times import TICK, format_duration
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What must stay the same for the whole life of a stream.
+
+    Attributes:
+        policy: the policy as plain data, see `vestige.serialization`.
+        columns: number of values per record.
+        capacity: the largest number of rounds that the held records span.
+        retention: the limit in rounds, if there is one.
+        notice: the limit in rounds for removal requests, if there is one.
+        max_age: the limit in time, if there is one.
+        about: anything else that must stay the same, such as the names of the columns.
+    """
+
+    policy: Mapping[str, object]
+    columns: int
+    capacity: int
+    retention: int | None = None
+    notice: int | None = None
+    max_age: timedelta | None = None
+    about: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The terms as JSON; equal terms give equal texts."""
+        age = None if self.max_age is None else self.max_age // TICK
+        facts = {name: getattr(self, name) for name in self.__slots__} | {"max_age": age}
+        return json.dumps({k: dict(v) if isinstance(v, Mapping) else v for k, v in facts.items()}, sort_keys=True)
+
+    @classmethod
+    def parse(cls, text: str) -> Terms:
+        """Read terms from JSON.
+
+        Args:
+            text: the property `text` of terms.
+
+        Returns:
+            The terms.
+
+        Raises:
+            ValueError: the text is not JSON.
+        """
+        facts = json.loads(text)
+        age = facts.pop("max_age")
+        return cls(**facts, max_age=None if age is None else timedelta(microseconds=age))
+
+    def check(self, name: str, now: Terms) -> None:
+        """Check that a stream is opened with the terms that it was created with.
+
+        Args:
+            name: the name of the stream.
+            now: the terms that it is opened with.
+
+        Raises:
+            StoreError: they differ; the message shows both.
+        """
+        if self.text == now.text:
+            return
+        then, given = json.loads(self.text), json.loads(now.text)
+        then["about"], given["about"] = _find_differences(then["about"], given["about"])
+        differing = [key for key in then if then[key] != given[key] and key not in ("columns", "capacity")]
+        shown = "; ".join(f"{_format_term(key, then[key])}, now {_format_term(key, given[key])}" for key in differing)
+        raise StoreError(
+            f"stream {name!r} was created with other terms: {shown}; open it with the terms that it was created with, "
+            "or give the new stream another name"
+        )
+
+
+def _find_differences(one: dict[str, object], other: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """The entries of both that differ; None where one of them lacks an entry."""
+    keys = [key for key in one | other if one.get(key) != other.get(key) or (key in one) != (key in other)]
+    return {key: one.get(key) for key in keys}, {key: other.get(key) for key in keys}
+
+
+def _format_term(key: str, value: object) -> str:
+    if key == "policy" and isinstance(value, Mapping):
+        inner = ", ".join(f"{k}={_format_term(k, v)}" for k, v in dict(value["parameters"]).items())
+        return f"{value['name']}({inner})"
+    if key == "max_age" and isinstance(value, int):
+        return f"max_age={format_duration(timedelta(microseconds=value))}"
+    if key == "about" and isinstance(value, Mapping):
+        return ", ".join(f"{k}={_format_value(v)}" for k, v in value.items())
+    return _format_value(value) if key not in ("retention", "notice", "max_age") else f"{key}={_format_value(value)}"
+
+
+def _format_value(value: object) -> str:
+    """A value for people.
+
+    >>> _format_value(None), _format_value(["a", "b"]), _format_value([])
+    ('none', '"a" and "b"', 'none')
+    """
+    if isinstance(value, list):
+        return " and ".join(map(_format_value, value)) or "none"
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)
