@@ -135,6 +135,16 @@ def test_list_shows_limits_and_clock(store: Path) -> None:
     assert "Mean" in shown
 
 
+def test_list_counts_the_rows_of_files_alone(store: Path) -> None:
+    with SqliteStore(store) as opened:
+        stream = Stream(Mean(), retention=128, store=opened.stream("queue"))
+        stream.extend([1.0, 2.0], source="queue:", positions=[b"offset-1", b"offset-2"])
+    facts = said("list", store)
+    assert facts["queue"]["sources"] == {"queue:": None}
+    (rows,) = facts["south"]["sources"].values()
+    assert rows == np.flatnonzero(SHOP == 1)[-1] + 1
+
+
 def test_retained_exports_the_whole_state(store: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(vestige("retained", store, "--stream", "west").stdout)))
     held = read_streams(store)["west"][1].retained

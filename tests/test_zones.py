@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reading import read_streams
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
-from vestige.cli.group import moment
+from vestige.cli.group import parse_time
 from vestige.store import open_reader
 from vestige.stream import copy_stream
 
@@ -41,7 +41,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(zones, moments)
 def test_a_moment_is_the_same_in_every_zone(path: Path, zone: timezone, now: datetime) -> None:
     there, bare = now.astimezone(zone), now.replace(tzinfo=None)
-    assert moment(there.isoformat()) == moment(now.isoformat()) == moment(bare.isoformat()) == now
+    assert parse_time(there.isoformat()) == parse_time(now.isoformat()) == parse_time(bare.isoformat()) == now
     reader = open_reader(path)
     assert reader.verify(at=there) == reader.verify(at=now) == reader.verify(at=bare)
     kept = [copy_stream(*read_streams(path)["aged"]) for _ in range(3)]
@@ -62,4 +62,4 @@ def test_verify_and_sweep_take_the_zone(path: Path) -> None:
 @pytest.mark.parametrize("text", ["0001-01-01T00:00+14:00", "9999-12-31T23:59-14:00", "noon", ""])
 def test_a_time_that_has_no_moment_in_utc_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a time; write it as"):
-        moment(text)
+        parse_time(text)

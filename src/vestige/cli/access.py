@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import click
 
-from vestige.cli.group import moment
-from vestige.cli.output import announced, warn
+from vestige.cli.group import parse_time
+from vestige.cli.output import announce_if_slow, warn
 from vestige.errors import StoreError, VestigeError
 from vestige.operations import InboxResult
 from vestige.store import StoreSnapshot, open_reader
@@ -24,7 +24,7 @@ streams_option = click.option(
 json_option = click.option("--json", "machine", is_flag=True, help="Print JSON instead of text.")
 at_option = click.option(
     "--at",
-    type=moment,
+    type=parse_time,
     metavar="TIME",
     help="Time that limits in time are checked against, in ISO 8601.  [default: the machine's clock]",
 )
@@ -46,7 +46,7 @@ def choose_streams(snapshot: StoreSnapshot, names: Sequence[str], store: str) ->
 
 def read_snapshot(store: str, names: Sequence[str] = ()) -> StoreSnapshot:
     """A snapshot of the streams that were asked for."""
-    with announced(f"Reading {store} ..."):
+    with announce_if_slow(f"Reading {store} ..."):
         snapshot = open_reader(store).snapshot()
     return snapshot.select(choose_streams(snapshot, names, store))
 

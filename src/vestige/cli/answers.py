@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from vestige.cli.output import count, say, show_table
+from vestige.cli.output import format_count, say, show_table
 from vestige.cli.reports import make_report, make_title
 from vestige.errors import NoAnswerError, NoRecordsError
 from vestige.estimate import Estimate
@@ -120,14 +120,15 @@ class StreamAnswer:
         start = f", counted from record {self.since:,}" if self.restarted else ""
         off = ", which may be far off" if self.missed else ""
         title = make_title(report.name, all_time=self.all_time)
-        counted = f"the {count(self.counted, 'record')} held" if self.window else count(self.counted, "record")
+        records = format_count(self.counted, "record")
+        counted = f"the {records} held" if self.window else records
         recent = "" if self.half_life is None else f", of which recent ones count more (half-life {self.half_life:,g})"
         say(f"{title} of {counted}{start}{recent}{off}")
         show_table(report.header, report.rows, words=("term",))
         for remark in report.remarks:
             say(remark)
-        ago = count(estimate.oldest_age, "record")
-        say(f"Held: {count(estimate.held, 'record')}; the oldest arrived {ago} ago ({limit}).")
+        ago = format_count(estimate.oldest_age, "record")
+        say(f"Held: {format_count(estimate.held, 'record')}; the oldest arrived {ago} ago ({limit}).")
         for note in estimate.notes:
             say(f"Note: {note}")
 
@@ -169,7 +170,7 @@ def show_many(by: str, answers: Mapping[str, StreamAnswer]) -> None:
             label = (key, *counts) if i == 0 else ("",) * (1 + len(counts))
             rows.append((*label, *line, *("",) * (len(header) - len(line))))
     total = sum(answer.counted for answer in answers.values() if answer.report is not None)
-    say(f"{title} by {by}: {count(len(answers), 'stream')}, {count(total, 'record')}")
+    say(f"{title} by {by}: {format_count(len(answers), 'stream')}, {format_count(total, 'record')}")
     show_table((by, "records", *(("since",) if restarted else ()), *header), rows, words=(header[0], "term"))
     if len(ranked) > _SHOWN:
         say(f"... and {len(ranked) - _SHOWN:,} more; --json prints them all.")
@@ -182,21 +183,21 @@ def _show_footer(answers: Mapping[str, StreamAnswer]) -> None:
     if restarted:
         arrived = sum(answer.t for answer in answers.values())
         say(
-            f"{restarted:,} of {count(len(answers), 'stream')} started over: each counts only from the record in the "
-            f"column since. {count(arrived, 'record')} arrived."
+            f"{restarted:,} of {format_count(len(answers), 'stream')} started over: each counts only from the record "
+            f"in the column since. {format_count(arrived, 'record')} arrived."
         )
     windows = sum(answer.window for answer in answers.values())
     if windows:
         are = "is a window, which counts" if windows == 1 else "are windows, which count"
-        say(f"{windows:,} of {count(len(answers), 'stream')} {are} only the records held.")
+        say(f"{windows:,} of {format_count(len(answers), 'stream')} {are} only the records held.")
     lives = [f"half-life {answer.half_life:,g}" for answer in answers.values() if answer.half_life is not None]
     for text, number in group_notes(lives):
-        say(f"Recent records count more in {number:,} of {count(len(answers), 'stream')}: {text}.")
+        say(f"Recent records count more in {number:,} of {format_count(len(answers), 'stream')}: {text}.")
     for text, number in group_notes(answer.problem for answer in answers.values() if answer.problem):
-        say(f"No answer in {count(number, 'stream')}: {text}")
+        say(f"No answer in {format_count(number, 'stream')}: {text}")
     notes = (note for answer in answers.values() if answer.estimate is not None for note in answer.estimate.notes)
     for text, number in group_notes(notes):
-        say(f"Note on {count(number, 'stream')}: {text}")
+        say(f"Note on {format_count(number, 'stream')}: {text}")
 
 
 def group_notes(notes: Iterable[str]) -> list[tuple[str, int]]:
@@ -251,6 +252,6 @@ def check_strict(answers: Mapping[str, StreamAnswer]) -> None:
     if restarted or silent or missed:
         remedies = dict.fromkeys(remedy for answer in answers.values() for remedy in answer.remedies)
         raise NoAnswerError(
-            f"--strict: of {count(len(answers), 'stream')}, {restarted:,} started over, {missed:,} missed the target "
-            f"and {silent:,} have no answer; " + "; ".join(("the notes say why", *remedies))
+            f"--strict: of {format_count(len(answers), 'stream')}, {restarted:,} started over, {missed:,} missed the "
+            f"target and {silent:,} have no answer; " + "; ".join(("the notes say why", *remedies))
         )

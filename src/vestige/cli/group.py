@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from vestige.cli.output import ask_for_progress, plain
+from vestige.cli.output import enable_progress, escape
 from vestige.errors import MissingExtraError, VestigeError
 from vestige.times import to_utc
 
@@ -31,7 +31,7 @@ class _Strict(click.Command):
                 ["--progress"],
                 is_flag=True,
                 expose_value=False,
-                callback=ask_for_progress,
+                callback=enable_progress,
                 help="Show progress on standard error even if it is not a terminal.",
             )
         )
@@ -63,12 +63,12 @@ class _Command(Commands):
         try:
             return super().invoke(ctx)
         except VestigeError as problem:
-            raise click.ClickException(plain(str(problem))) from None
+            raise click.ClickException(escape(str(problem))) from None
         except BrokenPipeError:  # the reader of our output has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except OSError as problem:
-            raise click.ClickException(plain(f"{problem.filename or 'input/output'}: {problem.strerror}")) from None
+            raise click.ClickException(escape(f"{problem.filename or 'input/output'}: {problem.strerror}")) from None
 
 
 @click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -85,7 +85,7 @@ def command() -> None:
     """
 
 
-def duration(text: str) -> timedelta:
+def parse_duration(text: str) -> timedelta:
     """Parse a number and a unit, such as 30d, 36h, 90m, 45s or 2w."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip())
     if match is None:
@@ -96,7 +96,7 @@ def duration(text: str) -> timedelta:
         raise click.BadParameter(f"{text!r} is too long; use less than 999999999 days") from None
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """Parse a time in ISO 8601; one without a zone is in UTC."""
     try:
         return to_utc(datetime.fromisoformat(text))
@@ -106,7 +106,7 @@ def moment(text: str) -> datetime:
         ) from None
 
 
-def picture(text: str) -> str:
+def check_figure_path(text: str) -> str:
     """Check that a figure can be saved in this file, before anything is computed."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase  # noqa: PLC0415

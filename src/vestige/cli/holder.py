@@ -9,8 +9,8 @@ from typing import TypeVar
 import click
 
 from vestige.cli.access import report_anyway
-from vestige.cli.group import duration
-from vestige.cli.output import announced, warn
+from vestige.cli.group import parse_duration
+from vestige.cli.output import announce_if_slow, warn
 from vestige.errors import StoreBusyError
 from vestige.operations import ForgetResult, InboxResult, RemoveResult, SweepResult, process_inbox, send_request
 from vestige.store import Store, open_store
@@ -20,7 +20,7 @@ Done = TypeVar("Done", ForgetResult, SweepResult, RemoveResult)
 
 wait_option = click.option(
     "--wait",
-    type=duration,
+    type=parse_duration,
     default="10s",
     show_default=True,
     metavar="DURATION",
@@ -42,7 +42,7 @@ def perform(
         opened = open_store(store, key=key, create=False)
     except StoreBusyError:
         return _ask_holder(store, kind, request(), wait, key)
-    with announced(f"Reading {store} ..."), opened:
+    with announce_if_slow(f"Reading {store} ..."), opened:
         attended = process_inbox(opened)
         with report_anyway(attended.troubles):
             return act(opened), attended

@@ -6,7 +6,7 @@ import click
 
 from vestige.cli.access import exit_with, read_snapshot, report_anyway, store_argument
 from vestige.cli.group import command
-from vestige.cli.output import announced, say
+from vestige.cli.output import announce_if_slow, say
 from vestige.operations import process_inbox
 from vestige.store import open_store
 
@@ -22,7 +22,7 @@ def rekey(store: str, key: str | None) -> None:
     A damaged stream is named and left unchanged, and the exit status is 1. Requests that wait for STORE are carried out
     first.
     """
-    with announced(f"Opening {store} ..."), open_store(store, key=key, create=False) as opened:
+    with announce_if_slow(f"Opening {store} ..."), open_store(store, key=key, create=False) as opened:
         attended = process_inbox(opened)
         with report_anyway(attended.troubles):
             opened.rekey()

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from vestige.cli.group import command
-from vestige.cli.output import now_and_then, say, show_table
+from vestige.cli.output import say, show_table, throttle
 from vestige.errors import ParameterError
 from vestige.lab import EXPERIMENTS, Experiment, Progress, Results
 from vestige.lab import run as run_experiments
@@ -42,7 +42,7 @@ def lab() -> None:
 
 @lab.command("list")
 @_OUT
-def list_(folder: Path) -> None:
+def list_experiments(folder: Path) -> None:
     """List the experiments and the number of trials that have been run."""
     rows = []
     for experiment in EXPERIMENTS.values():
@@ -121,7 +121,7 @@ def _show_progress() -> Iterator[Callable[[Progress], None]]:
     """A bar on a terminal; elsewhere, on request, a plain line every two seconds; both with the time left."""
     errors = Console(stderr=True)
     if not errors.is_terminal:
-        yield now_and_then(lambda at: f"{at.done:,} of {at.total:,} trials, {_format_minutes(at.left)} left")
+        yield throttle(lambda at: f"{at.done:,} of {at.total:,} trials, {_format_minutes(at.left)} left")
         return
     with Bar(
         TextColumn("{task.completed:,} of {task.total:,} trials"),

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import click
 import numpy as np
 
-from vestige.cli.group import command, picture
-from vestige.cli.output import announced, as_json, meter, say, show_table
+from vestige.cli.group import check_figure_path, command
+from vestige.cli.output import announce_if_slow, print_json, say, show_progress, show_table
 from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError, SourceError
 from vestige.planning import Plan, Row, draw_plan, plan
@@ -59,12 +59,12 @@ _HEADER = ("policy", "retention", "records", "error", "memory", "time per record
 @click.option("--bound", type=float, help="Norm to which Private clips a record; must not be taken from the data.")
 @click.option(
     "--figure",
-    type=picture,
+    type=check_figure_path,
     metavar="FILE",
     help="Draw error against retention to this file: .png, .svg or .pdf.",
 )
 @click.option("--json", "machine", is_flag=True, help="Print one JSON object.")
-def plan_(
+def plan_retention(
     source: str | None,
     columns: tuple[str, ...],
     targets: tuple[str, ...],
@@ -101,8 +101,8 @@ def plan_(
     if (error is None) == (records is None):
         raise ParameterError("give either --error, the target error, or --records, the number that will arrive")
     sample = None if source is None else _read_sample(source, columns + targets)
-    slow = announced("Simulating each policy ...")
-    with slow, meter("Planning") as report:
+    slow = announce_if_slow("Simulating each policy ...")
+    with slow, show_progress("Planning") as report:
         result = plan(
             policy,
             error=error,
@@ -118,7 +118,7 @@ def plan_(
             draw_plan(result, figure, sample)
     errors = dict(zip(names, result.errors.tolist(), strict=True)) if result.sampled else None
     if machine:
-        as_json({"statistic": statistic, **_to_facts(result), "errors": errors})
+        print_json({"statistic": statistic, **_to_facts(result), "errors": errors})
         return
     say(_describe(result, statistic))
     if errors is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from vestige.cli.access import exit_with, json_option, read_snapshot, store_argument
 from vestige.cli.group import command
-from vestige.cli.output import as_json, json_time, show_table, shown_time
+from vestige.cli.output import format_time, print_json, show_table, to_iso
 from vestige.store import Receipt
 from vestige.times import wall_clock
 
@@ -34,7 +34,7 @@ def receipts(store: str, *, machine: bool) -> None:
     ]
     if machine:
         problems = [{"stream": name, "problem": text} for name, text in copy.troubles.items()]
-        as_json([receipt_facts(name, receipt) for name, receipt in given] + problems)
+        print_json([receipt_facts(name, receipt) for name, receipt in given] + problems)
     else:
         show_receipts(given, copy.troubles)
     exit_with(copy.troubles)
@@ -45,11 +45,11 @@ def receipt_facts(stream: str, receipt: Receipt) -> dict[str, object]:
     return {
         "stream": stream,
         "id": receipt.id,
-        "requested": json_time(receipt.requested),
+        "requested": to_iso(receipt.requested),
         "requested_round": receipt.requested_round,
         "due_round": receipt.due_round,
-        "due": json_time(receipt.due),
-        "erased": json_time(receipt.erased),
+        "due": to_iso(receipt.due),
+        "erased": to_iso(receipt.erased),
         "erased_round": receipt.erased_round,
     }
 
@@ -60,9 +60,9 @@ def show_receipts(given: Iterable[tuple[str, Receipt]], unreadable: Iterable[str
         (
             receipt.id,
             name,
-            f"{shown_time(receipt.requested)}, round {receipt.requested_round:,}",
-            f"round {receipt.due_round:,}" + (f", or {shown_time(receipt.due)}" if receipt.due else ""),
-            "open" if receipt.erased is None else f"{shown_time(receipt.erased)}, round {receipt.erased_round:,}",
+            f"{format_time(receipt.requested)}, round {receipt.requested_round:,}",
+            f"round {receipt.due_round:,}" + (f", or {format_time(receipt.due)}" if receipt.due else ""),
+            "open" if receipt.erased is None else f"{format_time(receipt.erased)}, round {receipt.erased_round:,}",
         )
         for name, receipt in given
     ]

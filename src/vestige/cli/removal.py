@@ -20,7 +20,7 @@ from vestige.cli.access import (
 )
 from vestige.cli.group import command
 from vestige.cli.holder import perform, wait_option
-from vestige.cli.output import as_json, count, list_some, say, show_table
+from vestige.cli.output import format_count, list_some, print_json, say, show_table
 from vestige.cli.receipts import receipt_facts, show_receipts
 from vestige.cli.subjects import Subjects, read_subjects
 from vestige.errors import ParameterError
@@ -99,7 +99,7 @@ def forget(
     reader = open_reader(store, key=key)
     people = read_subjects(given, files)
     if dry_run:
-        _show_going(reader, store, names, people, rounds, at_once=at_once, machine=machine)
+        _show_preview(reader, store, names, people, rounds, at_once=at_once, machine=machine)
         return
 
     def request() -> Request:
@@ -114,26 +114,26 @@ def forget(
         wait=wait,
         key=key,
     )
-    _show_forgotten(store, done, people, machine=machine)
+    _show_removals(store, done, people, machine=machine)
     exit_with(done.troubles, attended)
 
 
-def _show_forgotten(store: str, done: ForgetResult, people: Subjects, *, machine: bool) -> None:
+def _show_removals(store: str, done: ForgetResult, people: Subjects, *, machine: bool) -> None:
     labels = [None if removal.subject is None else people.labels[removal.subject] for removal in done.removals]
     if machine:
         receipts = [
             {"subject": label} | receipt_facts(removal.stream, removal.receipt)
             for label, removal in zip(labels, done.removals, strict=True)
         ]
-        as_json({"receipts": receipts} | _facts(done, people))
+        print_json({"receipts": receipts} | _collect_facts(done, people))
         return
     if done.removals:
         show_receipts((removal.stream, removal.receipt) for removal in done.removals)
-    for line in _summary(store, done, people):
+    for line in _summarize(store, done, people):
         say(line)
 
 
-def _facts(done: ForgetResult, people: Subjects) -> dict[str, object]:
+def _collect_facts(done: ForgetResult, people: Subjects) -> dict[str, object]:
     return {
         "subjects": len(people.texts),
         "unknown": [people.labels[place] for place in done.unknown],
@@ -143,7 +143,7 @@ def _facts(done: ForgetResult, people: Subjects) -> dict[str, object]:
     }
 
 
-def _summary(store: str, done: ForgetResult, people: Subjects, restart: str = "restart") -> Sequence[str]:
+def _summarize(store: str, done: ForgetResult, people: Subjects, restart: str = "restart") -> Sequence[str]:
     lines, unknown = [], [people.labels[place] for place in done.unknown]
     total = len(people.texts)
     found = "was found" if done.troubles else "is held"
@@ -160,13 +160,13 @@ def _summary(store: str, done: ForgetResult, people: Subjects, restart: str = "r
             "Each line is read as one subject: of a table, such as a CSV file, give the column of the subjects only."
         )
     if people.empty:
-        lines.append(f"Skipped: {count(people.empty, 'empty line')}.")
+        lines.append(f"Skipped: {format_count(people.empty, 'empty line')}.")
     if done.restarted:
         lines.append(f"Statistics that {restart}: {len(done.restarted):,}{list_some(done.restarted)}.")
     return lines
 
 
-def _show_going(
+def _show_preview(
     reader: Reader,
     store: str,
     names: tuple[str, ...],
@@ -188,18 +188,18 @@ def _show_going(
     done = replace(done, troubles={**copy.troubles, **done.troubles})
     going = {name: _select(state.retained, set(marks), rounds) for name, (_, state) in copy.streams.items()}
     plain = {
-        name: [{"round": number, "time": when} for number, when in _dated(records)]
+        name: [{"round": number, "time": when} for number, when in _list_times(records)]
         for name, records in going.items()
         if len(records) or names
     }
     if machine:
-        as_json({"records": plain} | _facts(done, people))
+        print_json({"records": plain} | _collect_facts(done, people))
     else:
-        say(f"{count(sum(map(len, plain.values())), 'record')} would be erased. Nothing was changed.")
+        say(f"{format_count(sum(map(len, plain.values())), 'record')} would be erased. Nothing was changed.")
         rows = [(name, str(r["round"]), str(r["time"] or "-")) for name, found in plain.items() for r in found]
         if rows:
             show_table(("stream", "round", "time"), rows, words=("time",))
-        for line in _summary(store, done, people, "would restart"):
+        for line in _summarize(store, done, people, "would restart"):
             say(line)
     exit_with(done.troubles)
 
@@ -210,7 +210,7 @@ def _select(records: Records, marks: set[str], rounds: tuple[int, ...]) -> Recor
     )
 
 
-def _dated(records: Records) -> Sequence[tuple[int, str | None]]:
+def _list_times(records: Records) -> Sequence[tuple[int, str | None]]:
     times = [None if np.isnat(time) else f"{np.datetime_as_string(time)}Z" for time in records.times]
     return list(zip(records.rounds.tolist(), times, strict=True))
 
@@ -243,9 +243,9 @@ def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool
     )
     gone = [wanted[place] for place in done.streams]
     if machine:
-        as_json({"removed": gone, "troubles": dict(done.troubles)})
+        print_json({"removed": gone, "troubles": dict(done.troubles)})
     elif gone:
-        say(f"{count(len(gone), 'stream')} removed from {store}, name included{list_some(gone)}.")
+        say(f"{format_count(len(gone), 'stream')} removed from {store}, name included{list_some(gone)}.")
         say("If their sources still have the rows, another run reads them all again; delete them there first.")
     else:
         say(f"No stream was removed from {store}.")

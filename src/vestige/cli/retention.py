@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from vestige.cli.access import at_option, dry_run_option, exit_with, json_option, read_snapshot, store_argument
 from vestige.cli.group import command
 from vestige.cli.holder import perform, wait_option
-from vestige.cli.output import SHOWN, as_json, count, list_some, say, show_table
+from vestige.cli.output import SHOWN, format_count, list_some, print_json, say, show_table
 from vestige.operations import Erasure, InboxResult, SweepResult, preview
 from vestige.operations import sweep as sweep_through
 from vestige.store.inbox import Request
@@ -55,27 +55,30 @@ def sweep(store: str, at: datetime | None, *, dry_run: bool, wait: timedelta, ma
         facts = {"erased": erased, "restarted": list(done.restarted), "closed": closed, "troubles": troubles}
         if dry_run:
             facts["undecided"] = {name: done.streams[name].undecided for name in closed}
-        as_json(facts)
+        print_json(facts)
     else:
-        _show_swept(done, dry_run=dry_run)
+        _show_erasures(done, dry_run=dry_run)
     exit_with(done.troubles, attended)
 
 
-def _show_swept(done: SweepResult, *, dry_run: bool) -> None:
+def _show_erasures(done: SweepResult, *, dry_run: bool) -> None:
     """Show what was erased, or would be."""
     losing = sum(erasure.erased > 0 for erasure in done.streams.values())
-    erased, streams = count(done.erased, "record"), f"{losing:,} of {count(len(done.streams), 'stream')}"
+    erased, streams = format_count(done.erased, "record"), f"{losing:,} of {format_count(len(done.streams), 'stream')}"
     if not dry_run:
         order = "the file is tidy" if done.tidy else "the file could not be tidied, because a stream is damaged"
         say(f"{erased} erased from {streams}; {order}.")
     else:
         least = more = ""
         if closing := sum(erasure.closed for erasure in done.streams.values()):
-            chosen = f"{count(done.undecided, 'record')} of {count(closing, 'stream')}"
+            chosen = f"{format_count(done.undecided, 'record')} of {format_count(closing, 'stream')}"
             least, more = "At least ", f", and about half or more of the {chosen} whose batch would be closed early"
         say(f"{least}{erased} would be erased from {streams}{more}. Nothing was changed.")
         touched = {name: erasure for name, erasure in done.streams.items() if erasure.erased or erasure.closed}
-        rows = [(name, f"{erasure.erased:,}", _consequence(erasure)) for name, erasure in list(touched.items())[:SHOWN]]
+        rows = [
+            (name, f"{erasure.erased:,}", _describe_consequence(erasure))
+            for name, erasure in list(touched.items())[:SHOWN]
+        ]
         if rows:
             show_table(("stream", "would be erased", "and then"), rows, words=("and then",))
         if len(touched) > SHOWN:
@@ -88,10 +91,9 @@ def _show_swept(done: SweepResult, *, dry_run: bool) -> None:
         )
 
 
-def _consequence(erasure: Erasure) -> str:
+def _describe_consequence(erasure: Erasure) -> str:
     said = ["the statistic restarts"] if erasure.restarted else []
     if erasure.closed:
-        said.append(
-            f"its batch is closed early, and half or more of {count(erasure.undecided, 'other record')} are erased"
-        )
+        others = format_count(erasure.undecided, "other record")
+        said.append(f"its batch is closed early, and half or more of {others} are erased")
     return "; ".join(said) or "-"

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from datetime import timedelta
-from functools import partial
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
 from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer, check_strict
-from vestige.cli.group import command, duration
-from vestige.cli.output import count, plain, progress
-from vestige.cli.reports import make_policy
-from vestige.cli.run_report import check_troubles, collect_facts, explain_before, print_json, print_notes, show_answers
+from vestige.cli.group import command, parse_duration
+from vestige.cli.output import format_count, show_record_progress, warn
+from vestige.cli.run_options import RunOptions
+from vestige.cli.run_report import check_troubles, collect_facts, explain_before, print_facts, print_notes, show_answers
 from vestige.cli.signals import catch_signals, end_by_signal
-from vestige.errors import NoAnswerError, ParameterError, SourceError
+from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest, StreamNames
-from vestige.ingest.maintenance import EVERY
 from vestige.policies import STATISTICS, Encoded
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
@@ -28,7 +26,6 @@ from vestige.sources import FileSource, IfReplaced
 from vestige.sources.timestamps import Unit
 from vestige.store import Store, open_store
 from vestige.stream import Stream
-from vestige.times import format_duration
 
 
 @command.command()
@@ -54,7 +51,7 @@ from vestige.times import format_duration
 @click.option("--retention", type=int, required=True, help="Number of records after which a record is erased.")
 @click.option("--notice", type=int, help="Number of records after a removal request by which the record is erased.")
 @click.option(
-    "--max-age", type=duration, metavar="DURATION", help="Age at which a record is erased, such as 30d or 12h."
+    "--max-age", type=parse_duration, metavar="DURATION", help="Age at which a record is erased, such as 30d or 12h."
 )
 @click.option(
     "--time", "time_column", metavar="COLUMN", help="Timestamp column used for --max-age; default: time of arrival."
@@ -66,14 +63,14 @@ from vestige.times import format_duration
 )
 @click.option(
     "--max-ahead",
-    type=duration,
+    type=parse_duration,
     metavar="DURATION",
     help="Refuse a record whose time is further than this ahead of the machine's clock; needs --max-age. Default: one "
     "day or a tenth of --max-age, whichever is less.",
 )
 @click.option(
     "--lateness",
-    type=duration,
+    type=parse_duration,
     metavar="DURATION",
     help="How much older than an earlier row a row may be; rows that are later still are skipped and counted. Default: "
     "rows must be in the order of their times.",
@@ -113,31 +110,7 @@ from vestige.times import format_duration
     help="Exit with status 1 if a statistic was restarted, missed its target or has no answer.",
 )
 @click.option("--json", "machine", is_flag=True, help="Print one JSON object.")
-def run(
-    source: str,
-    columns: tuple[str, ...],
-    statistic: str,
-    targets: tuple[str, ...],
-    half_life: float | None,
-    retention: int,
-    notice: int | None,
-    max_age: timedelta | None,
-    time_column: str | None,
-    time_unit: Unit | None,
-    max_ahead: timedelta | None,
-    lateness: timedelta | None,
-    by: str | None,
-    path: str | None,
-    name: str | None,
-    subject: str | None,
-    key: str | None,
-    if_replaced: IfReplaced,
-    channel: str,
-    seed: int | None,
-    *,
-    strict: bool,
-    machine: bool,
-) -> None:
+def run(**given: Any) -> None:
     """Stream SOURCE and print an all-time statistic.
 
     SOURCE is a CSV, NDJSON or Parquet file, or - for CSV or NDJSON on standard input. A row with a missing value in a
@@ -157,116 +130,77 @@ def run(
       vestige run flights.csv --statistic regression --column distance --target air_time --retention 1024
       zcat log.csv.gz | vestige run - --column latency --retention 1000
     """  # noqa: D301  # \b keeps the lines as they are
-    _check(columns + targets, time_column=time_column, max_age=max_age, subject=subject, path=path, name=name)
-    _check_use("--key", key, "--subject", subject)
-    _check_use("--time-unit", time_unit, "--time", time_column)
-    _check_use("--max-ahead", max_ahead, "--max-age", max_age)
-    _check_use("--lateness", lateness, "--max-age", max_age)
-    _check_below("--lateness", lateness, max_age, "a row could be too old when it arrives")
-    _check_below("--max-ahead", max_ahead, max_age, "one wrong date could erase all records as too old")
-    policy = make_policy(statistic, columns, targets, channel, half_life)
-    about: dict[str, object] = {
-        "statistic": statistic,
-        "columns": list(columns),
-        "targets": list(targets),
-        "time": time_column,
-        "subject": subject,
-        "by": by,
-    }
-    if by is not None and name is not None:
-        about["stream"] = name
-    rows = FileSource(
-        source, columns + targets, time_column, subject, by, time_unit, growing=path is not None, every=EVERY
-    )
-    stream = partial(
-        Stream,
-        policy,
-        retention=retention,
-        notice=notice,
-        max_age=max_age,
-        max_ahead=max_ahead,
-        lateness=lateness,
-        seed=seed,
-    )
-    stream()  # errors in the limits are reported first, then those in the file
-    if rows.resumable:
-        _check_begin(rows, path)
+    options = RunOptions(**given)
+    options.check()
+    policy, source = options.make_policy(), options.make_source()
+    options.make_stream(policy)  # errors in the limits are reported first, then those in the file
+    if source.resumable:
+        _check_begin(source, options.path)
     _load_kernels(policy)
-    opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=key)
-    with opening as store, catch_signals() as caught:
-
-        def open_stream(called: str) -> Stream:
-            return stream(store=None if store is None else store.stream(called, about=about))
-
-        started = time.perf_counter()
-        ingest = Ingest(
-            rows,
-            open_stream,
-            StreamNames(by, name),
-            about,
-            store,
-            if_replaced,
-            max_age,
-            lateness,
-            warn=lambda text: click.echo(plain(text), err=True),
-            is_stopped=lambda: bool(caught),
-        )
-        with progress(rows.size) as report:
-            ingest.run(report)
-        if caught:
-            end_by_signal(caught[0], ingest)
-        made = {key: StreamAnswer.from_stream(stream, columns + targets) for key, stream in ingest.streams()}
-        seconds = round(time.perf_counter() - started, 3)
-    if not ingest.troubles and not any(asked.t for asked in made.values()):
-        if ingest.removed:
-            raise NoAnswerError(
-                f"{source}: the records that were taken from it were removed meanwhile; there is nothing to answer from"
-            )
-        raise SourceError(
-            f"{source}: no row has a number in each of {', '.join(columns + targets)} "
-            f"({count(ingest.skipped, 'row')}); nothing to answer from"
-        )
-    if machine:
-        facts = {"retention": retention, "half_life": policy.half_life, "channel": policy.encoding.name}
-        print_json(statistic, by, made, facts | collect_facts(ingest) | {"seconds": seconds}, explain_before(ingest))
-    else:
-        try:
-            show_answers(by, made, retention)
-        finally:
-            print_notes(source, ingest, lateness)
-    check_troubles(source, ingest)
-    if strict:
-        check_strict(made)
+    started = time.perf_counter()
+    ingest, answers = _ingest(options, source, policy)
+    seconds = round(time.perf_counter() - started, 3)
+    _check_taken(options, ingest, answers)
+    _report(options, policy, ingest, answers, seconds)
+    check_troubles(options.source, ingest)
+    if options.strict:
+        check_strict(answers)
     if ingest.requests:  # they were reported when they failed
         sys.exit(1)
 
 
-def _check(
-    names: tuple[str, ...], *, time_column: object, max_age: object, subject: object, path: object, name: object
-) -> None:
-    for column in names:
-        if names.count(column) > 1:
-            raise ParameterError(f"column {column!r} is given twice; name each column once")
-    if time_column is not None and max_age is None:
-        raise ParameterError(f"--time {time_column} needs --max-age; give one, such as --max-age 30d")
-    if subject is not None and path is None:
-        raise ParameterError(f"--subject {subject} needs --store, from which its records can be removed")
-    if name is not None and path is None:
-        raise ParameterError(f"--stream {name} needs --store, in which the stream has that name")
-
-
-def _check_use(option: str, value: object, needed: str, other: object) -> None:
-    if value is not None and other is None:
-        said = format_duration(value) if isinstance(value, timedelta) else value
-        raise ParameterError(f"{option} {said} needs {needed}; give both, or leave it out")
-
-
-def _check_below(option: str, value: timedelta | None, max_age: timedelta | None, why: str) -> None:
-    if value is not None and max_age is not None and value >= max_age:
-        raise ParameterError(
-            f"{option} {format_duration(value)} is not below --max-age {format_duration(max_age)}, so that {why}; use "
-            "a shorter one"
+def _ingest(options: RunOptions, source: FileSource, policy: Encoded) -> tuple[Ingest, dict[str, StreamAnswer]]:
+    """Read the source into streams, and ask each of them; a signal ends the program between two blocks."""
+    path = options.path
+    opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=options.key)
+    with opening as store, catch_signals() as caught:
+        ingest = Ingest(
+            source,
+            lambda name: options.make_stream(policy, store, name),
+            StreamNames(options.by, options.name),
+            options.about,
+            store,
+            options.if_replaced,
+            options.max_age,
+            options.lateness,
+            warn=warn,
+            is_stopped=lambda: bool(caught),
         )
+        with show_record_progress(source.size) as show:
+            ingest.run(show)
+        if caught:
+            end_by_signal(caught[0], ingest)
+        return ingest, {key: StreamAnswer.from_stream(stream, options.numbers) for key, stream in ingest.streams()}
+
+
+def _check_taken(options: RunOptions, ingest: Ingest, answers: Mapping[str, StreamAnswer]) -> None:
+    """Raise an error if no record has arrived in any stream."""
+    if ingest.troubles or any(answer.t for answer in answers.values()):
+        return
+    if ingest.removed:
+        raise NoAnswerError(
+            f"{options.source}: the records that were taken from it were removed meanwhile; there is nothing to answer "
+            "from"
+        )
+    raise SourceError(
+        f"{options.source}: no row has a number in each of {', '.join(options.numbers)} "
+        f"({format_count(ingest.skipped, 'row')}); nothing to answer from"
+    )
+
+
+def _report(
+    options: RunOptions, policy: Encoded, ingest: Ingest, answers: Mapping[str, StreamAnswer], seconds: float
+) -> None:
+    """Print the answers and what happened to the rows."""
+    if options.machine:
+        facts = {"retention": options.retention, "half_life": policy.half_life, "channel": policy.encoding.name}
+        counts = collect_facts(ingest) | {"seconds": seconds}
+        print_facts(options.statistic, options.by, answers, facts | counts, explain_before(ingest))
+        return
+    try:
+        show_answers(options.by, answers, options.retention)
+    finally:
+        print_notes(options.source, ingest, options.lateness)
 
 
 def _check_begin(source: FileSource, path: str | None) -> None:

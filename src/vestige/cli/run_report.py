@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from vestige.cli.answers import StreamAnswer, show_many
-from vestige.cli.output import as_json, count, plain, say
+from vestige.cli.output import escape, format_count, print_json, say
 from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest
 from vestige.sources.comparison import explain_uncompared
@@ -37,7 +37,7 @@ def show_answers(by: str | None, made: Mapping[str, StreamAnswer], retention: in
         show_many(by, made)
 
 
-def print_json(
+def print_facts(
     statistic: str, by: str | None, made: Mapping[str, StreamAnswer], run_facts: dict[str, Any], passed: str
 ) -> None:
     """Print the answers of a run as JSON.
@@ -56,11 +56,11 @@ def print_json(
         asked = made[""]
         if asked.estimate is None:
             raise NoAnswerError(f"{asked.problem}{passed}")
-        as_json({"statistic": statistic, **asked.facts, **run_facts})
+        print_json({"statistic": statistic, **asked.facts, **run_facts})
     else:
         streams = {key: asked.facts for key, asked in made.items()}
         restarted = sum(asked.restarted for asked in made.values())
-        as_json({"statistic": statistic, "by": by, "streams": streams, "restarted": restarted, **run_facts})
+        print_json({"statistic": statistic, "by": by, "streams": streams, "restarted": restarted, **run_facts})
 
 
 def collect_facts(ingest: Ingest) -> dict[str, object]:
@@ -97,14 +97,15 @@ def print_notes(source: str, ingest: Ingest, lateness: timedelta | None) -> None
         lateness: how late rows may be.
     """
     if ingest.store is not None:
-        say(f"Taken: {count(ingest.taken, 'row')}{explain_before(ingest)}.")
+        say(f"Taken: {format_count(ingest.taken, 'row')}{explain_before(ingest)}.")
     if ingest.skipped:
-        say(f"Skipped: {count(ingest.skipped, 'row')} with a missing value.")
+        say(f"Skipped: {format_count(ingest.skipped, 'row')} with a missing value.")
     if ingest.late and lateness is not None:
         were = "was" if ingest.late == 1 else "were"
-        say(f"Late: {count(ingest.late, 'row')} came more than {format_duration(lateness)} late and {were} not taken.")
+        late = format_count(ingest.late, "row")
+        say(f"Late: {late} came more than {format_duration(lateness)} late and {were} not taken.")
     if ingest.removed:
-        say(f"Removed: another process removed {count(ingest.removed, 'stream')} meanwhile.")
+        say(f"Removed: another process removed {format_count(ingest.removed, 'stream')} meanwhile.")
     if ingest.unfinished:
         say(f"The last line of {source} has no line break yet; it is left for the next run.")
 
@@ -138,15 +139,15 @@ def check_troubles(source: str, ingest: Ingest) -> None:
     if not ingest.troubles:
         return
     for key, trouble in list(ingest.troubles.items())[:_MAX_NAMED]:
-        where = f", {count(trouble.rows, 'row')} from row {trouble.row:,} on not taken" if trouble.rows else ""
-        click.echo(plain(f"Trouble with {key!r}{where}: {trouble.reason}"), err=True)
+        where = f", {format_count(trouble.rows, 'row')} from row {trouble.row:,} on not taken" if trouble.rows else ""
+        click.echo(escape(f"Trouble with {key!r}{where}: {trouble.reason}"), err=True)
     rows = sum(trouble.rows for trouble in ingest.troubles.values())
     were = "was" if rows == 1 else "were"
     again = ingest.store is not None and ingest.source.resumable
     later = f". {_explain_remedy(ingest)}" if again else ""
     raise SourceError(
-        f"{source}: {count(rows, 'row')} of {count(len(ingest.troubles), 'stream')} {were} not taken; all others were"
-        f"{later}"
+        f"{source}: {format_count(rows, 'row')} of {format_count(len(ingest.troubles), 'stream')} {were} not taken; "
+        f"all others were{later}"
     )
 
 

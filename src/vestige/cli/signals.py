@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import click
 
-from vestige.cli.output import count
+from vestige.cli.output import format_count
 from vestige.ingest import Ingest
 
 
@@ -55,6 +55,7 @@ def end_by_signal(number: int, ingest: Ingest) -> NoReturn:
     were = "was" if ingest.taken == 1 else "were"
     kept = "kept in the store" if ingest.store is not None else "lost, since there is no --store"
     click.echo(
-        f"Stopped by {signal.Signals(number).name}: {count(ingest.taken, 'record')} {were} taken and {kept}.", err=True
+        f"Stopped by {signal.Signals(number).name}: {format_count(ingest.taken, 'record')} {were} taken and {kept}.",
+        err=True,
     )
     sys.exit(128 + number)

@@ -16,14 +16,15 @@ import numpy as np
 from vestige.cli.access import at_option, exit_with, json_option, read_snapshot, store_argument, streams_option
 from vestige.cli.answers import StreamAnswer, check_strict, show_many
 from vestige.cli.group import command
-from vestige.cli.output import announced, as_json, plain, say, show_table
+from vestige.cli.output import announce_if_slow, escape, print_json, say, show_table
 from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeError
 from vestige.ingest import verify_sources
 from vestige.policies import STATISTICS
 from vestige.policy import count_waiting
 from vestige.records import Records
+from vestige.sources.identity import FileIdentity
+from vestige.sources.positions import decode_position
 from vestige.store import Reader, State, StoreSnapshot, Terms, open_reader
-from vestige.store.position import decode_count
 from vestige.stream import copy_stream
 from vestige.times import format_duration
 
@@ -44,9 +45,9 @@ def list_streams(store: str, *, machine: bool) -> None:
       vestige list visits.db
     """  # noqa: D301  # the sign says to leave the lines as they are
     copy = read_snapshot(store)
-    facts = {name: _overview(terms, state) for name, (terms, state) in copy.streams.items()}
+    facts = {name: _collect_facts(terms, state) for name, (terms, state) in copy.streams.items()}
     if machine:
-        as_json(facts | {name: {"problem": text} for name, text in copy.troubles.items()})
+        print_json(facts | {name: {"problem": text} for name, text in copy.troubles.items()})
     else:
         header = ("stream", "policy", "arrived", "since", "held", "retention", "max age", "open requests")
         rows: list[tuple[str, ...]] = [
@@ -56,8 +57,8 @@ def list_streams(store: str, *, machine: bool) -> None:
                 f"{fact['t']:,}",
                 f"{fact['since']:,}",
                 f"{fact['held']:,}",
-                _or_dash(fact["retention"]),
-                _or_dash(None if (age := copy.streams[name][0].max_age) is None else format_duration(age)),
+                _format_or_dash(fact["retention"]),
+                _format_or_dash(None if (age := copy.streams[name][0].max_age) is None else format_duration(age)),
                 f"{fact['open_requests']}",
             )
             for name, fact in facts.items()
@@ -67,7 +68,7 @@ def list_streams(store: str, *, machine: bool) -> None:
     exit_with(copy.troubles)
 
 
-def _overview(terms: Terms, state: State) -> dict[str, object]:
+def _collect_facts(terms: Terms, state: State) -> dict[str, object]:
     return {
         "policy": terms.policy["name"],
         "parameters": terms.policy["parameters"],
@@ -79,11 +80,17 @@ def _overview(terms: Terms, state: State) -> dict[str, object]:
         "notice": terms.notice,
         "max_age": None if terms.max_age is None else terms.max_age.total_seconds(),
         "open_requests": sum(receipt.erased is None for receipt in state.receipts),
-        "sources": {name: decode_count(position.value) for name, position in state.positions.items()},
+        "sources": {name: _count_rows(position.value) for name, position in state.positions.items()},
     }
 
 
-def _or_dash(value: object) -> str:
+def _count_rows(position: bytes) -> int | None:
+    """The rows that were read of a file; None for another source, whose positions only that source can read."""
+    rows, identity = decode_position(position)
+    return None if FileIdentity.decode(identity) is None else rows
+
+
+def _format_or_dash(value: object) -> str:
     return "-" if value is None else str(value)
 
 
@@ -111,18 +118,18 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
     troubles, made = dict(copy.troubles), {}
     for name, (terms, state) in copy.streams.items():
         try:
-            made[name] = _asked(terms, state)
+            made[name] = _answer(terms, state)
         except VestigeError as problem:
             troubles[name] = str(problem)
     if machine:
         problems = {name: {"value": None, "problem": text} for name, text in troubles.items()}
-        as_json({name: asked.facts for name, asked in made.items()} | problems)
+        print_json({name: asked.facts for name, asked in made.items()} | problems)
     elif len(made) == 1 and not troubles:
         ((name, asked),) = made.items()
         terms, _ = copy.streams[name]
         asked.show("no limit in records" if terms.retention is None else f"limit {terms.retention}")
     elif made:
-        show_many("stream", made | {name: _unasked(copy, name, text) for name, text in troubles.items()})
+        show_many("stream", made | {name: _make_unanswered(copy, name, text) for name, text in troubles.items()})
     elif not troubles:
         raise NoAnswerError(f"{store}: there is no stream yet; vestige run --store {store} makes one")
     exit_with(troubles)
@@ -130,7 +137,7 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
         check_strict(made)
 
 
-def _unasked(copy: StoreSnapshot, name: str, problem: str) -> StreamAnswer:
+def _make_unanswered(copy: StoreSnapshot, name: str, problem: str) -> StreamAnswer:
     """A stream that has no answer, with what is known about it."""
     if name not in copy.streams:
         return StreamAnswer(0, 1, 0, problem=problem)
@@ -139,13 +146,13 @@ def _unasked(copy: StoreSnapshot, name: str, problem: str) -> StreamAnswer:
     return StreamAnswer(clock.t, clock.since, clock.encoded + count_waiting(clock, state.retained), problem=problem)
 
 
-def _asked(terms: Terms, state: State) -> StreamAnswer:
+def _answer(terms: Terms, state: State) -> StreamAnswer:
     about = terms.about
-    names = (*_texts(about.get("columns")), *_texts(about.get("targets")))
+    names = (*_read_texts(about.get("columns")), *_read_texts(about.get("targets")))
     return StreamAnswer.from_stream(copy_stream(terms, state), names if about.get("statistic") in STATISTICS else ())
 
 
-def _texts(value: object) -> Iterator[str]:
+def _read_texts(value: object) -> Iterator[str]:
     yield from (str(text) for text in value) if isinstance(value, list) else ()
 
 
@@ -165,28 +172,28 @@ def retained(store: str, names: tuple[str, ...], *, machine: bool) -> None:
     """  # noqa: D301  # the sign says to leave the lines as they are
     copy = read_snapshot(store, names)
     width = max((terms.columns for terms, _ in copy.streams.values()), default=0)
-    labels = {tuple(_labels(terms)) for terms, _ in copy.streams.values()}
+    labels = {tuple(_list_labels(terms)) for terms, _ in copy.streams.values()}
     header = list(labels.pop()) if len(labels) == 1 else [f"value_{i + 1}" for i in range(width)]
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    on_paper = plain if sys.stdout.isatty() else str
+    on_paper = escape if sys.stdout.isatty() else str
     if not machine:
         writer.writerow(["stream", "round", "time", "subject", "leaving", *map(on_paper, header)])
     for name, (terms, state) in copy.streams.items():
-        for number, when, who, leaving, values in _records(state.retained):
+        for number, when, who, leaving, values in _iterate_records(state.retained):
             if machine:
-                fields = dict(zip(_labels(terms), values, strict=True))
-                as_json({"stream": name, "round": number, "time": when, "subject": who, "leaving": leaving} | fields)
+                fields = dict(zip(_list_labels(terms), values, strict=True))
+                print_json({"stream": name, "round": number, "time": when, "subject": who, "leaving": leaving} | fields)
             else:
                 writer.writerow([on_paper(name), number, when or "", who or "", int(leaving), *map(repr, values)])
     exit_with(copy.troubles)
 
 
-def _labels(terms: Terms) -> list[str]:
-    named = [*_texts(terms.about.get("columns")), *_texts(terms.about.get("targets"))]
+def _list_labels(terms: Terms) -> list[str]:
+    named = [*_read_texts(terms.about.get("columns")), *_read_texts(terms.about.get("targets"))]
     return named if len(named) == terms.columns else [f"value_{i + 1}" for i in range(terms.columns)]
 
 
-def _records(records: Records) -> Iterator[tuple[int, str | None, str | None, bool, list[float]]]:
+def _iterate_records(records: Records) -> Iterator[tuple[int, str | None, str | None, bool, list[float]]]:
     for i, number in enumerate(records.rounds.tolist()):
         when = None if np.isnat(records.times[i]) else f"{np.datetime_as_string(records.times[i])}Z"
         yield number, when, records.subjects[i], bool(records.leaving[i]), records.values[i].tolist()
@@ -215,16 +222,16 @@ def verify_store(
         canaries = [text.encode() for text in texts] + [bytes.fromhex(code) for code in codes]
     except ValueError:
         raise ParameterError("--canary-hex is not hexadecimal; write bytes such as 0f1e2d") from None
-    with announced(f"Verifying {store} ..."):
+    with announce_if_slow(f"Verifying {store} ..."):
         reader = open_reader(store)
         found = reader.verify(at=at, canaries=canaries)
         changed, gone = _check_sources(reader)
         found += changed
     if machine:
-        as_json({"findings": list(found)} | ({"notes": list(gone)} if gone else {}))
+        print_json({"findings": list(found)} | ({"notes": list(gone)} if gone else {}))
     else:
         for text in found + gone:
-            click.echo(plain(text))
+            click.echo(escape(text))
         if not found:
             say(f"{store}: nothing found; limits, pragmas, pages and files are as they should be.")
     if found:

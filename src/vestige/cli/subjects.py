@@ -47,14 +47,14 @@ def read_subjects(given: Sequence[str], files: Sequence[str]) -> Subjects:
     for place, text in enumerate(given, 1):
         if not text:
             raise ParameterError(f"--subject number {place} is empty; name a subject")
-        made += parse_lines(sys.stdin.buffer.read(), "standard input") if text == "-" else _single(text, place)
+        made += parse_lines(sys.stdin.buffer.read(), "standard input") if text == "-" else _make_single(text, place)
     for name in files:
         content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         made += parse_lines(content, "standard input" if name == "-" else name)
     return made
 
 
-def _single(text: str, place: int) -> Subjects:
+def _make_single(text: str, place: int) -> Subjects:
     return Subjects((text,), (f"--subject number {place}",))
 
 
@@ -73,9 +73,9 @@ def parse_lines(content: bytes, name: str) -> Subjects:
         try:
             text = raw.decode()
         except UnicodeDecodeError:
-            raise _bad_line(name, number, "is not UTF-8") from None
+            raise _make_line_error(name, number, "is not UTF-8") from None
         if "\r" in text or "\0" in text:
-            raise _bad_line(name, number, "holds a carriage return or a zero byte")
+            raise _make_line_error(name, number, "holds a carriage return or a zero byte")
         if text:
             texts.append(text)
             labels.append(f"line {number} of {name}")
@@ -86,5 +86,5 @@ def parse_lines(content: bytes, name: str) -> Subjects:
     return Subjects(tuple(texts), tuple(labels), empty)
 
 
-def _bad_line(name: str, number: int, what: str) -> ParameterError:
+def _make_line_error(name: str, number: int, what: str) -> ParameterError:
     return ParameterError(f"{name}: line {number} {what}; write one subject per line, as UTF-8 text. {_NOTHING}")

@@ -10,7 +10,7 @@ import click
 from vestige.audit import compare, default_policies, draw_comparison
 from vestige.audit.comparison import HEADER
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option, trials_option
-from vestige.cli.output import as_json, meter, say, show_table
+from vestige.cli.output import print_json, say, show_progress, show_table
 
 
 @audit.command("compare")
@@ -30,7 +30,7 @@ def audit_compare(retention: int, batches: int, trials: int, seed: int, figure: 
     Records are standard normal; the erased record is -3 or 3, the bound of the private policy. In Python,
     vestige.audit.compare takes your own policies and data.
     """
-    with meter("Running trials") as report:
+    with show_progress("Running trials") as report:
         comparison = compare(
             default_policies(),
             retention=retention,
@@ -43,7 +43,7 @@ def audit_compare(retention: int, batches: int, trials: int, seed: int, figure: 
     if figure is not None:
         draw_comparison(comparison, figure)
     if machine:
-        as_json({"batches": comparison.batches, "policies": [row.to_dict() for row in comparison.rows]})
+        print_json({"batches": comparison.batches, "policies": [row.to_dict() for row in comparison.rows]})
         return
     ceiling = comparison.rows[0].knows_all.epsilon_ceiling
     say(f"{comparison.batches:.3g} batches after the erasure, retention {retention}; {trials:,} trials per hypothesis:")

@@ -9,7 +9,7 @@ import click
 
 from vestige.audit import draw_outlier, run_appendix_d, run_outlier
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option, trials_option
-from vestige.cli.output import announced, as_json, say, show_table
+from vestige.cli.output import announce_if_slow, print_json, say, show_table
 
 
 @audit.command("appendix")
@@ -18,11 +18,11 @@ from vestige.cli.output import announced, as_json, say, show_table
 @json_option
 def audit_appendix(trials: int, seed: int, machine: bool) -> None:
     """Run the example of Appendix D of the paper."""
-    with announced("Running trials ..."):
+    with announce_if_slow("Running trials ..."):
         found = run_appendix_d(trials=trials, seed=seed)
     if machine:
         states = [{str(list(state)): share for state, share in one.items()} for one in found.states]
-        as_json(
+        print_json(
             {
                 "states": states,
                 "disjoint": found.is_disjoint,
@@ -53,13 +53,13 @@ def audit_appendix(trials: int, seed: int, machine: bool) -> None:
 @json_option
 def audit_outlier(trials: int, seed: int, figure: str | None, machine: bool) -> None:
     """Run an outlier that affects the estimate long after its erasure."""
-    with announced("Running trials ..."):
+    with announce_if_slow("Running trials ..."):
         effect = run_outlier(trials=trials, seed=seed)
     if figure is not None:
         draw_outlier(effect, figure)
     if machine:
         excess = {name: list(map(float, numbers)) for name, numbers in effect.excess.items()}
-        as_json({"batches": list(effect.batches), "excess": excess, "extreme": effect.extreme})
+        print_json({"batches": list(effect.batches), "excess": excess, "extreme": effect.extreme})
         return
     say(f"The first of many standard normal records is {effect.extreme:g}; retention {effect.retention}.")
     say("Excess of the estimate over that with an ordinary first record, by number of batches since the erasure:")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import click
 
-from vestige.cli.group import Commands, command, picture
+from vestige.cli.group import Commands, check_figure_path, command
 
 json_option = click.option("--json", "machine", is_flag=True, help="Print one JSON object.")
 figure_option = click.option(
     "--figure",
-    type=picture,
+    type=check_figure_path,
     metavar="FILE",
     help="Save a figure; its suffix determines the format, such as .png or .svg.",
 )

@@ -14,7 +14,7 @@ from vestige.audit import Checkpoint, Leakage, draw_leakage, measure_leakage
 from vestige.audit.leakage import ADVERSARIES
 from vestige.channels import CHANNELS
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option, trials_option
-from vestige.cli.output import as_json, meter, say, show_table
+from vestige.cli.output import print_json, say, show_progress, show_table
 from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError, SourceError
 from vestige.policies import STATISTICS, Encoded, Private, Window
@@ -119,7 +119,7 @@ def audit_source(
     policy = _choose_policy(kept, window, epsilon, delta, bound)
     rows = _read_rows(source, columns + targets)
     batch = max(1, retention // 2)
-    with meter("Running trials") as report:
+    with show_progress("Running trials") as report:
         leakage = measure_leakage(
             policy,
             retention=retention,
@@ -136,7 +136,7 @@ def audit_source(
         draw_leakage({_name_policy(policy): leakage}, figure)
     about = f"This audits {_name_policy(policy)}, a policy of Vestige, run on the values in {source}. {_DISCLAIMER}"
     if machine:
-        as_json({"audited": about, "policy": repr(policy), "retention": retention, **leakage.to_dict()})
+        print_json({"audited": about, "policy": repr(policy), "retention": retention, **leakage.to_dict()})
         return
     say(about)
     say(f"{_name_policy(policy)} of {', '.join(columns + targets)}, retention {retention}:")

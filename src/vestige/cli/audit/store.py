@@ -14,7 +14,7 @@ from vestige.audit import Detection, Snapshot, detect
 from vestige.cli.access import exit_with
 from vestige.cli.audit.declaration import Declaration
 from vestige.cli.audit.group import audit, json_option, seed_option
-from vestige.cli.output import SHOWN, announced, as_json, count, list_some, say
+from vestige.cli.output import SHOWN, announce_if_slow, format_count, list_some, print_json, say
 from vestige.errors import StoreError
 from vestige.store import StoreSnapshot, open_reader
 
@@ -61,7 +61,7 @@ def audit_store(stores: tuple[str, ...], names: tuple[str, ...], level: float, s
             name: {**asdict(one), "p_value": one.p_value, "verdict": one.verdict(level), "repeated": repeated[name]}
             for name, one in found.items()
         }
-        as_json({name: fact | tested.get(name, untested) for name, fact in facts.items()})
+        print_json({name: fact | tested.get(name, untested) for name, fact in facts.items()})
     else:
         _print_declared(declared)
         _print_tests(found, repeated, level)
@@ -86,7 +86,7 @@ def _print_untested(names: list[str]) -> None:
     """Print the streams that cannot be tested yet."""
     if names:
         what = "it has not closed its" if len(names) == 1 else "they have not closed their"
-        say(f"{count(len(names), 'stream')}{list_some(names)}: {_UNTESTED.lower()}, since {what} first batch.")
+        say(f"{format_count(len(names), 'stream')}{list_some(names)}: {_UNTESTED.lower()}, since {what} first batch.")
 
 
 def _print_tests(found: dict[str, Detection], repeated: dict[str, int], level: float) -> None:
@@ -121,12 +121,12 @@ def _print_conclusion(declared: dict[str, Declaration], rejected: list[str]) -> 
             verdict = f"the test agrees{some if len(agreed) < len(chosen) else ''}"
         say(
             "Conclusion: by its own terms the store chooses which records to keep by their values, in "
-            f"{len(chosen):,} of {count(len(declared), 'stream')}{list_some(chosen)}; {verdict}."
+            f"{len(chosen):,} of {format_count(len(declared), 'stream')}{list_some(chosen)}; {verdict}."
         )
 
 
 def _read(store: str) -> StoreSnapshot:
-    with announced(f"Reading {store} ..."):
+    with announce_if_slow(f"Reading {store} ..."):
         return open_reader(store).snapshot()
 
 

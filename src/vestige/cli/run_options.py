@@ -1,0 +1,156 @@
+"""The options of `vestige run`: what they mean together, and what is made of them.
+
+Guarantee: options that do not fit together are refused before the source is opened; held by tests/test_cli_store.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from vestige.cli.reports import make_policy
+from vestige.errors import ParameterError
+from vestige.ingest.maintenance import EVERY
+from vestige.policies import Encoded
+from vestige.sources import FileSource, IfReplaced
+from vestige.sources.timestamps import Unit
+from vestige.store import Store
+from vestige.stream import Stream
+from vestige.times import format_duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of one run, as `vestige run --help` describes them.
+
+    Attributes:
+        source: path of the source, or - for standard input.
+        columns: numeric columns.
+        statistic: name of the statistic.
+        targets: columns to predict.
+        half_life: number of records after which a record counts half as much.
+        retention: number of records after which a record is erased.
+        notice: number of records after a request by which the record is erased.
+        max_age: age at which a record is erased.
+        time_column: column of times.
+        time_unit: unit of times that are numbers.
+        max_ahead: how far ahead of the machine's clock a time may be.
+        lateness: how much older than an earlier row a row may be.
+        by: column of keys.
+        path: address of the store.
+        name: name of the stream; with `by`, a prefix of the keys.
+        subject: column of subjects.
+        key: file with the key that subjects are hashed with.
+        if_replaced: what to do with a source that was replaced.
+        channel: name of the channel.
+        seed: seed of the streams.
+        strict: whether an answer that is not all-time is an error.
+        machine: whether to print JSON.
+    """
+
+    source: str
+    columns: tuple[str, ...]
+    statistic: str
+    targets: tuple[str, ...]
+    half_life: float | None
+    retention: int
+    notice: int | None
+    max_age: timedelta | None
+    time_column: str | None
+    time_unit: Unit | None
+    max_ahead: timedelta | None
+    lateness: timedelta | None
+    by: str | None
+    path: str | None
+    name: str | None
+    subject: str | None
+    key: str | None
+    if_replaced: IfReplaced
+    channel: str
+    seed: int | None
+    strict: bool
+    machine: bool
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """All columns that are read as numbers."""
+        return self.columns + self.targets
+
+    @property
+    def about(self) -> dict[str, object]:
+        """What the store says of the streams of this run."""
+        about: dict[str, object] = {
+            "statistic": self.statistic,
+            "columns": list(self.columns),
+            "targets": list(self.targets),
+            "time": self.time_column,
+            "subject": self.subject,
+            "by": self.by,
+        }
+        return about if self.by is None or self.name is None else about | {"stream": self.name}
+
+    def check(self) -> None:
+        """Check that the options fit together.
+
+        Raises:
+            ParameterError: they do not.
+        """
+        for column in self.numbers:
+            if self.numbers.count(column) > 1:
+                raise ParameterError(f"column {column!r} is given twice; name each column once")
+        if self.time_column is not None and self.max_age is None:
+            raise ParameterError(f"--time {self.time_column} needs --max-age; give one, such as --max-age 30d")
+        if self.subject is not None and self.path is None:
+            raise ParameterError(f"--subject {self.subject} needs --store, from which its records can be removed")
+        if self.name is not None and self.path is None:
+            raise ParameterError(f"--stream {self.name} needs --store, in which the stream has that name")
+        _check_use("--key", self.key, "--subject", self.subject)
+        _check_use("--time-unit", self.time_unit, "--time", self.time_column)
+        _check_use("--max-ahead", self.max_ahead, "--max-age", self.max_age)
+        _check_use("--lateness", self.lateness, "--max-age", self.max_age)
+        _check_below("--lateness", self.lateness, self.max_age, "a row could be too old when it arrives")
+        _check_below("--max-ahead", self.max_ahead, self.max_age, "one wrong date could erase all records as too old")
+
+    def make_policy(self) -> Encoded:
+        """Make the policy of the streams."""
+        return make_policy(self.statistic, self.columns, self.targets, self.channel, self.half_life)
+
+    def make_source(self) -> FileSource:
+        """Make the source, which is not opened yet."""
+        return FileSource(
+            self.source,
+            self.numbers,
+            self.time_column,
+            self.subject,
+            self.by,
+            self.time_unit,
+            growing=self.path is not None,
+            every=EVERY,
+        )
+
+    def make_stream(self, policy: Encoded, store: Store | None = None, name: str = "") -> Stream:
+        """Make a stream, in the store if there is one."""
+        return Stream(
+            policy,
+            retention=self.retention,
+            notice=self.notice,
+            max_age=self.max_age,
+            max_ahead=self.max_ahead,
+            lateness=self.lateness,
+            seed=self.seed,
+            store=None if store is None else store.stream(name, about=self.about),
+        )
+
+
+def _check_use(option: str, value: object, needed: str, other: object) -> None:
+    if value is not None and other is None:
+        said = format_duration(value) if isinstance(value, timedelta) else value
+        raise ParameterError(f"{option} {said} needs {needed}; give both, or leave it out")
+
+
+def _check_below(option: str, value: timedelta | None, max_age: timedelta | None, why: str) -> None:
+    if value is not None and max_age is not None and value >= max_age:
+        raise ParameterError(
+            f"{option} {format_duration(value)} is not below --max-age {format_duration(max_age)}, so that {why}; use "
+            "a shorter one"
+        )
