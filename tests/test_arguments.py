@@ -191,7 +191,7 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "Stream.forget by subject": (lambda **options: streaming().forget(**options), {"subject": "a", "now": False}),
         "Stream.position": (lambda **options: streaming().position(**options), {"source": "f"}),
-        "Stream.sweep": (lambda **options: streaming().sweep(**options), {"now": datetime(2024, 1, 3)}),
+        "Stream.sweep": (lambda **options: streaming().sweep(**options), {"at": datetime(2024, 1, 3)}),
         "Batched.push": (lambda **options: batched().push(**options), {"rows": np.ones(56)}),
         "Batched.extend": (lambda **options: batched().extend(**options), {"rows": np.ones(112)}),
         "Batched.forget": (lambda **options: batched().forget(**options), {"rounds": [1]}),

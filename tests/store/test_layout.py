@@ -14,11 +14,11 @@ from vestige.store import Position
 from vestige.store.sqlite.layout import (
     DamagedError,
     Heads,
+    count_state_bytes,
     pack_position,
     pack_receipt,
     pack_state,
     seal,
-    state_size,
     unpack_position,
     unpack_receipt,
     unpack_state,
@@ -45,7 +45,7 @@ def test_round_trip(t: int, columns: int, seed: int) -> None:
     due = None if seed % 2 else seed
     clock = Clock(t, min(t, 3) or 1, min(t, 5), since=1, due=due, updates=t, rounding=t / 7, gaps=min(t, 5) // 2)
     body = pack_state(clock, records, capacity, Heads(7, 8))
-    assert len(body) == state_size(columns, capacity)
+    assert len(body) == count_state_bytes(columns, capacity)
     assert unpack_state(body, columns, capacity) == (clock, records, Heads(7, 8))
     whole = seal(body, "states", 3, "ü")
     assert unseal(whole, "states", 3, "ü") == body

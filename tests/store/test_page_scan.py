@@ -68,14 +68,14 @@ def unused(image: bytes) -> list[Stretch]:
     stretches: list[Stretch] = []
 
     class Recording(page_scan._Walk):
-        def zero(self, page: int, start: int, end: int, where: str) -> None:
+        def check_zero(self, page: int, start: int, end: int, where: str) -> None:
             base = (page - 1) * self.size
             stretches.append((page, base + start, base + end, where))
 
     walk = Recording(image)
-    assert walk.header()
-    walk.trees()
-    walk.freelist()
+    assert walk.check_header()
+    walk.walk_trees()
+    walk.walk_freelist()
     assert walk.found == {}
     return [stretch for stretch in stretches if stretch[1] < stretch[2]]
 
@@ -215,7 +215,7 @@ def test_pages_are_counted_as_sqlite_counts_them() -> None:
         lists = ("behind its list of free pages", "though it is free")
         assert free == sum(where in lists for *_, where in unused(image)) > 100
         walk = page_scan._Walk(image)
-        walk.trees()
+        walk.walk_trees()
         assert sum(walk.reached) == count - free
         wrong = damaged(image, 36, struct.pack(">I", free - 1))
         assert "counts other free pages than the free list has" in kinds(find_residue(wrong))

@@ -18,7 +18,7 @@ from reading import read_streams
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import ParameterError, StoreBusyError, StoreError
-from vestige.store import open_reader
+from vestige.store import open_reader, open_store
 
 VICTIM = b"a canary in a journal"
 
@@ -129,9 +129,9 @@ def test_any_name_works_in_the_commands(tmp_path: Path, name: str, monkeypatch: 
 @pytest.mark.parametrize(
     ("path", "problem", "text"),
     [
-        (None, ParameterError, "path=None is not a path"),
-        (7, ParameterError, "path=7 is not a path"),
-        ("a\0b", ParameterError, r"path='a\\x00b' is not a path"),
+        (None, ParameterError, "=None is not a path"),
+        (7, ParameterError, "=7 is not a path"),
+        ("a\0b", ParameterError, r"='a\\x00b' is not a path"),
         ("x" * 300, StoreError, r"x: cannot be a file \(File name too long\); give another path"),
         ("", StoreError, "is a folder"),
     ],
@@ -140,8 +140,8 @@ def test_what_cannot_be_a_path_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, problem: type[Exception], text: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for use in (SqliteStore, open_reader):
-        with pytest.raises(problem, match=text):
+    for use, parameter in ((SqliteStore, "path"), (open_reader, "address"), (open_store, "address")):
+        with pytest.raises(problem, match=parameter + text if text.startswith("=") else text):
             use(path)
 
 
@@ -156,7 +156,7 @@ def test_devices_and_pipes_are_refused(tmp_path: Path) -> None:
 UNSEEN = """
 import os, sys
 from vestige import SqliteStore
-from vestige.store import open_reader
+from vestige.store import open_reader, open_store
 if os.getuid() == 0:  # root may look anywhere
     os.chown(sys.argv[1], 65534, 65534)
     os.setgid(65534); os.setuid(65534)

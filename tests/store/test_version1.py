@@ -85,7 +85,7 @@ def test_no_time_of_an_erased_record_is_carried_over(path: Path) -> None:
     assert began.to_bytes(8, "little") in path.read_bytes()
     with SqliteStore(path):
         pass
-    due = version1._due(began, timedelta(days=30))
+    due = version1._find_due(began, timedelta(days=30))
     assert due is not None
     assert due % (age // 32) == 0
     assert began + age - age // 32 < due <= began + age
@@ -116,7 +116,7 @@ def test_a_mean_that_would_be_misread_starts_again(kept: list[int], channel: str
     to_dict = {"name": "vestige.Mean", "parameters": {"channel": channel, "dim": 1, "spread": False}}
     terms = replace(Terms.parse(json.dumps(FACTS["plain"]["terms"])), policy=to_dict)
     records = Records([*kept, 49], [[1.0]] * (len(kept) + 1))
-    assert version1._reads_as_it_was(terms, Clock(t=49, first=1, last=48), records) == goes_on
+    assert version1._has_same_meaning(terms, Clock(t=49, first=1, last=48), records) == goes_on
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_rounding_is_told_from_the_length_of_words(policy: Policy, retention: in
     clock = stream.clock
     terms = replace(Terms.parse(json.dumps(FACTS["plain"]["terms"])), policy=to_dict(policy))
     facts = (clock.last - clock.first + 1, -(-clock.encoded // max(clock.last - clock.first + 1, 1)))
-    made = version1._rounding(terms, *facts, steady=True)
+    made = version1._find_rounding(terms, *facts, steady=True)
     assert made == pytest.approx(clock.rounding, rel=0.05)
     assert (made > 0.0) == (policy.values_in_bits > 0)
-    short = version1._rounding(terms, *facts, steady=False)
+    short = version1._find_rounding(terms, *facts, steady=False)
     assert short >= made
     assert short >= 2.0**-12 or not policy.values_in_bits
 
@@ -164,7 +164,7 @@ def test_rounding_is_not_told_too_small_where_words_may_have_been_shorter(path: 
         assert version1._unpack(body[4:], terms, steady=steady)[0].rounding == pytest.approx(coarsest)
     assert version1._unpack(body[4:], spelled, steady=True)[0].rounding != pytest.approx(coarsest)
     assert version1._unpack(body[4:], plain, steady=True)[0].rounding == 0.0
-    assert version1._rounding(spelled, 0, 0, steady=True) == 0.0
+    assert version1._find_rounding(spelled, 0, 0, steady=True) == 0.0
 
 
 def test_who_cannot_write_it_now_leaves_it_as_it_is(path: Path) -> None:

@@ -218,7 +218,7 @@ def test_a_record_that_was_dated_too_far_ahead_is_named_with_its_remedy() -> Non
     stream = Stream(Mean(), retention=60, max_age=MONTH, max_ahead=29 * DAY, seed=0)
     stream.push(1.0, time=now + 28 * DAY)
     again = Stream(Mean(), retention=60, max_age=MONTH, seed=0, retained=stream.retained, clock=stream.clock)
-    with pytest.raises(DataError, match=r"now lies more than max_ahead=.* forget\(rounds=...\): nothing was erased"):
+    with pytest.raises(DataError, match=r"at lies more than max_ahead=.* forget\(rounds=...\): nothing was erased"):
         again.sweep()
     again.forget(rounds=1, now=True)
     assert again.sweep() == 0

@@ -235,7 +235,7 @@ def test_spelled_policies_too() -> None:
         ),
         (lambda s: s.extend([1.0, 2.0], times=[START + 2 * DAY, START + DAY]), DataError, "the time of row 1 of 2"),
         (lambda s: s.extend([1.0, 2.0], times=[START + DAY, None]), DataError, "times has none for row 1"),
-        (lambda s: s.sweep(START - 2 * DAY), DataError, "now lies more than max_ahead=1 day, 0:00:00 before the time"),
+        (lambda s: s.sweep(START - 2 * DAY), DataError, "at lies more than max_ahead=1 day, 0:00:00 before the time"),
         (lambda s: s.push(1.0, time="today"), DataError, "time is a str; pass a datetime"),
         (
             lambda _: timed(Mean(), max_age=30),

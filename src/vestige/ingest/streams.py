@@ -140,7 +140,7 @@ class OpenStreams:
             for key in keys:
                 stream = open_stream(key)
                 if stream is not None:
-                    yield key, stream.records_of(name)
+                    yield key, stream.find_records(name)
 
         return History(
             store.sources(), find_positions, find_held, store.pseudonym, names.by, self.max_open, if_replaced, self.warn

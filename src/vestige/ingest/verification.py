@@ -100,6 +100,6 @@ def _compare_rows(
     comparison = RowComparison(pseudonym or str, before.other_key if same_key else progress.furthest)
     names = StreamNames(file.by)
     for name in progress.rows:
-        comparison.add(names.find_key(name), group[name][1].records_of(file.path))
+        comparison.add(names.find_key(name), group[name][1].find_records(file.path))
     different = comparison.find_difference(file.blocks(), progress.furthest)
     return "" if different is None else explain_difference(different), len(comparison)

@@ -69,7 +69,7 @@ def sweep(
                 with isolate_errors(store, name, troubles):
                     entry = Entry.find(store, name)
                     done[name] = _preview(entry, moment) if dry_run else _sweep(store, entry, moment)
-                    if trouble := _trouble(entry, done[name], moment, dry_run=dry_run):
+                    if trouble := _explain_trouble(entry, done[name], moment, dry_run=dry_run):
                         troubles[name] = trouble
     return SweepResult(done, troubles, tidy=not dry_run and _try_tidy(store))
 
@@ -115,7 +115,7 @@ def preview(streams: Mapping[str, tuple[Terms, State]], at: datetime | None = No
     for name, (terms, state) in streams.items():
         entry = Entry.from_snapshot(name, terms, state)
         done[name] = _preview(entry, moment)
-        if trouble := _trouble(entry, done[name], moment, dry_run=True):
+        if trouble := _explain_trouble(entry, done[name], moment, dry_run=True):
             troubles[name] = trouble
     return SweepResult(done, troubles)
 
@@ -124,7 +124,7 @@ def _preview(entry: Entry, now: datetime) -> Erasure:
     """What a sweep at `now` would do to a stream."""
     left = erase_overdue(entry.terms, entry.state, now, all_or_nothing=entry.all_or_nothing)
     closed = _would_close(entry, left, now)
-    return replace(_change(entry.state, left), closed=closed, undecided=len(left.retained) if closed else 0)
+    return replace(_compare_states(entry.state, left), closed=closed, undecided=len(left.retained) if closed else 0)
 
 
 def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
@@ -136,14 +136,14 @@ def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
         left = erase_overdue(entry.terms, entry.state, now, all_or_nothing=entry.all_or_nothing)
         if left is not entry.state:
             entry.write(store, left)
-        return _change(entry.state, left)
+        return _compare_states(entry.state, left)
     with entry.open(store) as stream:
-        with suppress(DataError) if ahead else nullcontext():  # `_trouble` reports it
+        with suppress(DataError) if ahead else nullcontext():  # `_explain_trouble` reports it
             stream.sweep(now)
-        return _change(entry.state, State(stream.clock, stream.retained))
+        return _compare_states(entry.state, State(stream.clock, stream.retained))
 
 
-def _change(before: State, after: State) -> Erasure:
+def _compare_states(before: State, after: State) -> Erasure:
     restarted = after.clock.since > before.clock.since
     closed = after.clock.updates > (0 if restarted else before.clock.updates)
     return Erasure(len(before.retained) - len(after.retained), restarted, closed)
@@ -159,7 +159,7 @@ def _would_close(entry: Entry, state: State, now: datetime) -> bool:
     return urgent and can_close(rules, state.clock, waiting, rules.min_early_batch)
 
 
-def _trouble(entry: Entry, done: Erasure, now: datetime, *, dry_run: bool) -> str:
+def _explain_trouble(entry: Entry, done: Erasure, now: datetime, *, dry_run: bool) -> str:
     """What is wrong with a stream that could be read; empty if nothing is."""
     ahead = entry.state.retained.where(entry.ahead(now)).rounds
     if len(ahead):

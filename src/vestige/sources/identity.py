@@ -151,7 +151,9 @@ class FileProgress:
         """
         decoded = {name: decode_position(position) for name, position in positions.items()}
         identities = {name: FileIdentity.decode(identity) for name, (_, identity) in decoded.items()}
-        newest = max((identity for identity in identities.values() if identity is not None), key=_age, default=None)
+        newest = max(
+            (identity for identity in identities.values() if identity is not None), key=_find_age, default=None
+        )
         now = _find_generation(newest)
         rows = {name: rows for name, (rows, _) in decoded.items() if _find_generation(identities[name]) == now}
         return cls(rows, newest)
@@ -166,7 +168,7 @@ def _find_generation(identity: FileIdentity | None) -> int:
     return 0 if identity is None else identity.generation
 
 
-def _age(identity: FileIdentity) -> tuple[int, int]:
+def _find_age(identity: FileIdentity) -> tuple[int, int]:
     return identity.generation, identity.size
 
 

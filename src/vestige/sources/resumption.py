@@ -57,7 +57,9 @@ def resume_file(source: FileSource, history: History) -> Resumption:
         identity, progress = replace(identity, generation=generation, other_key=0), FileProgress({}, None)
         scan.is_behind = False
     elif change:
-        raise SourceError(f"{source.path}: {change}; {_remedy(history, progress, different)}: nothing was taken")
+        raise SourceError(
+            f"{source.path}: {change}; {_explain_remedy(history, progress, different)}: nothing was taken"
+        )
     elif history.if_replaced == "restart" and progress.furthest:
         history.warn(
             f"{source.path}: seems to be the file that was read before, so --if-replaced restart continues after row "
@@ -135,7 +137,7 @@ def _read_identity(source: FileSource, history: History, progress: FileProgress)
     return replace(identity, key=key, other_key=progress.furthest)
 
 
-def _remedy(history: History, progress: FileProgress, different: int | None) -> str:
+def _explain_remedy(history: History, progress: FileProgress, different: int | None) -> str:
     """Say what to do with a source that seems to be another one."""
     other = (
         "if another file took its place, --if-replaced restart counts it from its first row, including rows that were "

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from vestige.errors import StoreError
-from vestige.store.paths import beside
+from vestige.store.paths import append_ending
 
 Kind = Literal["forget", "sweep", "remove"]
 
@@ -117,7 +117,7 @@ class Inbox:
 
     def __init__(self, path: str | Path) -> None:
         self._store = Path(path).resolve()
-        self.folder = beside(self._store, ".inbox")
+        self.folder = append_ending(self._store, ".inbox")
 
     def leave(self, request: Request) -> None:
         """Leave a request; it is durable once this returns."""
@@ -127,7 +127,7 @@ class Inbox:
         """The requests that wait, the oldest first; and what is wrong with files that cannot be read, by name."""
         found: list[tuple[float, Request]] = []
         troubles: dict[str, str] = {}
-        for file in self._files():
+        for file in self._list_files():
             if file.suffix != _REQUEST or file.with_suffix(_REPLY).exists():
                 continue
             try:
@@ -165,7 +165,7 @@ class Inbox:
     def clean(self) -> None:
         """Remove what is done with: requests that have their reply, old replies, files that were never completed."""
         oldest = time.time() - _FORGOTTEN
-        for file in self._files():
+        for file in self._list_files():
             with suppress(FileNotFoundError):
                 if file.suffix == _REQUEST and file.with_suffix(_REPLY).exists():
                     file.unlink()  # whoever wrote the reply was stopped just before the end
@@ -191,7 +191,7 @@ class Inbox:
                     )
         yield from (f"{name} {text}" for name, text in unreadable.items())
 
-    def _files(self) -> tuple[Path, ...]:
+    def _list_files(self) -> tuple[Path, ...]:
         """What lies in the folder, if nobody but its owner can have put it there."""
         try:
             found = self.folder.lstat()
@@ -212,7 +212,7 @@ class Inbox:
                 with suppress(FileExistsError):
                     self.folder.mkdir(mode=0o700)
                     self._give(self.folder)
-                self._files()
+                self._list_files()
                 draft = self.folder / f"{secrets.token_hex(8)}{_DRAFT}"
                 handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
                 with os.fdopen(handle, "w") as file:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from vestige.errors import ParameterError, StoreError
 from vestige.records import Records
-from vestige.store.paths import write_private
+from vestige.store.paths import append_ending, resolve_path, write_private
 from vestige.store.text import encode_text
 
 PSEUDONYM = 16
@@ -104,20 +104,24 @@ class KeyFile:
     """The file that holds the key of a store.
 
     Args:
-        path: the file; it is created when a key is first needed.
-        store: the store, for error messages.
+        path: the file, which is created when a key is first needed; default: beside the store.
+        store: the store.
+
+    Raises:
+        ParameterError: `path` is not a path.
+        StoreError: there is no folder for it.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     file = KeyFile(Path(folder, "visits.db.key"), Path(folder, "visits.db"))
+        ...     file = KeyFile(None, store=Path(folder, "visits.db"))
         ...     key = file.obtain(NO_KEY, is_needed=lambda: False)
         ...     print(file.obtain(fingerprint(key), is_needed=lambda: True) == key)
         True
     """
 
-    def __init__(self, path: Path, store: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | Path | None, *, store: Path) -> None:
+        self.path = append_ending(store, ".key") if path is None else resolve_path(path, "key")
         self._store = store
 
     def read(self) -> bytes | None:

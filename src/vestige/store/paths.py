@@ -26,11 +26,12 @@ _RANDOM = 8
 """Random bytes in the name of a draft."""
 
 
-def resolve_path(path: str | Path) -> Path:
+def resolve_path(path: str | Path, parameter: str) -> Path:
     """Resolve the path of a store, through all links.
 
     Args:
         path: the path.
+        parameter: the name of the parameter that it was passed as, for errors.
 
     Returns:
         The file that it leads to, which need not exist.
@@ -40,11 +41,11 @@ def resolve_path(path: str | Path) -> Path:
         StoreError: it is a folder, a device or a pipe, or its folder does not exist.
 
     Example:
-        >>> resolve_path("/visits.db").name
+        >>> resolve_path("/visits.db", "address").name
         'visits.db'
     """
     if str(path) == ":memory:":
-        raise ParameterError("path=':memory:' is not a file; use vestige.open_store('memory:')")
+        raise ParameterError(f"{parameter}=':memory:' is not a file; use vestige.open_store('memory:')")
     try:
         found = Path(path).resolve()
         if found.is_dir():
@@ -54,22 +55,22 @@ def resolve_path(path: str | Path) -> Path:
         if not found.parent.is_dir():
             raise StoreError(f"{path}: there is no folder {found.parent}; make it first")
     except (TypeError, ValueError):
-        raise ParameterError(f"path={path!r} is not a path; give the name of a file as a text") from None
+        raise ParameterError(f"{parameter}={path!r} is not a path; give the name of a file as a text") from None
     except (OSError, RuntimeError) as problem:
-        raise StoreError(f"{path}: cannot be a file ({_reason(problem)}); give another path") from None
+        raise StoreError(f"{path}: cannot be a file ({_explain_reason(problem)}); give another path") from None
     return found
 
 
-def _reason(problem: Exception) -> str:
+def _explain_reason(problem: Exception) -> str:
     return (problem.strerror if isinstance(problem, OSError) else None) or "its links lead in a circle"
 
 
-def beside(path: Path, ending: str) -> Path:
+def append_ending(path: Path, ending: str) -> Path:
     """Return the file beside the store whose name has this ending."""
     return path.with_name(path.name + ending)
 
 
-def siblings(path: Path) -> Iterator[Path]:
+def find_siblings(path: Path) -> Iterator[Path]:
     """Yield the files beside the store whose names begin with its own; if the folder cannot be read, the known ones."""
     try:
         names = [file.name for file in path.parent.iterdir()]
@@ -87,7 +88,7 @@ def make_private(path: Path) -> None:
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file that only its owner can read: all of it or nothing, and durable once this returns."""
-    draft = beside(path, f".{secrets.token_hex(_RANDOM)}{DRAFT}")
+    draft = append_ending(path, f".{secrets.token_hex(_RANDOM)}{DRAFT}")
     try:
         with os.fdopen(os.open(draft, _NEW, _OWNER), "wb") as file:
             file.write(content)
@@ -124,7 +125,7 @@ def is_draft(path: Path, file: Path) -> bool:
 
 def clear_drafts(path: Path) -> None:
     """Remove the drafts of a process that was killed; only for the process that holds the lock."""
-    for file in siblings(path):
+    for file in find_siblings(path):
         if is_draft(path, file):
             with suppress(OSError):  # the next writer tries again, and `vestige verify` names it
                 file.unlink(missing_ok=True)

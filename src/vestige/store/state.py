@@ -30,7 +30,7 @@ class State:
     positions: Mapping[str, Position] = field(default_factory=dict)
     receipts: tuple[Receipt, ...] = ()
 
-    def records_of(self, source: str) -> Records:
+    def find_records(self, source: str) -> Records:
         """Find the retained records that are rows of a source.
 
         Args:
@@ -40,7 +40,7 @@ class State:
             The records, with their row numbers as `numbers`.
 
         Example:
-            >>> len(State.empty(1).records_of("visits.csv"))
+            >>> len(State.empty(1).find_records("visits.csv"))
             0
         """
         return self.retained.from_source(self.positions.get(source, Position()).slot)

@@ -35,6 +35,7 @@ class Store(Reader):
     Attributes:
         address_form: how addresses of this kind of store look, for error messages.
         backend_errors: the exceptions of the backend that concern the whole store, not one stream.
+        lock: held by the thread that uses the store; its streams share it, so that neither waits for the other.
 
     Example:
         >>> from vestige import Mean, Stream, open_store
@@ -51,7 +52,7 @@ class Store(Reader):
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[Place, OpenStream]] = {}
-        self._process, self._turn = os.getpid(), threading.RLock()
+        self._process, self.lock = os.getpid(), threading.RLock()
 
     def __reduce__(self) -> NoReturn:
         raise StoreError(

@@ -108,8 +108,7 @@ class Stream(Generic[E_co]):
         if store is not None and (retained is not None or clock is not None):
             raise ParameterError("a stream continues from its store; leave out retained=... and clock=...")
         self._place = store
-        # one lock for a store and its streams, so that neither waits for the other
-        self._lock = threading.RLock() if store is None else store.store._turn
+        self._lock = threading.RLock() if store is None else store.store.lock
         self._pseudonym = None if store is None else store.store.pseudonym
         self._terms = make_terms(rules, {} if store is None else store.about)
         saved = None if store is None else store.open(self._terms)
@@ -310,19 +309,19 @@ class Stream(Generic[E_co]):
                 raise problem
             return next(known for known in state.receipts if known.id == receipt.id)
 
-    def sweep(self, now: Time | None = None) -> int:
+    def sweep(self, at: Time | None = None) -> int:
         """Erase what is due while nothing arrives; a batch that would be lost otherwise is closed early.
 
         Call it every eighth of `max_age`, or more often.
 
         Args:
-            now: the time by the clock that counts; default: the machine's.
+            at: the time that limits in time are checked against; default: the machine's clock.
 
         Returns:
             The number of records that were erased.
 
         Raises:
-            DataError: `now` is not a time, or is before the time of a record by more than `max_ahead`.
+            DataError: `at` is not a time, or is before the time of a record by more than `max_ahead`.
 
         Example:
             >>> from datetime import datetime, timedelta
@@ -333,16 +332,16 @@ class Stream(Generic[E_co]):
             >>> stream.sweep(datetime(2024, 1, 2))
             1
         """
-        moment = read_time(wall_clock() if now is None else now)
+        moment = read_time(wall_clock() if at is None else at)
         if np.isnat(moment):
-            raise DataError("now is not a time; pass a datetime or a numpy.datetime64")
+            raise DataError("at is not a time; pass a datetime or a numpy.datetime64")
         instant, limits = int(moment.astype(np.int64)), self._rules.limits
         with self._lock:
             self._check_open()
             if self._is_timed and find_ahead(limits, self.retained.times, instant).any():
                 problem = self._meet_requests()
                 raise DataError(
-                    f"now lies more than max_ahead={limits.max_ahead} before the time of a record that is held: a "
+                    f"at lies more than max_ahead={limits.max_ahead} before the time of a record that is held: a "
                     "clock cannot run backwards; set it right, pass the time by the clock that the records' times come "
                     "from, or remove the record, if its time is wrong, with forget(rounds=...): nothing was erased for "
                     "its age"
@@ -484,7 +483,7 @@ class Stream(Generic[E_co]):
                 moved = replace(self.position(source), value=position)
                 self._state.positions = {**self._state.positions, source: moved}
 
-    def records_of(self, source: str) -> Records:
+    def find_records(self, source: str) -> Records:
         """Find the retained records that are rows of a source.
 
         Args:
@@ -498,7 +497,7 @@ class Stream(Generic[E_co]):
             >>> stream = Stream(Mean(), retention=96)
             >>> stream.extend([1.0, 2.0], source="visits.csv")
             2
-            >>> stream.records_of("visits.csv").numbers
+            >>> stream.find_records("visits.csv").numbers
             array([1, 2])
         """
         return self.retained.from_source(self.position(source).slot)

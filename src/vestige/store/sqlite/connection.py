@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vestige.errors import StoreBusyError, StoreError
-from vestige.store.paths import beside, make_private, write_private
+from vestige.store.paths import append_ending, make_private, write_private
 from vestige.store.sqlite import version1
 from vestige.store.sqlite.layout import About
 from vestige.validation import check_float
@@ -105,7 +105,7 @@ def create_empty() -> sqlite3.Connection:
 
 def create_store(path: Path) -> None:
     """Make an empty store where there is no file: all of it or nothing."""
-    journal = beside(path, "-journal")
+    journal = append_ending(path, "-journal")
     if journal.exists():
         raise StoreError(
             f"{path}: there is no such store, but its journal {journal} is there; put the store back that it belongs "
@@ -221,7 +221,7 @@ def acquire_lock(path: Path) -> sqlite3.Connection:
 
     The operating system lets go of it however the process ends.
     """
-    name = beside(path, ".lock")
+    name = append_ending(path, ".lock")
     try:
         make_private(name)
     except OSError as problem:
@@ -253,7 +253,7 @@ def copy_file(path: Path, patience: float) -> bytes:
         check_whole(connection, path)
         image = connection.serialize()
         connection.execute("COMMIT")
-        if beside(path, "-journal").exists():  # of a writer that is at work, or of one that was killed
+        if append_ending(path, "-journal").exists():  # of a writer that is at work, or of one that was killed
             connection.execute("PRAGMA busy_timeout=0")
             with suppress(sqlite3.Error):
                 clear_journal(connection)

@@ -85,7 +85,7 @@ class About:
 
 def seal(plain: bytes, *bound: str | int | bytes) -> bytes:
     """`plain` with a checksum before it that covers `bound` too."""
-    return _SEAL.pack(_checksum(plain, bound)) + plain
+    return _SEAL.pack(_compute_checksum(plain, bound)) + plain
 
 
 def unseal(body: object, *bound: str | int | bytes) -> bytes:
@@ -104,12 +104,12 @@ def unseal(body: object, *bound: str | int | bytes) -> bytes:
     if not isinstance(body, bytes) or len(body) < _SEAL.size:
         raise DamagedError("a stored row is damaged")
     plain = body[_SEAL.size :]
-    if _SEAL.pack(_checksum(plain, bound)) != body[: _SEAL.size]:
+    if _SEAL.pack(_compute_checksum(plain, bound)) != body[: _SEAL.size]:
         raise DamagedError("a stored row is damaged")
     return plain
 
 
-def _checksum(plain: bytes, bound: tuple[str | int | bytes, ...]) -> int:
+def _compute_checksum(plain: bytes, bound: tuple[str | int | bytes, ...]) -> int:
     made = 0
     for part in bound:
         content = part if isinstance(part, bytes) else encode_text(str(part))
@@ -117,7 +117,7 @@ def _checksum(plain: bytes, bound: tuple[str | int | bytes, ...]) -> int:
     return zlib.crc32(plain, made)
 
 
-def state_size(columns: int, capacity: int) -> int:
+def count_state_bytes(columns: int, capacity: int) -> int:
     """How many bytes a state takes: for each slot round, values, whether it is leaving, time, subject and number."""
     return _HEADER.size + capacity * (8 + 8 * columns + 1 + 8 + PSEUDONYM + 8)
 
@@ -146,7 +146,7 @@ def pack_state(clock: Clock, retained: Records, capacity: int, heads: Heads = He
 
 def unpack_state(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records, Heads]:
     """The state that was packed."""
-    if len(body) != state_size(columns, capacity):
+    if len(body) != count_state_bytes(columns, capacity):
         raise DamagedError("a stored state has another length than its terms say")
     t, first, last, since, due, updates, rounding, gaps, *heads = _HEADER.unpack_from(body)
     clock = Clock(t, first, last, since, None if due == _NEVER else due, updates, rounding, gaps)
@@ -192,11 +192,11 @@ def unpack_entry(body: bytes) -> tuple[bytes, int]:
     return body[_FOLLOWING.size :], *_FOLLOWING.unpack_from(body)
 
 
-def _ticks(moment: datetime | None) -> int:
+def _to_ticks(moment: datetime | None) -> int:
     return _NEVER if moment is None else to_ticks(moment)
 
 
-def _moment(count: int) -> datetime | None:
+def _to_moment(count: int) -> datetime | None:
     return None if count == _NEVER else EPOCH + count * TICK
 
 
@@ -217,11 +217,11 @@ def pack_receipt(receipt: Receipt) -> bytes:
     """A receipt as bytes, always as many."""
     return _RECEIPT.pack(
         bytes.fromhex(receipt.id),
-        _ticks(receipt.requested),
+        _to_ticks(receipt.requested),
         receipt.requested_round,
         receipt.due_round,
-        _ticks(receipt.due),
-        _ticks(receipt.erased),
+        _to_ticks(receipt.due),
+        _to_ticks(receipt.erased),
         _NEVER if receipt.erased_round is None else receipt.erased_round,
         0,
     )
@@ -230,7 +230,7 @@ def pack_receipt(receipt: Receipt) -> bytes:
 def unpack_receipt(body: bytes) -> Receipt:
     """The receipt that was packed."""
     number, requested, requested_round, due_round, due, erased, erased_round, _ = _RECEIPT.unpack(body)
-    made = _moment(requested)
+    made = _to_moment(requested)
     assert made is not None  # noqa: S101  # every receipt says when it was requested
     done = None if erased_round == _NEVER else erased_round
-    return Receipt(number.hex(), made, requested_round, due_round, _moment(due), _moment(erased), done)
+    return Receipt(number.hex(), made, requested_round, due_round, _to_moment(due), _to_moment(erased), done)

@@ -13,7 +13,7 @@ from pathlib import Path
 from vestige.errors import StoreError
 from vestige.store.inbox import Inbox
 from vestige.store.keys import KeyFile
-from vestige.store.paths import beside, resolve_path
+from vestige.store.paths import resolve_path
 from vestige.store.reader import Reader
 from vestige.store.snapshot import UNNAMED, StoreSnapshot
 from vestige.store.sqlite.connection import check_exists, check_patience, copy_file, open_image
@@ -37,11 +37,11 @@ class SqliteReader(Reader):
     """
 
     def __init__(self, path: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE) -> None:
-        self.path = resolve_path(path)
+        self.path = resolve_path(path, "path")
         check_exists(self.path)
         check_patience(patience)
         self._patience = patience
-        self._key_file = KeyFile(beside(self.path, ".key") if key is None else Path(key), self.path)
+        self._key_file = KeyFile(key, store=self.path)
         self._hash: Callable[[str], str] | None = None
 
     @property

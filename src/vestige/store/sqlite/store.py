@@ -21,7 +21,7 @@ from typing import ClassVar
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store.inbox import Inbox
 from vestige.store.keys import NO_KEY, KeyFile, fingerprint, has_subjects, hash_subject, hide_subjects
-from vestige.store.paths import beside, clear_drafts, resolve_path
+from vestige.store.paths import clear_drafts, resolve_path
 from vestige.store.place import Place, check_name
 from vestige.store.snapshot import StoreSnapshot
 from vestige.store.sqlite.connection import (
@@ -83,16 +83,16 @@ class SqliteStore(Store):
     ) -> None:
         super().__init__()
         check_patience(patience)
-        self.path = resolve_path(path)
+        self.path = resolve_path(path, "path")
         if not create:
             check_exists(self.path)
         self._patience = patience
-        self._key_file = KeyFile(beside(self.path, ".key") if key is None else resolve_path(key), self.path)
+        self._key_file = KeyFile(key, store=self.path)
         self._key: bytes | None = None
         self._depth = 0
         self._version: int | None = None
         with translate_opening_errors(self.path):
-            self._lock = acquire_lock(self.path)
+            self._file_lock = acquire_lock(self.path)
             try:
                 self._connect()
             except BaseException:
@@ -104,14 +104,14 @@ class SqliteStore(Store):
         cls, address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE, create: bool = True
     ) -> SqliteStore:
         """Open the store in a file for writing; see `vestige.open_store`."""
-        return cls(address, key=key, patience=patience, create=create)
+        return cls(resolve_path(address, "address"), key=key, patience=patience, create=create)
 
     @classmethod
     def open_reader(
         cls, address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE
     ) -> SqliteReader:
         """Open a reader of the store in a file; see `vestige.open_reader`."""
-        return SqliteReader(address, key=key, patience=patience)
+        return SqliteReader(resolve_path(address, "address"), key=key, patience=patience)
 
     def _connect(self) -> None:
         clear_drafts(self.path)
@@ -181,7 +181,7 @@ class SqliteStore(Store):
 
     def pseudonym(self, subject: str) -> str:
         """Return the pseudonym of a subject; the key is created when it is first needed."""
-        with self._turn:
+        with self.lock:
             if self._key is None:
                 self._key = self._key_file.obtain(self._read_fingerprint(), is_needed=self._has_subjects)
                 self._write_fingerprint(fingerprint(self._key))
@@ -189,7 +189,7 @@ class SqliteStore(Store):
 
     def rekey(self) -> None:
         """Start with a new key for subjects, where the old one is lost for good; a damaged stream stays as it is."""
-        with self._turn:
+        with self.lock:
             self._key_file.check_replaceable(self._read_fingerprint())
             waiting, _ = self.inbox.requests()
             if waiting:
@@ -234,7 +234,7 @@ class SqliteStore(Store):
         """The tables, for one thread at a time, of a store that is open here."""
         if os.getpid() != self._process:
             raise StoreError(f"{self.path}: was opened before this process was forked; open it again in this process")
-        with self._turn:
+        with self.lock:
             if self._connection is None:
                 raise StoreError(f"{self.path}: this store is closed; open it again")
             yield self._tables
@@ -367,7 +367,7 @@ class SqliteStore(Store):
                 self._disconnect()
 
     def _disconnect(self) -> None:
-        for name in ("_connection", "_lock"):
+        for name in ("_connection", "_file_lock"):
             connection = getattr(self, name, None)
             if connection is not None:
                 connection.close()

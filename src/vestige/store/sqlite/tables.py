@@ -80,13 +80,13 @@ class Tables(Rows):
     def terms(self, name: str) -> Terms | None:
         """Return the terms of a stream; None if there is no such stream."""
         with self.report_damage(name):
-            entry = self._entry(name)
+            entry = self._find_entry(name)
             return None if entry is None else entry.terms
 
     def state(self, name: str) -> State | None:
         """Return the state of a stream; None if there is no such stream."""
         with self.report_damage(name):
-            entry = self._entry(name)
+            entry = self._find_entry(name)
             return None if entry is None else self._read_state(entry)
 
     def states(self, names: Iterable[str]) -> Iterator[tuple[str, Terms, State]]:
@@ -110,7 +110,7 @@ class Tables(Rows):
     def put(self, name: str, terms: Terms, state: State) -> None:
         """Replace a state: all of it or nothing, also where others are written in the same transaction."""
         with self.report_damage(name):
-            entry = self._entry(name)
+            entry = self._find_entry(name)
         about = self.about
         self.run("SAVEPOINT stream")
         try:
@@ -164,7 +164,7 @@ class Tables(Rows):
         chains = {"sources": entry.sources, "receipts": entry.receipts}
         return {table: [link.row for link in chain.values()] for table, chain in chains.items()}
 
-    def _entry(self, name: str) -> _Entry | None:
+    def _find_entry(self, name: str) -> _Entry | None:
         known = self._entries.get(name)
         if known is None:
             row = self.tree.find(name)

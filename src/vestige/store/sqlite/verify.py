@@ -17,7 +17,7 @@ from pathlib import Path
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store.inbox import Inbox
 from vestige.store.overdue import check_canaries, find_overdue
-from vestige.store.paths import beside, is_draft, siblings
+from vestige.store.paths import append_ending, find_siblings, is_draft
 from vestige.store.sqlite.connection import copy_file, open_image, set_pragmas
 from vestige.store.sqlite.page_scan import find_residue
 from vestige.store.sqlite.tables import Tables
@@ -100,8 +100,10 @@ def _check_streams(tables: Tables, at: datetime) -> Iterator[str]:
 
 def _find_leftovers(path: Path) -> Iterator[str]:
     """Files that should be gone; the journal of a commit that is running and a draft in writing get some time."""
-    journal = beside(path, "-journal")
-    settling = {file: _identify(file) for file in (journal, *siblings(path)) if file == journal or is_draft(path, file)}
+    journal = append_ending(path, "-journal")
+    settling = {
+        file: _identify(file) for file in (journal, *find_siblings(path)) if file == journal or is_draft(path, file)
+    }
     until = time.monotonic() + _SETTLING
     while settling := {
         file: first for file, first in settling.items() if first is not None and _identify(file) == first
@@ -115,10 +117,10 @@ def _find_leftovers(path: Path) -> Iterator[str]:
             "writer was killed; what it was to erase is overdue. End the other process, or open the store again"
         )
     for ending in ("-wal", "-shm"):
-        if beside(path, ending).exists():
+        if (log := append_ending(path, ending)).exists():
             yield (
-                f"{beside(path, ending)} is there: another program has switched the file to write-ahead logging, "
-                "which keeps old records; open the store with Vestige, which switches it back"
+                f"{log} is there: another program has switched the file to write-ahead logging, which keeps old "
+                "records; open the store with Vestige, which switches it back"
             )
     for file in settling:
         if file != journal:
@@ -127,7 +129,7 @@ def _find_leftovers(path: Path) -> Iterator[str]:
 
 def _check_permissions(path: Path) -> Iterator[str]:
     """The files that somebody but their owner may read or write."""
-    for file in (path, beside(path, ".key")):
+    for file in (path, append_ending(path, ".key")):
         with suppress(FileNotFoundError):
             rights = stat.S_IMODE(file.stat().st_mode)
             if rights & 0o077:
@@ -162,7 +164,7 @@ def _check_pragmas() -> Iterable[str]:
 
 def _read_siblings(path: Path) -> dict[str, bytes]:
     """The files beside a store that belong to it, and what they hold."""
-    files = [inner for file in siblings(path) for inner in (file.iterdir() if file.is_dir() else [file])]
+    files = [inner for file in find_siblings(path) for inner in (file.iterdir() if file.is_dir() else [file])]
     held = {}
     for file in files:
         if file.name != f"{path.name}.lock" and file.is_file():

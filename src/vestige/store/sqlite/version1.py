@@ -93,7 +93,7 @@ def read_streams(connection: sqlite3.Connection) -> Iterator[tuple[str, Terms, S
         _unseal(seal, name + b"\0" + text)
         terms = Terms.parse(text.decode())
         clock, retained = _unpack(_unseal(body, b""), terms, steady=number not in receipts)
-        if not _reads_as_it_was(terms, clock, retained):
+        if not _has_same_meaning(terms, clock, retained):
             retained = retained.where(retained.rounds > clock.last)
             clock = Clock(clock.t, clock.last + 1, clock.last, clock.last + 1)
         made = tuple(map(unpack_receipt, receipts.get(number, [])))
@@ -113,8 +113,8 @@ def _unpack(body: bytes, terms: Terms, *, steady: bool) -> tuple[Clock, Records]
     t, first, last, since, began = _HEADER.unpack_from(body)
     encoded, length = last - since + 1, last - first + 1
     updates = -(-encoded // length) if length else 0  # as many as there were if all were as long as the last
-    rounding = _rounding(terms, length, updates, steady=steady and terms.max_age is None)
-    clock = Clock(t, first, last, since, _due(began, terms.max_age), updates, rounding)
+    rounding = _find_rounding(terms, length, updates, steady=steady and terms.max_age is None)
+    clock = Clock(t, first, last, since, _find_due(began, terms.max_age), updates, rounding)
     at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
     held = np.flatnonzero(rounds)
@@ -125,7 +125,7 @@ def _unpack(body: bytes, terms: Terms, *, steady: bool) -> tuple[Clock, Records]
     return clock, Records(rounds[held], values, leaving, times, subjects)
 
 
-def _rounding(terms: Terms, length: int, updates: int, *, steady: bool) -> float:
+def _find_rounding(terms: Terms, length: int, updates: int, *, steady: bool) -> float:
     """The clock's rounding after so many updates, all with words as long as those of the last one.
 
     With words as short as any where batches before may have been closed early, and for a policy that is not ours.
@@ -140,7 +140,7 @@ def _rounding(terms: Terms, length: int, updates: int, *, steady: bool) -> float
     return float(2.0 ** -(bits + 1) * np.sqrt(1.0 + updates / 3.0))
 
 
-def _reads_as_it_was(terms: Terms, clock: Clock, retained: Records) -> bool:
+def _has_same_meaning(terms: Terms, clock: Clock, retained: Records) -> bool:
     """Whether what a mean has kept is read today as it was in version 1.
 
     The last two records of each number said then that the others were bits, and three before them by how much these
@@ -156,7 +156,7 @@ def _reads_as_it_was(terms: Terms, clock: Clock, retained: Records) -> bool:
     return all(not any(mine) or mine == (False, False, False, True, True) for mine in controls)
 
 
-def _due(began: int, max_age: timedelta | None) -> int | None:
+def _find_due(began: int, max_age: timedelta | None) -> int | None:
     if began == _NEVER or max_age is None:
         return None
     age = max_age // timedelta(microseconds=1)
