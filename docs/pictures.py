@@ -1,7 +1,7 @@
 """The two pictures of docs/method.md, each drawn from a run of the stream.
 
 Run it with `make pictures`; they are saved beside this file, or in the given folder.
-Guarantee: the drawn records encode the mean of all records so far; held by tests/test_pictures.py.
+Guarantee: the drawn records encode the mean of all records so far; held by tests/test_figures.py.
 """
 
 from __future__ import annotations

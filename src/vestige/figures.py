@@ -148,7 +148,7 @@ def make_figure(size: tuple[float, float] = SIZE) -> Figure:
         >>> figure.get_size_inches().tolist()
         [4.0, 3.0]
     """
-    return _figure_class()(figsize=size, layout="constrained")
+    return _find_figure_class()(figsize=size, layout="constrained")
 
 
 def make_panels(count: int, width: float = 5.2, height: float = 3.8) -> tuple[Figure, list[Axes]]:
@@ -216,7 +216,7 @@ class _NotebookDisplay:
 
 
 @functools.cache
-def _figure_class() -> type[Figure]:
+def _find_figure_class() -> type[Figure]:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     return type("Figure", (_NotebookDisplay, Figure), {})

@@ -37,9 +37,9 @@ class _Univariate(stats.base.Univariate):
         self.retention = retention
         self.half_life = half_life
         self.seed = seed
-        self._stream = _make_stream(self._policy(), retention, seed)
+        self._stream = _make_stream(self._make_policy(), retention, seed)
 
-    def _policy(self) -> Encoded[Any]:
+    def _make_policy(self) -> Encoded[Any]:
         """Return the policy of the statistic."""
         raise NotImplementedError
 
@@ -71,7 +71,7 @@ class Mean(_Univariate):
         500.5
     """
 
-    def _policy(self) -> Encoded:
+    def _make_policy(self) -> Encoded:
         return MeanPolicy(half_life=self.half_life)
 
     def get(self) -> float:
@@ -99,7 +99,7 @@ class Var(_Univariate):
         83416.667
     """
 
-    def _policy(self) -> Encoded:
+    def _make_policy(self) -> Encoded:
         return Moments(order=2, half_life=self.half_life)
 
     def get(self) -> float:
@@ -122,7 +122,7 @@ class _Model(base.Estimator):
         self._features: tuple[Any, ...] = ()
         self._stream: Stream[Any] | None = None
 
-    def _row(self, x: dict[Any, float]) -> list[float]:
+    def _make_row(self, x: dict[Any, float]) -> list[float]:
         """Return the values of the named features."""
         return [float(x.get(name, 0.0)) for name in self._features]
 
@@ -157,7 +157,7 @@ class LinearRegressor(_Model, base.Regressor):
             self._features = tuple(sorted(x, key=str))
             policy = LinearRegression(max(len(x), 1), half_life=self.half_life)
             self._stream = _make_stream(policy, self.retention, self.seed)
-        self._stream.push([*(self._row(x) or [0.0]), float(y)])
+        self._stream.push([*(self._make_row(x) or [0.0]), float(y)])
 
     def predict_one(self, x: dict[Any, float]) -> float:
         """Return the fitted value for one example.
@@ -171,7 +171,7 @@ class LinearRegressor(_Model, base.Regressor):
         if self._stream is None:
             return 0.0
         fit = cast(LinearRegression, self._stream.policy).fit(self._stream.clock, self._stream.retained)
-        row = np.array(self._row(x) or [0.0])
+        row = np.array(self._make_row(x) or [0.0])
         dim = len(row)
         return float(fit.means[dim] + (row - fit.means[:dim]) @ fit.slopes[:, 0])
 
@@ -232,7 +232,7 @@ class LogisticClassifier(_Model, base.Classifier):
                 raise DataError(f"the example has a class beyond the {self.classes} seen before; use larger `classes`")
             self._seen.append(y)
         label = self._seen.index(y)
-        self._stream.push([*(self._row(x) or [0.0]), float(label)])
+        self._stream.push([*(self._make_row(x) or [0.0]), float(label)])
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:  # noqa: ARG002
         """Return the probability of each class for one example.
@@ -246,5 +246,5 @@ class LogisticClassifier(_Model, base.Classifier):
         """
         if self._stream is None:
             return {False: 0.5, True: 0.5} if self.classes == 2 else {}
-        chances = self._stream.estimate().predict_proba([self._row(x) or [0.0]])[0][: len(self._seen)]
+        chances = self._stream.estimate().predict_proba([self._make_row(x) or [0.0]])[0][: len(self._seen)]
         return dict(zip(self._seen, (chances / chances.sum()).tolist(), strict=True))

@@ -45,7 +45,7 @@ def test_accuracy_is_measured(compared: Comparison) -> None:
     assert compared["Private"].error == pytest.approx(np.sqrt(price - 1), rel=5 / np.sqrt(2 * 100))
 
 
-def test_it_prints_as_a_table_and_as_facts(compared: Comparison) -> None:
+def test_it_prints_as_a_table_and_converts_to_a_dict(compared: Comparison) -> None:
     lines = str(compared).splitlines()
     assert len(lines) == 5
     assert lines[0].split("  ")[0] == "policy"
@@ -54,14 +54,14 @@ def test_it_prints_as_a_table_and_as_facts(compared: Comparison) -> None:
     assert facts["knows_all"]["adversary"] == "knows-all"
 
 
-def test_pictures(compared: Comparison, tmp_path: Path) -> None:
+def test_figures(compared: Comparison, tmp_path: Path) -> None:
     draw_comparison(compared, tmp_path / "a" / "compared.png")
     draw_leakage({row.name: row.knows_all for row in compared.rows}, tmp_path / "leakage.svg")
     draw_outlier(run_outlier(trials=1), tmp_path / "outlier.png")
     assert all((tmp_path / name).stat().st_size > 5_000 for name in ("a/compared.png", "leakage.svg", "outlier.png"))
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_bad_comparisons_are_refused() -> None:
     with pytest.raises(ParameterError, match="policies is empty"):
         compare({})
     with pytest.raises(ParameterError, match="Moments answers with 2 numbers for 1 columns; compare needs"):

@@ -1,8 +1,8 @@
 """The detector: sees what Vestige's channels do, and leaves honest windows and subsamples alone.
 
 Power is counted over seeded repetitions: if 500 of 500 are caught, it is above 0.99 with 99% confidence (Clopper and
-Pearson: 0.99^500 is 0.0066); 60 of 60, as in the quick tests, puts it above 0.95 with 95%. False alarms are counted
-against the binomial quantile that an exact test at the level exceeds with a chance of 1 in 1,000.
+Pearson: 0.99^500 is 0.0066); 60 of 60, as in the quick tests, puts it above 0.95 with 95%. False alarms are
+counted against the binomial quantile that an exact test at the level exceeds with a chance of 1 in 1,000.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vestige.errors import ParameterError
 from vestige.records import Records
 from vestige.types import Bools, Floats
 
-BATCH, MANY, LEVEL = 48, 20, 0.01
+BATCH, SNAPSHOTS, LEVEL = 48, 20, 0.01
 Data = Callable[[np.random.Generator, int], Floats]
 BITS, AVERAGE = Mean(channel="bits"), Mean(channel="average")
 PRIVATE = Private(bound=5.0, epsilon=1.0, delta=1e-6)
@@ -45,24 +45,24 @@ def cycling(rng: np.random.Generator, n: int) -> Floats:
     return 3.0 * np.sin(2.0 * np.pi * np.arange(n) / BATCH) + rng.normal(0.0, 0.1, size=n)
 
 
-def watched(
-    policy: Policy, seed: int, *, many: int = MANY, apart: int = 1, batch: int = BATCH, data: Data = normal
+def watch_stream(
+    policy: Policy, seed: int, *, snapshots: int = SNAPSHOTS, apart: int = 1, batch: int = BATCH, data: Data = normal
 ) -> list[Snapshot]:
     """Snapshots of a stream, the first after its first batches, each `apart` batches after the one before."""
-    rows = data(np.random.default_rng([seed, 1]), many * apart * batch * policy.columns).reshape(-1, policy.columns)
+    values = data(np.random.default_rng([seed, 1]), snapshots * apart * batch * policy.columns)
     stream = Stream(policy, retention=2 * batch, seed=AuditSeed(seed))
     made = []
-    for part in np.split(rows, many):
+    for part in np.split(values.reshape(-1, policy.columns), snapshots):
         stream.extend(part)
         made.append(Snapshot(stream.retained, stream.clock))
     return made
 
 
-def subsampled(seed: int, kept: float | int, data: Data = normal, many: int = MANY) -> list[Snapshot]:
-    """Snapshots of honest subsamples: by a coin for each record if `kept` is its chance, else of this many records."""
+def make_subsamples(seed: int, kept: float | int, data: Data = normal, snapshots: int = SNAPSHOTS) -> list[Snapshot]:
+    """Snapshots of honest subsamples: by a coin for each record if `kept` is its chance, else that many records."""
     rng = np.random.default_rng([seed, 2])
     made = []
-    for i, values in enumerate(np.split(data(rng, many * BATCH), many)):
+    for i, values in enumerate(np.split(data(rng, snapshots * BATCH), snapshots)):
         ranks = rng.permutation(BATCH)
         keep = ranks < kept if isinstance(kept, int) else rng.random(BATCH) < kept
         rounds = np.arange(i * BATCH + 1, (i + 1) * BATCH + 1)
@@ -72,18 +72,18 @@ def subsampled(seed: int, kept: float | int, data: Data = normal, many: int = MA
 
 
 def count_rejected(policy: Policy, trials: int, *, apart: int = 1) -> int:
-    found = (detect(watched(policy, seed, apart=apart), trials=499, seed=seed) for seed in range(trials))
+    found = (detect(watch_stream(policy, seed, apart=apart), trials=499, seed=seed) for seed in range(trials))
     return sum(each.p_value <= LEVEL for each in found)
 
 
 @pytest.mark.parametrize("policy", [BITS, AVERAGE], ids=["bits", "average"])
-def test_twenty_snapshots_tell(policy: Policy) -> None:
+def test_twenty_snapshots_are_enough(policy: Policy) -> None:
     """From the first batch on, where averages move the most."""
     assert count_rejected(policy, 60) == 60
 
 
 @pytest.mark.parametrize("policy", [BITS, AVERAGE, Mean(), PRIVATE], ids=["bits", "average", "auto", "private"])
-def test_twenty_snapshots_far_apart_tell(policy: Policy) -> None:
+def test_twenty_snapshots_far_apart_are_enough(policy: Policy) -> None:
     assert count_rejected(policy, 20, apart=10) == 20
 
 
@@ -95,16 +95,16 @@ def test_power_is_above_99_percent(policy: Policy, apart: int) -> None:
     assert count_rejected(policy, 500, apart=apart) == 500
 
 
-def alarms(repetitions: int, kept: float | int, data: Data) -> dict[str, Floats]:
+def collect_p_values(repetitions: int, kept: float | int, data: Data) -> dict[str, Floats]:
     """The p-values of honest subsamples, by test."""
-    found = [detect(subsampled(seed, kept, data), trials=499, seed=seed) for seed in range(repetitions)]
+    found = [detect(make_subsamples(seed, kept, data), trials=499, seed=seed) for seed in range(repetitions)]
     made = {name: np.array([getattr(each, name) for each in found], np.float64) for name in Detection.__slots__[1:4]}
     made["p"] = np.array([each.p_value for each in found])
     made["batch"] = np.array([each.batches[7].p_value for each in found])
     return made
 
 
-def check_alarms(found: dict[str, Floats]) -> None:
+def check_p_values(found: dict[str, Floats]) -> None:
     from scipy.stats import binom  # noqa: PLC0415
 
     for name, p in found.items():
@@ -117,21 +117,21 @@ HONEST = [(0.5, normal), (0.1, lognormal), (12, drifting), (0.5, cycling)]
 
 @pytest.mark.parametrize(("kept", "data"), HONEST)
 def test_honest_subsamples_are_rarely_called_dishonest(kept: float | int, data: Data) -> None:
-    check_alarms(alarms(60, kept, data))
+    check_p_values(collect_p_values(60, kept, data))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.9, 5, 12])
 @pytest.mark.parametrize("data", [normal, lognormal, drifting, cycling])
 def test_false_alarms_at_the_stated_rate(kept: float | int, data: Data) -> None:
-    check_alarms(alarms(1_000, kept, data))
+    check_p_values(collect_p_values(1_000, kept, data))
 
 
 def test_the_slots_of_an_honest_subsample_have_uniform_p_values() -> None:
     """Not only rarely small: as spread out as they should be, so that nothing is given away."""
     from scipy.stats import kstest  # noqa: PLC0415
 
-    p = np.array([detect(subsampled(seed, 0.5), trials=99, seed=seed).slots for seed in range(120)], np.float64)
+    p = np.array([detect(make_subsamples(seed, 0.5), trials=99, seed=seed).slots for seed in range(120)], np.float64)
     assert kstest(p - 0.005, "uniform").pvalue > 0.001
 
 
@@ -148,18 +148,18 @@ class Coin(Policy):
 
 
 def test_streams_that_are_honest() -> None:
-    window = detect(watched(Window(), 0))
+    window = detect(watch_stream(Window(), 0))
     assert (window.p_value, window.window, window.slots, window.words, window.averages) == (1.0, 1.0, None, None, None)
     assert window.verdict() == "Honest: no round is missing, as in a sliding window."
-    assert [batch.p_value for batch in window.batches] == [1.0] * MANY
-    coin = detect(watched(Coin(), 0))
+    assert [batch.p_value for batch in window.batches] == [1.0] * SNAPSHOTS
+    coin = detect(watch_stream(Coin(), 0))
     assert coin.window == 0.0
     assert coin.p_value > 0.05
     assert coin.verdict().startswith("Not rejected: rounds are missing, but chance can explain it (p =")
 
 
-def test_the_verdict_says_what_spoke() -> None:
-    bits, average = detect(watched(BITS, 0)), detect(watched(AVERAGE, 0))
+def test_the_verdict_names_the_tests_that_reject() -> None:
+    bits, average = detect(watch_stream(BITS, 0)), detect(watch_stream(AVERAGE, 0))
     assert bits.verdict().startswith("Not honest: chance does not explain which rounds are missing (p = ")
     assert "again and again; the presence of rounds encodes numbers" in bits.verdict()
     assert "averages of the kept" not in bits.verdict()
@@ -167,10 +167,10 @@ def test_the_verdict_says_what_spoke() -> None:
     assert average.verdict(1e-6).startswith("Not rejected")
 
 
-def test_one_batch_of_presence_bits_tells_something() -> None:
-    p = np.array([detect(watched(BITS, seed, many=1)).p_value for seed in range(100)])
+def test_one_batch_of_presence_bits_can_be_enough() -> None:
+    p = np.array([detect(watch_stream(BITS, seed, snapshots=1)).p_value for seed in range(100)])
     assert np.median(p) < 0.02
-    assert detect(watched(AVERAGE, 0, many=1)).p_value > 0.05, "one average alone is as good as any"
+    assert detect(watch_stream(AVERAGE, 0, snapshots=1)).p_value > 0.05, "one average alone is as good as any"
 
 
 @pytest.mark.parametrize(
@@ -178,8 +178,8 @@ def test_one_batch_of_presence_bits_tells_something() -> None:
     [(Mean(dim=2, channel="bits"), 96), (Mean(dim=2, channel="average"), 96), (Moments(order=2), 96)],
     ids=["bits", "average", "moments"],
 )
-def test_several_numbers_are_told_too(policy: Policy, batch: int) -> None:
-    found = detect(watched(policy, 3, batch=batch))
+def test_several_numbers_are_detected_too(policy: Policy, batch: int) -> None:
+    found = detect(watch_stream(policy, 3, batch=batch))
     assert found.p_value <= LEVEL
     assert found.averages is not None
     assert found.words is not None
@@ -204,7 +204,7 @@ def test_ranks_are_those_of_brute_force() -> None:
     assert p_value(scores) == pytest.approx((ranks.min(axis=1) <= ranks[0].min()).mean())
 
 
-def test_copies_keep_as_many_and_leave_what_had_to_go() -> None:
+def test_permutations_keep_as_many_records_and_never_erased_ones() -> None:
     free = np.arange(48) % 7 != 0
     present = free & (np.arange(48) % 2 == 0)
     patterns = permute_presence(Batch(1, present, free, np.arange(0), np.empty((0, 1))), 200, np.random.default_rng(0))
@@ -214,7 +214,7 @@ def test_copies_keep_as_many_and_leave_what_had_to_go() -> None:
     assert (patterns[1:, free].mean(axis=0) > 0.2).all(), "each free slot is as likely as any"
 
 
-def test_rounds_that_had_to_go_are_not_held_against_a_window() -> None:
+def test_rounds_that_had_to_be_erased_do_not_count_against_a_window() -> None:
     stream = Stream(Window(), retention=96)
     stream.extend(np.arange(20.0))
     stream.forget(rounds=[3, 7])
@@ -225,7 +225,7 @@ def test_rounds_that_had_to_go_are_not_held_against_a_window() -> None:
 
 
 def test_each_batch_counts_once_and_waiting_records_do_not() -> None:
-    shown = watched(BITS, 0)
+    shown = watch_stream(BITS, 0)
     stream = Stream(BITS, retention=96, seed=0, retained=shown[0].retained, clock=shown[0].clock)
     stream.extend(np.arange(30.0))
     assert detect([*shown, *shown, Snapshot(stream.retained, stream.clock)]) == detect(shown)
@@ -239,7 +239,7 @@ def snapshot(values: Floats, rounds: list[int], clock: Clock) -> Snapshot:
     return Snapshot(Records(rounds, values), clock)
 
 
-def test_where_nothing_can_be_said() -> None:
+def test_too_little_data_is_inconclusive() -> None:
     early = snapshot(np.ones((2, 1)), [1, 2], Clock(t=2))
     clock = Clock(t=48, first=1, last=48)
     single = snapshot(np.ones((1, 1)), [5], clock)
@@ -253,10 +253,10 @@ def test_where_nothing_can_be_said() -> None:
     assert short.words is None
 
 
-def test_constant_columns_have_no_averages_to_tell() -> None:
+def test_constant_columns_have_no_averages_to_test() -> None:
     """But a word that spells the constant still does."""
-    assert detect(subsampled(0, 0.5, lambda _, n: np.full(n, 7.0))).averages is None
-    found = detect(watched(BITS, 0, data=lambda _, n: np.full(n, 7.0)))
+    assert detect(make_subsamples(0, 0.5, lambda _, n: np.full(n, 7.0))).averages is None
+    found = detect(watch_stream(BITS, 0, data=lambda _, n: np.full(n, 7.0)))
     assert found.averages is None
     assert found.words is not None
     assert found.words < 1e-6

@@ -22,7 +22,7 @@ def audit(policy: Policy, **options: Any) -> Leakage:
 
 
 @pytest.mark.parametrize("adversary", ["knows-all", "knows-distribution"])
-def test_a_window_shows_nothing_at_any_age(adversary: str) -> None:
+def test_a_window_reveals_nothing_at_any_age(adversary: str) -> None:
     found = audit(Window(), adversary=adversary, retention=16, t=16 + 8 * 30)
     for checkpoint in found.checkpoints:
         assert checkpoint.epsilon == checkpoint.mu == checkpoint.total_variation == 0.0
@@ -31,7 +31,7 @@ def test_a_window_shows_nothing_at_any_age(adversary: str) -> None:
         assert checkpoint.reconstruction > 0.9
 
 
-def test_presence_bits_show_all_that_so_many_trials_can() -> None:
+def test_presence_bits_reach_the_ceiling() -> None:
     found = audit(Mean(channel="bits"), retention=96, t=96 + 48 * 12)
     for checkpoint in found.checkpoints:
         assert checkpoint.epsilon > 0.98 * found.epsilon_ceiling
@@ -42,7 +42,7 @@ def test_presence_bits_show_all_that_so_many_trials_can() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("retention", "precision"), [(96, 1e-6), (128, 1e-10)])
-def test_presence_bits_show_as_much_a_thousand_batches_later(retention: int, precision: float) -> None:
+def test_presence_bits_reveal_as_much_a_thousand_batches_later(retention: int, precision: float) -> None:
     """A word of 48 records keeps 31 bits of mantissa, one of 64 keeps 47, at each of a thousand batches."""
     batch = retention // 2
     found = audit(Mean(channel="bits"), retention=retention, t=retention + 1 + 1_000 * batch, trials=500, workers=2)
@@ -56,7 +56,7 @@ def test_presence_bits_show_as_much_a_thousand_batches_later(retention: int, pre
     )
 
 
-def test_averages_show_it_too_and_less_to_those_who_know_less() -> None:
+def test_averages_reveal_it_too_and_less_to_an_adversary_who_knows_less() -> None:
     known = audit(Mean(channel="average"))
     assert known.epsilon == known.epsilon_ceiling
     drawn = audit(Mean(channel="average"), adversary="knows-distribution")
@@ -90,14 +90,14 @@ def test_a_planted_leak_is_found_by_the_pattern_of_presence() -> None:
     assert all(checkpoint.epsilon == found.epsilon_ceiling for checkpoint in later)
 
 
-def test_it_is_reproducible_however_many_play() -> None:
+def test_results_do_not_depend_on_the_number_of_processes() -> None:
     one = audit(Mean(), t=300, trials=260, adversary="knows-distribution")
     two = audit(Mean(), t=300, trials=260, adversary="knows-distribution", workers=2)
     assert one == two
     assert one != audit(Mean(), t=300, trials=260, adversary="knows-distribution", seed=1)
 
 
-def test_looks_come_at_growing_ages_and_progress_is_told() -> None:
+def test_checkpoints_come_at_growing_ages_and_progress_is_reported() -> None:
     told: list[float] = []
     found = audit(Window(), t=64 + 32 * 11, progress=told.append)
     assert [checkpoint.age for checkpoint in found.checkpoints] == [-33, 0, 32, 96, 320, 351]
@@ -106,7 +106,7 @@ def test_looks_come_at_growing_ages_and_progress_is_told() -> None:
     assert (found.trials, found.confidence, found.delta) == (300, 0.95, 0.0)
 
 
-def test_data_of_ones_own() -> None:
+def test_custom_data() -> None:
     rows = np.random.default_rng(0).exponential(size=500)
     by_array = audit(Mean(channel="bits"), data=rows, t=200)
     by_function = audit(Mean(channel="bits"), data=lambda rng, n: rng.exponential(size=n), t=200)

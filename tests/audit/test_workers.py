@@ -46,7 +46,7 @@ def test_a_program_without_a_guard_audits_a_policy_of_its_own(arguments: list[st
     assert (done.stdout, done.stderr) == ("True True\n", "")
 
 
-def test_what_cannot_be_sent_is_refused() -> None:
+def test_what_cannot_be_pickled_is_refused() -> None:
     def draw(rng: np.random.Generator, n: int, lock: object = LOCK) -> Floats:  # noqa: ARG001
         return rng.normal(size=n)
 
@@ -54,7 +54,7 @@ def test_what_cannot_be_sent_is_refused() -> None:
         measure_leakage(Window(), retention=8, t=24, trials=200, data=draw, workers=2)
 
 
-def test_without_joblib_one_process_plays_and_says_so_once(
+def test_without_joblib_one_process_runs_the_trials_and_warns_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = measure_leakage(Window(), retention=8, t=24, trials=200, workers=1)

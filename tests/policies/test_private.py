@@ -253,13 +253,13 @@ def test_what_cannot_be_kept_private_is_refused(options: dict[str, Any], text: s
 class Halved(Private):
     """Half of the noise."""
 
-    def _deviation(self, steps: int) -> int:
-        return super()._deviation(steps) // 2
+    def _find_deviation(self, steps: int) -> int:
+        return super()._find_deviation(steps) // 2
 
 
 @dataclass(frozen=True)
 class _Bare(Private):
-    def _deviation(self, steps: int) -> int:  # noqa: ARG002
+    def _find_deviation(self, steps: int) -> int:  # noqa: ARG002
         return 1
 
 
@@ -334,7 +334,7 @@ def test_several_records_cost_in_mu(records: int, epsilon: float, each: float) -
     for value, total in zip((-3.0, 3.0), sums, strict=True):
         rows = np.concatenate((np.full(records, value), np.zeros(64 - records)))
         sum_on_grid(rows[:, None], np.ones(64, np.bool_), policy.bound, steps, total)
-    moved = float(sums[1, 0] - sums[0, 0]) / policy._deviation(steps)
+    moved = float(sums[1, 0] - sums[0, 0]) / policy._find_deviation(steps)
     assert moved == pytest.approx(records * policy.mu, rel=1e-5)
     together, separate = (gaussian_epsilon(n * policy.mu, policy.delta) for n in (records, records**0.5))
     assert (float(f"{together:.3g}"), float(f"{separate:.3g}")) == (epsilon, each)

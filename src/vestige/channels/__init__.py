@@ -5,11 +5,11 @@ from __future__ import annotations
 from vestige.channels.auto import Auto
 from vestige.channels.average import Average
 from vestige.channels.bits import Bits
-from vestige.channels.channel import Channel, Reading, Target, in_slots
+from vestige.channels.channel import Channel, Reading, Target, lay_out
 from vestige.channels.words import PresenceWords
 from vestige.validation import check_choice
 
-__all__ = ["CHANNELS", "Channel", "PresenceWords", "Reading", "Target", "find_channel", "in_slots"]
+__all__ = ["CHANNELS", "Channel", "PresenceWords", "Reading", "Target", "find_channel", "lay_out"]
 
 CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (Auto(), Average(), Bits())}
 """The channels that have a name. A new one may be passed as an object, without being listed here."""

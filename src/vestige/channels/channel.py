@@ -129,8 +129,8 @@ class Channel(ABC):
         length = clock.last - clock.first + 1
         slots = retained.rounds - clock.first
         inside = (slots >= 0) & (slots < length)
-        values = in_slots(slots[inside], retained.values[inside], length)
-        return self.read_slots(values, in_slots(slots[inside], np.ones(int(inside.sum()), np.bool_), length), size)
+        values = lay_out(slots[inside], retained.values[inside], length)
+        return self.read_slots(values, lay_out(slots[inside], np.ones(int(inside.sum()), np.bool_), length), size)
 
     @abstractmethod
     def read_slots(self, values: Floats, present: Bools, size: int) -> Reading:
@@ -226,7 +226,7 @@ class Channel(ABC):
         return None
 
 
-def in_slots(slots: Ints, rows: NDArray[T], length: int) -> NDArray[T]:
+def lay_out(slots: Ints, rows: NDArray[T], length: int) -> NDArray[T]:
     """Lay rows out by slot, zeros where there is none, so that a missing record shifts nothing.
 
     Args:
@@ -238,7 +238,7 @@ def in_slots(slots: Ints, rows: NDArray[T], length: int) -> NDArray[T]:
         the rows by slot; shape (length, ...).
 
     Example:
-        >>> in_slots(np.array([0, 2]), np.array([5.0, 7.0]), 4)
+        >>> lay_out(np.array([0, 2]), np.array([5.0, 7.0]), 4)
         array([5., 0., 7., 0.])
     """
     laid_out = np.zeros((length, *rows.shape[1:]), rows.dtype)

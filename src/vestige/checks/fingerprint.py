@@ -62,7 +62,7 @@ def take_fingerprints(policy: Policy) -> dict[str, str]:
         True
     """
     places: dict[str, object] = {"the policy": policy, "its class": type(policy), "os.environ": dict(os.environ)}
-    for name in sorted(_own_modules(policy)):
+    for name in sorted(_list_own_modules(policy)):
         places[f"module {name}"] = {k: v for k, v in vars(sys.modules[name]).items() if not _is_import(k, v)}
     seen: dict[int, object] = {}
     return {place: take_fingerprint(thing, seen) for place, thing in places.items()}
@@ -76,7 +76,7 @@ def _is_import(name: str, thing: object) -> bool:
     return name in _OF_MODULES or (isinstance(thing, ModuleType) and sys.modules.get(thing.__name__) is thing)
 
 
-def _own_modules(policy: Policy) -> set[str]:
+def _list_own_modules(policy: Policy) -> set[str]:
     """Return the modules of its classes, and the modules that these use, except libraries."""
     found: set[str] = set()
     waiting = [cls.__module__ for cls in type(policy).__mro__]
@@ -153,7 +153,7 @@ def _list_parts(thing: object) -> Iterable[object]:
     return walk(thing)
 
 
-def _class_parts(made: type) -> Iterator[object]:
+def _list_class_parts(made: type) -> Iterator[object]:
     """Yield the variables of a class and of its bases, except those of libraries."""
     for cls in made.__mro__:
         path = getattr(sys.modules.get(cls.__module__), "__file__", None)
@@ -161,7 +161,7 @@ def _class_parts(made: type) -> Iterator[object]:
             yield from ((k, v) for k, v in vars(cls).items() if k not in _OF_CLASSES)
 
 
-def _function_parts(function: FunctionType) -> Iterator[object]:
+def _list_function_parts(function: FunctionType) -> Iterator[object]:
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
     yield from (function.__code__, function.__doc__, function.__annotations__, function.__name__)
@@ -175,8 +175,8 @@ def _function_parts(function: FunctionType) -> Iterator[object]:
 
 _WALKS: tuple[tuple[type, Callable[[Any], Iterable[object]]], ...] = (
     (ModuleType, lambda module: () if sys.modules.get(module.__name__) is module else vars(module).values()),
-    (type, _class_parts),
-    (FunctionType, _function_parts),
+    (type, _list_class_parts),
+    (FunctionType, _list_function_parts),
     (GeneratorType, lambda made: () if made.gi_frame is None else made.gi_frame.f_locals.values()),
     (np.ndarray, lambda array: array.flat if array.dtype.kind == "O" else ()),
 )

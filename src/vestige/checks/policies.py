@@ -156,14 +156,14 @@ def _check_continuation(policy: Policy, exchanges: Sequence[Exchange], rows: Flo
             assert isinstance(retained, Records)  # noqa: S101
             values = rows[rng.integers(len(rows), size=len(retained))]
             other = replace(question, arguments=(Records(retained.rounds, values, retained.leaving), coins)).ask(policy)
-            if _batch_end(other) != _batch_end(exchange.reply):
+            if _find_batch_end(other) != _find_batch_end(exchange.reply):
                 raise CheckError(
                     f"{name}.{question.name} chose the encoded batch depending on values; use only the rounds and "
                     "which records are leaving"
                 )
 
 
-def _batch_end(reply: object) -> object:
+def _find_batch_end(reply: object) -> object:
     """Return the last round of the batch that `rewrite` encodes; None if it starts again."""
     return reply[0] if isinstance(reply, tuple) else None
 

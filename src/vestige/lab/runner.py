@@ -81,7 +81,7 @@ def run(
     if trials is not None:
         check_int("trials", trials, 2)
     files = {experiment.name: _ResultsFile(experiment, folder, seed, fresh=fresh) for experiment in experiments}
-    tasks = [task for file in files.values() for task in file.missing(trials, quick=quick)]
+    tasks = [task for file in files.values() for task in file.list_missing(trials, quick=quick)]
     tasks.sort(key=lambda task: task[0])  # interleaved, so that the rest takes as long as what is done
     try:
         _run_tasks([task for _, task in tasks], files, jobs, dask, progress)
@@ -118,18 +118,18 @@ class _ResultsFile:
         self._rows = [] if fresh else results.read_rows(self._path, self._metadata)
         self._saved = len(self._rows)
 
-    def missing(self, trials: int | None, *, quick: bool) -> Iterator[tuple[float, Task]]:
+    def list_missing(self, trials: int | None, *, quick: bool) -> Iterator[tuple[float, Task]]:
         """The trials that have not been run, each with its place in the order of the run."""
         experiment = self._experiment
         count = trials or (experiment.quick_trials if quick else experiment.trials)
         points = experiment.points(quick=quick)
-        present = {self._key(row) for row in self._rows}
+        present = {self._find_key(row) for row in self._rows}
         for number in range(count):
             for point in points:
-                if self._key({**point, "trial": number}) not in present:
+                if self._find_key({**point, "trial": number}) not in present:
                     yield (number + 0.5) / count, (experiment, point, self._seed, number)
 
-    def _key(self, row: dict[str, Any]) -> tuple[Any, ...]:
+    def _find_key(self, row: dict[str, Any]) -> tuple[Any, ...]:
         return (row["trial"], *(row[name] for name in self._experiment.grid[0]))
 
     def add(self, row: dict[str, Any]) -> None:
@@ -137,7 +137,7 @@ class _ResultsFile:
 
     def save(self) -> None:
         if len(self._rows) > self._saved:
-            self._rows.sort(key=lambda row: tuple(map(str, self._key(row))))
+            self._rows.sort(key=lambda row: tuple(map(str, self._find_key(row))))
             results.write_rows(self._path, self._rows, self._metadata)
             self._saved = len(self._rows)
 

@@ -80,7 +80,7 @@ class _PaperMean(Policy):
         """Number of values per record: one per dimension."""
         return self.dim
 
-    def _scalar_or_vector(self, average: Floats) -> float | Floats:
+    def _to_scalar_or_vector(self, average: Floats) -> float | Floats:
         return float(average[0]) if self.dim == 1 else average
 
 
@@ -145,7 +145,7 @@ class SimpleMean(_PaperMean):
         """
         encoded, fresh = split_encoded(clock, retained)
         average = _average(encoded) if len(encoded) else np.full(self.dim, np.nan)
-        return self._scalar_or_vector(_include_fresh(clock, average, sort_values(fresh)))
+        return self._to_scalar_or_vector(_include_fresh(clock, average, sort_values(fresh)))
 
 
 @partial(register_policy, name="vestige.paper.CoordinateMean")
@@ -207,7 +207,7 @@ class CoordinateMean(_PaperMean):
             return mask_arrivals(retained, np.zeros(len(arrivals), np.bool_))
         if not len(encoded):
             return mask_arrivals(retained, ~arrivals.leaving)
-        estimate = self._averages(clock, encoded)
+        estimate = self._read_averages(clock, encoded)
         segment = (arrivals.rounds - clock.last - 1) % self.dim
         keep = np.zeros(len(arrivals), np.bool_)
         for i in range(self.dim):
@@ -237,12 +237,12 @@ class CoordinateMean(_PaperMean):
             NoRecordsError: if all kept records of a segment had to be erased.
         """
         encoded, fresh = split_encoded(clock, retained)
-        averages = self._averages(clock, encoded)
+        averages = self._read_averages(clock, encoded)
         if clock.encoded and np.isnan(averages).any():  # all records of a segment had to go
             raise make_lost_error(clock)
-        return self._scalar_or_vector(_include_fresh(clock, averages, sort_values(fresh)))
+        return self._to_scalar_or_vector(_include_fresh(clock, averages, sort_values(fresh)))
 
-    def _averages(self, clock: Clock, encoded: Records) -> Floats:
+    def _read_averages(self, clock: Clock, encoded: Records) -> Floats:
         segment = (encoded.rounds - clock.first) % self.dim
         rows = [sort_values(encoded.where(segment == i)) for i in range(self.dim)]
         return np.array([part[:, i].mean() if len(part) else np.nan for i, part in enumerate(rows)])

@@ -265,7 +265,7 @@ class Encoded(Policy[E_co]):
 
     def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
         """Tell whether the records that can be kept hold any numbers, or near ones that are marked as off."""
-        can = channels.in_slots(rounds - clock.last - 1, ~leaving, clock.pending)
+        can = channels.lay_out(rounds - clock.last - 1, ~leaving, clock.pending)
         return self.encoding.can_encode(can, self.statistic.size)
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
@@ -276,10 +276,10 @@ class Encoded(Policy[E_co]):
         keep = self._advance(
             clock,
             retained,
-            channels.in_slots(slots, arrivals.values, length),
-            channels.in_slots(slots, np.ones(len(slots), np.bool_), length),
-            channels.in_slots(slots, ~arrivals.leaving, length),
-            self._keys(coins),
+            channels.lay_out(slots, arrivals.values, length),
+            channels.lay_out(slots, np.ones(len(slots), np.bool_), length),
+            channels.lay_out(slots, ~arrivals.leaving, length),
+            self._derive_keys(coins),
         )
         return mask_arrivals(retained, keep[slots])
 
@@ -302,13 +302,13 @@ class Encoded(Policy[E_co]):
 
     def answer(self, clock: Clock, retained: Records) -> E_co:
         """Answer with the statistic of all records that count: the encoded ones, moved by those that arrived since."""
-        numbers = self._tracked(clock, retained)
-        made = self.conclude(numbers, self._worth(clock, retained), self._rounding(clock, retained))
+        numbers = self._compute_numbers(clock, retained)
+        made = self.conclude(numbers, self._find_worth(clock, retained), self._find_rounding(clock, retained))
         if clock.encoded and self._read(clock, retained).off.any():
             return replace(made, notes=(*made.notes, _OFF), missed=True)
         return made
 
-    def _keys(self, coins: int) -> NDArray[np.uint64]:
+    def _derive_keys(self, coins: int) -> NDArray[np.uint64]:
         """The coins of one update as `_advance` takes them."""
         return np.array([coins], np.uint64)
 
@@ -328,7 +328,7 @@ class Encoded(Policy[E_co]):
         from vestige.statistics.kernels import find_share  # noqa: PLC0415
 
         length, encoded, keep = len(values) // len(keys), clock.encoded, np.zeros(0, np.bool_)
-        before = self._encoded(clock, retained) if clock.encoded else None
+        before = self._read_encoded(clock, retained) if clock.encoded else None
         for k, key in enumerate(keys):
             here = slice(k * length, (k + 1) * length)
             count = int(present[here].sum())
@@ -358,11 +358,11 @@ class Encoded(Policy[E_co]):
         numbers, off = (None, None) if before is None else before
         return Target.exactly(self.statistic.step(numbers, values[present], weights, share), off), key
 
-    def _tracked(self, clock: Clock, retained: Records) -> Floats:
+    def _compute_numbers(self, clock: Clock, retained: Records) -> Floats:
         """The numbers of all records that count."""
         from vestige.statistics.kernels import find_share, find_weights  # noqa: PLC0415
 
-        numbers = self._encoded(clock, retained).numbers if clock.encoded else None
+        numbers = self._read_encoded(clock, retained).numbers if clock.encoded else None
         fresh = retained.rounds > clock.last
         if fresh.any():
             by_round = np.argsort(retained.rounds[fresh], kind="stable")
@@ -378,20 +378,20 @@ class Encoded(Policy[E_co]):
     def _read(self, clock: Clock, retained: Records) -> Reading:
         return self.encoding.read(retained, clock, self.statistic.size)
 
-    def _encoded(self, clock: Clock, retained: Records) -> Reading:
+    def _read_encoded(self, clock: Clock, retained: Records) -> Reading:
         """What the records of the encoded batch hold; an error where they are not all there."""
         reading = self._read(clock, retained)
         if np.isnan(reading.numbers).any():
             raise make_lost_error(clock)
         return reading
 
-    def _worth(self, clock: Clock, retained: Records) -> float:
+    def _find_worth(self, clock: Clock, retained: Records) -> float:
         """The number of equally weighted records that the answer rests on."""
         from vestige.statistics.kernels import find_worth  # noqa: PLC0415
 
         return float(find_worth(clock.encoded + count_waiting(clock, retained), self.decay))
 
-    def _rounding(self, clock: Clock, retained: Records) -> float:
+    def _find_rounding(self, clock: Clock, retained: Records) -> float:
         """About how far a number may be off, relative to it, by all the rounding to presence bits so far."""
         from vestige.statistics.kernels import find_share  # noqa: PLC0415
 

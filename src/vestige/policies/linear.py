@@ -188,7 +188,7 @@ class LinearRegression(Encoded[LinearEstimate]):
         Returns:
             the fit.
         """
-        return self.statistic.fit(self._tracked(clock, retained))
+        return self.statistic.fit(self._compute_numbers(clock, retained))
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> LinearEstimate:
         """Give the fit, its standard errors, and whether the predictors determine it; see `Encoded.conclude`."""
@@ -218,13 +218,13 @@ class LinearRegression(Encoded[LinearEstimate]):
         of_offset = np.sqrt(noise * leverage / worth)
         rounded = self._note_rounding(fit, errors, of_offset, worth, rounding) if worth > known else ()
         return LinearEstimate(
-            self._shape(np.ascontiguousarray(fit.slopes.T)),
-            self._scalar(offset),
-            self._shape(errors),
-            self._scalar(of_offset),
-            self._scalar(noise),
+            self._to_shape(np.ascontiguousarray(fit.slopes.T)),
+            self._to_scalar(offset),
+            self._to_shape(errors),
+            self._to_scalar(of_offset),
+            self._to_scalar(noise),
             condition,
-            notes=_notes(condition, rounding, enough=worth > known) + rounded,
+            notes=_list_notes(condition, rounding, enough=worth > known) + rounded,
             missed=bool(rounded),
         )
 
@@ -242,14 +242,14 @@ class LinearRegression(Encoded[LinearEstimate]):
         said = (errors.ravel(), np.sqrt(spread / worth), of_offset, fit.noise * np.sqrt(2.0 / worth))
         return note_rounding(np.concatenate(numbers), np.concatenate(said), rounding)
 
-    def _shape(self, table: Floats) -> Floats:
+    def _to_shape(self, table: Floats) -> Floats:
         return table[0] if self.outputs == 1 else table
 
-    def _scalar(self, numbers: Floats) -> float | Floats:
+    def _to_scalar(self, numbers: Floats) -> float | Floats:
         return float(numbers[0]) if self.outputs == 1 else numbers
 
 
-def _notes(condition: float, rounding: float, *, enough: bool) -> tuple[str, ...]:
+def _list_notes(condition: float, rounding: float, *, enough: bool) -> tuple[str, ...]:
     notes = []
     if condition * rounding > _NOTEWORTHY and condition > _COLLINEAR:
         notes.append(

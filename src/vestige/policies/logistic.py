@@ -105,13 +105,13 @@ class _Logistic(statistics.Model):
         size = self.dim + 1
         return np.kron(np.full((self.rows, self.rows), (self.rows > 1) / self.rows), np.eye(size))
 
-    def _penalty(self) -> Floats:
+    def _make_penalty(self) -> Floats:
         """The penalty of each parameter; on intercepts none, or a trace where else they were not determined."""
         penalty = np.full((self.rows, self.dim + 1), self.l2)
         penalty[:, 0] = 0.0 if self.rows == 1 else 1e-9
         return penalty.ravel()
 
-    def _probabilities(self, parameters: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
+    def _compute_probabilities(self, parameters: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
         """Rows with a one in front; the probability of each class; which class each is."""
         design = np.column_stack([np.ones(len(values)), values[:, : self.dim]])
         scores = design @ parameters.reshape(self.rows, self.dim + 1).T
@@ -121,30 +121,30 @@ class _Logistic(statistics.Model):
 
     def loss(self, parameters: Floats, values: Floats, weights: Floats) -> float:
         """The average log-loss, and the penalty."""
-        _, chances, said = self._probabilities(parameters, values)
+        _, chances, said = self._compute_probabilities(parameters, values)
         likely = np.maximum((chances * said).sum(axis=1), 1e-300)
-        return float(-(weights @ np.log(likely)) + 0.5 * (self._penalty() @ parameters**2))
+        return float(-(weights @ np.log(likely)) + 0.5 * (self._make_penalty() @ parameters**2))
 
     def gradient(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
         """Its gradient, without one for each record."""
-        design, chances, said = self._probabilities(parameters, values)
+        design, chances, said = self._compute_probabilities(parameters, values)
         gaps = (chances - said)[:, -self.rows :] * weights[:, None]
-        result: Floats = (gaps.T @ design).ravel() + self._penalty() * parameters
+        result: Floats = (gaps.T @ design).ravel() + self._make_penalty() * parameters
         return result
 
     def gradients(self, parameters: Floats, values: Floats) -> Floats:
         """Differences of chances and classes, times each predictor; and the penalty's."""
-        design, chances, said = self._probabilities(parameters, values)
+        design, chances, said = self._compute_probabilities(parameters, values)
         gaps = (chances - said)[:, -self.rows :]
         result: Floats = (gaps[:, :, None] * design[:, None, :]).reshape(len(values), -1)
-        return result + self._penalty() * parameters
+        return result + self._make_penalty() * parameters
 
     def curvature(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
         """Its second derivatives."""
-        design, chances, _ = self._probabilities(parameters, values)
+        design, chances, _ = self._compute_probabilities(parameters, values)
         chances = chances[:, -self.rows :]
         width = self.dim + 1
-        result = np.diag(self._penalty())
+        result = np.diag(self._make_penalty())
         for i in range(self.rows):
             for j in range(self.rows):
                 weight = weights * chances[:, i] * ((i == j) - chances[:, j])

@@ -145,7 +145,7 @@ class Mean(Encoded[MeanEstimate]):
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> MeanEstimate:
         """Give floats in one dimension, otherwise arrays; see `Encoded.conclude`."""
-        mean = self._shape(numbers[: self.dim])
+        mean = self._to_shape(numbers[: self.dim])
         if not self.spread:
             return MeanEstimate(mean)
         variance = np.maximum(numbers[self.dim :], 0.0)
@@ -153,7 +153,7 @@ class Mean(Encoded[MeanEstimate]):
         errors = np.concatenate((error, find_product_errors(variance, variance, variance, worth)))
         rounded = note_rounding(numbers, errors, rounding)
         notes = note_alike(variance) + rounded
-        return MeanEstimate(mean, self._shape(variance), self._shape(error), notes=notes, missed=bool(rounded))
+        return MeanEstimate(mean, self._to_shape(variance), self._to_shape(error), notes=notes, missed=bool(rounded))
 
     def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
         """Choose again among all that is left, kept or waiting: the more there are, the nearer is their average.
@@ -164,15 +164,15 @@ class Mean(Encoded[MeanEstimate]):
         if not channel.is_rewritable:
             return super().rewrite(clock, retained, coins)
         slots, length = retained.rounds - clock.first, clock.t - clock.first + 1
-        can = channels.in_slots(slots, ~retained.leaving, length)
+        can = channels.lay_out(slots, ~retained.leaving, length)
         if not channel.can_encode(can, self.dim):
             return None
         share = min(1.0, length / (clock.encoded + count_waiting(clock, retained)))
         off = self._read(clock, retained).off if clock.encoded else np.zeros(self.dim, np.bool_)
-        numbers, key = self._tracked(clock, retained), np.uint64(coins & _WORD)
+        numbers, key = self._compute_numbers(clock, retained), np.uint64(coins & _WORD)
         far = self._find_far(numbers, retained.values, np.ones(len(slots)), length, share, key)
         target = Target(numbers, np.zeros(self.dim), far, off)
-        keep = channel.write(channels.in_slots(slots, retained.values, length), can, target, key)
+        keep = channel.write(channels.lay_out(slots, retained.values, length), can, target, key)
         return clock.t, keep[slots]
 
     def _advance(
@@ -181,7 +181,7 @@ class Mean(Encoded[MeanEstimate]):
         """The same in one compiled call, where the channel has one."""
         keep = None
         if self.is_identity:
-            before = self._encoded(clock, retained) if clock.encoded else None
+            before = self._read_encoded(clock, retained) if clock.encoded else None
             keep = self.encoding.advance(before, values, present, can, clock.encoded, self.decay, self.tolerance, keys)
         return super()._advance(clock, retained, values, present, can, keys) if keep is None else keep
 
@@ -217,5 +217,5 @@ class Mean(Encoded[MeanEstimate]):
             far[i] = find_far_limit(about, count, share, number, draw_uniform(key + np.uint64(i), MARK_DRAW))
         return far
 
-    def _shape(self, numbers: Floats) -> float | Floats:
+    def _to_shape(self, numbers: Floats) -> float | Floats:
         return float(numbers[0]) if self.dim == 1 else np.array(numbers)

@@ -48,11 +48,11 @@ class Minimum(Encoded[E_co]):
         answer = super().answer(clock, retained)
         if not clock.encoded:
             return answer
-        at, rounding = self._tracked(clock, retained), self._rounding(clock, retained)
+        at, rounding = self._compute_numbers(clock, retained), self._find_rounding(clock, retained)
         notes: tuple[str, ...] = ()
         if rounding > EXACT:
             sizes = np.array([self.statistic.count_deviations(at, retained.values), np.sqrt(0.5)])
-            notes = note_rounding(sizes, np.full(2, self._worth(clock, retained) ** -0.5), rounding)
+            notes = note_rounding(sizes, np.full(2, self._find_worth(clock, retained) ** -0.5), rounding)
         if self.statistic.is_flat(at, retained.values):
             notes = (*notes, _FLAT)
         return replace(answer, notes=answer.notes + notes, missed=True) if notes else answer

@@ -5,8 +5,8 @@ fine grid; discrete Gaussian noise is added to every batch's sums, the first inc
 is spelled in presence bits, rounded last.
 
 Theorem. Replace the value of one record, and fix all rounds, times, subjects and requests. Then all states in which
-that record is no longer held are, jointly, (epsilon, delta)-indistinguishable in both worlds. docs/privacy.md proves it
-step by step; the steps are marked here and in `vestige.noise.sums`.
+that record is no longer held are, jointly, (epsilon, delta)-indistinguishable between the two streams. docs/privacy.md
+proves it step by step; the steps are marked here and in `vestige.noise.sums`.
 Guarantee: no audit refutes it, and each of three broken copies is refuted; held by tests/policies/test_private.py.
 """
 
@@ -159,7 +159,7 @@ class Private(Encoded[E_co]):
         """
         if not clock.encoded:
             return 0.0
-        added = self._deviation(self._steps) * (self.bound / self._steps)
+        added = self._find_deviation(self._steps) * (self.bound / self._steps)
         counted = clock.encoded + (clock.pending if waiting is None else waiting)
         return float(added * np.sqrt(clock.updates) / counted)
 
@@ -214,7 +214,7 @@ class Private(Encoded[E_co]):
             f"Each average carries noise with standard deviation {noise:.3g}, the price of epsilon={self.epsilon:g} "
             f"and delta={self.delta:g}; standard errors do not include it."
         )
-        off = self._rounding(clock, retained) * float(np.abs(self._tracked(clock, retained)).max())
+        off = self._find_rounding(clock, retained) * float(np.abs(self._compute_numbers(clock, retained)).max())
         rounded = f"Rounding may have put an average off by {off:.1g} in addition to the noise; {REMEDY}"
         counts = bool(clock.encoded and off > noise / 2.0)
         notes = (*answer.notes, note, *([rounded] * counts))
@@ -224,7 +224,7 @@ class Private(Encoded[E_co]):
         """Give what the policy concludes from the averages; see `Encoded.conclude`."""
         return self.policy.conclude(self.statistic.of.from_averages(numbers), worth, rounding)
 
-    def _keys(self, coins: int) -> NDArray[np.uint64]:
+    def _derive_keys(self, coins: int) -> NDArray[np.uint64]:
         return np.frombuffer(coins.to_bytes(8 * SECRET_WORDS, "little"), np.uint64)[None, :]
 
     def _step(
@@ -240,7 +240,7 @@ class Private(Encoded[E_co]):
         while True:
             words = _expand(key, each)
             if average_with_noise(
-                atoms, present, numbers, share, self.bound, steps, self._deviation(steps), words, target
+                atoms, present, numbers, share, self.bound, steps, self._find_deviation(steps), words, target
             ):
                 return Target.exactly(target), words[0]
             each *= 2  # the same coins and more after them, so that what is drawn does not depend on how many
@@ -250,7 +250,7 @@ class Private(Encoded[E_co]):
         """The number of steps of the grid in the bound: as many as possible."""
         return int(min(_FINEST, _LARGEST_DEVIATION // (2.0 * self.scale)))
 
-    def _deviation(self, steps: int) -> int:
+    def _find_deviation(self, steps: int) -> int:
         """The deviation of the noise in steps; two records differ by at most twice the bound."""
         return int(np.ceil(self.scale * 2.0 * steps))
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.channels import PresenceWords, in_slots
+from vestige.channels import PresenceWords, lay_out
 from vestige.channels.precision import add_rounding, mantissa_bits
 from vestige.clock import Clock
 from vestige.policy import Policy
@@ -189,7 +189,7 @@ def draw_keys(policy: Policy, seed: int | None, first: int, step: int, count: in
 
 def _add_rounding(policy: Policy, clock: Clock, arrivals: Records) -> float:
     """The clock's rounding after an update with these arrivals, of which some cannot be kept."""
-    can = in_slots(arrivals.rounds - clock.last - 1, ~arrivals.leaving, clock.pending)
+    can = lay_out(arrivals.rounds - clock.last - 1, ~arrivals.leaving, clock.pending)
     carried = _find_carried_share(policy, clock.encoded, len(arrivals))
     return add_rounding(clock.rounding, carried, PresenceWords().count_mantissa_bits(can, policy.values_in_bits))
 

@@ -77,14 +77,14 @@ def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str
     for start in range(0, len(rows), batch):
         for model in models:
             model.extend(rows[start : start + batch])
-        first, second = (_newest(model, batch) for model in models)
+        first, second = (_select_newest(model, batch) for model in models)
         states += int(not np.array_equal(first, second))
         difference = max(difference, abs(float(models[0].estimate().value) - float(models[1].estimate().value)))
     errors = [squared_norm(np.atleast_1d(model.estimate().value)) for model in models]
     return {"batched": errors[0], "streamed": errors[1], "difference": difference, "different_states": float(states)}
 
 
-def _newest(model: Stream | Batched, batch: int) -> Floats:
+def _select_newest(model: Stream | Batched, batch: int) -> Floats:
     """The retained records of the newest batch; a window in a stream of twice the memory holds the one before too."""
     retained = model.retained
     recent: Floats = retained.values[retained.rounds > model.t - batch]

@@ -1,7 +1,7 @@
 """The more exact the answer, the more the retained records reveal of erased ones; privacy has a price in accuracy.
 
 Immorlica et al. (2024), Section 3 and Appendix D: data that were erased can violate differential privacy. Here the game
-of `vestige.audit` is played: two worlds that differ in one erased record, and an adversary who knows all others. The
+of `vestige.audit` is played: two streams that differ in one erased record, and an adversary who knows all others. The
 parameters that are varied, the solver's tolerance and the epsilon of `Private`, are ours.
 Limits: the guarantee of `Private`, in epsilon and in mu, tested with enough games to show an epsilon larger by a half;
 an AUC of exactly 1/2 for a window; and the price that `Private.price` states. The noise itself is measured directly:
@@ -93,7 +93,7 @@ def _measure_noise(policy: Policy, epsilon: float, rng: np.random.Generator) -> 
 
 
 def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
-    """One audit: how well the worlds can be distinguished; and the error as a multiple of that of all data."""
+    """One audit: how well the two streams can be distinguished; and the error as a multiple of that of all data."""
     name = str(point["policy"])
     policy, seed = parts[name](), int(rng.integers(2**31))
     audit = measure_leakage(

@@ -63,7 +63,7 @@ def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str
     return measurements
 
 
-def _by_output(results: Results, name: str, policy: str, outputs: int) -> list[Floats]:
+def _split_by_output(results: Results, name: str, policy: str, outputs: int) -> list[Floats]:
     """A measurement for each output."""
     mine = results.where(policy=policy, outputs=outputs)
     return [mine[f"{name} {j}"] for j in range(outputs)]
@@ -82,7 +82,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
     for i, name in enumerate(PARTS):
         style = find_style(name)
         for outputs in results.values("outputs"):
-            means = [errors.mean() for errors in _by_output(results, "error", name, outputs)]
+            means = [errors.mean() for errors in _split_by_output(results, "error", name, outputs)]
             x = outputs + 0.1 * (i - 0.5) + 0.05 * (np.arange(outputs) - (outputs - 1) / 2.0)
             label = name if outputs == OUTPUTS[0] else "_"
             axes.plot(x, means, color=style.colour, marker=style.marker, ls="none", label=label)
@@ -96,8 +96,8 @@ def _draw_figure(results: Results, figure: Figure) -> None:
 def _find_verdict(results: Results) -> Verdict:
     """Each output is as good as a single one with the paper's algorithm, and as all data with sufficient statistics."""
     counts, (published, ours) = results.values("outputs"), PARTS
-    errors = {q: _by_output(results, "error", published, q) for q in counts}
-    ratios = {q: _by_output(results, "ratio", ours, q) for q in counts}
+    errors = {q: _split_by_output(results, "error", published, q) for q in counts}
+    ratios = {q: _split_by_output(results, "ratio", ours, q) for q in counts}
     most = max(counts)
     return Verdict.from_checks(
         {

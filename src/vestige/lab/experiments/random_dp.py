@@ -4,12 +4,12 @@ Immorlica et al. (2024), related work: the algorithm "respects certain notions o
 full differential privacy. Hall, Rinaldo and Wasserman (2011), https://doi.org/10.48550/arXiv.1112.2680:
 (epsilon, gamma)-random differential privacy requires epsilon except for a share gamma of random data. The paper states
 neither; the usual values, 1 and 5%, are tested. Only the data are sampled: chance decides nothing but which half of a
-batch is learned from, so the chances of all states are computed exactly, batch by batch, in both worlds, and epsilon is
-the largest log ratio of them. Records are normal, and one of the first batch is replaced: by another random record, or
-by an extreme value.
+batch is learned from, so the chances of all states are computed exactly, batch by batch, for both data sets, and
+epsilon is the largest log ratio of them. Records are normal, and one of the first batch is replaced: by another random
+record, or by an extreme value.
 Two observations are considered. A single state, some updates after the record's own batch: its epsilon falls with the
-age. And all states since the erasure, jointly: transitions are the same in both worlds, so the likelihood ratio of a
-history is that of its first state, and later states do not reduce it.
+age. And all states since the erasure, jointly: transitions are the same for both data sets, so the likelihood ratio of
+a history is that of its first state, and later states do not reduce it.
 Limits: gamma, by the binomial distribution over the data; an extreme record takes longer, by Student's t over pairs.
 """
 
@@ -162,24 +162,24 @@ def compute_epsilons(rows: Floats, value: float, choices: Choices, find: Finder)
         The epsilon of the state after each batch, alone; and that of all states up to it, jointly. Both may be
         infinite; shape (batches - 1,) each.
     """
-    worlds = [(np.array([np.mean([first, *rows[0, 1:]])]), np.ones(1)) for first in (rows[0, 0], value)]
+    neighbours = [(np.array([np.mean([first, *rows[0, 1:]])]), np.ones(1)) for first in (rows[0, 0], value)]
     sizes = np.maximum(choices.subsets.sum(axis=1), 1)
     alone, joint = [], []
-    before, reach = np.empty(0), np.empty(0)  # states in either world, and the largest ratio of a history up to each
+    before, reach = np.empty(0), np.empty(0)  # possible states, and the largest ratio of a history up to each
     for k, batch in enumerate(rows[1:], 2):
         averages = choices.subsets @ batch / sizes
-        chances = [update_chances(*world, averages, batch, 1.0 / k, choices, find) for world in worlds]
+        chances = [update_chances(*states, averages, batch, 1.0 / k, choices, find) for states in neighbours]
         possible = (chances[0] > 0.0) | (chances[1] > 0.0)
         with np.errstate(divide="ignore"):
             ratios = np.abs(np.log(chances[0][possible]) - np.log(chances[1][possible]))
-        if len(before):  # transitions are the same in both worlds, so ratios stay as they are
+        if len(before):  # transitions are the same for both data sets, so ratios stay as they are
             states = find_transitions(before, averages, batch, 1.0 / k, choices, find)
             moved = np.zeros(len(averages))
             np.maximum.at(moved, states, np.broadcast_to(reach, states.shape))
         alone.append(ratios.max())
         before, reach = averages[possible], moved[possible] if len(before) else ratios
         joint.append(reach.max())
-        worlds = [(averages[each > 0.0], each[each > 0.0]) for each in chances]
+        neighbours = [(averages[each > 0.0], each[each > 0.0]) for each in chances]
     return np.array(alone), np.array(joint)
 
 

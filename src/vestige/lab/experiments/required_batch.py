@@ -71,7 +71,7 @@ def _find_batch(results: Results, policies: tuple[str, ...], dim: int, equal: in
     return smallest
 
 
-def _largest_added(policy: str, equal: int, segment: int, mean: float) -> float:
+def _find_largest_added(policy: str, equal: int, segment: int, mean: float) -> float:
     """The most that encoding may add to the squared error of all data in one dimension, as a multiple of it."""
     records = SLACK * equal
     batches = math.ceil(records / segment)
@@ -109,11 +109,11 @@ def _draw_lines(axes: Axes, results: Results, places: list[tuple[int, int]], x: 
     figures.draw_reference(
         axes, "window", x, [theory.window_retention(d, d / n) for d, n in places], "window (exactly N)"
     )
-    figures.draw_reference(axes, "bound", x, [_theorem_batch(d, n) for d, n in places], "Theorem 3.1")
+    figures.draw_reference(axes, "bound", x, [_find_theorem_batch(d, n) for d, n in places], "Theorem 3.1")
     figures.draw_reference(axes, "lower bound", x, [theory.finite_lower_bound(d, d / n) for d, n in places])
     for name, policies in ((PAPER, (PAPER,)), ("Mean, auto", OURS)):
         batches = np.array([_find_batch(results, policies, d, n) for d, n in places])
-        gaps = np.array([_gap_below(m, d) for m, (d, _) in zip(batches, places, strict=True)])
+        gaps = np.array([_find_gap_below(m, d) for m, (d, _) in zip(batches, places, strict=True)])
         style, finite = find_style(name), np.isfinite(batches)
         axes.errorbar(
             np.array(x)[finite], batches[finite], (gaps[finite], np.zeros(finite.sum())), color=style.colour,
@@ -121,12 +121,12 @@ def _draw_lines(axes: Axes, results: Results, places: list[tuple[int, int]], x: 
         )  # fmt: skip
 
 
-def _gap_below(batch: float, dim: int) -> float:
+def _find_gap_below(batch: float, dim: int) -> float:
     """The difference to the next smaller batch that was tested."""
     return batch - dim * max((segment for segment in SEGMENTS if dim * segment < batch), default=0)
 
 
-def _theorem_batch(dim: int, equal: int) -> int:
+def _find_theorem_batch(dim: int, equal: int) -> int:
     """The batch that Theorem 3.1 asks for."""
     return theory.mean_retention(dim, dim / equal) // 2
 
@@ -144,13 +144,13 @@ def _find_verdict(results: Results) -> Verdict:
     far = {mean: tuple(_find_batch(results, (name,), 1, most, mean) for name in (AUTO, BITS)) for mean in means}
     violations = sorted(_find_violations(results))
     summary = "; ".join(
-        f"{ours[d, n]:g} at dimension {d} for {n:,} (lower bound {least[d, n]}, theorem {_theorem_batch(d, n)})"
+        f"{ours[d, n]:g} at dimension {d} for {n:,} (lower bound {least[d, n]}, theorem {_find_theorem_batch(d, n)})"
         for d, n in hardest.items()
     )
     return Verdict.from_checks(
         {
-            "Mean requires at most the batch of the theorem": all(ours[p] <= _theorem_batch(*p) for p in places),
-            "so does the coordinate-wise algorithm": all(m <= _theorem_batch(*p) for p, m in published.items()),
+            "Mean requires at most the batch of the theorem": all(ours[p] <= _find_theorem_batch(*p) for p in places),
+            "so does the coordinate-wise algorithm": all(m <= _find_theorem_batch(*p) for p, m in published.items()),
             f"encoding adds no more error than rounding can, at any mean{_describe_first(violations)}": not violations,
             "no policy requires less than the lower bound": all(
                 min(ours[p], published.get(p, math.inf)) >= least[p] for p in places
@@ -186,7 +186,7 @@ def _find_violations(results: Results) -> set[tuple[str, int, int, float]]:
         mine = results.where(policy=policy, dim=1)
         for place in set(zip(*(mine[name].tolist() for name in ("equal", "segment", "mean")), strict=True)):
             added = mine.where(equal=place[0], segment=place[1], mean=place[2])["added"]
-            if significance.is_above(added, _largest_added(policy, *place)):
+            if significance.is_above(added, _find_largest_added(policy, *place)):
                 violations.add((policy, *place))
     return violations
 

@@ -139,7 +139,7 @@ def _find_verdict(results: Results) -> Verdict:
                 is_refuted(SUMS, size, theory.subset_sum_failure(size)) for size in rates
             ),
             "averages of as many vectors as the lemma asks for are near enough": not any(
-                is_refuted(_kind_of_averages(dim), size, ERROR / 2.0) for dim, size in required.items()
+                is_refuted(_name_kind(dim), size, ERROR / 2.0) for dim, size in required.items()
             ),
         },
         f"With C_2 = {SUM_SIZE:g}, the chance of missing a target was at most e^(-{least:.3f} n), where "
@@ -149,13 +149,13 @@ def _find_verdict(results: Results) -> Verdict:
     )
 
 
-def _kind_of_averages(dim: int) -> str:
+def _name_kind(dim: int) -> str:
     return f"averages, dimension {dim}"
 
 
 def _find_enough(results: Results, dim: int) -> float:
     """The smallest number of vectors with which failures are as rare as the lemma says."""
-    series = results.series("size", "failed", kind=_kind_of_averages(dim))
+    series = results.series("size", "failed", kind=_name_kind(dim))
     rare = series.mean < ERROR / 2.0
     return float(series.x[rare].min()) if rare.any() else math.inf
 
