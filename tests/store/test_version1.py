@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from old_stores import check_readers_refuse, check_records, copy_store, read_facts
 from reading import read_streams
 from vestige import LinearRegression, Mean, Moments, Private, SqliteStore, Stream, Window
 from vestige.clock import Clock
@@ -27,25 +26,16 @@ from vestige.store.position import encode_count
 from vestige.store.sqlite import version1
 from vestige.stream import open_stream
 
-FIXTURES = Path(__file__).with_name("fixtures")
-FACTS: dict[str, Any] = json.loads((FIXTURES / "version1.json").read_text())
+FACTS = read_facts(1)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    for name in ("version1.db", "version1.db.key"):
-        shutil.copy(FIXTURES / name, tmp_path / name)
-        (tmp_path / name).chmod(0o600)
-    return tmp_path / "version1.db"
+    return copy_store(1, tmp_path)
 
 
 def test_readers_say_so_in_a_sentence_and_leave_it_as_it_is(path: Path) -> None:
-    image = path.read_bytes()
-    text = r"version1.db: was written in version 1 .* open it once for writing, as vestige sweep does, .* to version 3$"
-    with pytest.raises(StoreError, match=text):
-        read_streams(path)
-    assert any("was written in version 1" in found for found in open_reader(path).verify())
-    assert path.read_bytes() == image
+    check_readers_refuse(path, 1)
 
 
 def test_a_writer_brings_it_up_to_date(path: Path) -> None:
@@ -63,11 +53,7 @@ def test_a_writer_brings_it_up_to_date(path: Path) -> None:
             first = since = last + 1
             gone = sum(number <= last for number in facts["rounds"])
         assert (clock.t, clock.first, clock.last, clock.since) == (t, first, last, since)
-        assert held.rounds.tolist() == facts["rounds"][gone:]
-        assert held.values.tolist() == facts["values"][gone:]
-        assert held.leaving.tolist() == facts["leaving"][gone:]
-        assert [None if np.isnat(t) else str(t) for t in held.times] == facts["times"][gone:]
-        assert list(held.subjects) == facts["subjects"][gone:]
+        check_records(held, facts, gone)
         assert held.numbers.tolist() == [0] * len(held)
         assert state.positions == {source: Position(encode_count(rows)) for source, rows in facts["positions"].items()}
         assert [receipt.id for receipt in state.receipts] == [receipt["id"] for receipt in facts["receipts"]]

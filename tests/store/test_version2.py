@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from old_stores import check_readers_refuse, check_records, copy_store, read_facts
 from reading import read_streams
 from vestige import SqliteStore
 from vestige.clock import Clock
@@ -19,25 +18,16 @@ from vestige.store import Position, Terms, open_reader
 from vestige.store.position import decode_count, encode_count
 from vestige.stream import open_stream
 
-FIXTURES = Path(__file__).with_name("fixtures")
-FACTS: dict[str, Any] = json.loads((FIXTURES / "version2.json").read_text())
+FACTS = read_facts(2)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    for name in ("version2.db", "version2.db.key"):
-        shutil.copyfile(FIXTURES / name, tmp_path / name)
-        (tmp_path / name).chmod(0o600)
-    return tmp_path / "version2.db"
+    return copy_store(2, tmp_path)
 
 
 def test_readers_say_so_in_a_sentence_and_leave_it_as_it_is(path: Path) -> None:
-    image = path.read_bytes()
-    text = r"version2.db: was written in version 2 .* open it once for writing, as vestige sweep does, .* to version 3$"
-    with pytest.raises(StoreError, match=text):
-        read_streams(path)
-    assert any("was written in version 2" in found for found in open_reader(path).verify())
-    assert path.read_bytes() == image
+    check_readers_refuse(path, 2)
 
 
 def test_a_writer_brings_it_up_to_date(path: Path) -> None:
@@ -50,11 +40,7 @@ def test_a_writer_brings_it_up_to_date(path: Path) -> None:
         held = state.retained
         assert terms == Terms.parse(json.dumps(facts["terms"]))
         assert state.clock == Clock(**facts["clock"])
-        assert held.rounds.tolist() == facts["rounds"]
-        assert held.values.tolist() == facts["values"]
-        assert held.leaving.tolist() == facts["leaving"]
-        assert [None if np.isnat(t) else str(t) for t in held.times] == facts["times"]
-        assert list(held.subjects) == facts["subjects"]
+        check_records(held, facts)
         assert held.numbers.tolist() == facts["numbers"]
         assert state.positions == {
             source: Position(encode_count(rows) + bytes.fromhex(mark), slot)

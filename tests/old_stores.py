@@ -1,0 +1,51 @@
+"""Stores of earlier versions of the format, as their code wrote them, and what all of them must pass."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reading import read_streams
+from vestige.errors import StoreError
+from vestige.records import Records
+from vestige.store import open_reader
+
+FIXTURES = Path(__file__).with_name("store") / "fixtures"
+
+
+def read_facts(version: int) -> dict[str, Any]:
+    """What the store of this version holds, by stream."""
+    facts: dict[str, Any] = json.loads((FIXTURES / f"version{version}.json").read_text())
+    return facts
+
+
+def copy_store(version: int, folder: Path) -> Path:
+    """A copy of the store of this version and of its key, for their owner only."""
+    for name in (f"version{version}.db", f"version{version}.db.key"):
+        shutil.copyfile(FIXTURES / name, folder / name)
+        (folder / name).chmod(0o600)
+    return folder / f"version{version}.db"
+
+
+def check_readers_refuse(path: Path, version: int) -> None:
+    """Readers say in a sentence what to do, and leave the file as it is."""
+    image, written = path.read_bytes(), f"{path.name}: was written in version {version} "
+    text = f"{written}.* open it once for writing, as vestige sweep does, .* to version 3$"
+    with pytest.raises(StoreError, match=text):
+        read_streams(path)
+    assert any(f"was written in version {version}" in found for found in open_reader(path).verify())
+    assert path.read_bytes() == image
+
+
+def check_records(held: Records, facts: dict[str, Any], start: int = 0) -> None:
+    """The records are those that were written, from number `start` on."""
+    assert held.rounds.tolist() == facts["rounds"][start:]
+    assert held.values.tolist() == facts["values"][start:]
+    assert held.leaving.tolist() == facts["leaving"][start:]
+    assert [None if np.isnat(t) else str(t) for t in held.times] == facts["times"][start:]
+    assert list(held.subjects) == facts["subjects"][start:]
