@@ -191,6 +191,10 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "Stream.forget by subject": (lambda **options: streaming().forget(**options), {"subject": "a", "now": False}),
         "Stream.position": (lambda **options: streaming().position(**options), {"source": "f"}),
+        "Stream.forget_each": (
+            lambda **options: streaming().forget_each(**options),
+            {"requests": [[1]], "now": True, "receipt_ids": ["0123456789abcdef"]},
+        ),
         "Stream.sweep": (lambda **options: streaming().sweep(**options), {"at": datetime(2024, 1, 3)}),
         "Batched.push": (lambda **options: batched().push(**options), {"rows": np.ones(56)}),
         "Batched.extend": (lambda **options: batched().extend(**options), {"rows": np.ones(112)}),

@@ -73,7 +73,10 @@ def test_outcomes_are_read_back() -> None:
     for outcome in (
         SweepResult({"a": Erasure(3, restarted=True), "b": Erasure(0, closed=True)}, {"c": "is damaged"}, tidy=True),
         ForgetResult(
-            (Removal("a", 0, receipt), Removal("b", None, receipt.mark_erased(4))), (1, 2), ("b",), {"c": "no"}
+            (Removal("a", 0, receipt), Removal("b", None, receipt.mark_erased(4, receipt.requested))),
+            (1, 2),
+            ("b",),
+            {"c": "no"},
         ),
         RemoveResult((0, 2), {"d": "is open"}),
     ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +51,15 @@ def test_a_list_is_carried_out_whole(is_open: bool, now: bool) -> None:
         assert (store.live(name) is not None) == is_open
         state = store.stream(name).read(store.terms(name))
         assert set(state.receipts) == {removal.receipt for removal in done.removals if removal.stream == name}
+
+
+@pytest.mark.parametrize("now", [True, False])
+def test_the_receipts_of_one_request_show_the_same_times(now: bool) -> None:
+    store = MemoryStore()
+    stream = Stream(KeepsHalf(), retention=96, max_age=timedelta(days=30), store=store.stream("new"))
+    stream.extend(range(10), subjects=["ada", "bob"] * 5)
+    one, other = (removal.receipt for removal in forget(store, ["ada", "bob"], now=now).removals)
+    assert replace(one, id=other.id) == other
 
 
 def test_what_was_not_written_yet_is_found() -> None:

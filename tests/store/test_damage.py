@@ -20,6 +20,7 @@ from vestige.errors import StoreError
 from vestige.store import Position, Receipt, State, Terms, open_reader
 from vestige.store.position import encode_count
 from vestige.store.sqlite.connection import PAGE
+from vestige.times import wall_clock
 
 NAMES = ("ada", "bob", "cat", "dot", "eve", "a much longer name than the others have, so that rows differ in length")
 TERMS = Terms({"name": "vestige.Mean", "parameters": {}}, columns=1, capacity=16, retention=16)
@@ -33,7 +34,7 @@ def state_of(rng: np.random.Generator, terms: Terms, t: int) -> State:
     subjects = [rng.bytes(16).hex() if i % 2 else None for i in range(10)]
     values = rng.normal(size=(10, terms.columns))
     records = Records(rounds, values, None, None, subjects, np.arange(10))
-    receipts = tuple(Receipt.create(t, t + 5, timedelta(days=1)) for _ in range(2))
+    receipts = tuple(Receipt.create(wall_clock(), t, t + 5, timedelta(days=1), None) for _ in range(2))
     return State(
         Clock(t, t - 9, t),
         records,

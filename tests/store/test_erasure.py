@@ -345,7 +345,7 @@ def test_pages_that_were_freed_are_zero_before_the_file_is_written_again(
 ) -> None:
     """With secure_delete=FAST, SQLite leaves the bytes of a page that it frees."""
     terms = Terms({}, 1, 10)
-    receipts = tuple(Receipt.create(1, 2, None) for _ in range(2_000))
+    receipts = tuple(Receipt.create(wall_clock(), 1, 2, None, None) for _ in range(2_000))
     with SqliteStore(path) as store:
         store.write("a", terms, State(Clock(), Records.empty(1), receipts=receipts))
         monkeypatch.setattr(store, "_vacuum", lambda: None)

@@ -186,3 +186,21 @@ def test_even_a_very_short_batch_is_read_as_it_was_written(policy: Policy) -> No
             assert np.all((rows.min(axis=0) - 1e-2 <= said) & (said <= rows.max(axis=0) + 1e-2))
         else:
             assert not len(stream.retained)
+
+
+@pytest.mark.parametrize("now", [True, False])
+def test_several_requests_are_all_made_or_none(now: bool) -> None:
+    stream = Stream(Mean(), retention=96, seed=0)
+    stream.extend(range(60))
+    before, ids = stream.retained, ["0123456789abcdef", "fedcba9876543210"]
+    with pytest.raises(ParameterError, match="from 1 to t=60"):
+        stream.forget_each([[58], [61]], now=now)
+    assert (stream.retained, stream.receipts) == (before, ())
+    done = stream.forget_each([[58], [59, 60]], now=now, receipt_ids=ids)
+    assert [receipt.id for receipt in done] == ids
+    assert stream.receipts == done
+    assert not set(stream.retained.rounds[~stream.retained.leaving]) & {58, 59, 60}
+    assert stream.forget_each([[57], [56]], now=now, receipt_ids=ids) == done, "made before, so not again"
+    assert {56, 57} <= set(stream.retained.rounds[~stream.retained.leaving])
+    with pytest.raises(ParameterError, match="receipt_ids has 1 entries for 2 requests"):
+        stream.forget_each([[57], [56]], receipt_ids=ids[:1])

@@ -12,6 +12,7 @@ from vestige.store import MemoryStore, Receipt, State
 from vestige.stream.arrivals import Arrivals
 from vestige.stream.pending import Pending
 from vestige.stream.state import StreamState
+from vestige.times import wall_clock
 
 CLOCK = Clock(t=13, first=5, last=10, updates=1)
 RETAINED = Records([6, 9, 11, 13], [[0.6], [0.9], [1.1], [1.3]], subjects=[None, "ada", "bob", None])
@@ -43,7 +44,7 @@ def test_restore_undoes_any_change(change: Callable[[StreamState], None]) -> Non
     state = make_state()
     before, snapshot = state.to_saved(), state.snapshot()
     change(state)
-    state.receipts = (Receipt.create(13, 20, None),)
+    state.receipts = (Receipt.create(wall_clock(), 13, 20, None, None),)
     assert state.to_saved() != before
     state.restore(snapshot)
     assert state.to_saved() == before

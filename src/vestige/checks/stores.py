@@ -22,6 +22,7 @@ from vestige.records import Records
 from vestige.store import Position, Receipt, State, Store, Terms
 from vestige.store.position import decode_count, encode_count
 from vestige.stream import Stream
+from vestige.times import wall_clock
 from vestige.validation import check_int, show_value
 
 StoreFactory = Callable[[], Store]
@@ -100,8 +101,8 @@ def _make_state(rng: np.random.Generator, t: int) -> State:
     times = np.datetime64("2024-01-01", "us") + np.sort(rng.integers(0, 10**12, n)).astype("m8[us]")
     times[rng.random(n) < 0.3] = np.datetime64("NaT")
     subjects = [rng.bytes(16).hex() if there else None for there in rng.random(n) < 0.5]
-    receipts = tuple(Receipt.create(int(r), int(r) + 32, timedelta(days=1)) for r in rounds[:2])
-    done = (*receipts[:1], *(receipt.mark_erased(t) for receipt in receipts[1:]))
+    receipts = tuple(Receipt.create(wall_clock(), int(r), int(r) + 32, timedelta(days=1), None) for r in rounds[:2])
+    done = (*receipts[:1], *(receipt.mark_erased(t, wall_clock()) for receipt in receipts[1:]))
     clock = Clock(
         t,
         first=max(1, t - 40),

@@ -14,7 +14,7 @@ import numpy as np
 
 from vestige.errors import ParameterError, StoreError
 from vestige.policy import Policy
-from vestige.serialization import from_dict, to_dict
+from vestige.serialization import from_dict
 from vestige.store import State, Store, Terms
 from vestige.store.snapshot import UNNAMED
 from vestige.stream import Stream, open_stream
@@ -50,7 +50,8 @@ class Entry:
         """The stream `name` of a store; an error if it cannot be read."""
         live = store.live(name)
         if isinstance(live, Stream):
-            return cls(name, _terms_of(live), _state_of(live), live.policy, live=live)
+            state = State(live.clock, live.retained, receipts=live.receipts)
+            return cls(name, live.terms, state, live.policy, live=live)
         terms = store.terms(name)
         return cls.from_snapshot(name, terms, store.stream(name, about=terms.about).read(terms))
 
@@ -110,18 +111,3 @@ def find_names(store: Store, troubles: dict[str, str]) -> tuple[str, ...]:
     names, wrong = store.survey()
     troubles |= dict.fromkeys(wrong, UNNAMED)
     return tuple(sorted({*names, *store.live_names()}))
-
-
-def _terms_of(stream: Stream) -> Terms:
-    return Terms(
-        to_dict(stream.policy),
-        stream.policy.columns,
-        stream.retention or 3 * stream.batch,
-        stream.retention,
-        stream.notice,
-        stream.max_age,
-    )
-
-
-def _state_of(stream: Stream) -> State:
-    return State(stream.clock, stream.retained, receipts=stream.receipts)

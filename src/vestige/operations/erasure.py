@@ -13,8 +13,9 @@ from datetime import datetime
 
 import numpy as np
 
-from vestige.store import Receipt, State, Terms
+from vestige.store import State, Terms
 from vestige.stream.deadlines import expire, restart_clock
+from vestige.stream.removal import has_overdue, keep_receipts, settle_receipts
 from vestige.times import TICK, to_ticks, wall_clock
 from vestige.types import Bools
 
@@ -43,16 +44,11 @@ def erase_overdue(terms: Terms, state: State, now: datetime, *, all_or_nothing: 
     clock, left = expire(clock, held, late, to_ticks(now), all_or_nothing=all_or_nothing)
     if clock != state.clock or len(left) < len(held):
         state = replace(state, clock=clock, retained=left)
-        state = state if len(left) else _mark_erased(state)
-    if any(_is_overdue(receipt, clock.t) for receipt in state.receipts):
+        state = state if len(left) else _settle(state)
+    if has_overdue(state.receipts, clock.t, wall_clock()):
         state = erase(state, np.zeros(len(left), np.bool_), all_or_nothing=all_or_nothing)
-    kept = tuple(receipt for receipt in state.receipts if not receipt.is_expired(wall_clock()))
+    kept = keep_receipts(state.receipts, wall_clock())
     return state if len(kept) == len(state.receipts) else replace(state, receipts=kept)
-
-
-def _is_overdue(receipt: Receipt, t: int) -> bool:
-    due = receipt.due
-    return receipt.erased is None and (receipt.due_round <= t or (due is not None and due <= wall_clock()))
 
 
 def erase(state: State, going: Bools, *, all_or_nothing: bool = True) -> State:
@@ -63,9 +59,9 @@ def erase(state: State, going: Bools, *, all_or_nothing: bool = True) -> State:
     if all_or_nothing and (going & ~waits).any():
         left = held.where(~going & waits)
         clock = restart_clock(clock, left)
-    return _mark_erased(replace(state, clock=clock, retained=left))
+    return _settle(replace(state, clock=clock, retained=left))
 
 
-def _mark_erased(state: State) -> State:
-    """The same state; every request is met."""
-    return replace(state, receipts=tuple(receipt.mark_erased(state.clock.t) for receipt in state.receipts))
+def _settle(state: State) -> State:
+    """The same state with every request met."""
+    return replace(state, receipts=settle_receipts(state.receipts, state.clock.t, wall_clock()))

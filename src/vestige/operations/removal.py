@@ -23,6 +23,7 @@ from vestige.store import MemoryStore, Receipt, State, Store, Terms
 from vestige.store.keys import EARLIER
 from vestige.stream import Stream
 from vestige.stream.removal import check_rounds
+from vestige.times import wall_clock
 from vestige.types import Ints
 from vestige.validation import check_bool, check_list
 
@@ -215,19 +216,17 @@ def _find_rounds(records: Records, places: Mapping[str, int]) -> Asked:
 
 
 def _request(stream: Stream, asked: Asked, ids: _Ids, *, now: bool) -> tuple[dict[int | None, Receipt], int]:
-    """Request once for each subject; with `now`, all are erased with the last, so that the state is written once."""
-    made, last = {}, list(asked)[-1]
-    for place, rounds in asked.items():
-        made[place] = stream.forget(rounds=rounds, now=now and place == last, receipt_id=ids.make(place)).id
-    given = {receipt.id: receipt for receipt in stream.receipts}
-    return {place: given[number] for place, number in made.items()}, stream.clock.since
+    """Make the request of each subject, all at once."""
+    receipts = stream.forget_each(list(asked.values()), now=now, receipt_ids=[ids.make(place) for place in asked])
+    return dict(zip(asked, receipts, strict=True)), stream.clock.since
 
 
 def _erase_at_once(store: Store, entry: Entry, asked: Asked, ids: _Ids) -> tuple[dict[int | None, Receipt], int]:
     """Erase records of a stream whose policy cannot be loaded."""
     state, t = entry.state, entry.state.clock.t
     done = {receipt.id: receipt for receipt in state.receipts}
-    made = {place: Receipt.create(t, t, entry.terms.max_age, ids.make(place)) for place in asked}
+    now, age = wall_clock(), entry.terms.max_age
+    made = {place: Receipt.create(now, t, t, age, ids.make(place)) for place in asked}
     fresh = [receipt for receipt in made.values() if receipt.id not in done]
     if fresh:
         going = np.isin(state.retained.rounds, check_rounds(np.concatenate(list(asked.values())), t))

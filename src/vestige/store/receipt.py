@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from vestige.errors import ParameterError
-from vestige.times import add_duration, wall_clock
+from vestige.times import add_duration
 from vestige.validation import show_value
 
 RECEIPTS_KEPT = timedelta(days=30)
@@ -43,38 +43,48 @@ class Receipt:
 
     @classmethod
     def create(
-        cls, requested_round: int, due_round: int, max_age: timedelta | None, receipt_id: str | None = None
+        cls,
+        requested: datetime,
+        requested_round: int,
+        due_round: int,
+        max_age: timedelta | None,
+        receipt_id: str | None,
     ) -> Receipt:
-        """Create the receipt of a request that is made now.
+        """Create the receipt of a request.
 
         Args:
-            requested_round: the present round.
+            requested: the time of the request.
+            requested_round: the round of the request.
             due_round: the round by which the records are erased at the latest.
             max_age: the limit in time of the stream, if it has one.
-            receipt_id: sixteen hexadecimal digits; default: random.
+            receipt_id: sixteen hexadecimal digits; None for random ones.
 
         Returns:
             The receipt.
 
         Raises:
             ParameterError: the id is not sixteen hexadecimal digits.
+
+        Example:
+            >>> Receipt.create(datetime(2024, 1, 1), 7, 48, None, "0123456789abcdef").due_round
+            48
         """
         if receipt_id is not None and not (isinstance(receipt_id, str) and re.fullmatch("[0-9a-f]{16}", receipt_id)):
             raise ParameterError(f"receipt_id={show_value(receipt_id)} is not an id; use sixteen hexadecimal digits")
-        now = wall_clock()
-        due = None if max_age is None else add_duration(now, max_age)
-        return cls(receipt_id or secrets.token_hex(8), now, requested_round, due_round, due)
+        due = None if max_age is None else add_duration(requested, max_age)
+        return cls(receipt_id or secrets.token_hex(8), requested, requested_round, due_round, due)
 
-    def mark_erased(self, t: int) -> Receipt:
-        """Return the receipt with the present time as that of the erasure.
+    def mark_erased(self, t: int, at: datetime) -> Receipt:
+        """Return the receipt with the round and the time of the erasure.
 
         Args:
-            t: the present round.
+            t: the round.
+            at: the time.
 
         Returns:
             The receipt; unchanged if it was not open.
         """
-        return self if self.erased else replace(self, erased=wall_clock(), erased_round=t)
+        return self if self.erased else replace(self, erased=at, erased_round=t)
 
     def is_expired(self, now: datetime) -> bool:
         """Tell whether the receipt need not be kept any longer.

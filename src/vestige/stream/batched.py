@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Generic, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from vestige.clock import Clock
 from vestige.errors import DataError, ParameterError
@@ -27,7 +27,7 @@ from vestige.store import Receipt
 from vestige.stream.arrivals import read_rows
 from vestige.stream.estimate import count_represented, make_estimate
 from vestige.stream.limits import MAX_RECORDS, drop_expired
-from vestige.stream.removal import check_rounds, keep_receipts, settle_receipts
+from vestige.stream.removal import Rounds, check_rounds, keep_receipts, settle_receipts
 from vestige.stream.rules import check_restart, check_seed, choose_batch
 from vestige.stream.update import update_batch
 from vestige.times import wall_clock
@@ -143,7 +143,7 @@ class Batched(Generic[E_co]):
             clock, retained = self._clock, self._retained
         return make_estimate(self._policy, self._batch, clock, retained)
 
-    def forget(self, *, rounds: int | Sequence[int] | NDArray[np.int64]) -> Receipt:
+    def forget(self, *, rounds: Rounds) -> Receipt:
         """Request the removal of records: the next update may learn from them, but not keep them.
 
         Args:
@@ -164,7 +164,7 @@ class Batched(Generic[E_co]):
         """
         with self._lock:
             requested = np.isin(self._retained.rounds, check_rounds(rounds, self.t))
-            receipt = Receipt.create(self.t, self.t + self._update_every, None)
+            receipt = Receipt.create(wall_clock(), self.t, self.t + self._update_every, None, None)
             self._retained = self._retained.with_leaving(self._retained.leaving | requested)
             self._receipts = (*self._receipts, receipt)
             return receipt
@@ -234,5 +234,5 @@ class Batched(Generic[E_co]):
                     held = held.with_leaving(np.ones(len(held), np.bool_))
                 clock, held = update_batch(self._policy, self._seed, clock, held, arrivals)
             if len(table):
-                self._receipts = settle_receipts(self.receipts, clock.t)
+                self._receipts = settle_receipts(self.receipts, clock.t, wall_clock())
             self._clock, self._retained = clock, held

@@ -19,11 +19,14 @@ from vestige.errors import ParameterError
 from vestige.records import Records
 from vestige.store import Receipt
 from vestige.stream.deadlines import find_due
-from vestige.stream.rules import Rules
+from vestige.stream.rules import Rules, count_until_update
+from vestige.stream.update import can_close, rewrite
 from vestige.types import Bools, Ints
 
+Rounds = int | Sequence[int] | NDArray[np.int64]
 
-def check_rounds(rounds: int | Sequence[int] | NDArray[np.int64], t: int) -> Ints:
+
+def check_rounds(rounds: Rounds, t: int) -> Ints:
     """Check the rounds whose removal is requested.
 
     Args:
@@ -47,6 +50,32 @@ def check_rounds(rounds: int | Sequence[int] | NDArray[np.int64], t: int) -> Int
     if asked.size and (asked.dtype.kind not in "iu" or asked.min() < 1 or asked.max() > t):
         raise ParameterError(f"rounds must be whole numbers from 1 to t={t}, the newest record's round")
     return asked.astype(np.int64)
+
+
+def plan_erasure(
+    rules: Rules, clock: Clock, retained: Records, receipts: Sequence[Receipt]
+) -> tuple[bool, tuple[int, Bools] | None]:
+    """Decide how records that are leaving can be erased immediately without losing what they helped to encode.
+
+    Args:
+        rules: the rules of the stream.
+        clock: the public clock.
+        retained: all records that are held.
+        receipts: of the removal requests.
+
+    Returns:
+        Whether to close the batch early: if that can carry on what is known, or if the answer would be rewritten into
+        kept records that could not wait for another batch. And how the policy says the same without the records, see
+        `vestige.stream.update.rewrite`.
+    """
+    waiting = retained.where(retained.rounds > clock.last)
+    if can_close(rules, clock, waiting, rules.min_early_batch):
+        return True, None
+    rewritten = rewrite(rules, clock, retained)
+    if rewritten is None or rewritten[0] == clock.last:
+        return False, rewritten
+    room = count_until_update(rules, replace(clock, last=clock.t), receipts)
+    return room < rules.min_early_batch and can_close(rules, clock, waiting, 1), rewritten
 
 
 def drop_leaving(
@@ -89,16 +118,45 @@ def _move_last(rules: Rules, clock: Clock, waiting: Records, last: int) -> Clock
     )
 
 
-def settle_receipts(receipts: Sequence[Receipt], t: int) -> tuple[Receipt, ...]:
-    """Let all open requests be met in round `t`."""
-    return tuple(receipt.mark_erased(t) for receipt in receipts)
+def settle_receipts(receipts: Sequence[Receipt], t: int, now: datetime) -> tuple[Receipt, ...]:
+    """Mark all open requests as met.
+
+    Args:
+        receipts: of the removal requests.
+        t: the round in which they are met.
+        now: the time at which they are met.
+
+    Returns:
+        The receipts in the same order.
+    """
+    return tuple(receipt.mark_erased(t, now) for receipt in receipts)
 
 
 def keep_receipts(receipts: Sequence[Receipt], now: datetime) -> tuple[Receipt, ...]:
-    """Select the receipts that must still be kept: open ones, and those that were met in the last 30 days."""
+    """Select the receipts that must still be kept: open ones, and those that were met in the last 30 days.
+
+    Args:
+        receipts: of the removal requests.
+        now: the present time.
+
+    Returns:
+        These receipts, in the same order.
+    """
     return tuple(receipt for receipt in receipts if not receipt.is_expired(now))
 
 
-def has_overdue(receipts: Sequence[Receipt], now: datetime) -> bool:
-    """Whether a request had to be met by `now`."""
-    return any(receipt.erased is None and receipt.due is not None and receipt.due <= now for receipt in receipts)
+def has_overdue(receipts: Sequence[Receipt], t: int, now: datetime) -> bool:
+    """Tell whether an open request had to be met by now.
+
+    Args:
+        receipts: of the removal requests.
+        t: number of records that have arrived.
+        now: the present time.
+
+    Returns:
+        True if one of them is due, by its round or by its time.
+    """
+    return any(
+        receipt.erased is None and (receipt.due_round <= t or (receipt.due is not None and receipt.due <= now))
+        for receipt in receipts
+    )

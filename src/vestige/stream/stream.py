@@ -27,7 +27,7 @@ from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
 from vestige.row_numbers import number_rows
-from vestige.store import Place, Position, Receipt, State
+from vestige.store import Place, Position, Receipt, State, Terms
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
 from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
 from vestige.stream.estimate import count_represented, make_estimate
@@ -36,13 +36,21 @@ from vestige.stream.limits import Limits, drop_expired
 from vestige.stream.masks import check_limits
 from vestige.stream.pending import Pending
 from vestige.stream.positions import check_positions, find_slot
-from vestige.stream.removal import check_rounds, drop_leaving, has_overdue, keep_receipts, settle_receipts
+from vestige.stream.removal import (
+    Rounds,
+    check_rounds,
+    drop_leaving,
+    has_overdue,
+    keep_receipts,
+    plan_erasure,
+    settle_receipts,
+)
 from vestige.stream.rules import check_restart, check_schedule, count_until_update, make_rules, make_terms
 from vestige.stream.state import Snapshot, StreamState
-from vestige.stream.update import can_close, close_batch, rewrite, update_batches
+from vestige.stream.update import can_close, close_batch, update_batches
 from vestige.times import to_ticks, wall_clock
 from vestige.types import Ints
-from vestige.validation import check_bool, show_value
+from vestige.validation import check_bool, check_list, show_value
 
 _RECORDS_PER_CALL = 1 << 16
 """Records per call of `update_many`: enough to spend the time there, few enough to answer an interrupt."""
@@ -249,7 +257,7 @@ class Stream(Generic[E_co]):
     def forget(
         self,
         *,
-        rounds: int | Sequence[int] | NDArray[np.int64] | None = None,
+        rounds: Rounds | None = None,
         subject: str | None = None,
         now: bool = False,
         receipt_id: str | None = None,
@@ -286,28 +294,42 @@ class Stream(Generic[E_co]):
             raise ParameterError("forget takes either rounds=... or subject=..., not both")
         check_bool("now", now)
         with self._lock:
-            for receipt in self._state.receipts:
-                if receipt.id == receipt_id:
-                    return receipt
-            self._check_open()
-            state = self._state
-            before, problem = state.snapshot(), None
-            try:
-                self._mark_leaving(rounds, subject)
-                due = state.t if now else state.updated.last + self._room
-                receipt = Receipt.create(state.t, due, self.max_age, receipt_id)
-                state.receipts = (*state.receipts, receipt)
-                if now:
-                    problem = self._erase_leaving()
-                else:
-                    self._save()
-            except BaseException:
-                self._restore(before)
-                raise
-            if problem is not None:
-                problem.add_note("The requested records were erased anyway.")
-                raise problem
-            return next(known for known in state.receipts if known.id == receipt.id)
+            return self._request([(rounds, subject)], [receipt_id], now=now)[0]
+
+    def forget_each(
+        self,
+        requests: Sequence[Rounds],
+        *,
+        now: bool = False,
+        receipt_ids: Sequence[str | None] | None = None,
+    ) -> tuple[Receipt, ...]:
+        """Make several removal requests at once, such as those of several people; see `forget`.
+
+        Args:
+            requests: for each of them, the rounds of the records.
+            now: erase them immediately.
+            receipt_ids: one id for each request, as for `forget`; default: random ones.
+
+        Returns:
+            A receipt for each request.
+
+        Raises:
+            ParameterError: one of the arguments is not valid; then none of the requests was made.
+
+        Example:
+            >>> from vestige import Mean
+            >>> stream = Stream(Mean(), retention=96)
+            >>> _ = stream.extend([1.0, 2.0, 3.0])
+            >>> [receipt.due_round for receipt in stream.forget_each([[1], [2]], now=True)]
+            [3, 3]
+        """
+        check_list("requests", requests, object, "lists of rounds")
+        check_bool("now", now)
+        ids = [None] * len(requests) if receipt_ids is None else list(receipt_ids)
+        if len(ids) != len(requests):
+            raise ParameterError(f"receipt_ids has {len(ids)} entries for {len(requests)} requests; pass one each")
+        with self._lock:
+            return self._request([(rounds, None) for rounds in requests], ids, now=now)
 
     def sweep(self, at: Time | None = None) -> int:
         """Erase what is due while nothing arrives; a batch that would be lost otherwise is closed early.
@@ -416,6 +438,11 @@ class Stream(Generic[E_co]):
     def policy(self) -> Policy[E_co]:
         """The policy that decides what is kept."""
         return self._rules.policy
+
+    @property
+    def terms(self) -> Terms:
+        """What must stay the same for the whole life of the stream; a store remembers it."""
+        return self._terms
 
     @property
     def batch(self) -> int:
@@ -604,7 +631,7 @@ class Stream(Generic[E_co]):
     def _commit(self, clock: Clock, kept: Records) -> None:
         """Move on after an update; the store has the new state before the stream does."""
         state, rules = self._state, self._rules
-        receipts = settle_receipts(self.receipts, clock.t) if state.receipts else ()
+        receipts = settle_receipts(self.receipts, clock.t, wall_clock()) if state.receipts else ()
         # a store cannot erase between two updates, so what is due before the next one goes now
         ahead = 0 if self._place is None else count_until_update(rules, clock, receipts) - 1
         kept = drop_expired(kept, clock.last + ahead, rules.limits.retention)
@@ -658,7 +685,7 @@ class Stream(Generic[E_co]):
             late, all_or_nothing = retained.times <= deadline, self._rules.all_or_nothing
             clock, left = expire(state.clock, retained, late, now, all_or_nothing=all_or_nothing)
             if not len(left):
-                state.receipts = settle_receipts(state.receipts, clock.t)
+                state.receipts = settle_receipts(state.receipts, clock.t, wall_clock())
             state.resume(clock, left)
             self._schedule()
             self._unsaved = True
@@ -677,7 +704,38 @@ class Stream(Generic[E_co]):
 
     # Removal requests.
 
-    def _mark_leaving(self, rounds: int | Sequence[int] | NDArray[np.int64] | None, subject: str | None) -> None:
+    def _request(
+        self, requests: Sequence[tuple[Rounds | None, str | None]], ids: Sequence[str | None], *, now: bool
+    ) -> tuple[Receipt, ...]:
+        """Make all of these requests or none; one whose receipt exists already is not made again."""
+        state, made = self._state, list(ids)
+        known: dict[str | None, Receipt] = {receipt.id: receipt for receipt in state.receipts}
+        if all(receipt_id in known for receipt_id in ids):
+            return tuple(known[receipt_id] for receipt_id in ids)
+        self._check_open()
+        before, problem, requested = state.snapshot(), None, wall_clock()
+        due = state.t if now else state.updated.last + self._room
+        try:
+            for i, (rounds, subject) in enumerate(requests):
+                if made[i] not in known:
+                    self._mark_leaving(rounds, subject)
+                    receipt = Receipt.create(requested, state.t, due, self.max_age, made[i])
+                    known[receipt.id], made[i] = receipt, receipt.id
+            state.receipts = tuple(known.values())
+            if now:
+                problem = self._erase_leaving()
+            else:
+                self._save()
+        except BaseException:
+            self._restore(before)
+            raise
+        if problem is not None:
+            problem.add_note("The requested records were erased anyway.")
+            raise problem
+        known |= {receipt.id: receipt for receipt in state.receipts}
+        return tuple(known[receipt_id] for receipt_id in made)
+
+    def _mark_leaving(self, rounds: Rounds | None, subject: str | None) -> None:
         """Mark the records that a request asks for."""
         state = self._state
         if rounds is not None:
@@ -693,7 +751,7 @@ class Stream(Generic[E_co]):
         """Erase what was requested if its time has come; returns what the policy raised, if it did."""
         state, now = self._state, wall_clock()
         receipts = keep_receipts(state.receipts, now)
-        if has_overdue(receipts, now):
+        if has_overdue(receipts, state.t, now):
             return self._erase_leaving()
         if receipts != state.receipts:
             state.receipts, self._unsaved = receipts, True
@@ -702,20 +760,11 @@ class Stream(Generic[E_co]):
         return None
 
     def _erase_leaving(self) -> Exception | None:
-        """Erase what is leaving immediately, whatever the policy does; returns what it raised, if it did.
-
-        The batch is closed early if that can carry on what is known, and also if the answer would be rewritten into
-        kept records that could not wait for another batch.
-        """
+        """Erase what is leaving immediately, whatever the policy does; returns what it raised, if it did."""
         rules, state = self._rules, self._state
         rewritten, problem = None, None
         try:
-            clock, waiting = state.clock, state.waiting
-            close = can_close(rules, clock, waiting, rules.min_early_batch)
-            rewritten = None if close else rewrite(rules, clock, state.retained)
-            if rewritten is not None and rewritten[0] > clock.last:
-                room = count_until_update(rules, replace(clock, last=clock.t), state.receipts)
-                close = room < rules.min_early_batch and can_close(rules, clock, waiting, 1)
+            close, rewritten = plan_erasure(rules, state.clock, state.retained, state.receipts)
             if close:
                 self._close_batch()
                 return None
@@ -724,7 +773,7 @@ class Stream(Generic[E_co]):
         except Exception as raised:  # the policy's, which comes after what has to be erased
             rewritten, problem = None, raised
         state.resume(*drop_leaving(rules, state.clock, state.retained, rewritten))
-        state.receipts = settle_receipts(state.receipts, state.t)
+        state.receipts = settle_receipts(state.receipts, state.t, wall_clock())
         self._schedule()
         self._unsaved = True
         self._save()
