@@ -26,7 +26,7 @@ at_option = click.option(
     "--at",
     type=parse_time,
     metavar="TIME",
-    help="Time that limits in time are checked against, in ISO 8601.  [default: the machine's clock]",
+    help="Time as of which limits in time are checked, in ISO 8601.  [default: the machine's clock]",
 )
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be erased; change nothing.")

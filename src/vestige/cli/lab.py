@@ -71,9 +71,10 @@ def run(
     quick: bool,
     fresh: bool,
 ) -> None:
-    """Run experiments and print their verdicts; without NAME, run all of them.
+    """Run experiments and print their verdicts.
 
-    Results are saved in a folder, one Parquet file for each experiment. A run that was stopped continues where it was.
+    Without NAME, all experiments are run. Results are saved in a folder, one Parquet file for each experiment. A run
+    that was stopped continues where it was.
 
     \b
     Examples:

@@ -61,7 +61,7 @@ _HEADER = ("policy", "retention", "records", "error", "memory", "time per record
     "--figure",
     type=check_figure_path,
     metavar="FILE",
-    help="Draw error against retention to this file: .png, .svg or .pdf.",
+    help="File to save a figure of error against retention in: .png, .svg or .pdf.",
 )
 @click.option("--json", "machine", is_flag=True, help="Print one JSON object.")
 def plan_retention(

@@ -59,7 +59,7 @@ from vestige.stream import Stream
 @click.option(
     "--time-unit",
     type=click.Choice(get_args(Unit)),
-    help="Unit of time stamps that are plain numbers since 1970; default: inferred from their size.",
+    help="Unit of timestamps that are plain numbers since 1970; default: inferred from their size.",
 )
 @click.option(
     "--max-ahead",
@@ -107,7 +107,7 @@ from vestige.stream import Stream
 @click.option(
     "--strict",
     is_flag=True,
-    help="Exit with status 1 if a statistic was restarted, missed its target or has no answer.",
+    help="Exit with status 1 if a statistic restarted, missed its target or has no answer.",
 )
 @click.option("--json", "machine", is_flag=True, help="Print one JSON object.")
 def run(**given: Any) -> None:

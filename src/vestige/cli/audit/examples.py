@@ -52,7 +52,7 @@ def audit_appendix(trials: int, seed: int, machine: bool) -> None:
 @figure_option
 @json_option
 def audit_outlier(trials: int, seed: int, figure: str | None, machine: bool) -> None:
-    """Run an outlier that affects the estimate long after its erasure."""
+    """Show how an outlier affects the estimate long after its erasure."""
     with announce_if_slow("Running trials ..."):
         effect = run_outlier(trials=trials, seed=seed)
     if figure is not None:

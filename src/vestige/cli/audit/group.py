@@ -14,7 +14,7 @@ figure_option = click.option(
     "--figure",
     type=check_figure_path,
     metavar="FILE",
-    help="Save a figure; its suffix determines the format, such as .png or .svg.",
+    help="File to save a figure in; its suffix determines the format, such as .png or .svg.",
 )
 trials_option = click.option(
     "--trials",

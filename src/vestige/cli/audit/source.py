@@ -104,10 +104,10 @@ def audit_source(
     figure: str | None,
     machine: bool,
 ) -> None:
-    """Audit a policy of Vestige on the values in SOURCE; the word `source` may be omitted.
+    """Audit a policy of Vestige on the values in SOURCE.
 
-    This says nothing about how SOURCE itself was kept, or about whoever keeps it: it runs the policy on these values,
-    and measures what that would reveal.
+    The word `source` may be omitted. This says nothing about how SOURCE itself was kept, or about whoever keeps it: it
+    runs the policy on these values, and measures what that would reveal.
 
     Records are drawn from the rows of a CSV, NDJSON or Parquet file; the value of one record, which was erased long
     ago, is the smallest of 1,000 drawn records under one hypothesis and the largest under the other.

@@ -34,7 +34,7 @@ _UNTESTED = "Nothing to test yet"
 @seed_option
 @json_option
 def audit_store(stores: tuple[str, ...], names: tuple[str, ...], level: float, seed: int, machine: bool) -> None:
-    """Report what a store declares, and test whether its records were chosen honestly.
+    """Test whether records were kept honestly.
 
     The report begins with the store's own terms: most policies of Vestige choose which records to keep, and then no
     test can clear them. The test uses the records alone. A sliding window or a random subsample is honest. One STORE
