@@ -61,15 +61,47 @@ def test_at_the_usual_retention_there_is_nothing_to_say(policy: Policy, mean: fl
 
 @pytest.mark.parametrize(("rounding", "said"), [(0.049, False), (0.051, True), (0.0999, True)])
 def test_rounding_is_said_from_half_a_standard_error_on(rounding: float, said: bool) -> None:
-    assert noted(note_rounding(np.array([0.0, -10.0]), np.array([1.0, 1.0]), rounding)) == said
-    assert noted(note_rounding(np.array([-10.0, 1e-9]), np.array([1.0, 0.0]), rounding)), "of any of the numbers"
+    assert noted(note_rounding(np.array([0.0, -10.0]), np.array([1.0, 1.0]), rounding, 100.0)) == said
+    assert noted(note_rounding(np.array([-10.0, 1e-9]), np.array([1.0, 0.0]), rounding, 100.0)), "of any of the numbers"
 
 
 @pytest.mark.parametrize(("rounding", "said"), [(0.9e-12, False), (1.1e-12, True)])
 def test_a_number_without_a_standard_error_is_exact_to_twelve_digits_or_not(rounding: float, said: bool) -> None:
-    notes = note_rounding(np.array([7.3]), np.zeros(1), rounding)
+    notes = note_rounding(np.array([7.3]), np.zeros(1), rounding, 100.0)
     assert noted(notes) == said
     assert not said or "far more than their standard errors" in notes[0]
+
+
+def square(parameters: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    apart = parameters - rows
+    return apart[:, 0] ** 2 / 2.0, apart
+
+
+@pytest.mark.parametrize("policy", [Mean(spread=True), Moments(2), Covariance(1)])
+def test_twelve_digits_are_not_enough_ten_billion_deviations_from_zero(policy: Policy) -> None:
+    """They count as exact only where records vary by no more than that."""
+    rows, off = np.random.default_rng(0).normal(size=100_000), []
+    for seed in range(8):
+        stream = Stream(policy, retention=244, seed=seed)
+        stream.extend(1e10 + rows)
+        made = stream.estimate()
+        mean = float(np.ravel(getattr(made, "mean", made.value))[0])
+        off.append(abs(mean - 1e10 - rows.mean()) * np.sqrt(len(rows)))
+        assert stream.clock.rounding < 1e-12
+        assert noted(made.notes)
+        assert made.missed
+    assert max(off) > 1.0, "else there is nothing to say"
+    stream = Stream(policy, retention=244, seed=0)
+    stream.extend(np.full(20_000, 1e10 / 3.0))
+    assert not stream.estimate().missed, "a constant is exact"
+
+
+@pytest.mark.parametrize(("spread", "said"), [(1.0, True), (0.0, False)])
+def test_neither_are_they_for_a_loss_of_ones_own(spread: float, said: bool) -> None:
+    stream = Stream(CustomLoss(square, (1e11,)), retention=122, seed=0)
+    stream.extend(1e11 + spread * np.random.default_rng(0).normal(size=6_000))
+    assert stream.clock.rounding < 1e-12
+    assert stream.estimate().missed == noted(stream.estimate().notes) == said
 
 
 def test_a_coarse_word_is_remembered_as_long_as_it_counts() -> None:

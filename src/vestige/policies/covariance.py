@@ -120,7 +120,7 @@ class Covariance(Encoded[CovarianceEstimate]):
             correlation = matrix / np.outer(spread, spread)
         error, (first, second) = spread / np.sqrt(worth), np.array(self.statistic.pairs, np.intp).T
         errors = find_product_errors(numbers[self.dim :], spread[first] ** 2, spread[second] ** 2, worth)
-        rounded = note_rounding(numbers, np.concatenate((error, errors)), rounding)
+        rounded = note_rounding(numbers, np.concatenate((error, errors)), rounding, worth)
         notes = note_alike(matrix.diagonal()) + rounded
         return CovarianceEstimate(
             matrix, np.array(numbers[: self.dim]), correlation, error, notes=notes, missed=bool(rounded)

@@ -240,7 +240,7 @@ class LinearRegression(Encoded[LinearEstimate]):
         offset = np.sqrt(outputs**2 + 2.0 * ((at[:, None] * fit.slopes) ** 2).sum(axis=0))
         numbers = (fit.slopes.T.ravel(), at, offset, fit.noise)
         said = (errors.ravel(), np.sqrt(spread / worth), of_offset, fit.noise * np.sqrt(2.0 / worth))
-        return note_rounding(np.concatenate(numbers), np.concatenate(said), rounding)
+        return note_rounding(np.concatenate(numbers), np.concatenate(said), rounding, worth)
 
     def _to_shape(self, table: Floats) -> Floats:
         return table[0] if self.outputs == 1 else table

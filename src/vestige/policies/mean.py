@@ -151,7 +151,7 @@ class Mean(Encoded[MeanEstimate]):
         variance = np.maximum(numbers[self.dim :], 0.0)
         error = np.sqrt(variance / worth)
         errors = np.concatenate((error, find_product_errors(variance, variance, variance, worth)))
-        rounded = note_rounding(numbers, errors, rounding)
+        rounded = note_rounding(numbers, errors, rounding, worth)
         notes = note_alike(variance) + rounded
         return MeanEstimate(mean, self._to_shape(variance), self._to_shape(error), notes=notes, missed=bool(rounded))
 

@@ -15,7 +15,7 @@ from vestige import statistics
 from vestige.clock import Clock
 from vestige.estimate import E_co
 from vestige.policies.base import Encoded
-from vestige.policies.rounding import EXACT, note_rounding
+from vestige.policies.rounding import note_rounding
 from vestige.records import Records
 
 _FLAT = (
@@ -48,11 +48,9 @@ class Minimum(Encoded[E_co]):
         answer = super().answer(clock, retained)
         if not clock.encoded:
             return answer
-        at, rounding = self._compute_numbers(clock, retained), self._find_rounding(clock, retained)
-        notes: tuple[str, ...] = ()
-        if rounding > EXACT:
-            sizes = np.array([self.statistic.count_deviations(at, retained.values), np.sqrt(0.5)])
-            notes = note_rounding(sizes, np.full(2, self._find_worth(clock, retained) ** -0.5), rounding)
+        at, worth = self._compute_numbers(clock, retained), self._find_worth(clock, retained)
+        sizes = np.array([self.statistic.count_deviations(at, retained.values), np.sqrt(0.5)])
+        notes = note_rounding(sizes, np.full(2, worth**-0.5), self._find_rounding(clock, retained), worth)
         if self.statistic.is_flat(at, retained.values):
             notes = (*notes, _FLAT)
         return replace(answer, notes=answer.notes + notes, missed=True) if notes else answer

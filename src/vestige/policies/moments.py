@@ -135,7 +135,7 @@ class Moments(Encoded[MomentsEstimate]):
         notes = note_alike(np.array([variance]), "" if has_shape else _SHAPELESS[self.order])
         mean_error = float(np.sqrt(variance / worth))
         errors = np.array([mean_error, variance * np.sqrt(2.0 / worth) if error is None else error])
-        rounded = note_rounding(numbers[:2], errors, rounding)
+        rounded = note_rounding(numbers[:2], errors, rounding, worth)
         return MomentsEstimate(
             value, mean, variance, skewness, kurtosis, mean_error, error, notes=notes + rounded, missed=bool(rounded)
         )

@@ -19,29 +19,32 @@ SMALLEST = float(np.finfo(np.float64).tiny)
 """The smallest number with full precision."""
 _SHARE = 0.5
 """Rounding matters above this share of a standard error."""
-EXACT = 1e-12
-"""A number that is rounded by less than this share of itself counts as exact, even without a standard error."""
+_EXACT = 1e-12
+"""A number that records vary about, and that is rounded, by less than this share of itself counts as exact."""
 REMEDY = "use a larger retention, or subtract a constant near the mean from the values first."
 
 
-def note_rounding(numbers: Floats, errors: Floats, rounding: float) -> tuple[str, ...]:
+def note_rounding(numbers: Floats, errors: Floats, rounding: float, worth: float) -> tuple[str, ...]:
     """Note where a number may be off by more than half of its standard error through rounding.
 
     Args:
         numbers: the encoded numbers; shape (n,).
         errors: the standard error of each; shape (n,).
         rounding: how far each number may be off, relative to itself.
+        worth: the number of equally weighted records that the numbers rest on.
 
     Returns:
         one sentence, or none.
 
     Example:
-        >>> note_rounding(np.array([1e6]), np.array([1.0]), 1e-9)
+        >>> note_rounding(np.array([1e6]), np.array([1.0]), 1e-9, 200.0)
         ()
     """
     off = rounding * np.abs(numbers)
     counts = off > _SHARE * errors
-    if rounding <= EXACT or not counts.any():
+    if rounding <= _EXACT:
+        counts &= errors * np.sqrt(worth) > _EXACT * np.abs(numbers)
+    if not counts.any():
         return ()
     with np.errstate(divide="ignore"):
         times = float((off[counts] / errors[counts]).max())
