@@ -186,6 +186,16 @@ def test_an_answer_that_rounding_may_have_put_off_is_not_called_all_time(tmp_pat
     assert vestige(*what, "--retention", 512, "--strict").exit_code == 0
 
 
+@pytest.mark.parametrize("channel", ["auto", "bits"])
+def test_bits_are_not_recommended_where_they_have_too_few_digits(tmp_path: Path, channel: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x\n" + "".join(f"{1_000_000 + i}\n" for i in range(5_000)))
+    strict = vestige("run", path, "--column", "x", "--retention", 56, "--seed", 1, "--channel", channel, "--strict")
+    assert strict.exit_code == 1
+    assert "1 missed the target" in strict.stderr
+    assert strict.stderr.endswith("; the notes say why; a larger --retention, or columns near zero, keep more digits\n")
+
+
 def test_a_start_over_by_request_is_not_blamed_on_a_limit_in_time(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     with SqliteStore(store) as opened:
