@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import vestige
+from vestige._numba import kernel
 
 UNCACHED = "vestige: kernels are compiled in each process, which takes about half a minute, since no cache folder is writable; set NUMBA_CACHE_DIR to a writable folder\n"  # noqa: E501
 COMPILING = "vestige: compiling kernels; this takes about half a minute, once per installation"
@@ -69,9 +70,9 @@ def test_where_nothing_can_be_written_it_runs_and_says_once_what_that_costs(inst
 
 
 def test_with_a_folder_of_its_own_it_caches_and_says_nothing(installed: Path, writable: Path) -> None:
-    done = run(installed, RUN, NUMBA_CACHE_DIR=str(writable))
+    done = run(installed, ONE_KERNEL, NUMBA_CACHE_DIR=str(writable))
     assert (done.returncode, done.stderr) == (0, "")
-    assert list(writable.rglob("*.nbc"))
+    assert list(writable.rglob("bits.count_ones*.nbc"))
 
 
 def test_the_cache_of_a_user_with_a_home_is_there(installed: Path, writable: Path) -> None:
@@ -105,6 +106,25 @@ count_ones(np.uint64(3)), draw(np.uint64(3), 1)
         assert (done.stdout, done.stderr) == (said, "")
     for descriptor in (ours, theirs):
         os.close(descriptor)
+
+
+@kernel
+def _add(n: int, more: int) -> int:
+    return n + more
+
+
+@kernel
+def _add_often(n: int) -> int:
+    total = 0
+    for _ in range(n):
+        total = _add(total, 1)
+    return _add(total, n)
+
+
+def test_a_constant_is_compiled_for_as_any_other_number() -> None:
+    """Or the longest kernel, which is called with a count that starts at 0, would be compiled twice."""
+    assert _add_often(3) == 6
+    assert len(getattr(_add, "signatures")) == 1  # noqa: B009
 
 
 def test_all_tests_share_one_folder_of_kernels(pytestconfig: pytest.Config) -> None:

@@ -13,11 +13,12 @@ import functools
 import logging
 import multiprocessing
 import sys
-from collections.abc import Callable
-from typing import TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import numba
 from numba.core.event import Event, Listener, register
+from numba.core.types import Type, unliteral
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -39,10 +40,18 @@ def kernel(function: F) -> F:
     """
     compiled = functools.partial(numba.njit, nogil=True, error_model="numpy")
     try:
-        return cast(F, compiled(cache=True)(function))
+        dispatcher: Any = compiled(cache=True)(function)
     except RuntimeError:  # numba found no writable folder
         _warn_uncached()
-        return cast(F, compiled()(function))
+        dispatcher = compiled()(function)
+    dispatcher.get_call_template = functools.partial(_type_call, dispatcher.get_call_template)
+    return cast(F, dispatcher)
+
+
+def _type_call(type_call: Callable[..., object], args: Sequence[Type], keywords: Mapping[str, Type]) -> object:
+    """Type a call from another kernel, with a constant as any other number: it is not compiled for separately."""
+    plain: Callable[[Type], Type] = unliteral
+    return type_call([plain(each) for each in args], {name: plain(each) for name, each in keywords.items()})
 
 
 @functools.cache
