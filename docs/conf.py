@@ -114,6 +114,13 @@ def _open_pages_in_place(_: Sphinx, doctree: nodes.document) -> None:
             node.replace_self(nodes.reference("", "", *node.children, refuri=node["reftarget"], internal=True))
 
 
+def _trim_examples(_: Sphinx, doctree: nodes.document) -> None:
+    """The blank line that ends an example for doctest is not shown."""
+    for node in doctree.findall(nodes.literal_block):
+        node.rawsource = node.astext().rstrip()
+        node.children = [nodes.Text(node.rawsource)]
+
+
 def _draw_dashes(_: Sphinx, doctree: nodes.document, __: str) -> None:
     """Sphinx puts two hyphens between a parameter and what it is, to be joined later; options must keep theirs."""
     for node in list(doctree.findall(nodes.Text)):
@@ -133,5 +140,6 @@ def setup(app: Sphinx) -> None:
     app.connect("sphinx-click-process-description", _show_commands)
     app.connect("sphinx-click-process-epilog", _show_commands)
     app.connect("doctree-read", _open_pages_in_place, priority=100)
+    app.connect("doctree-read", _trim_examples)
     app.connect("doctree-resolved", _draw_dashes)
     app.connect("build-finished", _copy_report)

@@ -65,6 +65,11 @@ def pages(site: Path) -> dict[Path, Page]:
     return {path: Page(path) for path in site.rglob("*.html")}
 
 
+def test_examples_end_without_a_blank_line(site: Path) -> None:
+    for path in site.glob("**/*.html"):
+        assert not re.search(r"\n\s*\n</pre>", path.read_text(encoding="utf-8")), path.name
+
+
 def test_links_lead_somewhere(pages: dict[Path, Page]) -> None:
     assert len(pages) > 30
     for path, page in pages.items():
