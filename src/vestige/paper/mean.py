@@ -115,17 +115,7 @@ class SimpleMean(_PaperMean):
         return 2 * subset.EXHAUSTIVE_LIMIT
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
-        """Run one round of the listing.
-
-        Args:
-            clock: the public clock.
-            retained: the records held.
-            arrivals: the new batch.
-            coins: key of the round.
-
-        Returns:
-            Which records to keep: a mask over `retained`, then `arrivals`.
-        """
+        """Run one round of the listing."""
         encoded, _ = split_encoded(clock, retained)
         if not len(encoded):
             return mask_arrivals(retained, ~arrivals.leaving)
@@ -178,30 +168,11 @@ class CoordinateMean(_PaperMean):
         return 2 * subset.EXHAUSTIVE_LIMIT * self.dim
 
     def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
-        """Return whether each coordinate has a record that can be kept.
-
-        Args:
-            clock: the public clock.
-            rounds: rounds of the batch; shape (n,).
-            leaving: which records may not be kept; shape (n,).
-
-        Returns:
-            True if the batch can encode all coordinates.
-        """
+        """Return whether each coordinate has a record that can be kept."""
         return len(np.unique((rounds[~leaving] - clock.last - 1) % self.dim)) == self.dim
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
-        """Run one round of Algorithm 1 in every segment.
-
-        Args:
-            clock: the public clock.
-            retained: the records held.
-            arrivals: the new batch.
-            coins: key of the round.
-
-        Returns:
-            Which records to keep: a mask over `retained`, then `arrivals`.
-        """
+        """Run one round of Algorithm 1 in every segment."""
         encoded, _ = split_encoded(clock, retained)
         if not self.can_encode(clock, arrivals.rounds, arrivals.leaving):
             return mask_arrivals(retained, np.zeros(len(arrivals), np.bool_))

@@ -91,31 +91,12 @@ class Regression(Policy):
         return 2 * self.dim + 1 if self.group is None else self.group
 
     def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
-        """Return whether each coordinate has a group that can be kept as a whole.
-
-        Args:
-            clock: the public clock.
-            rounds: rounds of the batch; shape (n,).
-            leaving: which records may not be kept; shape (n,).
-
-        Returns:
-            True if the batch can encode all coordinates.
-        """
+        """Return whether each coordinate has a group that can be kept as a whole."""
         owners = self._assign_groups(rounds - clock.last - 1, clock.pending, first=not clock.encoded)
         return all(self._find_complete_groups(owners, i, ~leaving).size > 0 for i in range(self.dim))
 
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
-        """Run one round of the listing.
-
-        Args:
-            clock: the public clock.
-            retained: the records held.
-            arrivals: the new batch.
-            coins: key of the round.
-
-        Returns:
-            Which records to keep: a mask over `retained`, then `arrivals`.
-        """
+        """Run one round of the listing."""
         slots = arrivals.rounds - clock.last - 1
         owners = self._assign_groups(slots, clock.pending, first=not clock.encoded)
         keep = np.zeros(len(arrivals), np.bool_)
