@@ -1,15 +1,19 @@
-"""The reference is complete: each public callable documents its arguments, what it returns, and has an example."""
+"""The reference is complete: each public callable documents arguments, result and errors, and has an example."""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from vestige import errors
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted(path.stem for path in (ROOT / "docs" / "reference").glob("vestige*.md"))
@@ -58,3 +62,18 @@ def missing_sections(value: Callable[..., Any], doc: str) -> list[str]:
 def test_every_public_callable_is_documented(module: str) -> None:
     missing = {name: missing_sections(value, doc) for name, value, doc in public_callables(module)}
     assert {name: sections for name, sections in missing.items() if sections} == {}
+
+
+def raised_errors(function: Callable[..., Any]) -> set[str]:
+    """The errors of Vestige that the body of a function raises itself."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    calls = (node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call))
+    return {call.func.id for call in calls if isinstance(call.func, ast.Name) and hasattr(errors, call.func.id)}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_error_that_is_raised_is_documented(module: str) -> None:
+    for name, value, doc in public_callables(module):
+        if not inspect.isclass(value):
+            sections = "".join(doc.split("Raises:")[1:])
+            assert [each for each in raised_errors(value) if f"{each}:" not in sections] == [], name

@@ -142,6 +142,9 @@ class Encoded(Policy[E_co]):
 
         Returns:
             the estimate.
+
+        Raises:
+            NoAnswerError: the numbers do not determine an answer, such as those of collinear predictors.
         """
 
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002

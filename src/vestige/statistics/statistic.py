@@ -41,6 +41,9 @@ class Statistic(ABC):
 
         Returns:
             the numbers after them; shape (size,).
+
+        Raises:
+            DataError: the numbers cannot be computed from these records, such as a loss that is not finite.
         """
 
     def influence(self, values: Floats) -> tuple[Floats, Floats] | None:  # noqa: ARG002

@@ -75,6 +75,10 @@ class Store(Reader):
 
         Returns:
             The store.
+
+        Raises:
+            ParameterError: the address or an option does not fit this kind of store.
+            StoreError: there is no store and `create` is false, or it cannot be opened.
         """
 
     @classmethod
