@@ -34,20 +34,20 @@ from vestige.types import Bools, Floats, Ints
 
 AVERAGE, BITS, AUTO = 0, 1, 2
 FLAGS = 2
-"""So many records at the end of a segment can say that an average is off, where nothing but averages is written."""
+"""Number of records at the end of a segment that can mark an average as off, if only averages are written."""
 CONTROLS = 5
-"""Where bits are written too: so many say which, that it is off, and by how much a word is turned."""
+"""Number of control records if bits are written too: they say which, whether it is off, and the turn of a word."""
 TURNS = 3
 """A word can be turned by 2^TURNS different shares of its length."""
 WORD_TURNS = 4
-"""Where a policy has nothing but presence bits: so many records say the turn, and one whether kept means zero."""
+"""Number of records that say the turn if there are only presence bits; one more says whether kept means zero."""
 WHOLE = 23
-"""Sign, exponent and the least mantissa: so many leading bits say any number."""
+"""Number of leading bits that can hold any number: sign, exponent and the shortest mantissa."""
 FEWEST = 8
-"""An average is chosen among so many records at least, or among all of a segment that has fewer."""
+"""Smallest number of records that an average is chosen from, unless the segment has fewer."""
 
 MARK_DRAW = 1 << 20
-"""The draw of a key that decides whether a miss is told; no search draws as many."""
+"""Draw of a key that decides whether a miss is marked; no search draws as many."""
 
 
 def _list_turns() -> Ints:

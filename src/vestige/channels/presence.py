@@ -1,8 +1,8 @@
 """A number in presence bits: which of the records that can be kept are, and what that says.
 
 The records are the leading bits of a float64: sign, 11 of the exponent, then the mantissa as far as there are records,
-beginning at a turn that other records say. Beyond 64, positions repeat the word from its sign on, and a bit is one if
-any of its copies is kept. Where a record cannot be kept, it can only say zero, or one if kept means zero.
+rotated by a turn that other records encode. Beyond 64, positions repeat the word from its sign on, and a bit is one if
+any of its copies is kept. A record that cannot be kept can only mean zero, or one if kept means zero.
 Guarantee: any number is written to a step of the leading bits that `count_bits` counts, or to 2^-11 of it where it must
 be carried over a bit that cannot be said; held by tests/channels/test_spelled.py.
 """
@@ -20,7 +20,7 @@ _INFINITE = np.uint64(0x7FF) << np.uint64(52)
 _ONE = np.uint64(1)
 _NONE = np.uint64(0)
 _COARSEST = 2.0**-11
-"""Two neighbours that are farther apart than this share of a number are not drawn from: the nearer one is taken."""
+"""If two neighbours are farther apart than this fraction of a number, the nearer one is taken, not a random one."""
 
 
 @kernel
