@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from vestige.statistics import Mean, Moments, Products, Statistic
+from vestige.statistics import LeastSquares, Mean, Moments, Products, Statistic
 from vestige.statistics.kernels import find_share, find_weights, find_worth
 from vestige.types import Floats
 
@@ -59,6 +59,21 @@ def test_products(rows: Floats, decay: float, centred: bool) -> None:
     matrix = ((rows - mean) * weights(decay)[:, None]).T @ (rows - mean)
     expected = [*(mean if centred else ()), *(matrix[i, j] for i, j in pairs)]
     assert composed(Products(3, pairs, centred), rows, decay) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.5 ** (1 / 60)])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_least_squares(rows: Floats, decay: float, intercept: bool) -> None:
+    statistic, roots = LeastSquares(2, 1, intercept), np.sqrt(weights(decay))
+    rows = rows if intercept else rows - np.floor(rows.mean(axis=0))  # without a constant the data lie about zero
+    fit = statistic.fit(composed(statistic, rows, decay))
+    means = weights(decay) @ rows if intercept else np.zeros(3)
+    table = (rows - means) * roots[:, None]
+    slopes = np.linalg.lstsq(table[:, :2], table[:, 2:])[0]
+    assert fit.means == pytest.approx(means, rel=1e-14)
+    assert fit.predictors == pytest.approx(table[:, :2].T @ table[:, :2], rel=1e-8)
+    assert fit.slopes == pytest.approx(slopes, rel=1e-8)
+    assert fit.noise == pytest.approx(((table[:, 2:] - table[:, :2] @ slopes) ** 2).sum(axis=0), rel=1e-8)
 
 
 def test_weights() -> None:

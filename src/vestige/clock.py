@@ -3,7 +3,7 @@
 Section 2 of Immorlica et al. (2024), where it is the number of rounds; batches that are closed early, for deadlines and
 requests, add the rest.
 Guarantee: it depends on the number and times of arrivals and on requests, not on values; held by
-tests/policies/test_removal.py.
+tests/stream/test_rules.py and tests/stream/test_times.py.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vestige import Clock, Receipt, Records
+from vestige import Clock, Receipt, Records, StoreError
 from vestige.store import Position
 from vestige.store.sqlite.layout import (
     DamagedError,
@@ -90,3 +90,15 @@ def test_positions_too(source: str, value: bytes, slot: int) -> None:
     body = pack_position(source, Position(value, slot))
     assert len(body) == len(pack_position(source, Position())), "always as long, so that a row is overwritten"
     assert unpack_position(body) == (source, Position(value, slot))
+
+
+def test_two_records_never_share_a_slot() -> None:
+    """Four slots hold four rounds: a fifth would overwrite the first."""
+    pack_state(Clock(t=5), Records([2, 5], [[1.0], [2.0]]), 4)
+    with pytest.raises(StoreError, match="holds records over more than 4 rounds"):
+        pack_state(Clock(t=5), Records([1, 5], [[1.0], [2.0]]), 4)
+
+
+def test_a_record_from_after_the_clock_is_damage() -> None:
+    with pytest.raises(DamagedError, match="lies where its round does not say"):
+        unpack_state(pack_state(Clock(t=3), Records([4], [[1.0]]), 4), 1, 4)

@@ -158,6 +158,7 @@ def test_a_request_is_met_in_time_where_nothing_arrives() -> None:
         ({}, ParameterError, r"forget takes either rounds=\.\.\. or subject=\.\.\., not both"),
         ({"rounds": 1, "subject": "ada"}, ParameterError, "not both"),
         ({"rounds": 11}, ParameterError, "rounds must be whole numbers from 1 to t=10"),
+        ({"rounds": 0}, ParameterError, "rounds must be whole numbers from 1 to t=10"),
         ({"subject": 5}, DataError, "a subject is a int; pass texts"),
     ],
 )
