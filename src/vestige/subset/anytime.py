@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vestige.random import keys
 from vestige.random.generators import make_generator
 from vestige.subset.methods import choose_exactly
 from vestige.subset.problem import Problem, Selection
-from vestige.types import Bools, Floats
+from vestige.types import Bools, Floats, Ints
 
 _CHOICES = (16, 24, 32, 36, 40)
 """Numbers of free records in the first rounds; later rounds use the last."""
@@ -95,16 +94,14 @@ def _search_line(problem: Problem, seed: int) -> Iterator[tuple[Bools, bool]]:
         yield choose_exactly(replace(problem, forced=beside), _to_mask(chosen, len(offsets)), 0.0), everyone
 
 
-def _to_mask(places: NDArray[np.int64], n: int) -> Bools:
+def _to_mask(places: Ints, n: int) -> Bools:
     """Return the records at these indices as a mask over all `n`."""
     mask = np.zeros(n, np.bool_)
     mask[places] = True
     return mask
 
 
-def _choose_around(
-    offsets: Floats, free: NDArray[np.int64], size: int, rng: np.random.Generator | None
-) -> NDArray[np.int64]:
+def _choose_around(offsets: Floats, free: Ints, size: int, rng: np.random.Generator | None) -> Ints:
     """Return `size` free records, half from each side of the target: the nearest, or random ones of twice as many."""
     sides = [free[offsets[free] < 0.0], free[offsets[free] >= 0.0]]
     take = min(len(sides[0]), max(size // 2, size - len(sides[1])))
@@ -115,7 +112,7 @@ def _choose_around(
     return np.concatenate(chosen)
 
 
-def _choose_balanced(offsets: Floats, others: NDArray[np.int64]) -> NDArray[np.int64]:
+def _choose_balanced(offsets: Floats, others: Ints) -> Ints:
     """Return as many of `others` as can be taken such that each brings the sum of offsets back towards zero."""
     below, above = list(others[offsets[others] < 0.0]), list(others[offsets[others] >= 0.0])
     total, taken = 0.0, []

@@ -9,10 +9,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from vestige.errors import ParameterError
-from vestige.types import Bools, Floats
+from vestige.types import Bools, Floats, Ints
 from vestige.validation import check_floats
 
 _LARGEST = 1e300
@@ -58,7 +58,7 @@ class Problem:
     is_flat: bool
 
     @property
-    def free(self) -> NDArray[np.int64]:
+    def free(self) -> Ints:
         """Indices of the records that may be chosen or not."""
         return np.flatnonzero(~self.forced)
 
@@ -83,7 +83,7 @@ class Problem:
         offsets /= np.abs(offsets).max() or 1.0
         return np.ascontiguousarray(offsets), offsets[self.forced].sum(axis=0)
 
-    def to_mask(self, word: int, free: NDArray[np.int64]) -> Bools:
+    def to_mask(self, word: int, free: Ints) -> Bools:
         """Return a mask of the forced records and of those `free` ones whose bits are set in `word`."""
         mask = self.forced.copy()
         mask[free] = (np.uint64(word) >> np.arange(len(free), dtype=np.uint64)) & np.uint64(1) == 1
