@@ -201,6 +201,12 @@ def split_encoded(clock: Clock, retained: Records) -> tuple[Records, Records]:
 
     Returns:
         The records of the encoded batch, and those that arrived after it.
+
+    Example:
+        >>> retained = Records([1, 3, 5], [[10.0], [30.0], [50.0]])
+        >>> encoded, waiting = split_encoded(Clock(t=5, first=1, last=4), retained)
+        >>> encoded.rounds, waiting.rounds
+        (array([1, 3]), array([5]))
     """
     encoded = (clock.first <= retained.rounds) & (retained.rounds <= clock.last)
     return retained.where(encoded), retained.where(retained.rounds > clock.last)
@@ -215,6 +221,10 @@ def count_waiting(clock: Clock, retained: Records) -> int:
 
     Returns:
         Their number.
+
+    Example:
+        >>> count_waiting(Clock(t=5, first=1, last=4), Records([1, 3, 5], [[10.0], [30.0], [50.0]]))
+        1
     """
     return int((retained.rounds > clock.last).sum())
 
@@ -228,6 +238,10 @@ def mask_arrivals(retained: Records, keep: Bools) -> Bools:
 
     Returns:
         A mask as `Policy.update` returns it.
+
+    Example:
+        >>> mask_arrivals(Records([1], [[10.0]]), np.array([True, False]))
+        array([False,  True, False])
     """
     return np.concatenate((np.zeros(len(retained), np.bool_), keep))
 

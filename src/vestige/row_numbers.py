@@ -41,6 +41,10 @@ def find_rows(numbers: Ints, slot: int) -> Ints:
 
     Returns:
         One row per record; 0 for those of another source.
+
+    Example:
+        >>> find_rows(number_rows(np.array([7]), 2), 2)
+        array([7])
     """
     return np.where((numbers >> _ROW_BITS == slot) & (slot > 0), numbers & LARGEST_ROW, 0)
 
@@ -54,5 +58,9 @@ def drop_rows(numbers: Ints, slot: int) -> Ints:
 
     Returns:
         The numbers, 0 for records of this source.
+
+    Example:
+        >>> drop_rows(number_rows(np.array([7]), 2), 2)
+        array([0])
     """
     return np.where(numbers >> _ROW_BITS == slot, 0, numbers)
