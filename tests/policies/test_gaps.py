@@ -152,6 +152,16 @@ def test_what_waits_counts_if_it_is_there() -> None:
     assert stream.estimate().value == pytest.approx((64 * 1.0 + 4 * 3.0) / 68)
 
 
+def test_what_waits_is_weighed_against_the_records_that_stayed() -> None:
+    """Of the batch that is encoded, 20 of 64 records never count."""
+    stream = Stream(Mean(), retention=128, seed=0)
+    stream.extend(np.full(20, 9.0))
+    stream.forget(rounds=np.arange(1, 21), now=True)
+    stream.extend(np.r_[np.full(44, 1.0), np.full(20, 3.0)])
+    assert (stream.clock.last, stream.clock.gaps, stream.counted) == (64, 20, 64)
+    assert stream.estimate().value == pytest.approx((44 * 1.0 + 20 * 3.0) / 64)
+
+
 def test_rounding_is_carried_on_as_far_as_a_half_life_lets_it() -> None:
     """Each batch of 56 carries all but 1 - decay^56 of the rounding before it on."""
     policy = Moments(2, half_life=1_000.0)
