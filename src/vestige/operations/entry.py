@@ -47,7 +47,18 @@ class Entry:
 
     @classmethod
     def find(cls, store: Store, name: str) -> Entry:
-        """The stream `name` of a store; an error if it cannot be read."""
+        """Find a stream of a store, as it is open here or as it was last written.
+
+        Args:
+            store: the store.
+            name: name of the stream.
+
+        Returns:
+            The stream.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
         live = store.live(name)
         if isinstance(live, Stream):
             state = State(live.clock, live.retained, receipts=live.receipts)
@@ -57,7 +68,16 @@ class Entry:
 
     @classmethod
     def from_snapshot(cls, name: str, terms: Terms, state: State) -> Entry:
-        """A stream as it was copied from a store."""
+        """Make an entry from a copy of a stream.
+
+        Args:
+            name: name of the stream.
+            terms: its terms.
+            state: its state.
+
+        Returns:
+            The stream; without a policy if that cannot be loaded.
+        """
         try:
             return cls(name, terms, state, from_dict(terms.policy))
         except StoreError as problem:
@@ -65,12 +85,19 @@ class Entry:
 
     @property
     def all_or_nothing(self) -> bool:
-        """Whether the kept records speak only together; so we say too where we cannot know."""
+        """Whether the kept records carry the answer only together; also assumed where the policy is not known."""
         return self.policy is None or (self.policy.all_or_nothing and not self.policy.every_round)
 
     @contextmanager
     def open(self, store: Store) -> Iterator[Stream]:
-        """The stream itself, to act on; it must have a policy. One that was not open here is not afterwards either."""
+        """Open the stream to act on it, unless it is open already; one that was not open here is closed afterwards.
+
+        Args:
+            store: the store.
+
+        Yields:
+            The stream, whose policy must be known.
+        """
         if self.live is not None:
             yield self.live
             return
@@ -78,17 +105,29 @@ class Entry:
         store.release_stream(self.name)
 
     def write(self, store: Store, state: State) -> None:
-        """Put `state` in the place of what a stream that is not open here holds."""
+        """Replace what a stream that is not open here holds.
+
+        Args:
+            store: the store.
+            state: the new state.
+        """
         store.stream(self.name, about=self.terms.about).write(self.terms, state)
 
     @property
     def limits(self) -> Limits:
-        """Its limits; how far ahead a record may be dated is known of a stream that is open, else it is as usual."""
+        """Its limits; `max_ahead` is that of the open stream, or the default if it is not open here."""
         limits = Limits(self.terms.retention, self.terms.notice, self.terms.max_age)
         return limits if self.live is None else replace(limits, max_ahead=self.live.max_ahead)
 
-    def ahead(self, now: datetime) -> Bools:
-        """Which of the records that are held are dated further ahead of `now` than they may be, where that counts."""
+    def find_ahead(self, now: datetime) -> Bools:
+        """Find the records that are dated further ahead than they may be.
+
+        Args:
+            now: the present time.
+
+        Returns:
+            One flag per record that is held; all False without a limit in time.
+        """
         held = self.state.retained
         return (
             np.zeros(len(held), np.bool_)
@@ -98,7 +137,14 @@ class Entry:
 
 
 def check_open(store: object) -> None:
-    """An error unless it is a store."""
+    """Check that an argument is an open store.
+
+    Args:
+        store: the argument.
+
+    Raises:
+        ParameterError: it is not a store.
+    """
     if not isinstance(store, Store):
         raise ParameterError(
             f"store={show_value(store)} is not a store; pass an open one, such as vestige.open_store(PATH)"
@@ -106,7 +152,15 @@ def check_open(store: object) -> None:
 
 
 def find_names(store: Store, troubles: dict[str, str]) -> tuple[str, ...]:
-    """The streams that are in a store or open there; rows without a readable name go into `troubles`."""
+    """List the streams that are in a store or open there.
+
+    Args:
+        store: the store.
+        troubles: where rows without a readable name are noted.
+
+    Returns:
+        The names, sorted.
+    """
     check_open(store)
     names, wrong = store.survey()
     troubles |= dict.fromkeys(wrong, UNNAMED)

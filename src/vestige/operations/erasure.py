@@ -24,16 +24,16 @@ _FIRST = -(2**63) + 1
 
 
 def erase_overdue(terms: Terms, state: State, now: datetime, *, all_or_nothing: bool = True) -> State:
-    """The state without what is overdue at `now`, and without receipts that have expired.
+    """Erase what is overdue, and drop receipts that have expired.
 
     Args:
         terms: the limits.
         state: what is held.
-        now: the time by the clock that counts.
-        all_or_nothing: whether the kept records speak only together, so that all go with the first of them.
+        now: the time that limits in time are checked against.
+        all_or_nothing: whether the kept records carry the answer only together, so that all go with the first of them.
 
     Returns:
-        the same state if nothing is due.
+        The state that is left; the same object if nothing is due.
     """
     held, clock = state.retained, state.clock
     late = np.zeros(len(held), np.bool_)
@@ -52,7 +52,16 @@ def erase_overdue(terms: Terms, state: State, now: datetime, *, all_or_nothing: 
 
 
 def erase(state: State, going: Bools, *, all_or_nothing: bool = True) -> State:
-    """The state without these records and without those that were asked to leave before; every request is met."""
+    """Erase records, and those whose removal was requested before; every request is met.
+
+    Args:
+        state: what is held.
+        going: which records to erase; one flag per record that is held.
+        all_or_nothing: whether the kept records carry the answer only together.
+
+    Returns:
+        The state that is left.
+    """
     held, clock = state.retained, state.clock
     going, waits = going | held.leaving, held.rounds > clock.last
     left = held.where(~going)

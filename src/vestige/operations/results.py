@@ -17,6 +17,33 @@ from vestige.store import Receipt, Store
 
 
 @dataclass(frozen=True, slots=True)
+class Result:
+    """What became of an operation, stream by stream."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain data; times become texts.
+
+        Returns:
+            What `from_dict` of its class reads.
+
+        Example:
+            >>> RemoveResult((0,)).to_dict()
+            {'streams': (0,), 'troubles': {}}
+        """
+        facts: dict[str, Any] = _format_times(asdict(self))
+        return facts
+
+
+def _format_times(facts: Any) -> Any:
+    """Write each time in plain data as a text."""
+    if isinstance(facts, dict):
+        return {name: _format_times(value) for name, value in facts.items()}
+    if isinstance(facts, tuple):
+        return tuple(map(_format_times, facts))
+    return facts.isoformat() if isinstance(facts, datetime) else facts
+
+
+@dataclass(frozen=True, slots=True)
 class Erasure:
     """What a sweep does to one stream.
 
@@ -35,7 +62,7 @@ class Erasure:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepResult:
+class SweepResult(Result):
     """What a sweep did.
 
     Attributes:
@@ -62,14 +89,6 @@ class SweepResult:
     def restarted(self) -> tuple[str, ...]:
         """The streams whose statistic restarts."""
         return tuple(name for name, erasure in self.streams.items() if erasure.restarted)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain data.
-
-        Returns:
-            What `from_dict` reads.
-        """
-        return asdict(self)
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> SweepResult:
@@ -101,7 +120,7 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetResult:
+class ForgetResult(Result):
     """What became of a list of removal requests.
 
     Attributes:
@@ -115,18 +134,6 @@ class ForgetResult:
     unknown: tuple[int, ...] = ()
     restarted: tuple[str, ...] = ()
     troubles: Mapping[str, str] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain data.
-
-        Returns:
-            What `from_dict` reads.
-        """
-        made = asdict(self)
-        for removal in made["removals"]:
-            receipt = removal["receipt"]
-            removal["receipt"] = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in receipt.items()}
-        return made
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> ForgetResult:
@@ -148,7 +155,7 @@ def _parse_receipt(facts: Mapping[str, Any]) -> Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveResult:
+class RemoveResult(Result):
     """What became of streams that were to be erased.
 
     Attributes:
@@ -158,14 +165,6 @@ class RemoveResult:
 
     streams: tuple[int, ...] = ()
     troubles: Mapping[str, str] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain data.
-
-        Returns:
-            What `from_dict` reads.
-        """
-        return asdict(self)
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> RemoveResult:

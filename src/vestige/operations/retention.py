@@ -131,7 +131,7 @@ def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
     """Erase what is due, through the stream if its policy can be loaded, else without it."""
     if entry.terms.max_age is None and not entry.state.receipts:
         return Erasure(0)  # without a limit in time or a request nothing is due before the next arrival
-    ahead = entry.ahead(now).any()
+    ahead = entry.find_ahead(now).any()
     if entry.live is None and (entry.policy is None or ahead):
         left = erase_overdue(entry.terms, entry.state, now, all_or_nothing=entry.all_or_nothing)
         if left is not entry.state:
@@ -152,7 +152,7 @@ def _compare_states(before: State, after: State) -> Erasure:
 def _would_close(entry: Entry, state: State, now: datetime) -> bool:
     """Whether a sweep would close the batch that waits in `state`."""
     held = state.retained
-    if entry.terms.max_age is None or entry.policy is None or entry.ahead(now).any():
+    if entry.terms.max_age is None or entry.policy is None or entry.find_ahead(now).any():
         return False
     rules, waiting = make_rules(entry.policy, entry.limits, None), held.where(held.rounds > state.clock.last)
     urgent = must_close(rules.limits, to_ticks(now), find_earliest(waiting.times), state.clock.due)
@@ -161,7 +161,7 @@ def _would_close(entry: Entry, state: State, now: datetime) -> bool:
 
 def _explain_trouble(entry: Entry, done: Erasure, now: datetime, *, dry_run: bool) -> str:
     """What is wrong with a stream that could be read; empty if nothing is."""
-    ahead = entry.state.retained.where(entry.ahead(now)).rounds
+    ahead = entry.state.retained.where(entry.find_ahead(now)).rounds
     if len(ahead):
         first = int(ahead[0])
         many, them = ("record is", "") if len(ahead) == 1 else ("records are", "the first of them ")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vestige.errors import DataError
 from vestige.policy import Policy
-from vestige.times import NO_TIME, find_beyond_calendar
+from vestige.times import NO_TIME, find_beyond_calendar, wall_clock
 from vestige.types import Bools, Floats, Ints
 
 Time = datetime | np.datetime64
@@ -141,8 +141,15 @@ def _check_years(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
 
 
 def repeat_now(n: int) -> NDArray[np.datetime64]:
-    """Repeat the machine's time for n records."""
-    return np.full(n, read_time(datetime.now(UTC)))
+    """Repeat the machine's time for records that arrive without one.
+
+    Args:
+        n: number of records.
+
+    Returns:
+        The time in UTC to the microsecond; shape (n,).
+    """
+    return np.full(n, read_time(wall_clock()))
 
 
 @dataclass(slots=True)

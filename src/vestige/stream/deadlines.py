@@ -47,7 +47,14 @@ def find_due(limits: Limits, times: NDArray[np.datetime64]) -> int | None:
 
 
 def find_patience(limits: Limits) -> int:
-    """How long a record may wait before its batch must be closed, in microseconds."""
+    """Find how long a record may wait before its batch must be closed.
+
+    Args:
+        limits: have a `max_age`.
+
+    Returns:
+        Microseconds.
+    """
     return limits.age // _PENDING_PARTS
 
 
@@ -69,7 +76,7 @@ def find_next_event(limits: Limits, oldest: int | None, due: int | None) -> int:
 
 
 def must_close(limits: Limits, now: int, oldest: int | None, due: int | None) -> bool:
-    """Whether a batch must be closed early.
+    """Tell whether a batch must be closed early.
 
     Args:
         limits: have a `max_age`.
@@ -78,7 +85,7 @@ def must_close(limits: Limits, now: int, oldest: int | None, due: int | None) ->
         due: deadline of the encoded batch.
 
     Returns:
-        Whether it must.
+        True once its oldest record has waited long enough, or the encoded batch is nearly due.
     """
     return oldest is not None and now >= min(oldest + find_patience(limits), find_next_event(limits, None, due))
 

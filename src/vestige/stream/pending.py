@@ -70,7 +70,11 @@ class Pending:
             self.numbers[here] = new.numbers
 
     def to_arrivals(self) -> Arrivals:
-        """View the records as rows; not a copy."""
+        """View the records as rows.
+
+        Returns:
+            Views of the arrays, not a copy.
+        """
         here = slice(0, self.size)
         if not self._has_labels:
             return Arrivals(self.values[here])

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from vestige.clock import Clock
 from vestige.records import Records
-from vestige.row_numbers import drop_rows, find_rows
+from vestige.row_numbers import drop_rows, find_rows, number_rows
 from vestige.store import Position, Receipt, State
 from vestige.stream.pending import Pending
-from vestige.types import Bools
+from vestige.types import Bools, Ints
 
 
 class Snapshot(NamedTuple):
@@ -82,7 +82,11 @@ class StreamState:
         return self.pending.to_records(self.updated.last)
 
     def to_saved(self) -> State:
-        """Gather what a store keeps of it."""
+        """Gather what a store keeps of it.
+
+        Returns:
+            The state as an immutable value.
+        """
         return State(self.clock, self.retained, self.positions, self.receipts)
 
     def advance(self, clock: Clock, kept: Records, receipts: tuple[Receipt, ...]) -> None:
@@ -119,17 +123,22 @@ class StreamState:
         self.pending.mark(waiting)
         self.held = self.held.with_leaving(self.held.leaving | held)
 
-    def find_last_row(self, slot: int) -> int:
-        """Find the last row of a source that is a record here.
+    def assign_numbers(self, slot: int, rows: Ints | None) -> Ints | None:
+        """Number records that are rows of a source; where it is read from its start again, others lose their numbers.
 
         Args:
-            slot: the slot of the source.
+            slot: the slot of the source; 0 if it has none.
+            rows: number of each row in the source, increasing; None if they are not known.
 
         Returns:
-            The number of the row; 0 if there is none.
+            The numbers of the records; None if they have none.
         """
+        if not slot or rows is None:
+            return None
         waiting = self.pending.numbers[: self.pending.size]
-        return int(max(find_rows(numbers, slot).max(initial=0) for numbers in (self.held.numbers, waiting)))
+        if any(rows[0] <= find_rows(numbers, slot).max(initial=0) for numbers in (self.held.numbers, waiting)):
+            self.drop_numbers(slot)
+        return number_rows(rows, slot)
 
     def drop_numbers(self, slot: int) -> None:
         """Forget which records are rows of a source.

@@ -26,7 +26,6 @@ from vestige.estimate import E_co
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
-from vestige.row_numbers import number_rows
 from vestige.store import Place, Position, Receipt, State, Terms
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
 from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
@@ -573,12 +572,7 @@ class Stream(Generic[E_co]):
         before = None if piecewise else state.snapshot()
         try:
             slot = 0 if source is None or not len(new) else find_slot(state.positions, source)
-            if slot and new.numbers is not None:
-                if new.numbers[0] <= state.find_last_row(slot):
-                    state.drop_numbers(slot)  # it is read from its start again
-                new.numbers = number_rows(new.numbers, slot)
-            else:
-                new.numbers = None
+            new.numbers = state.assign_numbers(slot, new.numbers)
             while start < len(new):
                 if self._is_timed and new.times is not None:
                     before = None  # what is too old does not come back, whatever happens then

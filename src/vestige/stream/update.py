@@ -130,7 +130,7 @@ def update_batches(
 
 
 def can_close(rules: Rules, clock: Clock, waiting: Records, min_records: int) -> bool:
-    """Whether a batch can be closed early without losing what is known.
+    """Tell whether a batch can be closed early without losing what is known.
 
     Args:
         rules: the rules of the stream.
@@ -139,7 +139,7 @@ def can_close(rules: Rules, clock: Clock, waiting: Records, min_records: int) ->
         min_records: number of them that the policy must be able to keep.
 
     Returns:
-        Whether it can.
+        True if enough of its records can be kept to encode the answer.
     """
     if not rules.all_or_nothing or np.count_nonzero(~waiting.leaving) < min_records:
         return False
@@ -166,14 +166,34 @@ def rewrite(rules: Rules, clock: Clock, retained: Records) -> tuple[int, Bools] 
 
 
 def draw_key(policy: Policy, seed: int | None, t: int) -> int:
-    """Draw the coins of round `t`: 64 bits, or 256 where nobody may guess them."""
+    """Draw the coins of a round.
+
+    Args:
+        policy: says whether nobody may guess them.
+        seed: seed of the coins; None takes them from the operating system.
+        t: the round.
+
+    Returns:
+        A number of 64 bits, or of 256 where nobody may guess it.
+    """
     if policy.requires_secret_coins:
         return int.from_bytes(draw_keys(policy, seed, t, 1, 1).tobytes(), "little")
     return keys.derive_key(seed, t)
 
 
 def draw_keys(policy: Policy, seed: int | None, first: int, step: int, count: int) -> NDArray[np.uint64]:
-    """Draw the coins of `count` rounds, every `step` from `first` on; shape (count,), or (count, 4) if secret."""
+    """Draw the coins of several rounds.
+
+    Args:
+        policy: says whether nobody may guess them.
+        seed: seed of the coins; None takes them from the operating system.
+        first: the first round.
+        step: number of rounds from one to the next.
+        count: number of rounds.
+
+    Returns:
+        Shape (count,), or (count, 4) where nobody may guess them.
+    """
     if policy.requires_secret_coins:
         if seed is None:
             return keys.generate_secret_keys(count)
