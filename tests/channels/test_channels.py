@@ -102,8 +102,10 @@ def written(
     off: bool = False,
     key: int = 1,
 ) -> tuple[Bools, float]:
-    keep = np.zeros(len(values), np.bool_)
-    can = np.ones(len(values), np.bool_) if can is None else can
+    """Write and read one segment, whose records lie apart as in a batch: the kernels are compiled for that."""
+    values = np.repeat(values, 2)[::2]
+    can = np.ones(2 * len(values), np.bool_)[::2] if can is None else np.repeat(can, 2)[::2]
+    keep = np.zeros(2 * len(values), np.bool_)[::2]
     write_segment(values, can, target, tolerance, far, off, np.uint64(key), mode, make_workspace(len(values)), keep)
     assert not (keep & ~can).any()
     return keep, read_segment(values, keep, mode)
