@@ -29,7 +29,7 @@ _UNTESTED = "Nothing to test yet"
     type=float,
     default=0.01,
     show_default=True,
-    help="Significance level: largest share of honest stores that may be rejected.",
+    help="Significance level: largest share of honest streams that may be rejected.",
 )
 @seed_option
 @json_option
