@@ -19,6 +19,7 @@ EPOCH, TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 """The origin and the unit of times."""
 NO_TIME = np.datetime64("NaT", "us")
 """The time of a record that has none."""
+_UNITS = {"day": timedelta(days=1), "hour": timedelta(hours=1), "minute": timedelta(minutes=1)}
 _FIRST_YEAR, _LAST_YEAR = 1 - 1970, 9999 - 1970
 
 
@@ -82,16 +83,27 @@ def format_duration(duration: timedelta) -> str:
     """Format a duration for people.
 
     Args:
-        duration: the duration.
+        duration: the duration, not negative.
 
     Returns:
-        A text; whole days are shown without a time.
+        A text in days, hours, minutes and seconds, without those that are zero.
 
     Example:
-        >>> format_duration(timedelta(days=30)), format_duration(timedelta(hours=36))
-        ('30 days', '1 day, 12:00:00')
+        >>> format_duration(timedelta(days=30)), format_duration(timedelta(hours=36)), format_duration(timedelta())
+        ('30 days', '1 day 12 hours', '0 seconds')
+        >>> format_duration(timedelta(minutes=1, milliseconds=1500))
+        '1 minute 1.5 seconds'
     """
-    return str(duration).removesuffix(", 0:00:00")
+    shown = []
+    for name, unit in _UNITS.items():
+        count, duration = divmod(duration, unit)
+        shown.append(_count(count, name))
+    shown.append(_count(round(duration.total_seconds(), 6), "second"))
+    return " ".join(filter(None, shown)) or "0 seconds"
+
+
+def _count(number: float, noun: str) -> str:
+    return f"{number:.10g} {noun}{'' if number == 1 else 's'}" if number else ""
 
 
 def add_duration(moment: datetime, duration: timedelta) -> datetime:

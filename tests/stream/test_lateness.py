@@ -228,12 +228,12 @@ def test_a_record_that_was_dated_too_far_ahead_is_named_with_its_remedy() -> Non
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"lateness": DAY}, "lateness=1 day, 0:00:00 is for a stream with max_age"),
-        ({"lateness": MONTH, "max_age": MONTH}, "lateness=30 days, 0:00:00 is not below max_age=30 days"),
+        ({"lateness": DAY}, "lateness=1 day is for a stream with max_age"),
+        ({"lateness": MONTH, "max_age": MONTH}, "lateness=30 days is not below max_age=30 days"),
         ({"lateness": -DAY, "max_age": MONTH}, "lateness=-1 day, 0:00:00 is out of range"),
         ({"lateness": 5, "max_age": MONTH}, "lateness=5 is not a duration"),
         ({"max_ahead": 5, "max_age": MONTH}, "max_ahead=5 is not a duration"),
-        ({"max_ahead": MONTH, "max_age": MONTH}, "max_ahead=30 days, 0:00:00 is not below max_age=30 days"),
+        ({"max_ahead": MONTH, "max_age": MONTH}, "max_ahead=30 days is not below max_age=30 days"),
         ({"max_ahead": -DAY, "max_age": MONTH}, "max_ahead=-1 day, 0:00:00 is out of range"),
     ],
 )

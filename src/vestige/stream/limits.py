@@ -12,6 +12,7 @@ from datetime import timedelta
 from vestige.errors import ParameterError
 from vestige.policy import Policy
 from vestige.records import Records
+from vestige.times import format_duration
 from vestige.validation import check_int
 
 MAX_RECORDS = 10**9
@@ -50,25 +51,25 @@ class Limits:
             if value is not None and value < timedelta(0):
                 raise ParameterError(f"{name}={value} is out of range; use a duration that is not negative")
         if self.max_age is not None and self.max_age < timedelta(milliseconds=1):
-            raise ParameterError(f"max_age={self.max_age} is out of range; use a millisecond or more")
+            raise ParameterError(f"max_age={format_duration(self.max_age)} is out of range; use a millisecond or more")
         if self.max_age is None:
             if self.lateness is not None:
                 raise ParameterError(
-                    f"lateness={self.lateness} is for a stream with max_age=...: without it rows may arrive in any "
-                    "order; leave it out"
+                    f"lateness={format_duration(self.lateness)} is for a stream with max_age=...: without it rows "
+                    "may arrive in any order; leave it out"
                 )
             return
         if self.lateness is not None and self.lateness >= self.max_age:
             raise ParameterError(
-                f"lateness={self.lateness} is not below max_age={self.max_age}, so a row could be too old when it "
-                "arrives; use a shorter one"
+                f"lateness={format_duration(self.lateness)} is not below max_age={format_duration(self.max_age)}, "
+                "so a row could be too old when it arrives; use a shorter one"
             )
         if self.max_ahead is None:
             object.__setattr__(self, "max_ahead", min(_MAX_AHEAD, self.max_age / _MAX_AHEAD_PARTS))
         elif self.max_ahead >= self.max_age:
             raise ParameterError(
-                f"max_ahead={self.max_ahead} is not below max_age={self.max_age}, so one wrong date could erase "
-                "everything as too old; use a shorter one"
+                f"max_ahead={format_duration(self.max_ahead)} is not below max_age={format_duration(self.max_age)}, "
+                "so one wrong date could erase everything as too old; use a shorter one"
             )
 
     def in_rounds(self, policy: Policy) -> tuple[str, int]:
