@@ -35,8 +35,6 @@ class Clock:
         due: deadline of the encoded batch, in microseconds since 1970; None without a limit in time. It is rounded down
             to a whole 32nd of that limit, so that it does not keep the time of an erased record.
         updates: number of updates since `since`.
-        rounding: approximate relative error of a number in presence bits by all rounding since `since`; 0 for a policy
-            that does not write in bits alone.
         gaps: number of rounds from `since` to `last` whose record was erased before its update; such records never
             count.
 
@@ -55,13 +53,12 @@ class Clock:
     since: int = 1
     due: int | None = None
     updates: int = 0
-    rounding: float = 0.0
     gaps: int = 0
 
     def __post_init__(self) -> None:
         try:
             fits = 0 <= self.last <= self.t < _LARGEST and 1 <= self.since <= self.first <= self.last + 1
-            fits = fits and self.updates >= 0 and 0.0 <= self.rounding < np.inf
+            fits = fits and self.updates >= 0
             fits = fits and 0 <= self.gaps <= self.last - self.since + 1
             fits = bool(fits and (self.due is None or -_LARGEST < self.due < _LARGEST))
         except (TypeError, ValueError):  # what is not a number at all

@@ -90,11 +90,6 @@ class Policy(ABC, Generic[E_co]):
         return 1.0
 
     @property
-    def values_in_bits(self) -> int:
-        """Number of values that it writes in presence bits alone; from it the stream derives `clock.rounding`."""
-        return 0
-
-    @property
     def max_magnitude(self) -> float:
         """Largest magnitude of a value that it can take."""
         return 1e300

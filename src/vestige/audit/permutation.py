@@ -183,7 +183,7 @@ def word_p_value(patterns: Bools, centre: Floats, spread: Floats) -> float | Non
     scores = [
         _score_means(_read_words(patterns, size, flagged, columns), centre, spread)
         for size, flagged in _list_formats(columns)
-        if length // size >= channels.PresenceWords.min_batch
+        if length >= find_min_rows(size)
     ]
     return p_value(np.column_stack(scores)) if scores else None
 

@@ -6,10 +6,10 @@ from vestige.channels.auto import Auto
 from vestige.channels.average import Average
 from vestige.channels.bits import Bits
 from vestige.channels.channel import Channel, Reading, Target, lay_out
-from vestige.channels.words import PresenceWords
+from vestige.channels.fixed_point import FixedPoint
 from vestige.validation import check_choice
 
-__all__ = ["CHANNELS", "Channel", "PresenceWords", "Reading", "Target", "find_channel", "lay_out"]
+__all__ = ["CHANNELS", "Channel", "FixedPoint", "Reading", "Target", "find_channel", "lay_out"]
 
 CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (Auto(), Average(), Bits())}
 """The channels that have a name. A new one may be passed as an object, without being listed here."""
@@ -28,8 +28,8 @@ def find_channel(channel: str | Channel) -> Channel:
         ParameterError: no channel has this name.
 
     Example:
-        >>> find_channel("auto").min_batch
-        28
+        >>> find_channel("auto").find_min_batch(1)
+        20
     """
     if isinstance(channel, Channel):
         return channel

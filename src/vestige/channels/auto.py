@@ -1,6 +1,6 @@
-"""The channel `auto`: an average where that meets the tolerance, presence bits where it does not.
+"""The channel `auto`: averages where they meet the tolerance, a word where they do not.
 
-Five controls at the end of a segment say which; see `vestige.channels.kernels`.
+Three records at the beginning of a batch say which; see `vestige.channels.kernels`.
 Guarantee: held by tests/channels/test_channels.py.
 """
 
@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from vestige.channels.precision import MIN_BATCH
-from vestige.channels.segments import Segments
+from vestige.channels.compiled import Compiled
+from vestige.channels.layout import find_min_rows
 
 
-class Auto(Segments):
-    """An average where that meets the tolerance, presence bits where it does not.
+class Auto(Compiled):
+    """Averages where all of them meet the tolerance, a word where they do not.
 
     Example:
-        >>> Auto().min_batch
-        28
+        >>> Auto().find_min_batch(1)
+        20
     """
 
     name: ClassVar[str] = "auto"
     mode: ClassVar[int] = 2
-    min_batch: ClassVar[int] = MIN_BATCH
     is_searched: ClassVar[bool] = True
+
+    def find_min_batch(self, size: int) -> int:
+        """Find the smallest batch: that of a word."""
+        return find_min_rows(size)

@@ -1,7 +1,7 @@
 """The channel `average`: the plain average of the kept records is the number.
 
-Section 3.3 of Immorlica et al. (2024): each coordinate has records of its own. Two controls at the end of a segment
-tell where the average missed its target.
+Section 3.3 of Immorlica et al. (2024): each coordinate has records of its own, of which anybody's average is the answer;
+see `vestige.channels.segments`.
 Guarantee: held by tests/channels/test_channels.py.
 """
 
@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from vestige.channels.segments import Segments
+from vestige.channels.compiled import Compiled
 
 
-class Average(Segments):
+class Average(Compiled):
     """The plain average of the kept records is the number.
 
     Example:
-        >>> Average().min_batch
+        >>> Average().find_min_batch(1)
         3
     """
 
     name: ClassVar[str] = "average"
     mode: ClassVar[int] = 0
-    min_batch: ClassVar[int] = 3  # two controls, and one record to choose
     is_searched: ClassVar[bool] = True
     has_bits: ClassVar[bool] = False
+
+    def find_min_batch(self, size: int) -> int:
+        """Find the smallest batch: two flags and one record to choose for each number."""
+        return 3 * size

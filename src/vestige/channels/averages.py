@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige._numba import kernel
-from vestige.channels.kernels import MARK_DRAW, read_batch, write_batch
+from vestige.channels.kernels import make_writer, read_batch, write_batch
+from vestige.channels.word import find_key
 from vestige.random.kernels import draw_uniform
 from vestige.statistics.kernels import (
     find_deviation,
@@ -21,8 +22,16 @@ from vestige.statistics.kernels import (
     find_weights,
     move_averages,
 )
-from vestige.subset.workspace import make_workspace
 from vestige.types import Bools, Floats
+
+_MARK_DRAW = 1 << 20
+"""A draw that is not used for anything else."""
+
+
+@kernel
+def draw_mark(first: int, length: int, i: int) -> float:
+    """Draw the public coin that decides whether a miss of number i is marked; see `find_far_limit`."""
+    return draw_uniform(find_key(first, length) + np.uint64(i), _MARK_DRAW)
 
 
 @kernel
@@ -35,6 +44,7 @@ def advance(
     encoded: int,
     decay: float,
     allowed: float,
+    first: int,
     keys: NDArray[np.uint64],
     mode: int,
     keep: Bools,
@@ -53,6 +63,7 @@ def advance(
         encoded: the number of records that they count; 0 if there are none.
         decay: the share of a record's weight that is left after each that follows; 1 if all count alike.
         allowed: how far from its target an average may be, as a share of its standard error.
+        first: the first round of the first batch.
         keys: the coins of each batch; shape (batches,).
         mode: how a segment is written, see `vestige.channels.kernels`.
         keep: which of the last `length` records to keep; shape (length,).
@@ -60,7 +71,7 @@ def advance(
     length, size = len(atoms) // len(keys), atoms.shape[1]
     estimate, off = before.copy(), before_off.copy()
     target, spread, near, far = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    workspace = make_workspace(length)
+    writer = make_writer(length, size)
     for k in range(len(keys)):
         here = slice(k * length, (k + 1) * length)
         weights, count = find_weights(present[here], decay), present[here].sum()
@@ -70,8 +81,8 @@ def advance(
         for i in range(size):
             near[i] = find_tolerance(allowed, spread[i], count, share, target[i])
             about = find_deviation(target[i], atoms[here, i], present[here], weights)
-            coin = draw_uniform(keys[k] + np.uint64(i), MARK_DRAW)
+            coin = draw_mark(first + k * length, length, i)
             far[i] = max(find_far_limit(about, count, share, target[i], coin), near[i])
-        write_batch(atoms[here], can[here], target, near, far, off, keys[k], mode, workspace, keep)
+        write_batch(atoms[here], can[here], target, near, far, off, first + k * length, keys[k], mode, writer, keep)
         if k + 1 < len(keys):
-            read_batch(atoms[here], keep, mode, estimate, off)
+            read_batch(atoms[here], keep, first + k * length, mode, estimate, off)

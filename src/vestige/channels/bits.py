@@ -1,26 +1,90 @@
-"""The channel `bits`: which rounds of a segment are present spells the number.
+"""The channel `bits`: presence is a word that holds all numbers of a policy.
 
-The number is rounded without bias to the leading bits of a float64: sign, exponent and mantissa. Where records that
-cannot be kept spoil the word, an average takes its place if that is nearer.
-Guarantee: held by tests/channels/test_channels.py.
+See `vestige.channels.word`. Where the numbers are not averages of the values themselves, what the kept records say of
+them is computed by the statistic: what they come to, and how far each record moves that.
+Guarantee: held by tests/channels/test_word.py.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from vestige.channels.precision import MIN_BATCH
-from vestige.channels.segments import Segments
+import numpy as np
+
+from vestige.channels.channel import Reading, Target
+from vestige.channels.compiled import Compiled
+from vestige.channels.layout import find_min_rows
+from vestige.statistics import Mean, Statistic
+from vestige.types import Bools, Floats
 
 
-class Bits(Segments):
-    """Which rounds are present spells the number.
+class Bits(Compiled):
+    """Presence is a word that holds all numbers.
 
     Example:
-        >>> Bits().min_batch
-        28
+        >>> Bits().find_min_batch(1), Bits().find_min_batch(4)
+        (20, 62)
     """
 
     name: ClassVar[str] = "bits"
     mode: ClassVar[int] = 1
-    min_batch: ClassVar[int] = MIN_BATCH
+
+    def find_min_batch(self, size: int) -> int:
+        """Find the smallest batch: that of a word."""
+        return find_min_rows(size)
+
+    def read_slots(self, values: Floats, present: Bools, statistic: Statistic, first: int) -> Reading:
+        """Read the numbers that presence spells; see `Channel.read_slots`."""
+        if isinstance(statistic, Mean):
+            return super().read_slots(values, present, statistic, first)
+        from vestige.channels.syndrome import read_message  # noqa: PLC0415
+        from vestige.channels.word import count_rows, find_key, read_header, read_numbers  # noqa: PLC0415
+
+        size, slots = statistic.size, len(present)
+        numbers, message = np.full(size, np.nan), np.empty(count_rows(slots, size), np.bool_)
+        if not present.any():
+            return Reading(numbers, np.zeros(size, np.bool_))
+        read_message(present, message)
+        side = _find_side_information(statistic, values[present])
+        read_numbers(message, size, *side, np.uint64(find_key(first, slots)), numbers, np.empty(size))
+        return Reading(numbers, np.full(size, read_header(message)[1]))
+
+    def write(
+        self, values: Floats, can: Bools, target: Target, statistic: Statistic, first: int, key: np.uint64
+    ) -> Bools:
+        """Choose the records that spell the numbers; see `Channel.write`."""
+        if isinstance(statistic, Mean):
+            return super().write(values, can, target, statistic, first, key)
+        from vestige.channels import word  # noqa: PLC0415
+        from vestige.channels.syndrome import make_code, prepare, read_message, write_message  # noqa: PLC0415
+
+        size, slots, keep = statistic.size, len(can), np.zeros(len(can), np.bool_)
+        rows, dither = word.count_rows(slots, size), np.uint64(word.find_key(first, slots))
+        code, attempt = make_code(rows), word.make_attempt(size, rows)
+        free = prepare(can, rows, code)
+        attempt.centres[:], attempt.scales[:] = _find_side_information(statistic, values[can])
+        word.start_attempt(attempt, target.numbers, attempt.scales, bool(target.off.any()), dither)
+        while True:
+            word.compose(attempt, dither, free)
+            write_message(attempt.message, free, code, keep)
+            read_message(keep, attempt.message)
+            attempt.centres[:], attempt.scales[:] = _find_side_information(statistic, values[keep])
+            steady = word.read_numbers(
+                attempt.message, size, attempt.centres, attempt.scales, dither, attempt.numbers, attempt.exponents
+            )
+            if word.judge(attempt, steady, target.far, keep, dither):
+                return keep
+
+
+def _find_side_information(statistic: Statistic, values: Floats) -> tuple[Floats, Floats]:
+    """What records say of each number, and its standard deviation for one of them; zeros if they say nothing."""
+    from vestige.channels.residues import measure  # noqa: PLC0415
+
+    size = statistic.size
+    centres, scales = np.zeros(size), np.zeros(size)
+    said = statistic.influence(values) if len(values) > 1 else None
+    if said is not None and np.isfinite(said[0]).all() and np.isfinite(said[1]).all():
+        numbers, moves = said
+        measure(numbers + moves, np.ones(len(values), np.bool_), size, centres, scales)
+        centres[:] = numbers
+    return centres, scales

@@ -3,7 +3,7 @@
 Sections 3.1 and 3.3 of Immorlica et al. (2024) store numbers as averages of the kept records; presence bits are ours.
 A channel is the only place that knows a layout. A record's slot follows from its round and the clock, never from its
 position among the records that are left.
-Guarantee: what is written is read back within the tolerance, or within one step of the presence word, or is marked as
+Guarantee: what is written is read back within the tolerance, or within one step of the word, or is marked as
 off; held by tests/channels/test_channels.py and, for channels from outside the package, tests/test_additions.py.
 """
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from vestige.clock import Clock
 from vestige.records import Records
+from vestige.statistics import Statistic
 from vestige.types import Bools, Floats, Ints
 
 T = TypeVar("T", bound=np.generic)
@@ -81,78 +82,93 @@ class Channel(ABC):
     """One way to store numbers in the choice of records; subclass it to add one.
 
     A batch of `length` rounds is handed over in slots: row i of `values` is the record of the i-th round, or zeros
-    where there is none. A subclass defines `name`, `min_batch`, `read_slots`, `write` and `can_encode`; it may keep
+    where there is none. A subclass defines `name`, `find_min_batch`, `read_slots`, `write` and `can_encode`; it may keep
     nothing between calls. Pass an instance to a policy, as in `Mean(channel=MyChannel())`; make it a frozen dataclass,
     so that a store can compare it.
 
     Attributes:
         name: its name, as in `Mean(channel="auto")` and `--channel auto`.
-        min_batch: the fewest records that it needs for one number.
-        is_rewritable: whether a number can be written again, near enough, into any part of a batch that is left.
-            Otherwise records can leave early only where the others still hold the same numbers.
         is_searched: whether numbers are stored as averages that have to be searched for; how near they come is then
             known by trial only.
-        has_bits: whether numbers may be stored in presence bits, and so be rounded relative to their size.
+        has_bits: whether numbers may be stored in presence bits.
 
     Example:
         >>> from vestige import channels
+        >>> from vestige.statistics import Mean
         >>> channel = channels.find_channel("bits")
         >>> values, everyone = np.zeros((64, 1)), np.ones(64, np.bool_)
-        >>> keep = channel.write(values, everyone, Target.exactly(np.array([2.5])), np.uint64(1))
-        >>> channel.read_slots(values, keep, 1).numbers
+        >>> target, mean = Target.exactly(np.array([2.5])), Mean(1)
+        >>> keep = channel.write(values, everyone, target, mean, 1, np.uint64(1))
+        >>> channel.read_slots(values, keep, mean, 1).numbers.round(9)
         array([2.5])
     """
 
     name: ClassVar[str]
-    min_batch: ClassVar[int]
-    is_rewritable: ClassVar[bool] = True
     is_searched: ClassVar[bool] = False
     has_bits: ClassVar[bool] = True
 
-    def read(self, retained: Records, clock: Clock, size: int) -> Reading:
+    @abstractmethod
+    def find_min_batch(self, size: int) -> int:
+        """Find the smallest batch that stores so many numbers.
+
+        Args:
+            size: the number of numbers.
+
+        Returns:
+            the number of records.
+        """
+
+    def read(self, retained: Records, clock: Clock, statistic: Statistic) -> Reading:
         """Read the numbers of the encoded batch, `clock.first` to `clock.last`.
 
         Args:
             retained: the records that are held; those of other rounds are ignored.
             clock: the public clock.
-            size: the number of numbers.
+            statistic: the numbers, and what records say of them.
 
         Returns:
             the numbers, nan where one is lost, and which of them are marked as off.
 
         Example:
             >>> from vestige import Clock, Records, channels
+            >>> from vestige.statistics import Mean
             >>> held = Records([1, 3], [[2.0], [4.0]])
-            >>> channels.find_channel("average").read(held, Clock(8, first=1, last=8), 1).numbers
+            >>> channels.find_channel("average").read(held, Clock(8, first=1, last=8), Mean(1)).numbers
             array([3.])
         """
         length = clock.last - clock.first + 1
         slots = retained.rounds - clock.first
         inside = (slots >= 0) & (slots < length)
         values = lay_out(slots[inside], retained.values[inside], length)
-        return self.read_slots(values, lay_out(slots[inside], np.ones(int(inside.sum()), np.bool_), length), size)
+        present = lay_out(slots[inside], np.ones(int(inside.sum()), np.bool_), length)
+        return self.read_slots(values, present, statistic, clock.first)
 
     @abstractmethod
-    def read_slots(self, values: Floats, present: Bools, size: int) -> Reading:
+    def read_slots(self, values: Floats, present: Bools, statistic: Statistic, first: int) -> Reading:
         """Read the numbers of a batch that is laid out in slots.
 
         Args:
             values: the values of its records; shape (length, columns).
             present: which slots hold a record; shape (length,).
-            size: the number of numbers.
+            statistic: the numbers, and what records say of them.
+            first: the first round of the batch.
 
         Returns:
             the numbers, nan where one is lost, and which of them are marked as off.
         """
 
     @abstractmethod
-    def write(self, values: Floats, can: Bools, target: Target, key: np.uint64) -> Bools:
+    def write(
+        self, values: Floats, can: Bools, target: Target, statistic: Statistic, first: int, key: np.uint64
+    ) -> Bools:
         """Choose the records of a batch that store the numbers.
 
         Args:
             values: the values of its records; shape (length, columns).
             can: which slots hold a record that may be kept; shape (length,).
             target: the numbers, and how near is near enough.
+            statistic: what records say of the numbers.
+            first: the first round of the batch.
             key: the coins of this batch.
 
         Returns:
@@ -171,36 +187,13 @@ class Channel(ABC):
             whether `write` can be relied on.
         """
 
-    def count_mantissa_bits(self, can: Bools, size: int) -> int:  # noqa: ARG002
-        """Count the bits of the mantissa that each number keeps, where it is stored in presence bits.
-
-        Args:
-            can: which slots hold a record that may be kept; shape (length,).
-            size: the number of numbers.
-
-        Returns:
-            the number of bits; 52 where numbers are not rounded.
-        """
-        return 52
-
-    def uses_bits(self, present: Bools, size: int) -> Bools:  # noqa: ARG002
-        """Tell which numbers of a batch are stored in presence bits.
-
-        Args:
-            present: which slots hold a record; shape (length,).
-            size: the number of numbers.
-
-        Returns:
-            for each number whether it is; shape (size,).
-        """
-        return np.full(size, self.has_bits)
-
     def advance(
         self,
         before: Reading | None,  # noqa: ARG002
         values: Floats,  # noqa: ARG002
         present: Bools,  # noqa: ARG002
         can: Bools,  # noqa: ARG002
+        first: int,  # noqa: ARG002
         encoded: int,  # noqa: ARG002
         decay: float,  # noqa: ARG002
         tolerance: float,  # noqa: ARG002
@@ -215,6 +208,7 @@ class Channel(ABC):
             values: the batches one after the other, of equal length; shape (batches * length, size).
             present: which rounds have a record; shape (batches * length,).
             can: which of the records may be kept; shape (batches * length,).
+            first: the first round of the first batch.
             encoded: the number of records that `before` counts.
             decay: the share of a record's weight that is left after each record that follows.
             tolerance: how far from its target an average may be, as a share of its standard error.

@@ -1,82 +1,118 @@
-"""Channels that give each number a segment of the batch: every size-th record, the last few of which are its controls.
+"""Averages in segments: every dim-th record is for one number, and the average of those that are kept is the number.
 
-See `vestige.channels.kernels` for the layout, and `vestige.channels.averages` for the compiled loop over many batches.
-Guarantee: held by tests/channels/test_channels.py.
+Sections 3.1 and 3.3 of Immorlica et al. (2024). The channel `average` ends each segment with two flags: a record that is
+kept there says that the number is off, farther from its target than the answer can bear.
+Guarantee: what is farther off than it may be is marked; held by tests/channels/test_channels.py.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
-from numpy.typing import NDArray
 
-from vestige.channels.channel import Channel, Reading, Target
-from vestige.clock import Clock
-from vestige.records import Records
+from vestige._numba import kernel
+from vestige.subset.search import compute_average, find_near_average
+from vestige.subset.workspace import Workspace
 from vestige.types import Bools, Floats
 
+FLAGS = 2
+"""The records at the end of a segment that can say that an average is off."""
+FEWEST = 8
+"""An average is chosen among this many records at least, or among all of a segment that has fewer."""
 
-class Segments(Channel):
-    """What the channels `average`, `bits` and `auto` share.
 
-    Attributes:
-        mode: how the kernels write a segment; see `vestige.channels.kernels`.
-    """
+@kernel
+def can_average(can: Bools, dim: int, flags: int) -> bool:
+    """Tell whether each of `dim` segments has enough records for an average, and one for a flag if there are flags."""
+    for i in range(dim):
+        mine = can[i::dim]
+        others = len(mine) - flags
+        if others < 1 or (flags and not mine[others:].any()) or mine[:others].sum() < min(FEWEST, others):
+            return False
+    return True
 
-    mode: ClassVar[int]
 
-    def read(self, retained: Records, clock: Clock, size: int) -> Reading:  # noqa: ARG002
-        """Read the numbers of the encoded batch in one compiled call; see `Channel.read`."""
-        from vestige.channels.kernels import read_kept  # noqa: PLC0415
+@kernel
+def write_average(
+    values: Floats,
+    can: Bools,
+    target: float,
+    near: float,
+    key: np.uint64,
+    persist: bool,
+    workspace: Workspace,
+    keep: Bools,
+) -> float:
+    """Keep records whose average is near `target`; return how far it is off."""
+    usable = 0
+    for i in range(len(values)):
+        keep[i] = False
+        if can[i]:
+            workspace.values[usable], workspace.places[usable] = values[i], i
+            usable += 1
+    if not usable:
+        return np.inf
+    find_near_average(workspace.values, usable, target, near, key, persist, workspace, workspace.chosen)
+    for i in range(usable):
+        keep[workspace.places[i]] = workspace.chosen[i]
+    return abs(compute_average(values, keep) - target)
 
-        length = clock.last - clock.first + 1
-        return Reading(*read_kept(retained.rounds, retained.values, clock.first, length, self.mode))
 
-    def read_slots(self, values: Floats, present: Bools, size: int) -> Reading:
-        """Read the numbers of a batch that is laid out in slots; see `Channel.read_slots`."""
-        from vestige.channels.kernels import read_batch  # noqa: PLC0415
+@kernel
+def write_near_averages(
+    values: Floats, can: Bools, target: Floats, near: Floats, key: np.uint64, workspace: Workspace, keep: Bools
+) -> bool:
+    """Keep records whose averages are within `near` of their targets; return whether there are such records."""
+    dim = values.shape[1]
+    for i in range(dim):
+        mine = keep[i::dim]
+        residual = write_average(
+            values[i::dim, i], can[i::dim], target[i], near[i], key + np.uint64(i), False, workspace, mine
+        )
+        if not residual <= near[i]:
+            return False
+    return True
 
-        reading = Reading(np.empty(size), np.zeros(size, np.bool_))
-        read_batch(values, present, self.mode, *reading)
-        return reading
 
-    def write(self, values: Floats, can: Bools, target: Target, key: np.uint64) -> Bools:
-        """Choose the records that store the numbers, each in its segment; see `Channel.write`."""
-        from vestige.channels.kernels import write_batch  # noqa: PLC0415
-        from vestige.subset.workspace import make_workspace  # noqa: PLC0415
+@kernel
+def write_flagged_averages(
+    values: Floats,
+    can: Bools,
+    target: Floats,
+    near: Floats,
+    far: Floats,
+    off: Bools,
+    key: np.uint64,
+    workspace: Workspace,
+    keep: Bools,
+) -> None:
+    """Keep the records whose averages are nearest their targets; a flag says which are off, or were before."""
+    dim = values.shape[1]
+    for i in range(dim):
+        mine, segment = keep[i::dim], can[i::dim]
+        others = len(mine) - FLAGS
+        mine[:] = False
+        residual = write_average(
+            values[i::dim, i][:others],
+            segment[:others],
+            target[i],
+            near[i],
+            key + np.uint64(i),
+            True,
+            workspace,
+            mine[:others],
+        )
+        if off[i] or not residual <= far[i]:
+            for k in range(others, len(mine)):
+                if not mine[others:].any():
+                    mine[k] = segment[k]
 
-        keep = np.zeros(len(can), np.bool_)
-        write_batch(values, can, *target, key, self.mode, make_workspace(len(can)), keep)
-        return keep
 
-    def can_encode(self, can: Bools, size: int) -> bool:
-        """Tell whether each segment has enough records that may be kept; see `Channel.can_encode`."""
-        from vestige.channels.kernels import can_write  # noqa: PLC0415
-
-        return bool(can_write(can, size, self.mode))
-
-    def uses_bits(self, present: Bools, size: int) -> Bools:
-        """Tell by its controls which segments are presence bits; see `Channel.uses_bits`."""
-        from vestige.channels.kernels import has_bits  # noqa: PLC0415
-
-        return np.array([self.has_bits and has_bits(present[i::size]) for i in range(size)], np.bool_)
-
-    def advance(
-        self,
-        before: Reading | None,
-        values: Floats,
-        present: Bools,
-        can: Bools,
-        encoded: int,
-        decay: float,
-        tolerance: float,
-        keys: NDArray[np.uint64],
-    ) -> Bools | None:
-        """Update running averages by several batches in one compiled call; see `Channel.advance`."""
-        from vestige.channels.averages import advance  # noqa: PLC0415
-
-        size, keep = values.shape[1], np.zeros(len(values) // len(keys), np.bool_)
-        numbers, off = Reading(np.zeros(size), np.zeros(size, np.bool_)) if before is None else before
-        advance(values, present, can, numbers, off, encoded, decay, tolerance, keys, self.mode, keep)
-        return keep
+@kernel
+def read_averages(values: Floats, present: Bools, flags: int, numbers: Floats, off: Bools) -> None:
+    """Write the averages of the segments, and which of them are flagged as off."""
+    dim = values.shape[1]
+    for i in range(dim):
+        mine = present[i::dim]
+        others = len(mine) - flags
+        numbers[i] = compute_average(values[i::dim, i][:others], mine[:others])
+        off[i] = mine[others:].any()

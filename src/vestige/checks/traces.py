@@ -141,10 +141,6 @@ class _Recorder(Policy):
         return self.policy.requires_secret_coins
 
     @property
-    def values_in_bits(self) -> int:
-        return self.policy.values_in_bits
-
-    @property
     def max_magnitude(self) -> float:
         return self.policy.max_magnitude
 

@@ -85,5 +85,5 @@ def _shift_rounds(stream: Stream, rounds: int) -> Stream:
     """Copy a stream as if that many more records had arrived before."""
     retained, clock = stream.retained, stream.clock
     shifted = Records(retained.rounds + rounds, retained.values)
-    later = Clock(clock.t + rounds, first=clock.first + rounds, last=clock.last + rounds, rounding=clock.rounding)
+    later = Clock(clock.t + rounds, first=clock.first + rounds, last=clock.last + rounds)
     return Stream(stream.policy, retention=2 * stream.batch, seed=AuditSeed(1), retained=shifted, clock=later)

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from vestige.channels import Target
-from vestige.channels.precision import mantissa_bits
 from vestige.policies import Encoded
 from vestige.random.generators import make_generator
 from vestige.types import Floats

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from vestige import channels, statistics
 from vestige.channels import Reading, Target
+from vestige.channels.layout import find_min_rows, find_precision
 from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.estimate import E_co
 from vestige.policies.report import Report, make_plain_report
+from vestige.policies.rounding import note_rounding
 from vestige.policy import Policy, count_waiting, make_lost_error, mask_arrivals
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
@@ -30,6 +32,7 @@ _OFF = (
     "The encoded answer has missed its target and may be off by more than its standard error: at least once, no choice "
     "of the records that could be kept came near enough."
 )
+_WORD = (1 << 64) - 1
 MAX_COLUMNS = 1_000_000
 """The most values that a record may have."""
 MAX_PRODUCT_COLUMNS = 2_000
@@ -129,7 +132,7 @@ class Encoded(Policy[E_co]):
     @property
     def encoding(self) -> channels.Channel:
         """The channel that the numbers are written through."""
-        return channels.PresenceWords()
+        return channels.find_channel("bits")
 
     @abstractmethod
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> E_co:
@@ -138,7 +141,7 @@ class Encoded(Policy[E_co]):
         Args:
             numbers: what the statistic tracks; shape (size,).
             worth: the number of equally weighted records that it rests on.
-            rounding: about how far each number may be off by rounding, relative to it.
+            rounding: about how far each number may be off by rounding, in standard deviations of a record.
 
         Returns:
             the estimate.
@@ -226,7 +229,7 @@ class Encoded(Policy[E_co]):
         """Give the form of this policy that `Private` can add noise to.
 
         Returns:
-            the same statistic, in presence bits.
+            the same statistic, in a word.
         """
         return self
 
@@ -243,28 +246,23 @@ class Encoded(Policy[E_co]):
 
     @property
     def min_batch(self) -> int:
-        """The smallest batch: what the channel needs, for each encoded number."""
-        return self.encoding.min_batch * self.statistic.size
+        """The smallest batch: what the channel needs for all numbers."""
+        return self.encoding.find_min_batch(self.statistic.size)
 
     @property
     def min_early_batch(self) -> int:
-        """As many records as presence bits need: among these, averages come near enough too."""
-        return channels.PresenceWords.min_batch * self.statistic.size
+        """As many records as a word needs: among these, averages come near enough too."""
+        return find_min_rows(self.statistic.size)
 
     @property
     def default_retention(self) -> int:
-        """The retention used by default: batches of 64 records for each encoded number, which keeps about 14 digits."""
+        """The retention used by default: batches of 64 records for each encoded number, which keeps 14 digits of a batch's deviation."""
         return 128 * self.statistic.size
 
     @property
     def decay(self) -> float:
         """The share of a record's weight that is left after each record that follows."""
         return 1.0 if self.half_life is None else float(2.0 ** (-1.0 / self.half_life))
-
-    @property
-    def values_in_bits(self) -> int:
-        """The number of numbers that are stored in presence bits alone."""
-        return self.statistic.size if isinstance(self.encoding, channels.PresenceWords) else 0
 
     def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
         """Tell whether the records that can be kept hold any numbers, or near ones that are marked as off."""
@@ -292,24 +290,31 @@ class Encoded(Policy[E_co]):
         everyone.fill(True)  # in less than half of the time of `np.ones`
         return self._advance(clock, retained, values, everyone, everyone, keys)
 
-    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:  # noqa: ARG002
-        """Drop what is leaving, if the others still say the same: where a batch is long, each bit has several records.
+    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
+        """Write the same numbers, moved by the records that wait, into all that is left and not leaving.
 
-        Whether they do is read off rounds, never off values.
+        Whether that can be done is decided by the rounds and marks of what is left, never by values.
         """
-        if not clock.encoded:
+        slots, length = retained.rounds - clock.first, clock.t - clock.first + 1
+        can = channels.lay_out(slots, ~retained.leaving, length)
+        if not clock.encoded or not self.encoding.can_encode(can, self.statistic.size):
             return None
-        left = retained.where(~retained.leaving)
-        same = np.array_equal(self._read(clock, retained).numbers, self._read(clock, left).numbers)
-        return (clock.last, ~retained.leaving) if same else None
+        share = min(1.0, length / (clock.encoded + count_waiting(clock, retained)))
+        off = self._read(clock, retained).off
+        numbers, key = self._compute_numbers(clock, retained), np.uint64(coins & _WORD)
+        target = self._make_target(numbers, off, retained.values, share, clock.first, length)
+        values = channels.lay_out(slots, retained.values, length)
+        keep = self.encoding.write(values, can, target, self.statistic, clock.first, key)
+        return clock.t, keep[slots]
 
     def answer(self, clock: Clock, retained: Records) -> E_co:
         """Answer with the statistic of all records that count: the encoded ones, moved by those that arrived since."""
-        numbers = self._compute_numbers(clock, retained)
-        made = self.conclude(numbers, self._find_worth(clock, retained), self._find_rounding(clock, retained))
+        worth, rounding = self._find_worth(clock, retained), self._find_rounding(clock)
+        made = self.conclude(self._compute_numbers(clock, retained), worth, rounding)
+        notes = note_rounding(rounding, worth)
         if clock.encoded and self._read(clock, retained).off.any():
-            return replace(made, notes=(*made.notes, _OFF), missed=True)
-        return made
+            notes = (*notes, _OFF)
+        return replace(made, notes=made.notes + notes, missed=True) if notes else made
 
     def _derive_keys(self, coins: int) -> NDArray[np.uint64]:
         """The coins of one update as `_advance` takes them."""
@@ -337,14 +342,15 @@ class Encoded(Policy[E_co]):
             count = int(present[here].sum())
             encoded += count
             share = find_share(count, encoded, self.decay)
-            target, coin = self._step(before, values[here], present[here], share, key)
-            keep = self.encoding.write(values[here], can[here], target, coin)
+            first = clock.last + 1 + k * length
+            target, coin = self._step(before, values[here], present[here], share, first, key)
+            keep = self.encoding.write(values[here], can[here], target, self.statistic, first, coin)
             if k + 1 < len(keys):
-                before = self.encoding.read_slots(values[here], keep, self.statistic.size)
+                before = self.encoding.read_slots(values[here], keep, self.statistic, first)
         return keep
 
     def _step(
-        self, before: Reading | None, values: Floats, present: Bools, share: float, key: Any
+        self, before: Reading | None, values: Floats, present: Bools, share: float, first: int, key: Any
     ) -> tuple[Target, np.uint64]:
         """The numbers after one batch, and the coin to write them with.
 
@@ -353,13 +359,29 @@ class Encoded(Policy[E_co]):
             values: its records by slot; shape (length, columns).
             present: which slots hold a record; shape (length,).
             share: what the batch counts among all records so far.
+            first: its first round.
             key: its coins: one word, or several where they must be secret.
         """
         from vestige.statistics.kernels import find_weights  # noqa: PLC0415
 
         weights = find_weights(present, self.decay)[present]
-        numbers, off = (None, None) if before is None else before
-        return Target.exactly(self.statistic.step(numbers, values[present], weights, share), off), key
+        numbers, off = (None, np.zeros(self.statistic.size, np.bool_)) if before is None else before
+        moved = self.statistic.step(numbers, values[present], weights, share)
+        return self._make_target(moved, off, values[present], share, first, len(present)), key
+
+    def _make_target(
+        self, numbers: Floats, off: Bools, values: Floats, share: float, first: int, length: int
+    ) -> Target:
+        """How near the numbers must be written, and from where on they are marked as off."""
+        from vestige.channels.averages import draw_mark  # noqa: PLC0415
+        from vestige.statistics.kernels import find_far_limit, find_tolerance  # noqa: PLC0415
+
+        deviations, count = self.statistic.find_deviations(values, numbers), len(values)
+        near, far = np.empty(len(numbers)), np.empty(len(numbers))
+        for i, (number, deviation) in enumerate(zip(numbers, deviations, strict=True)):
+            near[i] = find_tolerance(self.tolerance, deviation, count, share, number)
+            far[i] = max(find_far_limit(deviation, count, share, number, draw_mark(first, length, i)), near[i])
+        return Target(numbers, near, far, off)
 
     def _compute_numbers(self, clock: Clock, retained: Records) -> Floats:
         """The numbers of all records that count."""
@@ -379,7 +401,7 @@ class Encoded(Policy[E_co]):
         return numbers
 
     def _read(self, clock: Clock, retained: Records) -> Reading:
-        return self.encoding.read(retained, clock, self.statistic.size)
+        return self.encoding.read(retained, clock, self.statistic)
 
     def _read_encoded(self, clock: Clock, retained: Records) -> Reading:
         """What the records of the encoded batch hold; an error where they are not all there."""
@@ -394,10 +416,9 @@ class Encoded(Policy[E_co]):
 
         return float(find_worth(clock.encoded + count_waiting(clock, retained), self.decay))
 
-    def _find_rounding(self, clock: Clock, retained: Records) -> float:
-        """About how far a number may be off, relative to it, by all the rounding to presence bits so far."""
-        from vestige.statistics.kernels import find_share  # noqa: PLC0415
-
-        waiting = count_waiting(clock, retained)
-        carried = 1.0 - find_share(waiting, clock.encoded + waiting, self.decay)
-        return max(float(np.finfo(np.float64).eps), clock.rounding * carried)
+    def _find_rounding(self, clock: Clock) -> float:
+        """About how far a number may be off by all rounding so far, in standard deviations of a record."""
+        if not clock.encoded or not self.encoding.has_bits:
+            return float(np.finfo(np.float64).eps)
+        each = find_precision(clock.last - clock.first + 1, self.statistic.size)
+        return float(each * np.sqrt(1.0 + clock.updates / 3.0))

@@ -18,7 +18,7 @@ from vestige import statistics
 from vestige.estimate import Estimate
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Report, format_number
-from vestige.policies.rounding import find_product_errors, note_alike, note_rounding
+from vestige.policies.rounding import note_alike
 from vestige.types import Floats
 from vestige.validation import check_int
 
@@ -110,7 +110,7 @@ class Covariance(Encoded[CovarianceEstimate]):
         }
         return Report("covariances", ("column", "mean", *columns), rows, facts, ("covariances: divided by n.",))
 
-    def conclude(self, numbers: Floats, worth: float, rounding: float) -> CovarianceEstimate:
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> CovarianceEstimate:  # noqa: ARG002
         """Give the matrix, from its upper half; see `Encoded.conclude`."""
         matrix = np.empty((self.dim, self.dim))
         for (i, j), product in zip(self.statistic.pairs, numbers[self.dim :], strict=True):
@@ -118,10 +118,5 @@ class Covariance(Encoded[CovarianceEstimate]):
         spread = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             correlation = matrix / np.outer(spread, spread)
-        error, (first, second) = spread / np.sqrt(worth), np.array(self.statistic.pairs, np.intp).T
-        errors = find_product_errors(numbers[self.dim :], spread[first] ** 2, spread[second] ** 2, worth)
-        rounded = note_rounding(numbers, np.concatenate((error, errors)), rounding, worth)
-        notes = note_alike(matrix.diagonal()) + rounded
-        return CovarianceEstimate(
-            matrix, np.array(numbers[: self.dim]), correlation, error, notes=notes, missed=bool(rounded)
-        )
+        error, notes = spread / np.sqrt(worth), note_alike(matrix.diagonal())
+        return CovarianceEstimate(matrix, np.array(numbers[: self.dim]), correlation, error, notes=notes)

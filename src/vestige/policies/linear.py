@@ -1,4 +1,4 @@
-"""Least squares over the whole stream, kept in presence bits.
+"""Least squares over the whole stream, kept in a word.
 
 Section 4 of Immorlica et al. (2024) takes gradient steps. Least squares needs only the averages of `x_i x_j` and
 `x_i y`; keeping these makes the answer that of all records (see `vestige.statistics.least_squares` for the form
@@ -22,7 +22,6 @@ from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Report, format_number
-from vestige.policies.rounding import note_rounding
 from vestige.records import Records
 from vestige.types import Floats
 from vestige.validation import check_bool, check_int
@@ -203,8 +202,8 @@ class LinearRegression(Encoded[LinearEstimate]):
         condition = float(sizes[-1] / sizes[0]) if sizes[0] > 0.0 else np.inf
         if condition * rounding > _USELESS and condition > _COLLINEAR:
             raise NoAnswerError(
-                f"the predictors are collinear so far (condition number {condition:.1g}; their products are stored "
-                f"with a relative error of {rounding:.1g}); drop a predictor that follows from the others, wait for "
+                f"the predictors are collinear so far (condition number {condition:.1g}; their products are rounded "
+                f"to {rounding:.1g} of their deviations); drop a predictor that follows from the others, wait for "
                 "more records, or use a larger retention"
             )
         inverse = (axes / sizes) @ axes.T / np.outer(lengths, lengths)
@@ -216,7 +215,6 @@ class LinearRegression(Encoded[LinearEstimate]):
             offset, leverage = fit.means[self.dim :] - at @ fit.slopes, 1.0 + float(at @ inverse @ at)
         errors = np.sqrt(np.outer(noise, inverse.diagonal()) / worth)
         of_offset = np.sqrt(noise * leverage / worth)
-        rounded = self._note_rounding(fit, errors, of_offset, worth, rounding) if worth > known else ()
         return LinearEstimate(
             self._to_shape(np.ascontiguousarray(fit.slopes.T)),
             self._to_scalar(offset),
@@ -224,23 +222,8 @@ class LinearRegression(Encoded[LinearEstimate]):
             self._to_scalar(of_offset),
             self._to_scalar(noise),
             condition,
-            notes=_list_notes(condition, rounding, enough=worth > known) + rounded,
-            missed=bool(rounded),
+            notes=_list_notes(condition, rounding, enough=worth > known),
         )
-
-    def _note_rounding(
-        self, fit: statistics.Fit, errors: Floats, of_offset: Floats, worth: float, rounding: float
-    ) -> tuple[str, ...]:
-        """Whether rounding counts: in a coefficient, the noise, a mean, about which products are taken, or the offset.
-
-        Each mean and each slope is rounded on its own, so that what they put the offset off by adds up as squares do.
-        """
-        spread = fit.predictors.diagonal()
-        at, outputs = np.split(fit.means, [self.dim])
-        offset = np.sqrt(outputs**2 + 2.0 * ((at[:, None] * fit.slopes) ** 2).sum(axis=0))
-        numbers = (fit.slopes.T.ravel(), at, offset, fit.noise)
-        said = (errors.ravel(), np.sqrt(spread / worth), of_offset, fit.noise * np.sqrt(2.0 / worth))
-        return note_rounding(np.concatenate(numbers), np.concatenate(said), rounding, worth)
 
     def _to_shape(self, table: Floats) -> Floats:
         return table[0] if self.outputs == 1 else table
@@ -253,8 +236,8 @@ def _list_notes(condition: float, rounding: float, *, enough: bool) -> tuple[str
     notes = []
     if condition * rounding > _NOTEWORTHY and condition > _COLLINEAR:
         notes.append(
-            f"The predictors are nearly collinear (condition number {condition:.1g}), and their products are stored "
-            f"with a relative error of {rounding:.1g}; a larger retention keeps more digits."
+            f"The predictors are nearly collinear (condition number {condition:.1g}), and their products are rounded "
+            f"to {rounding:.1g} of their deviations; a larger retention keeps more digits."
         )
     if not enough:
         notes.append(

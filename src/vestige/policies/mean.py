@@ -21,7 +21,7 @@ from vestige.errors import ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.base import MAX_COLUMNS, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Report, format_number
-from vestige.policies.rounding import find_product_errors, note_alike, note_rounding
+from vestige.policies.rounding import note_alike
 from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.types import Bools, Floats
@@ -110,8 +110,8 @@ class Mean(Encoded[MeanEstimate]):
 
     @property
     def encoding(self) -> Channel:
-        """The channel by its name; presence bits alone where variances are kept too."""
-        return channels.PresenceWords() if self.spread else channels.find_channel(self.channel)
+        """The channel by its name; `bits` where variances are kept too."""
+        return channels.find_channel("bits" if self.spread else self.channel)
 
     @property
     def max_magnitude(self) -> float:
@@ -140,40 +140,17 @@ class Mean(Encoded[MeanEstimate]):
         return {f"Mean, {name}": replace(self, channel=name) for name in CHANNELS}
 
     def for_noise(self) -> Mean:
-        """Give the mean in presence bits; see `Encoded.for_noise`."""
+        """Give the mean in a word; see `Encoded.for_noise`."""
         return replace(self, channel="bits")
 
-    def conclude(self, numbers: Floats, worth: float, rounding: float) -> MeanEstimate:
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> MeanEstimate:  # noqa: ARG002
         """Give floats in one dimension, otherwise arrays; see `Encoded.conclude`."""
         mean = self._to_shape(numbers[: self.dim])
         if not self.spread:
             return MeanEstimate(mean)
         variance = np.maximum(numbers[self.dim :], 0.0)
         error = np.sqrt(variance / worth)
-        errors = np.concatenate((error, find_product_errors(variance, variance, variance, worth)))
-        rounded = note_rounding(numbers, errors, rounding, worth)
-        notes = note_alike(variance) + rounded
-        return MeanEstimate(mean, self._to_shape(variance), self._to_shape(error), notes=notes, missed=bool(rounded))
-
-    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
-        """Choose again among all that is left, kept or waiting: the more there are, the nearer is their average.
-
-        Whether that can be done is decided by the rounds and marks of what is left, never by values.
-        """
-        channel = self.encoding
-        if not channel.is_rewritable:
-            return super().rewrite(clock, retained, coins)
-        slots, length = retained.rounds - clock.first, clock.t - clock.first + 1
-        can = channels.lay_out(slots, ~retained.leaving, length)
-        if not channel.can_encode(can, self.dim):
-            return None
-        share = min(1.0, length / (clock.encoded + count_waiting(clock, retained)))
-        off = self._read(clock, retained).off if clock.encoded else np.zeros(self.dim, np.bool_)
-        numbers, key = self._compute_numbers(clock, retained), np.uint64(coins & _WORD)
-        far = self._find_far(numbers, retained.values, np.ones(len(slots)), length, share, key)
-        target = Target(numbers, np.zeros(self.dim), far, off)
-        keep = channel.write(channels.lay_out(slots, retained.values, length), can, target, key)
-        return clock.t, keep[slots]
+        return MeanEstimate(mean, self._to_shape(variance), self._to_shape(error), notes=note_alike(variance))
 
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
@@ -182,40 +159,11 @@ class Mean(Encoded[MeanEstimate]):
         keep = None
         if self.is_identity:
             before = self._read_encoded(clock, retained) if clock.encoded else None
-            keep = self.encoding.advance(before, values, present, can, clock.encoded, self.decay, self.tolerance, keys)
+            first = clock.last + 1
+            keep = self.encoding.advance(
+                before, values, present, can, first, clock.encoded, self.decay, self.tolerance, keys
+            )
         return super()._advance(clock, retained, values, present, can, keys) if keep is None else keep
-
-    def _step(
-        self, before: Reading | None, values: Floats, present: Bools, share: float, key: np.uint64
-    ) -> tuple[Target, np.uint64]:
-        """The means after one batch, and how near they must be written."""
-        from vestige.statistics.kernels import find_tolerance, find_weights, move_averages  # noqa: PLC0415
-
-        made, coin = super()._step(before, values, present, share, key)
-        if not self.is_identity:
-            return made, coin
-        weights, count = find_weights(present, self.decay)[present], int(present.sum())
-        spread, estimate = np.empty(self.dim), made.numbers if before is None else before.numbers
-        move_averages(estimate, values[present], np.ones(count, np.bool_), weights, share, np.empty(self.dim), spread)
-        near = np.array(
-            [find_tolerance(self.tolerance, spread[i], count, share, made.numbers[i]) for i in range(self.dim)]
-        )
-        far = self._find_far(made.numbers, values[present], weights, count, share, key)
-        return made._replace(near=near, far=np.maximum(near, far)), coin
-
-    def _find_far(
-        self, numbers: Floats, values: Floats, weights: Floats, count: int, share: float, key: np.uint64
-    ) -> Floats:
-        """How far from its target each mean may be written without being marked as off."""
-        from vestige.channels.kernels import MARK_DRAW  # noqa: PLC0415
-        from vestige.random.kernels import draw_uniform  # noqa: PLC0415
-        from vestige.statistics.kernels import find_deviation, find_far_limit  # noqa: PLC0415
-
-        far = np.empty(len(numbers))
-        for i, number in enumerate(numbers):
-            about = find_deviation(number, values[:, i], np.ones(len(values), np.bool_), weights)
-            far[i] = find_far_limit(about, count, share, number, draw_uniform(key + np.uint64(i), MARK_DRAW))
-        return far
 
     def _to_shape(self, numbers: Floats) -> float | Floats:
         return float(numbers[0]) if self.dim == 1 else np.array(numbers)

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from vestige import statistics
+from vestige.channels.layout import find_relative_precision
 from vestige.clock import Clock
 from vestige.estimate import E_co
 from vestige.policies.base import Encoded
@@ -36,8 +37,6 @@ class Minimum(Encoded[E_co]):
     def answer(self, clock: Clock, retained: Records) -> E_co:
         """Answer with the parameters, and note where the loss of the records held is too flat or rounding too coarse.
 
-        Parameters that drifted may have been rounded when they were larger; see `vestige.policies.rounding`.
-
         Args:
             clock: the public clock.
             retained: the records that are held.
@@ -49,8 +48,13 @@ class Minimum(Encoded[E_co]):
         if not clock.encoded:
             return answer
         at, worth = self._compute_numbers(clock, retained), self._find_worth(clock, retained)
-        sizes = np.array([self.statistic.count_deviations(at, retained.values), np.sqrt(0.5)])
-        notes = note_rounding(sizes, np.full(2, worth**-0.5), self._find_rounding(clock, retained), worth)
+        each = find_relative_precision(clock.last - clock.first + 1, self.statistic.size)
+        rounding = each * np.sqrt(1.0 + clock.updates / 3.0) * self.statistic.count_deviations(at, retained.values)
+        notes = note_rounding(float(rounding), worth)
         if self.statistic.is_flat(at, retained.values):
             notes = (*notes, _FLAT)
         return replace(answer, notes=answer.notes + notes, missed=True) if notes else answer
+
+    def _find_rounding(self, clock: Clock) -> float:  # noqa: ARG002
+        """Nothing here: parameters are rounded relative to themselves, which `answer` notes."""
+        return 0.0

@@ -1,4 +1,4 @@
-"""Mean, variance, skewness and kurtosis of the whole stream, kept in presence bits.
+"""Mean, variance, skewness and kurtosis of the whole stream, kept in a word.
 
 The outlook of Immorlica et al. (2024), Section 5, names higher moments. What is encoded is the mean and the moments
 about it: no digits are lost where the mean is large, and nothing is remembered to centre by.
@@ -18,7 +18,7 @@ from vestige.errors import ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.base import Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Report, format_number
-from vestige.policies.rounding import SMALLEST, note_alike, note_rounding
+from vestige.policies.rounding import SMALLEST, note_alike
 from vestige.types import Floats
 from vestige.validation import check_int
 
@@ -120,7 +120,7 @@ class Moments(Encoded[MomentsEstimate]):
         remarks = ("kurtosis: 3 for normal data; variance: divided by n.",)
         return Report("moments", ("moment", *columns), rows, {"value": value}, remarks)
 
-    def conclude(self, numbers: Floats, worth: float, rounding: float) -> MomentsEstimate:
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> MomentsEstimate:  # noqa: ARG002
         """Give the moments that statisticians call by name, from those about the mean; see `Encoded.conclude`."""
         mean, variance = float(numbers[0]), max(float(numbers[1]), 0.0)
         has_shape = variance ** (self.order / 2) >= SMALLEST
@@ -134,8 +134,4 @@ class Moments(Encoded[MomentsEstimate]):
         value = np.array(moments if has_shape else moments[:2])
         notes = note_alike(np.array([variance]), "" if has_shape else _SHAPELESS[self.order])
         mean_error = float(np.sqrt(variance / worth))
-        errors = np.array([mean_error, variance * np.sqrt(2.0 / worth) if error is None else error])
-        rounded = note_rounding(numbers[:2], errors, rounding, worth)
-        return MomentsEstimate(
-            value, mean, variance, skewness, kurtosis, mean_error, error, notes=notes + rounded, missed=bool(rounded)
-        )
+        return MomentsEstimate(value, mean, variance, skewness, kurtosis, mean_error, error, notes=notes)

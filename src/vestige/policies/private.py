@@ -2,7 +2,7 @@
 
 The construction: what is averaged of each record is clipped to length `bound`; whole batches are summed exactly on a
 fine grid; discrete Gaussian noise is added to every batch's sums, the first included; the running average that results
-is spelled in presence bits, rounded last.
+is written in fixed-point numbers, rounded last.
 
 Theorem. Replace the value of one record, and fix all rounds, times, subjects and requests. Then all states in which
 that record is no longer held are, jointly, (epsilon, delta)-indistinguishable between the two streams. docs/privacy.md
@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige import statistics
+from vestige import channels, statistics
 from vestige.channels import Reading, Target
 from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
@@ -29,7 +29,6 @@ from vestige.noise import noise_scale
 from vestige.policies.base import Encoded
 from vestige.policies.mean import Mean
 from vestige.policies.report import Report
-from vestige.policies.rounding import REMEDY
 from vestige.policy import count_waiting
 from vestige.random.keys import SECRET_WORDS
 from vestige.records import Records
@@ -38,6 +37,7 @@ from vestige.validation import check_float
 
 _FINEST = 2**28
 _LARGEST_DEVIATION = 2**30
+_ROOM = 8.0
 _WORDS_EACH = 96
 """Words of coins drawn for a number at first: a sample takes 20 on average; if these are not enough, more follow."""
 
@@ -121,6 +121,12 @@ class Private(Encoded[E_co]):
         """The averages of clipped atoms."""
         averages: statistics.Averages = self.policy.statistic  # type: ignore[assignment]  # see __post_init__
         return statistics.Clipped(averages, self.bound)
+
+    @property
+    def encoding(self) -> channels.FixedPoint:
+        """Fixed-point numbers, with room for the noise of the smallest batch: more than eight deviations never occur."""
+        batch = channels.FixedPoint(1.0).find_min_batch(self.statistic.size)
+        return channels.FixedPoint(self.bound + _ROOM * self.batch_noise(batch))
 
     @property
     def scale(self) -> float:
@@ -214,11 +220,25 @@ class Private(Encoded[E_co]):
             f"Each average carries noise with standard deviation {noise:.3g}, the price of epsilon={self.epsilon:g} "
             f"and delta={self.delta:g}; standard errors do not include it."
         )
-        off = self._find_rounding(clock, retained) * float(np.abs(self._compute_numbers(clock, retained)).max())
-        rounded = f"Rounding may have put an average off by {off:.1g} in addition to the noise; {REMEDY}"
-        counts = bool(clock.encoded and off > noise / 2.0)
-        notes = (*answer.notes, note, *([rounded] * counts))
-        return replace(answer, notes=notes, missed=answer.missed or counts)
+        return replace(answer, notes=(*answer.notes, note))
+
+    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:  # noqa: ARG002
+        """Write the same numbers into those of the kept records that are not leaving; nothing is learned without noise.
+
+        Whether that can be done is decided by the rounds and marks of what is left.
+        """
+        slots, length = retained.rounds - clock.first, clock.last - clock.first + 1
+        kept, size = retained.rounds <= clock.last, self.statistic.size
+        can = channels.lay_out(slots[kept], ~retained.leaving[kept], length)
+        if not clock.encoded or not self.encoding.can_encode(can, size):
+            return None
+        reading, share = self._read_encoded(clock, retained), length / clock.encoded
+        target = self._make_target(*reading, retained.values, share, clock.first, length)
+        values = np.zeros((length, retained.columns))
+        keep = self.encoding.write(values, can, target, self.statistic, clock.first, np.uint64(0))
+        mask = ~retained.leaving
+        mask[kept] &= keep[slots[kept]]
+        return clock.last, mask
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> E_co:
         """Give what the policy concludes from the averages; see `Encoded.conclude`."""
@@ -228,22 +248,38 @@ class Private(Encoded[E_co]):
         return np.frombuffer(coins.to_bytes(8 * SECRET_WORDS, "little"), np.uint64)[None, :]
 
     def _step(
-        self, before: Reading | None, values: Floats, present: Bools, share: float, key: NDArray[np.uint64]
+        self, before: Reading | None, values: Floats, present: Bools, share: float, first: int, key: NDArray[np.uint64]
     ) -> tuple[Target, np.uint64]:
         """Steps 1 to 4 of the proof: clip, sum on the grid, add noise, average; see `vestige.noise.sums`."""
         from vestige.noise.sums import average_with_noise  # noqa: PLC0415
 
         statistic, steps = self.statistic, self._steps
         atoms, target = statistic.of.atoms(values), np.empty(statistic.size)
-        numbers = np.zeros(statistic.size) if before is None else before.numbers
+        numbers, off = Reading(np.zeros(statistic.size), np.zeros(statistic.size, np.bool_)) if before is None else before
         each = _WORDS_EACH * statistic.size
         while True:
             words = _expand(key, each)
             if average_with_noise(
                 atoms, present, numbers, share, self.bound, steps, self._find_deviation(steps), words, target
             ):
-                return Target.exactly(target), words[0]
+                return self._make_target(target, off, values[present], share, first, len(present)), words[0]
             each *= 2  # the same coins and more after them, so that what is drawn does not depend on how many
+
+    def _make_target(
+        self, numbers: Floats, off: Bools, values: Floats, share: float, first: int, length: int
+    ) -> Target:
+        """The numbers, marked as off where what can be written is coarse beside the noise; nothing is read from values."""
+        from vestige.channels.averages import draw_mark  # noqa: PLC0415
+        from vestige.statistics.kernels import find_far_limit  # noqa: PLC0415
+
+        count, near = max(len(values), 1), np.zeros(len(numbers))
+        noise = self.batch_noise(count) * np.sqrt(count)
+        limit = find_far_limit(noise, count, min(share, 1.0), 0.0, draw_mark(first, length, 0))
+        return Target(numbers, near, np.full(len(numbers), limit), off)
+
+    def _find_rounding(self, clock: Clock) -> float:  # noqa: ARG002
+        """Nothing here: what is coarse beside the noise is marked."""
+        return float(np.finfo(np.float64).eps)
 
     @property
     def _steps(self) -> int:

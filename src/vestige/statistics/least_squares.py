@@ -78,6 +78,23 @@ class LeastSquares(Averages):
         """Compute the products of pairs of columns, after the columns with an intercept; see `Averages.atoms`."""
         return self._products.atoms(values)
 
+    def influence(self, values: Floats) -> tuple[Floats, Floats]:
+        """Compute the fit to the records, and how far each moves it; see `Statistic.influence`.
+
+        A record moves the coefficients by what the fit leaves of it, times its predictors through the inverse of their
+        products; and the noise by the square of what the fit leaves.
+        """
+        numbers = self.step(None, values, np.ones(len(values)), 1.0)
+        fit, d, n = self.fit(numbers), self.dim, len(values)
+        apart = values - fit.means
+        left = apart[:, d:] - apart[:, :d] @ fit.slopes
+        through = apart[:, :d] @ _invert(fit.predictors)
+        slopes = (through[:, :, None] * left[:, None, :]).reshape(n, -1)
+        upper = np.triu_indices(d)
+        products = apart[:, upper[0]] * apart[:, upper[1]] - fit.predictors[upper]
+        means = apart if self.intercept else apart[:, :0]
+        return numbers, np.concatenate((means, products, slopes, left**2 - fit.noise), axis=1)
+
     def from_averages(self, averages: Floats) -> Floats:
         """Compute the fit; a variance of predictors that noise made negative counts as zero."""
         centred = np.array(self._products.from_averages(averages))
@@ -120,10 +137,16 @@ class LeastSquares(Averages):
         """The fit that these averages of products have; the shortest where they do not determine it."""
         raw = self.fit(averages)
         across, squares = raw.slopes, raw.noise
-        lengths = np.sqrt(np.maximum(raw.predictors.diagonal(), 0.0))
-        lengths = np.where(lengths > 0.0, lengths, 1.0)
-        sizes, axes = np.linalg.eigh(raw.predictors / np.outer(lengths, lengths))
-        inverse = np.where(sizes > _SINGULAR * max(sizes[-1], 0.0), 1.0 / np.where(sizes > 0.0, sizes, 1.0), 0.0)
-        slopes = ((axes * inverse) @ axes.T @ (across / lengths[:, None])) / lengths[:, None]
+        slopes = _invert(raw.predictors) @ across
         noise = squares - (slopes * across).sum(axis=0)
         return np.concatenate((averages[: -slopes.size - len(noise)], slopes.ravel(), np.maximum(noise, 0.0)))
+
+
+def _invert(predictors: Floats) -> Floats:
+    """The inverse of averages of products; of as much of it as can be inverted."""
+    lengths = np.sqrt(np.maximum(predictors.diagonal(), 0.0))
+    lengths = np.where(lengths > 0.0, lengths, 1.0)
+    sizes, axes = np.linalg.eigh(predictors / np.outer(lengths, lengths))
+    inverse = np.where(sizes > _SINGULAR * max(sizes[-1], 0.0), 1.0 / np.where(sizes > 0.0, sizes, 1.0), 0.0)
+    result: Floats = ((axes * inverse) @ axes.T) / np.outer(lengths, lengths)
+    return result

@@ -56,6 +56,19 @@ class Moments(Averages):
         """Compute the powers of the value; see `Averages.atoms`."""
         return np.power(values[:, :1], np.arange(1, self.order + 1))
 
+    def influence(self, values: Floats) -> tuple[Floats, Floats]:
+        """Compute the moments of the records, and how far each moves them; see `Statistic.influence`.
+
+        A record also moves the mean, and with it what the moments are about: the p-th by p times the one before.
+        """
+        numbers = self.step(None, values, np.ones(len(values)), 1.0)
+        apart, before = values[:, 0] - numbers[0], (0.0, *numbers[1:].tolist())
+        moves = np.empty((len(values), self.order))
+        moves[:, 0] = apart
+        for p in range(2, self.order + 1):
+            moves[:, p - 1] = apart**p - numbers[p - 1] - p * before[p - 2] * apart
+        return numbers, moves
+
     def from_averages(self, averages: Floats) -> Floats:
         """Compute the moments about the mean from those about zero; see `Averages.from_averages`."""
         raw, mean = (1.0, *averages.tolist()), float(averages[0])
@@ -109,6 +122,13 @@ class Products(Averages):
         first, second = np.array(self.pairs, np.intp).T
         products = values[:, first] * values[:, second]
         return np.concatenate((values, products), axis=1) if self.centred else products
+
+    def influence(self, values: Floats) -> tuple[Floats, Floats]:
+        """Compute the products of the records, and how far each moves them; see `Statistic.influence`."""
+        numbers, means = self.step(None, values, np.ones(len(values)), 1.0), self.columns if self.centred else 0
+        first, second = np.array(self.pairs, np.intp).T
+        apart = values - numbers[:means] if means else values
+        return numbers, np.concatenate((apart[:, :means], apart[:, first] * apart[:, second] - numbers[means:]), axis=1)
 
     def from_averages(self, averages: Floats) -> Floats:
         """Compute the products about the means from those about zero; see `Averages.from_averages`."""

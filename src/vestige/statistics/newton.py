@@ -179,6 +179,16 @@ class Descent(Statistic):
         rotated = axes.T @ (bend * at / lengths[:, None]) / np.sqrt(np.maximum(sizes, _LEAST_SQUARE))[:, None]
         return float(np.linalg.norm(rotated, 2))
 
+    def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
+        """Find how far records move the parameters, as a root mean square; see `Statistic.find_deviations`."""
+        gradients = self.model.gradients(numbers, values)
+        bend = self.model.curvature(numbers, values, np.full(len(values), 1.0 / len(values)))
+        if not (np.isfinite(gradients).all() and np.isfinite(bend).all()):
+            return np.full(self.size, np.inf)
+        moves = np.array([_solve(bend, gradient) for gradient in gradients])
+        deviations: Floats = np.sqrt((moves**2).mean(axis=0))
+        return deviations
+
     def _find_direction(self, at: Floats, values: Floats, weights: Floats) -> Floats:
         """Newton's direction, with the gradient of each part of the records through the curvature of the others."""
         folds = [slice(i, None, _FOLDS) for i in range(min(_FOLDS, len(values)))]

@@ -58,6 +58,24 @@ class Statistic(ABC):
         """
         return None
 
+    def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
+        """Find the root mean square distance of what each record says from the numbers.
+
+        Args:
+            values: the records of a batch; shape (n, columns).
+            numbers: shape (size,).
+
+        Returns:
+            the distances, shape (size,); infinite where records say nothing of a number.
+        """
+        said = self.influence(values)
+        if said is None:
+            return np.full(self.size, np.inf)
+        apart = said[0] - numbers + said[1]
+        largest = np.maximum(np.abs(apart).max(axis=0), np.finfo(np.float64).tiny)
+        deviations: Floats = largest * np.sqrt(((apart / largest) ** 2).mean(axis=0))
+        return deviations
+
     def norms(self, values: Floats) -> Floats | None:  # noqa: ARG002
         """Compute the norm of what is averaged of each record, which `Private` clips.
 

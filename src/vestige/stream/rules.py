@@ -134,7 +134,6 @@ def choose_batch(policy: Policy, name: str, limit: int, *, batches: int) -> int:
         raise ParameterError(
             f"policy={show_value(policy)} is not a vestige.Policy; pass an instance, such as vestige.Mean()"
         )
-    check_int("values_in_bits", policy.values_in_bits, 0)
     batch = limit // batches
     if batch < policy.min_batch:
         raise ParameterError(

@@ -12,8 +12,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.channels import PresenceWords, lay_out
-from vestige.channels.precision import add_rounding, mantissa_bits
 from vestige.clock import Clock
 from vestige.policy import Policy
 from vestige.random import keys
@@ -84,7 +82,6 @@ def update_batch(
         last=clock.t,
         due=None,
         updates=clock.updates + 1,
-        rounding=_add_rounding(policy, clock, shown) if policy.values_in_bits else 0.0,
         gaps=clock.gaps + clock.pending - len(arrivals),
     )
     return updated, kept
@@ -125,8 +122,7 @@ def update_batches(
     )
     if len(older):
         kept = held.where(slice(len(held) - len(older), None)).where(older).concat(kept)
-    rounding = _add_roundings(policy, clock, size, len(batch_keys)) if policy.values_in_bits else 0.0
-    return Clock(t, t - size + 1, t, clock.since, None, clock.updates + len(batch_keys), rounding, clock.gaps), kept
+    return Clock(t, t - size + 1, t, clock.since, None, clock.updates + len(batch_keys), clock.gaps), kept
 
 
 def can_close(rules: Rules, clock: Clock, waiting: Records, min_records: int) -> bool:
@@ -205,26 +201,3 @@ def draw_keys(policy: Policy, seed: int | None, first: int, step: int, count: in
     from vestige.random.kernels import derive_keys  # noqa: PLC0415
 
     return derive_keys(np.uint64(keys.derive_root(seed)), first, step, count)
-
-
-def _add_rounding(policy: Policy, clock: Clock, arrivals: Records) -> float:
-    """The clock's rounding after an update with these arrivals, of which some cannot be kept."""
-    can = lay_out(arrivals.rounds - clock.last - 1, ~arrivals.leaving, clock.pending)
-    carried = _find_carried_share(policy, clock.encoded, len(arrivals))
-    return add_rounding(clock.rounding, carried, PresenceWords().count_mantissa_bits(can, policy.values_in_bits))
-
-
-def _add_roundings(policy: Policy, clock: Clock, size: int, batches: int) -> float:
-    """The clock's rounding after several whole batches, one by one, so that it is the same however they came."""
-    rounding, encoded, bits = clock.rounding, clock.encoded, mantissa_bits(size // policy.values_in_bits)
-    for _ in range(batches):
-        rounding = add_rounding(rounding, _find_carried_share(policy, encoded, size), bits)
-        encoded += size
-    return rounding
-
-
-def _find_carried_share(policy: Policy, encoded: int, records: int) -> float:
-    """The share of the encoded records in all, once that many more records are learned from."""
-    from vestige.statistics.kernels import find_share  # noqa: PLC0415
-
-    return 1.0 - float(find_share(records, encoded + records, policy.decay))

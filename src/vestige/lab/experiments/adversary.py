@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vestige.channels.precision import mantissa_bits
 from vestige.figures import find_style
 from vestige.lab import figures, significance
 from vestige.lab.baselines import MEANS

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import theory
-from vestige.channels.precision import mantissa_bits
 from vestige.figures import find_style
 from vestige.lab import figures, significance
 from vestige.lab.baselines import MEANS, error_ratio, run_stream

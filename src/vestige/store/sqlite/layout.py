@@ -139,7 +139,7 @@ def pack_state(clock: Clock, retained: Records, capacity: int, heads: Heads = He
     for i in np.flatnonzero(retained.subjects != None):  # noqa: E711  # in numpy a question to each of them
         subjects[here[i]] = np.void(bytes.fromhex(retained.subjects[i]))
     due = _NEVER if clock.due is None else clock.due
-    counts = clock.updates, clock.rounding, clock.gaps
+    counts = clock.updates, 0.0, clock.gaps
     header = _HEADER.pack(clock.t, clock.first, clock.last, clock.since, due, *counts, *heads)
     return b"".join((header, *(part.tobytes() for part in (rounds, values, leaving, times, subjects, numbers))))
 
@@ -148,8 +148,8 @@ def unpack_state(body: bytes, columns: int, capacity: int) -> tuple[Clock, Recor
     """The state that was packed."""
     if len(body) != count_state_bytes(columns, capacity):
         raise DamagedError("a stored state has another length than its terms say")
-    t, first, last, since, due, updates, rounding, gaps, *heads = _HEADER.unpack_from(body)
-    clock = Clock(t, first, last, since, None if due == _NEVER else due, updates, rounding, gaps)
+    t, first, last, since, due, updates, _, gaps, *heads = _HEADER.unpack_from(body)
+    clock = Clock(t, first, last, since, None if due == _NEVER else due, updates, gaps)
     at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8, PSEUDONYM])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
     values = np.frombuffer(body, "<f8", capacity * columns, at[1]).reshape(capacity, columns)

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from vestige.channels.precision import mantissa_bits
 from vestige.clock import Clock
 from vestige.errors import StoreError
 from vestige.records import Records
@@ -113,8 +112,7 @@ def _unpack(body: bytes, terms: Terms, *, steady: bool) -> tuple[Clock, Records]
     t, first, last, since, began = _HEADER.unpack_from(body)
     encoded, length = last - since + 1, last - first + 1
     updates = -(-encoded // length) if length else 0  # as many as there were if all were as long as the last
-    rounding = _find_rounding(terms, length, updates, steady=steady and terms.max_age is None)
-    clock = Clock(t, first, last, since, _find_due(began, terms.max_age), updates, rounding)
+    clock = Clock(t, first, last, since, _find_due(began, terms.max_age), updates)
     at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
     held = np.flatnonzero(rounds)
@@ -123,21 +121,6 @@ def _unpack(body: bytes, terms: Terms, *, steady: bool) -> tuple[Clock, Records]
     times = (np.frombuffer(body, "<i8", capacity, at[3])[held] ^ _NEVER).view("M8[us]")
     subjects = unpack_subjects(np.frombuffer(body, f"V{PSEUDONYM}", capacity, at[4])[held])
     return clock, Records(rounds[held], values, leaving, times, subjects)
-
-
-def _find_rounding(terms: Terms, length: int, updates: int, *, steady: bool) -> float:
-    """The clock's rounding after so many updates, all with words as long as those of the last one.
-
-    With words as short as any where batches before may have been closed early, and for a policy that is not ours.
-    """
-    try:
-        words = from_dict(terms.policy).values_in_bits
-    except StoreError:
-        words = None
-    if not updates or words == 0:
-        return 0.0
-    bits = mantissa_bits(length // words if words and steady else _SHORTEST)
-    return float(2.0 ** -(bits + 1) * np.sqrt(1.0 + updates / 3.0))
 
 
 def _has_same_meaning(terms: Terms, clock: Clock, retained: Records) -> bool:

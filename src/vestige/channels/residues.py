@@ -1,0 +1,155 @@
+"""A number as a few bits: the residue of it that the kept records do not say, or the number itself.
+
+Coding with side information at the decoder (Wyner and Ziv 1976, https://doi.org/10.1109/TIT.1976.1055508). The reader
+knows about where the number is, at the average of what the kept records say of it, and how sure that is, from their mean
+absolute deviation. So only the residue modulo a multiple of that scale is written, after a bit that says whether the
+exponent of the scale is odd: then records that vary a little from choice to choice do not change it. Nothing is spent on
+sign, exponent or mean, and the error is the same in all units. A dither from the public clock, over the whole modulus,
+makes rounding unbiased (Schuchman 1964, https://doi.org/10.1109/TCOM.1964.1088973).
+If the kept records are all alike there is no scale: then a bit says whether the number is their common value, and if
+not, the bits are the leading ones of a float64.
+Guarantee: errors have mean 0 and do not depend on units; held by tests/channels/test_word.py.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from vestige._numba import kernel
+from vestige.random.kernels import draw_uniform
+from vestige.types import Bools, Floats
+
+NORMAL = 1.2533141373155001
+"""The standard deviation of a normal variable over its mean absolute deviation."""
+ALIKE = -np.inf
+"""In place of an exponent where kept records are all alike."""
+_WOBBLE = 2.0**-40
+"""Side information may be off by this share of itself without changing what is read."""
+_PATTERN = 2.0**63
+_INFINITE = 0x7FF << 52
+_FRACTIONS = 64
+
+
+@kernel
+def measure(atoms: Floats, present: Bools, columns: int, centres: Floats, scales: Floats) -> None:
+    """Write the average of the present atoms in each of the first columns, and their standard deviation if normal.
+
+    A scale is 0 if all are alike, up to what adding them up rounds off.
+    """
+    for i in range(columns):
+        count, first, total, largest = 0, 0.0, 0.0, 0.0
+        for j in range(len(present)):
+            if present[j]:
+                if count == 0:
+                    first = atoms[j, i]
+                total += atoms[j, i] - first
+                largest = max(largest, abs(atoms[j, i]))
+                count += 1
+        centres[i] = first + total / max(count, 1)
+        apart = 0.0
+        for j in range(len(present)):
+            if present[j]:
+                apart += abs(atoms[j, i] - centres[i])
+        scales[i] = NORMAL * apart / max(count, 1)
+        if scales[i] <= _WOBBLE * 16.0 * largest or not np.isfinite(scales[i]):
+            scales[i] = 0.0
+
+
+@kernel
+def find_factor(key: np.uint64, i: int) -> float:
+    """Find the public factor from 1 to 2 that scales are multiples of, so that no unit is better than another."""
+    return 1.0 + math.floor(_FRACTIONS * (2.0 ** draw_uniform(key, 2 * i) - 1.0)) / _FRACTIONS
+
+
+@kernel
+def find_exponent(scale: float, factor: float) -> float:
+    """Find the exponent of a scale: that of the nearest power of two times the factor."""
+    return np.rint(math.log2(scale / factor)) if scale > 0.0 else ALIKE
+
+
+@kernel
+def find_step(exponent: float, factor: float, width: float, power: int, bits: int) -> float:
+    """Find the step of residues of so many bits: their range is `width` scales, times four for each power."""
+    return width * factor * 2.0 ** (exponent + 2 * power - bits)
+
+
+@kernel
+def find_dither(key: np.uint64, i: int, bits: int) -> float:
+    """Find the public dither of a number, in steps."""
+    return draw_uniform(key, 2 * i + 1) * 2.0**bits
+
+
+@kernel
+def choose_residue(number: float, step: float, dither: float, lost: int, offset: int) -> tuple[float, bool]:
+    """Choose a residue, as a whole number that is not reduced yet, of which the lowest `lost` bits cannot be chosen.
+
+    These only add, so the others are rounded down. The offset counts the nearest choice as 0, the next as 1, and so on.
+
+    Returns:
+        the residue without its lost bits; and whether it is a finite number of steps.
+    """
+    unit = 2.0**lost
+    place = (number / step + dither) / unit
+    whole = math.floor(place)
+    towards = -1.0 if place - whole < 0.5 else 1.0
+    if offset % 2 == 0:
+        towards = -towards
+    return (whole + towards * ((offset + 1) // 2)) * unit, abs(place) < 2.0**62
+
+
+@kernel
+def find_nearest(residue: float, step: float, dither: float, bits: int, centre: float) -> tuple[float, float]:
+    """Find the number with this residue that is nearest to the centre.
+
+    Returns:
+        the number; and how near the centre is to being between two of them, 0.5 if it is.
+    """
+    modulus = 2.0**bits
+    apart = (centre / step + dither - 0.5 - residue) / modulus
+    turns = np.rint(apart)
+    return (residue - dither + 0.5 + turns * modulus) * step, abs(apart - turns)
+
+
+@kernel
+def is_steady(apart: float, scale: float, exponent: float, factor: float, centre: float, span: float) -> bool:
+    """Tell whether a number is read alike if its side information is off a little.
+
+    Args:
+        apart: see `find_nearest`.
+        scale: of the kept records.
+        exponent: the one that is read.
+        factor: see `find_factor`.
+        centre: of the kept records.
+        span: the modulus of the residue, in units of the number.
+    """
+    wobble = _WOBBLE * (abs(centre) + scale)
+    if not apart + wobble / span < 0.5 - _WOBBLE:
+        return False
+    nearby = abs(math.log2(scale / factor) - exponent)
+    return nearby + 2.0 * wobble / scale < 1.0 - _WOBBLE
+
+
+@kernel
+def choose_exponent(scale: float, factor: float, is_odd: bool) -> float:
+    """Find the exponent that is read: the nearest even or odd one."""
+    odd = 1.0 if is_odd else 0.0
+    return odd + 2.0 * np.rint((math.log2(scale / factor) - odd) / 2.0)
+
+
+@kernel
+def encode_pattern(number: float, dither: float, bits: int, lost: int, offset: int) -> int:
+    """Encode the magnitude of a number in the leading bits of its float64, the lowest `lost` of them zero."""
+    unit = _PATTERN * 2.0 ** (lost - bits)
+    place = (np.float64(np.array([abs(number)]).view(np.int64)[0]) + dither * _PATTERN * 2.0**-bits) / unit
+    whole = math.floor(place) + (1 if offset % 2 else -1) * ((offset + 1) // 2)
+    return np.int64(min(max(whole, 0.0), 2.0 ** (bits - lost) - 1.0)) << lost
+
+
+@kernel
+def decode_pattern(pattern: int, dither: float, bits: int) -> float:
+    """Decode what `encode_pattern` gives; zero below the smallest number."""
+    place = (pattern - dither + 0.5) * _PATTERN * 2.0**-bits
+    whole = np.int64(min(max(place, 0.0), np.float64(_INFINITE - 1024)))
+    return np.array([whole]).view(np.float64)[0]

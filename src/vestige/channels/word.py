@@ -1,0 +1,356 @@
+"""One word for a whole batch: all numbers of a policy, in the choice of which records are kept.
+
+The bits of the word are the syndrome of presence (`vestige.channels.syndrome`), in order of significance:
+
+| bits | what |
+|---|---|
+| 0, or 10, or 11 and four more | the header: as usual; the range times 4; whether the numbers are off, and one of eight |
+| of each number in turn: first, second, ... | see `vestige.channels.residues` |
+
+The eight are powers of 4 that the range is multiplied by, for data that drift or are sorted, and the escape: numbers as
+floats, without side information. Every word is read by its writer before it counts, with its side information off a
+little too. If it does not come out, the next nearest numbers are tried, with the scale that the kept records had, then
+the next header. The escape always comes out.
+Guarantee: what is written is read back, near its target or marked as off; held by tests/channels/test_word.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from vestige._numba import kernel
+from vestige.channels.layout import LONG_HEADER, MAX_BITS, MIN_BITS
+from vestige.channels.residues import (
+    ALIKE,
+    choose_exponent,
+    choose_residue,
+    decode_pattern,
+    encode_pattern,
+    find_dither,
+    find_exponent,
+    find_factor,
+    find_nearest,
+    find_step,
+    is_steady,
+    measure,
+)
+from vestige.channels.syndrome import Code, read_message, write_message
+from vestige.random.kernels import draw
+from vestige.types import Bools, Floats, Ints
+
+_KEY = np.uint64(0x776F7264)
+VERSION = 2
+"""The version of the layout; the first one gave each number a segment of its own."""
+_POWERS = np.array([0, 2, 3, 4, 6, 9, 13, -1])
+"""What the last three bits of a long header say: the power of four, or the escape."""
+_ESCAPE = -1
+_FIRST_LONG = 2
+_TRIES = 24
+_WIDE = 3
+"""So many tries may be out of range before the range is widened."""
+_MAX_SHIFT = 30
+LEVEL, OFFSET, CHANGES, WIDE, TRIES, OFF = 0, 1, 2, 3, 4, 5
+
+
+class Attempt(NamedTuple):
+    """What is tried at the moment; made by `make_attempt`.
+
+    Attributes:
+        target: the numbers to write; shape (size,).
+        guess: the exponent of each scale, `ALIKE` where kept records are expected to be; shape (size,).
+        unit: the distance of the numbers that can be written; shape (size,).
+        numbers: what is read; shape (size,).
+        exponents: the exponents that are read; shape (size,).
+        centres: the average of what the kept records say of each number; shape (size,).
+        scales: their standard deviations; shape (size,).
+        message: the word; shape (rows,).
+        counters: header, offset, changes of scales, tries out of range, tries, and whether the numbers are off.
+    """
+
+    target: Floats
+    guess: Floats
+    unit: Floats
+    numbers: Floats
+    exponents: Floats
+    centres: Floats
+    scales: Floats
+    message: Bools
+    counters: Ints
+
+
+@kernel
+def find_key(first: int, slots: int) -> np.uint64:
+    """Find the key of the dithers of a batch, from the public clock alone."""
+    return draw(draw(_KEY, first), slots)
+
+
+@kernel
+def count_rows(slots: int, size: int) -> int:
+    """Count the bits of the word of a batch: one for each record, as far as they can be used."""
+    return min(slots, LONG_HEADER + MAX_BITS * size)
+
+
+@kernel
+def count_least_rows(size: int) -> int:
+    """Count the bits that a word needs to say any numbers."""
+    return LONG_HEADER + MIN_BITS * size
+
+
+@kernel
+def make_attempt(size: int, rows: int) -> Attempt:
+    """Make room for writing so many numbers in so many bits."""
+    return Attempt(
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros(rows, np.bool_),
+        np.zeros(6, np.int64),
+    )
+
+
+@kernel
+def start_attempt(attempt: Attempt, target: Floats, scales: Floats, off: bool, key: np.uint64) -> None:
+    """Begin with the nearest numbers, and the scales of all records that can be kept."""
+    attempt.counters[:] = 0
+    attempt.counters[OFF] = off
+    attempt.counters[LEVEL] = _FIRST_LONG if off else 0
+    for i in range(len(target)):
+        attempt.target[i] = target[i]
+        attempt.guess[i] = find_exponent(scales[i], find_factor(key, i))
+
+
+@kernel
+def _find_width(size: int, rows: int) -> float:
+    """The range of a residue, in scales: some standard errors of the kept records' average, more for many numbers."""
+    doublings = 0
+    while size >> (doublings + 1):
+        doublings += 1
+    return (4.5 + 0.75 * doublings) * math.sqrt(2.0 / rows)
+
+
+@kernel
+def _find_header(level: int) -> tuple[int, int]:
+    """The length of a header, and the power of four that it says; -1 for the escape."""
+    if level < _FIRST_LONG:
+        return level + 1, level
+    return LONG_HEADER, _POWERS[level - _FIRST_LONG]
+
+
+@kernel
+def _count_bits(i: int, size: int, rows: int, header: int) -> int:
+    """How many bits number i has."""
+    return min(MAX_BITS, max(0, (rows - header - i + size - 1) // size))
+
+
+@kernel
+def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
+    """Write into `message` the word that is tried; bits from `free` on cannot be chosen."""
+    message, counters = attempt.message, attempt.counters
+    rows, size, level = len(message), len(attempt.target), counters[LEVEL]
+    header, power = _find_header(level)
+    width, message[:] = _find_width(size, rows), False
+    message[0] = level > 0
+    if level >= _FIRST_LONG:
+        message[1], message[2] = True, counters[OFF] == 1
+        for k in range(3):
+            message[3 + k] = ((level - _FIRST_LONG) >> (2 - k)) & 1
+    ranks = _rank(attempt, key, free, width) if counters[OFFSET] and size > 1 else np.zeros(size, np.int64)
+    each = _MAX_SHIFT if size == 1 else (2 if size < 4 else 1)
+    for i in range(size):
+        bits = _count_bits(i, size, rows, header)
+        lost = min(bits, max(0, bits - (free - header - i + size - 1) // size))
+        shift = ranks[i] * each
+        offset = (counters[OFFSET] >> shift) & ((1 << each) - 1) if shift < _MAX_SHIFT else 0
+        guess = attempt.guess[i]
+        dither, word = 0.0, np.int64(0)
+        if power == _ESCAPE or guess == ALIKE:
+            is_same = power != _ESCAPE and attempt.target[i] == attempt.centres[i]
+            dither = find_dither(key, i, 0)
+            if not is_same:
+                word = encode_pattern(attempt.target[i], dither, bits - 2, lost, offset)
+                message[header + i] = True
+                message[header + i + size] = attempt.target[i] < 0.0
+            attempt.unit[i] = abs(attempt.target[i]) * 2.0 ** (13 - bits + lost) + 1e-300
+            top = bits - 2
+        else:
+            top = bits - 1
+            step = find_step(guess, find_factor(key, i), width, power, top)
+            dither = find_dither(key, i, top)
+            whole, fits = choose_residue(attempt.target[i], step, dither, lost, offset)
+            modulus = 2.0**top
+            word = np.int64(whole - math.floor(whole / modulus) * modulus) if fits else np.int64(0)
+            message[header + i] = np.int64(guess) & 1
+            attempt.unit[i] = step * 2.0**lost
+        for k in range(top):
+            message[header + i + (bits - top + k) * size] = (word >> (top - 1 - k)) & 1
+
+
+@kernel
+def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> Ints:
+    """The numbers ranked by how little it costs to write the second nearest instead, cheapest first."""
+    rows, size = len(attempt.message), len(attempt.target)
+    header, power = _find_header(attempt.counters[LEVEL])
+    costs = np.ones(size)
+    for i in range(size):
+        if power != _ESCAPE and attempt.guess[i] != ALIKE:
+            bits = _count_bits(i, size, rows, header)
+            lost = min(bits, max(0, bits - (free - header - i + size - 1) // size))
+            step = find_step(attempt.guess[i], find_factor(key, i), width, power, bits - 1)
+            place = (attempt.target[i] / step + find_dither(key, i, bits - 1)) / 2.0**lost
+            costs[i] = abs(place - math.floor(place) - 0.5)
+    ranks = np.empty(size, np.int64)
+    for rank, i in enumerate(np.argsort(-costs)):
+        ranks[i] = rank
+    return ranks
+
+
+@kernel
+def read_header(message: Bools) -> tuple[int, bool]:
+    """Read which header a word has, and whether its numbers are off."""
+    if not message[0]:
+        return 0, False
+    if not message[1]:
+        return 1, False
+    return _FIRST_LONG + 4 * message[3] + 2 * message[4] + message[5], bool(message[2])
+
+
+@kernel
+def read_numbers(
+    message: Bools,
+    size: int,
+    centres: Floats,
+    scales: Floats,
+    key: np.uint64,
+    numbers: Floats,
+    exponents: Floats,
+) -> bool:
+    """Read the numbers of a word.
+
+    Args:
+        message: the word; shape (rows,).
+        size: the number of numbers.
+        centres: the average of what the kept records say of each; shape (size,).
+        scales: their standard deviations; shape (size,).
+        key: of the public clock.
+        numbers: output, the numbers; shape (size,).
+        exponents: output, the exponents of their scales; shape (size,).
+
+    Returns:
+        whether they are the same if the side information is off a little.
+    """
+    rows, level = len(message), read_header(message)[0]
+    header, power = _find_header(level)
+    width, steady = _find_width(size, rows), True
+    for i in range(size):
+        bits = _count_bits(i, size, rows, header)
+        alike = scales[i] == 0.0
+        top = bits - (2 if power == _ESCAPE or alike else 1)
+        word = np.int64(0)
+        for j in range(top):
+            word = (word << 1) | message[header + i + (bits - top + j) * size]
+        if power == _ESCAPE or alike:
+            numbers[i], exponents[i] = centres[i], ALIKE
+            if message[header + i]:
+                number = decode_pattern(word, find_dither(key, i, 0), top)
+                numbers[i] = -number if message[header + i + size] else number
+            continue
+        factor = find_factor(key, i)
+        exponents[i] = choose_exponent(scales[i], factor, message[header + i])
+        step = find_step(exponents[i], factor, width, power, top)
+        numbers[i], apart = find_nearest(np.float64(word), step, find_dither(key, i, top), top, centres[i])
+        steady &= is_steady(apart, scales[i], exponents[i], factor, centres[i], step * 2.0**top)
+    return steady
+
+
+@kernel
+def judge(attempt: Attempt, steady: bool, far: Floats, marks: Bools, key: np.uint64) -> bool:
+    """Tell whether the word may stay as it was written; if not, change what is tried next."""
+    counters, good, wide, changed, missed = attempt.counters, steady and marks.any(), False, False, False
+    is_escape = _find_header(counters[LEVEL])[1] == _ESCAPE
+    for i in range(len(far)):
+        error = abs(attempt.numbers[i] - attempt.target[i])
+        reach = attempt.unit[i] * (2.0 + counters[OFFSET]) + 2.0**-48 * abs(attempt.target[i])
+        guessed = is_escape or attempt.exponents[i] == attempt.guess[i]
+        if not guessed or not error <= reach:
+            good = False
+            wide |= guessed
+        missed |= not error <= far[i]
+    if good and (not missed or counters[OFF]):
+        return True
+    counters[TRIES] += 1
+    if good:
+        counters[OFF], counters[LEVEL] = 1, max(counters[LEVEL], _FIRST_LONG)
+        counters[OFFSET] = counters[CHANGES] = counters[WIDE] = counters[TRIES] = 0
+        return False
+    for i in range(len(far)):
+        if not is_escape and attempt.exponents[i] != attempt.guess[i]:
+            seen = find_exponent(attempt.scales[i], find_factor(key, i))
+            changed |= seen != attempt.guess[i]
+            attempt.guess[i] = seen
+    counters[WIDE] += wide
+    counters[CHANGES] += changed
+    if not changed or counters[CHANGES] % 2 == 0:
+        counters[OFFSET] += 1
+    if counters[WIDE] >= _WIDE or counters[TRIES] >= _TRIES:
+        counters[LEVEL] += 1
+        if counters[LEVEL] == _FIRST_LONG and not counters[OFF]:
+            counters[LEVEL] += 1
+        if not is_escape:
+            counters[OFFSET] = counters[CHANGES] = counters[WIDE] = counters[TRIES] = 0
+        counters[LEVEL] = min(counters[LEVEL], _FIRST_LONG + len(_POWERS) - 1)
+    return False
+
+
+@kernel
+def write_averages(
+    atoms: Floats,
+    can: Bools,
+    target: Floats,
+    far: Floats,
+    off: bool,
+    key: np.uint64,
+    free: int,
+    code: Code,
+    attempt: Attempt,
+    keep: Bools,
+    marks: Bools,
+) -> bool:
+    """Mark in `keep` the records that say `target`, averages of atoms that do not depend on each other.
+
+    Args:
+        atoms: by slot; shape (slots, size).
+        can: which slots hold a record that may be kept; shape (slots,).
+        target: the numbers; shape (size,).
+        far: numbers that are written farther away than this are marked as off; shape (size,).
+        off: whether they are already.
+        key: of the public clock.
+        free: what `prepare` returned.
+        code: as `prepare` left it.
+        attempt: from `make_attempt`; afterwards its `numbers` are what is read.
+        keep: shape (slots,).
+        marks: a part of `keep` of which one must be kept.
+
+    Returns:
+        whether the numbers are marked as off.
+    """
+    size = len(target)
+    measure(atoms, can, size, attempt.centres, attempt.scales)
+    start_attempt(attempt, target, attempt.scales, off, key)
+    while True:
+        compose(attempt, key, free)
+        write_message(attempt.message, free, code, keep)
+        if free < len(attempt.message):
+            read_message(keep, attempt.message)
+        measure(atoms, keep, size, attempt.centres, attempt.scales)
+        steady = read_numbers(
+            attempt.message, size, attempt.centres, attempt.scales, key, attempt.numbers, attempt.exponents
+        )
+        if judge(attempt, steady, far, marks, key):
+            return attempt.counters[OFF] == 1
