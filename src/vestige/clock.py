@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import attrgetter
 
-import numpy as np
-
 from vestige.errors import ParameterError
 from vestige.validation import show_value
 

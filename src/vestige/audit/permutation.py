@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige import channels
 from vestige.types import Bools, Floats, Ints
 
 _CHUNK_RECORDS = 1 << 22

@@ -1,7 +1,7 @@
 """The channel `average`: the plain average of the kept records is the number.
 
-Section 3.3 of Immorlica et al. (2024): each coordinate has records of its own, of which anybody's average is the answer;
-see `vestige.channels.segments`.
+Section 3.3 of Immorlica et al. (2024): each coordinate has records of its own, and anybody's average
+of them is the answer; see `vestige.channels.segments`.
 Guarantee: held by tests/channels/test_channels.py.
 """
 

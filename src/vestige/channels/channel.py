@@ -82,9 +82,9 @@ class Channel(ABC):
     """One way to store numbers in the choice of records; subclass it to add one.
 
     A batch of `length` rounds is handed over in slots: row i of `values` is the record of the i-th round, or zeros
-    where there is none. A subclass defines `name`, `find_min_batch`, `read_slots`, `write` and `can_encode`; it may keep
-    nothing between calls. Pass an instance to a policy, as in `Mean(channel=MyChannel())`; make it a frozen dataclass,
-    so that a store can compare it.
+    where there is none. A subclass defines `name`, `find_min_batch`, `read_slots`, `write` and `can_encode`; it may
+    keep nothing between calls. Pass an instance to a policy, as in `Mean(channel=MyChannel())`; make it a frozen
+    dataclass, so that a store can compare it.
 
     Attributes:
         name: its name, as in `Mean(channel="auto")` and `--channel auto`.

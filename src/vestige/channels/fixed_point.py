@@ -1,7 +1,7 @@
 """Fixed-point numbers between public limits, in one word for the whole batch: nothing of the records has a part in it.
 
-For numbers that carry noise: what is kept depends on values through the numbers alone. The first bit of the word is one,
-so that no batch is ever empty; the second says that the numbers are off; then come the numbers, their first bits first.
+For numbers that carry noise: what is kept depends on values through the numbers alone. The first bit of the word is
+one, so that no batch is ever empty; the second says that the numbers are off; then come the numbers, first bits first.
 Guarantee: what is written is read back within one step of the bits that could be written; held by
 tests/channels/test_word.py.
 """

@@ -74,7 +74,7 @@ def can_write(can: Bools, size: int, mode: int) -> bool:
 @kernel
 def is_word(present: Bools, mode: int) -> bool:
     """Tell whether a batch holds a word."""
-    return mode == BITS or (mode == AUTO and present[:CONTROLS].any())
+    return mode == BITS or (mode == AUTO and bool(present[:CONTROLS].any()))
 
 
 @kernel
@@ -119,7 +119,17 @@ def write_batch(
     free = prepare(can, len(writer.attempt.message), writer.code)
     marks = keep[:CONTROLS] if mode == AUTO else keep
     write_averages(
-        values, can, target, far, off.any(), find_key(first, slots), free, writer.code, writer.attempt, keep, marks
+        values,
+        can,
+        target,
+        far,
+        bool(off.any()),
+        find_key(first, slots),
+        free,
+        writer.code,
+        writer.attempt,
+        keep,
+        marks,
     )
 
 

@@ -1,11 +1,12 @@
 """A number as a few bits: the residue of it that the kept records do not say, or the number itself.
 
 Coding with side information at the decoder (Wyner and Ziv 1976, https://doi.org/10.1109/TIT.1976.1055508). The reader
-knows about where the number is, at the average of what the kept records say of it, and how sure that is, from their mean
-absolute deviation. So only the residue modulo a multiple of that scale is written, after a bit that says whether the
-exponent of the scale is odd: then records that vary a little from choice to choice do not change it. Nothing is spent on
-sign, exponent or mean, and the error is the same in all units. A dither from the public clock, over the whole modulus,
-makes rounding unbiased (Schuchman 1964, https://doi.org/10.1109/TCOM.1964.1088973).
+knows roughly where the number is, from the average of what the kept records say of it, and how precise that is, from
+their mean absolute deviation. So only the residue modulo a multiple of that scale is written, after a bit that says
+whether the exponent of the scale is odd: then the exponent is the same although the scale depends a little on the
+choice of records. Nothing is spent on sign, exponent or mean, and the error is the same in all units. A dither from the
+public clock, over the whole modulus, makes rounding unbiased (Schuchman 1964,
+https://doi.org/10.1109/TCOM.1964.1088973).
 If the kept records are all alike there is no scale: then a bit says whether the number is their common value, and if
 not, the bits are the leading ones of a float64.
 Guarantee: errors have mean 0 and do not depend on units; held by tests/channels/test_word.py.
@@ -66,13 +67,13 @@ def find_factor(key: np.uint64, i: int) -> float:
 @kernel
 def find_exponent(scale: float, factor: float) -> float:
     """Find the exponent of a scale: that of the nearest power of two times the factor."""
-    return np.rint(math.log2(scale / factor)) if scale > 0.0 else ALIKE
+    return float(np.rint(math.log2(scale / factor))) if scale > 0.0 else ALIKE
 
 
 @kernel
 def find_step(exponent: float, factor: float, width: float, power: int, bits: int) -> float:
     """Find the step of residues of so many bits: their range is `width` scales, times four for each power."""
-    return width * factor * 2.0 ** (exponent + 2 * power - bits)
+    return float(width * factor * 2.0 ** (exponent + 2 * power - bits))
 
 
 @kernel
@@ -135,7 +136,7 @@ def is_steady(apart: float, scale: float, exponent: float, factor: float, centre
 def choose_exponent(scale: float, factor: float, is_odd: bool) -> float:
     """Find the exponent that is read: the nearest even or odd one."""
     odd = 1.0 if is_odd else 0.0
-    return odd + 2.0 * np.rint((math.log2(scale / factor) - odd) / 2.0)
+    return float(odd + 2.0 * np.rint((math.log2(scale / factor) - odd) / 2.0))
 
 
 @kernel
@@ -144,7 +145,7 @@ def encode_pattern(number: float, dither: float, bits: int, lost: int, offset: i
     unit = _PATTERN * 2.0 ** (lost - bits)
     place = (np.float64(np.array([abs(number)]).view(np.int64)[0]) + dither * _PATTERN * 2.0**-bits) / unit
     whole = math.floor(place) + (1 if offset % 2 else -1) * ((offset + 1) // 2)
-    return np.int64(min(max(whole, 0.0), 2.0 ** (bits - lost) - 1.0)) << lost
+    return int(min(max(whole, 0.0), 2.0 ** (bits - lost) - 1.0)) << lost
 
 
 @kernel
@@ -152,4 +153,4 @@ def decode_pattern(pattern: int, dither: float, bits: int) -> float:
     """Decode what `encode_pattern` gives; zero below the smallest number."""
     place = (pattern - dither + 0.5) * _PATTERN * 2.0**-bits
     whole = np.int64(min(max(place, 0.0), np.float64(_INFINITE - 1024)))
-    return np.array([whole]).view(np.float64)[0]
+    return float(np.array([whole]).view(np.float64)[0])

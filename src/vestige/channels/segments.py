@@ -1,7 +1,7 @@
 """Averages in segments: every dim-th record is for one number, and the average of those that are kept is the number.
 
-Sections 3.1 and 3.3 of Immorlica et al. (2024). The channel `average` ends each segment with two flags: a record that is
-kept there says that the number is off, farther from its target than the answer can bear.
+Sections 3.1 and 3.3 of Immorlica et al. (2024). The channel `average` ends each segment with two flags: a record that
+is kept there says that the number is off, farther from its target than the answer can bear.
 Guarantee: what is farther off than it may be is marked; held by tests/channels/test_channels.py.
 """
 

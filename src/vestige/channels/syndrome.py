@@ -1,10 +1,10 @@
 """A message in the choice of records, some of which cannot be kept, and the reader does not know which.
 
-A wet paper code (Fridrich, Goljan, Lisonek, Soukal 2005, https://doi.org/10.1109/TSP.2005.855393; memories with defects:
-Kuznetsov and Tsybakov 1974). The presence of the records is a vector x of bits, the message is its syndrome H x mod 2.
-H is public: the column of slot j has random bits above row j, a one in row j, and zeros below. Without wet records,
-those that cannot be kept, back-substitution finds x. With them, the rows in order are solved as far as they can be: each
-wet record costs the last row that is left, wherever it lies, and all of them together cost one or two more.
+A wet paper code (Fridrich, Goljan, Lisonek, Soukal 2005, https://doi.org/10.1109/TSP.2005.855393; for memories with
+defects, Kuznetsov and Tsybakov 1974). The presence of the records is a vector x of bits, the message is its syndrome
+H x mod 2. H is public: the column of slot j has random bits above row j, a one in row j, and zeros below. Records that
+cannot be kept are wet. Without them, back-substitution finds x. With them, rows are solved in order as far as they can
+be: each wet record costs the last row that is left, wherever it lies, and all of them together cost one or two more.
 Long messages are split into blocks of at most 1,024 rows with the same H, slot j and row i in block j or i modulo their
 number, so that time and memory are linear in the length.
 Guarantee: the rows that `prepare` counts are read back as they were written, whatever the message; held by
@@ -93,7 +93,7 @@ def make_code(rows: int) -> Code:
 
 @kernel
 def _get(words: Words, row: int) -> bool:
-    return (words[row // _WORD] >> np.uint64(_WORD - 1 - row % _WORD)) & _ONE == _ONE
+    return bool((words[row // _WORD] >> np.uint64(_WORD - 1 - row % _WORD)) & _ONE == _ONE)
 
 
 @kernel
@@ -122,7 +122,7 @@ def prepare(can: Bools, rows: int, code: Code) -> int:
 
 @kernel
 def _eliminate(can: Bools, block: int, blocks: int, rows: int, code: Code) -> int:
-    """Find combinations of the columns of a block that have their first one in each row; return the rows before a gap."""
+    """Combine the columns of a block so that each has its first one in another row; return the rows before a gap."""
     found, slots = 0, (len(can) - block + blocks - 1) // blocks
     column, source = code.buffers[0], code.buffers[1]
     for i in range(rows):

@@ -4,7 +4,7 @@ The bits of the word are the syndrome of presence (`vestige.channels.syndrome`),
 
 | bits | what |
 |---|---|
-| 0, or 10, or 11 and four more | the header: as usual; the range times 4; whether the numbers are off, and one of eight |
+| 0, or 10, or 11 and four more | the header: as usual; the range times 4; whether numbers are off, and one of eight |
 | of each number in turn: first, second, ... | see `vestige.channels.residues` |
 
 The eight are powers of 4 that the range is multiplied by, for data that drift or are sorted, and the escape: numbers as
@@ -169,7 +169,7 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
         shift = ranks[i] * each
         offset = (counters[OFFSET] >> shift) & ((1 << each) - 1) if shift < _MAX_SHIFT else 0
         guess = attempt.guess[i]
-        dither, word = 0.0, np.int64(0)
+        dither, word = 0.0, 0
         if power == _ESCAPE or guess == ALIKE:
             is_same = power != _ESCAPE and attempt.target[i] == attempt.centres[i]
             dither = find_dither(key, i, 0)
@@ -185,7 +185,7 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
             dither = find_dither(key, i, top)
             whole, fits = choose_residue(attempt.target[i], step, dither, lost, offset)
             modulus = 2.0**top
-            word = np.int64(whole - math.floor(whole / modulus) * modulus) if fits else np.int64(0)
+            word = int(whole - math.floor(whole / modulus) * modulus) if fits else 0
             message[header + i] = np.int64(guess) & 1
             attempt.unit[i] = step * 2.0**lost
         for k in range(top):
@@ -252,7 +252,7 @@ def read_numbers(
         bits = _count_bits(i, size, rows, header)
         alike = scales[i] == 0.0
         top = bits - (2 if power == _ESCAPE or alike else 1)
-        word = np.int64(0)
+        word = 0
         for j in range(top):
             word = (word << 1) | message[header + i + (bits - top + j) * size]
         if power == _ESCAPE or alike:
@@ -353,4 +353,4 @@ def write_averages(
             attempt.message, size, attempt.centres, attempt.scales, key, attempt.numbers, attempt.exponents
         )
         if judge(attempt, steady, far, marks, key):
-            return attempt.counters[OFF] == 1
+            return bool(attempt.counters[OFF] == 1)

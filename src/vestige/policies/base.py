@@ -256,7 +256,7 @@ class Encoded(Policy[E_co]):
 
     @property
     def default_retention(self) -> int:
-        """The retention used by default: batches of 64 records for each encoded number, which keeps 14 digits of a batch's deviation."""
+        """The retention used by default: batches of 64 records for each encoded number, which round nothing noticeable."""
         return 128 * self.statistic.size
 
     @property

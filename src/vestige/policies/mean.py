@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
-from vestige.channels import CHANNELS, Channel, Reading, Target
+from vestige.channels import CHANNELS, Channel
 from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.base import MAX_COLUMNS, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Report, format_number
 from vestige.policies.rounding import note_alike
-from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.types import Bools, Floats
 from vestige.validation import check_bool, check_float, check_int

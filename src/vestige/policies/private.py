@@ -255,7 +255,9 @@ class Private(Encoded[E_co]):
 
         statistic, steps = self.statistic, self._steps
         atoms, target = statistic.of.atoms(values), np.empty(statistic.size)
-        numbers, off = Reading(np.zeros(statistic.size), np.zeros(statistic.size, np.bool_)) if before is None else before
+        numbers, off = (
+            Reading(np.zeros(statistic.size), np.zeros(statistic.size, np.bool_)) if before is None else before
+        )
         each = _WORDS_EACH * statistic.size
         while True:
             words = _expand(key, each)

@@ -19,9 +19,7 @@ from typing import Any
 import numpy as np
 
 from vestige.clock import Clock
-from vestige.errors import StoreError
 from vestige.records import Records
-from vestige.serialization import from_dict
 from vestige.store.keys import PSEUDONYM
 from vestige.store.position import Position, encode_count
 from vestige.store.sqlite.layout import DamagedError, unpack_receipt, unpack_subjects
