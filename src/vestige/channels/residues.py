@@ -61,7 +61,7 @@ def measure(atoms: Floats, present: Bools, columns: int, centres: Floats, scales
 @kernel
 def find_factor(key: np.uint64, i: int) -> float:
     """Find the public factor from 1 to 2 that scales are multiples of, so that no unit is better than another."""
-    return 1.0 + math.floor(_FRACTIONS * (2.0 ** draw_uniform(key, 2 * i) - 1.0)) / _FRACTIONS
+    return 1.0 + math.floor(_FRACTIONS * float(2.0 ** draw_uniform(key, 2 * i) - 1.0)) / _FRACTIONS
 
 
 @kernel

@@ -270,7 +270,7 @@ class Private(Encoded[E_co]):
     def _make_target(
         self, numbers: Floats, off: Bools, values: Floats, share: float, first: int, length: int
     ) -> Target:
-        """The numbers, marked as off where what can be written is coarse beside the noise; nothing is read from values."""
+        """The numbers, to be marked as off where the steps are coarse beside the noise; nothing is read from values."""
         from vestige.channels.averages import draw_mark  # noqa: PLC0415
         from vestige.statistics.kernels import find_far_limit  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
 """Notes on rounding, and on records that are all alike.
 
-A word rounds each number relative to the standard deviation of a record (`vestige.channels.layout`), so that all numbers
-are rounded alike in standard errors, whatever the data are. Over K updates the errors of each add up to about the root
+A word rounds each number relative to the standard deviation of a record (`vestige.channels.layout`), so that all are
+rounded alike in standard errors, whatever the data are. Over K updates the errors of each add up to about the root
 of K / 3 of one. Numbers that have no scale are marked where they are written; see `vestige.statistics.kernels`.
 Guarantee: no answer is silently off by more than a standard error through rounding; held by
 tests/policies/test_rounding.py.

@@ -185,8 +185,8 @@ class Descent(Statistic):
         bend = self.model.curvature(numbers, values, np.full(len(values), 1.0 / len(values)))
         if not (np.isfinite(gradients).all() and np.isfinite(bend).all()):
             return np.full(self.size, np.inf)
-        moves = np.array([_solve(bend, gradient) for gradient in gradients])
-        deviations: Floats = np.sqrt((moves**2).mean(axis=0))
+        moves = _solve(bend, gradients.T)
+        deviations: Floats = np.sqrt((moves**2).mean(axis=1))
         return deviations
 
     def _find_direction(self, at: Floats, values: Floats, weights: Floats) -> Floats:
@@ -233,10 +233,10 @@ class Descent(Statistic):
 
 
 def _solve(bend: Floats, gradient: Floats) -> Floats:
-    """The gradient through the inverse of the curvature, made positive, so that it leads downhill."""
+    """A gradient, or several in columns, through the inverse of the curvature, made positive: it leads downhill."""
     if not (np.isfinite(bend).all() and np.isfinite(gradient).all()):
         raise DataError("the gradient is not finite on these records; scale the columns, or start nearer")
     sizes, axes = np.linalg.eigh(bend)
     sizes = np.maximum(np.abs(sizes), max(_LEAST_CURVATURE * float(np.abs(sizes).max()), 1e-300))
-    made: Floats = axes @ ((axes.T @ gradient) / sizes)
+    made: Floats = axes @ ((axes.T @ gradient).T / sizes).T
     return made
