@@ -2,9 +2,11 @@
 
 A wet paper code (Fridrich, Goljan, Lisonek, Soukal 2005, https://doi.org/10.1109/TSP.2005.855393; for memories with
 defects, Kuznetsov and Tsybakov 1974). The presence of the records is a vector x of bits, the message is its syndrome
-H x mod 2. H is public: the column of slot j has random bits above row j, a one in row j, and zeros below. Records that
-cannot be kept are wet. Without them, back-substitution finds x. With them, rows are solved in order as far as they can
-be: each wet record costs the last row that is left, wherever it lies, and all of them together cost one or two more.
+H x mod 2. H is public: the column of slot j has random bits above row j, a one in row j, and zeros below, so that
+back-substitution finds x. Records that cannot be kept are wet. The row of the inverse of H that belongs to a wet record
+says which bits of the message must sum to zero for it not to be kept. These rows are combined until their last ones
+differ; each then has the bit there given up, to make the sum right. So each wet record costs the last row that is left,
+wherever it lies, and all of them together cost one or two more. Records beyond the last row are given up first.
 Long messages are split into blocks of at most 1,024 rows with the same H, slot j and row i in block j or i modulo their
 number, so that time and memory are linear in the length.
 Guarantee: the rows that `prepare` counts are read back as they were written, whatever the message; held by
@@ -22,6 +24,8 @@ from vestige.random.kernels import draw
 from vestige.types import Bools, Ints, Words
 
 MAX_ROWS = 1_024
+_SPARE = 64
+"""Records beyond the last row that are used in addition to one for each wet record: all fail one time in 2^64."""
 _WORD = 64
 _ONE = np.uint64(1)
 _KEY = np.uint64(0x76657374696765)
@@ -30,23 +34,27 @@ _KEY = np.uint64(0x76657374696765)
 class Code(NamedTuple):
     """What is prepared for writing messages into one batch; made by `make_code`.
 
+    A place is a row of a block or, after these, an extra: a slot beyond the last row that can be kept.
+
     Attributes:
         columns: the first columns of H, as many as a block has rows; shape (rows of a block, words).
-        basis: for each row the combination of columns whose first one is there; shape (rows, words).
-        sources: which of `members` that combination is of; shape (rows, words).
-        members: the slots that are combined, by block and in order; shape (rows,).
-        pivots: for each row whether a combination has its first one there; shape (rows,).
-        is_wet: for each block whether it has wet records where a dry one is needed; shape (blocks,).
-        buffers: two vectors to compute with; shape (2, words).
+        wet: for each block the number of wet records among as many slots as it has rows; shape (blocks,).
+        extras: the extras of each block, counted within it; shape (blocks, rows of a block + 64).
+        counts: the number of them; shape (blocks,).
+        checks: for each wet record, at its row, places that must sum to zero; shape (rows, wide words).
+        given_up: for each place the row of the check whose last one is there; -1 if none is; shape (blocks, places).
+        more: the columns of the extras of one block; shape (rows of a block + 64, words).
+        left: a vector to compute with; shape (wide words,).
     """
 
     columns: Words
-    basis: Words
-    sources: Words
-    members: Ints
-    pivots: Bools
-    is_wet: Bools
-    buffers: Words
+    wet: Ints
+    extras: Ints
+    counts: Ints
+    checks: Words
+    given_up: Ints
+    more: Words
+    left: Words
 
 
 @kernel
@@ -76,24 +84,54 @@ def make_code(rows: int) -> Code:
     """Make room for messages of so many rows."""
     blocks = count_blocks(rows)
     longest = (rows + blocks - 1) // blocks
-    words = (longest + _WORD - 1) // _WORD
+    words, places = (longest + _WORD - 1) // _WORD, 2 * longest + _SPARE
+    wide = (places + _WORD - 1) // _WORD
     columns = np.zeros((longest, words), np.uint64)
     for slot in range(longest):
         fill_column(slot, longest, columns[slot])
     return Code(
         columns,
-        np.zeros((rows, words), np.uint64),
-        np.zeros((rows, words), np.uint64),
-        np.zeros(rows, np.int64),
-        np.zeros(rows, np.bool_),
-        np.zeros(blocks, np.bool_),
-        np.zeros((2, words), np.uint64),
+        np.zeros(blocks, np.int64),
+        np.zeros((blocks, longest + _SPARE), np.int64),
+        np.zeros(blocks, np.int64),
+        np.zeros((rows, wide), np.uint64),
+        np.zeros((blocks, places), np.int64),
+        np.zeros((longest + _SPARE, words), np.uint64),
+        np.zeros(wide, np.uint64),
     )
 
 
 @kernel
-def _get(words: Words, row: int) -> bool:
-    return bool((words[row // _WORD] >> np.uint64(_WORD - 1 - row % _WORD)) & _ONE == _ONE)
+def _get(words: Words, place: int) -> bool:
+    return bool((words[place // _WORD] >> np.uint64(_WORD - 1 - place % _WORD)) & _ONE == _ONE)
+
+
+@kernel
+def _flip(words: Words, place: int) -> None:
+    words[place // _WORD] ^= _ONE << np.uint64(_WORD - 1 - place % _WORD)
+
+
+@kernel
+def _is_odd(first: Words, second: Words, words: int) -> bool:
+    """Tell whether an odd number of places is one in both vectors, as far as the first `words` words."""
+    total = np.uint64(0)
+    for w in range(words):
+        total ^= first[w] & second[w]
+    for width in (32, 16, 8, 4, 2, 1):
+        total ^= total >> np.uint64(width)
+    return bool(total & _ONE == _ONE)
+
+
+@kernel
+def _find_last(words: Words) -> int:
+    """Find the last place that is one."""
+    w = len(words) - 1
+    while words[w] == 0:
+        w -= 1
+    zeros = 0
+    while not (words[w] >> np.uint64(zeros)) & _ONE:
+        zeros += 1
+    return (w + 1) * _WORD - 1 - zeros
 
 
 @kernel
@@ -108,91 +146,113 @@ def prepare(can: Bools, rows: int, code: Code) -> int:
     Returns:
         the number of leading rows that can be written, whatever the message is; `rows` if no record is wet.
     """
-    blocks, free = len(code.is_wet), rows
+    blocks, free = len(code.wet), rows
     for block in range(blocks):
         here = (rows - block + blocks - 1) // blocks
-        wet = False
+        code.wet[block] = 0
         for j in range(here):
-            wet |= not can[block + j * blocks]
-        code.is_wet[block] = wet
-        if wet:
-            free = min(free, block + blocks * _eliminate(can, block, blocks, here, code))
+            code.wet[block] += not can[block + j * blocks]
+        if code.wet[block]:
+            free = min(free, block + blocks * _prepare_block(can, block, here, code))
     return free
 
 
 @kernel
-def _eliminate(can: Bools, block: int, blocks: int, rows: int, code: Code) -> int:
-    """Combine the columns of a block so that each has its first one in another row; return the rows before a gap."""
-    found, slots = 0, (len(can) - block + blocks - 1) // blocks
-    column, source = code.buffers[0], code.buffers[1]
+def _prepare_block(can: Bools, block: int, rows: int, code: Code) -> int:
+    """Find the checks of a block, and the places that are given up; return the rows before the first of these."""
+    blocks, given_up = len(code.wet), code.given_up[block]
+    count = _find_extras(can, block, rows, code)
+    free, given_up[:] = rows, -1
     for i in range(rows):
-        code.pivots[block + i * blocks] = False
-    for j in range(slots):
-        if found == rows:
-            break
-        if not can[block + j * blocks]:
+        row = block + i * blocks
+        if can[row]:
             continue
-        if j < rows and rows == len(code.columns):
-            column[:] = code.columns[j]
-        else:
-            fill_column(j, rows, column)
-        source[:] = 0
-        source[found // _WORD] |= _ONE << np.uint64(_WORD - 1 - found % _WORD)
-        for i in range(rows):
-            if not _get(column, i):
-                continue
-            row = block + i * blocks
-            if not code.pivots[row]:
-                code.pivots[row] = True
-                code.basis[row], code.sources[row] = column, source
-                code.members[block + found * blocks] = block + j * blocks
-                found += 1
-                break
-            for w in range(len(column)):
-                column[w] ^= code.basis[row, w]
-                source[w] ^= code.sources[row, w]
-    for i in range(rows):
-        if not code.pivots[block + i * blocks]:
-            return i
-    return rows
+        check = code.checks[row]
+        check[:] = 0
+        _flip(check, i)
+        for j in range(i + 1, rows):  # row i of the inverse of H, from the left
+            if _is_odd(check, code.columns[j], j // _WORD + 1):
+                _flip(check, j)
+        for k in range(count):
+            if _is_odd(check, code.more[k], (rows + _WORD - 1) // _WORD):
+                _flip(check, rows + k)
+        last = _find_last(check)
+        while given_up[last] >= 0:  # ends: rows of an inverse are independent
+            for w in range(last // _WORD + 1):
+                check[w] ^= code.checks[given_up[last], w]
+            last = _find_last(check)
+        given_up[last] = row
+        free = min(free, last)
+    return free
+
+
+@kernel
+def _find_extras(can: Bools, block: int, rows: int, code: Code) -> int:
+    """Find as many extras of a block as are of use, and their columns; return their number."""
+    blocks, count = len(code.wet), 0
+    for j in range(rows, (len(can) - block + blocks - 1) // blocks):
+        if count == code.wet[block] + _SPARE:
+            break
+        if can[block + j * blocks]:
+            fill_column(j, rows, code.more[count])
+            code.extras[block, count] = j
+            count += 1
+    code.counts[block] = count
+    return count
 
 
 @kernel
 def write_message(message: Bools, free: int, code: Code, keep: Bools) -> None:
     """Mark in `keep` the records whose syndrome begins with the first `free` bits of the message.
 
+    The other bits come out at random, so that those who read them are not biased.
+
     Args:
         message: shape (rows,).
         free: what `prepare` returned.
-        code: as `prepare` left it; its buffers are changed.
+        code: as `prepare` left it; its vector is changed.
         keep: which slots to keep; shape (slots,).
     """
     keep[:] = False
-    rows, blocks = len(message), len(code.is_wet)
-    left, source = code.buffers[0], code.buffers[1]
+    rows, blocks, left = len(message), len(code.wet), code.left
     for block in range(blocks):
-        here = (rows - block + blocks - 1) // blocks
+        here, sure = (rows - block + blocks - 1) // blocks, (free - block + blocks - 1) // blocks
         left[:] = 0
-        for i in range(here):
+        for i in range(sure):
             if message[block + i * blocks]:
-                left[i // _WORD] |= _ONE << np.uint64(_WORD - 1 - i % _WORD)
-        if not code.is_wet[block]:
-            for i in range(here - 1, -1, -1):
-                if _get(left, i):
-                    keep[block + i * blocks] = True
-                    for w in range(i // _WORD + 1):
-                        left[w] ^= code.columns[i, w]
-            continue
-        source[:] = 0
-        for i in range((free - block + blocks - 1) // blocks):
+                _flip(left, i)
+        if sure < here:
+            key = _KEY
+            for w in range(sure // _WORD + 1):
+                key = draw(key ^ left[w], w)
+            for i in range(sure, here):
+                if draw(key, i) & _ONE:
+                    _flip(left, i)
+        if code.wet[block]:
+            _give_up(block, here, sure, code, keep)
+        for i in range(here - 1, -1, -1):
             if _get(left, i):
-                row = block + i * blocks
-                for w in range(len(left)):
-                    left[w] ^= code.basis[row, w]
-                    source[w] ^= code.sources[row, w]
-        for k in range(here):
-            if _get(source, k):
-                keep[code.members[block + k * blocks]] = True
+                keep[block + i * blocks] = True
+                for w in range(i // _WORD + 1):
+                    left[w] ^= code.columns[i, w]
+
+
+@kernel
+def _give_up(block: int, rows: int, sure: int, code: Code, keep: Bools) -> None:
+    """Choose the bits that are given up so that no wet record is asked for, and keep the extras among them."""
+    left, blocks, count = code.left, len(code.wet), code.counts[block]
+    for place in range(sure, rows + count):
+        row = code.given_up[block, place]
+        if row >= 0 and _is_odd(left, code.checks[row], place // _WORD + 1):
+            _flip(left, place)
+    for k in range(count):
+        if _get(left, rows + k):
+            _flip(left, rows + k)
+            slot = code.extras[block, k]
+            keep[block + slot * blocks] = True
+            fill_column(slot, rows, code.more[0])
+            for w in range((rows + _WORD - 1) // _WORD):
+                left[w] ^= code.more[0, w]
 
 
 @kernel
