@@ -32,6 +32,7 @@ class Policy(ABC, Generic[E_co]):
             erased before the next update; the stream then rewrites it or starts over. A window sets this to False.
         requires_secret_coins: whether nobody may be able to guess the coins, as where they generate noise; then they
             have 256 bits, and a stream refuses a seed.
+        is_exact: whether it carries the answer over without rounding, however few records a batch has.
         is_window: whether it keeps every record that it may, and answers from those alone.
 
     Example:
@@ -54,6 +55,7 @@ class Policy(ABC, Generic[E_co]):
     every_round: ClassVar[bool] = False
     all_or_nothing: ClassVar[bool] = True
     requires_secret_coins: ClassVar[bool] = False
+    is_exact: ClassVar[bool] = False
     is_window: ClassVar[bool] = False
 
     def unwrap(self) -> Policy:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vestige.channels.layout import MAX_ROWS
 from vestige.channels.syndrome import (
-    MAX_ROWS,
     count_blocks,
     fill_column,
     make_code,

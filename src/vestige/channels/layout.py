@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+MAX_ROWS = 1_024
+"""The most rows of a block of a message."""
 LONG_HEADER = 6
 """The bits of the longest header of a word."""
 MAX_BITS = 49

@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 
 from vestige._numba import kernel
+from vestige.channels.layout import MAX_ROWS
 from vestige.random.kernels import draw
 from vestige.types import Bools, Ints, Words
 
-MAX_ROWS = 1_024
 _SPARE = 64
 """Records beyond the last row that are used in addition to one for each wet record: all fail one time in 2^64."""
 _WORD = 64

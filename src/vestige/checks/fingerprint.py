@@ -77,9 +77,10 @@ def _is_import(name: str, thing: object) -> bool:
 
 
 def _list_own_modules(policy: Policy) -> set[str]:
-    """Return the modules of its classes, and the modules that these use, except libraries."""
+    """Return the modules of its classes, of functions passed to it, and those that these use, except libraries."""
     found: set[str] = set()
     waiting = [cls.__module__ for cls in type(policy).__mro__]
+    waiting += [str(given.__module__) for given in getattr(policy, "__dict__", {}).values() if callable(given)]
     while waiting:
         name = waiting.pop()
         module = sys.modules.get(name)

@@ -35,6 +35,7 @@ def _freeze(reply: object) -> Reply:
     """Copy the reply of any method, in a form that can be compared."""
     if isinstance(reply, Estimate):
         parts = [getattr(reply, field.name) for field in fields(reply) if field.name != "notes"]
+        parts = [np.frombuffer(part, np.uint8) if isinstance(part, bytes) else part for part in parts]
         return np.concatenate([np.ravel(part).astype(np.float64) for part in parts if part is not None])
     if isinstance(reply, tuple):
         return (reply[0], reply[1].copy())

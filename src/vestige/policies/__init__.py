@@ -6,6 +6,7 @@ from vestige.policies.custom_loss import CustomLoss, ParametersEstimate
 from vestige.policies.linear import LinearEstimate, LinearRegression
 from vestige.policies.logistic import LogisticEstimate, LogisticRegression
 from vestige.policies.mean import Mean, MeanEstimate
+from vestige.policies.memory import Memory, MemoryEstimate
 from vestige.policies.moments import Moments, MomentsEstimate
 from vestige.policies.private import Private
 from vestige.policies.registry import POLICIES, STATISTICS, register_policy
@@ -25,6 +26,8 @@ __all__ = [
     "LogisticRegression",
     "Mean",
     "MeanEstimate",
+    "Memory",
+    "MemoryEstimate",
     "Moments",
     "MomentsEstimate",
     "ParametersEstimate",

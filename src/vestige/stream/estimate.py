@@ -73,6 +73,8 @@ def find_notes(policy: Policy, batch: int, clock: Clock) -> tuple[str, ...]:
             "it could be carried over."
         )
     length = clock.last - clock.first + 1
+    if policy.is_exact:
+        return tuple(notes)
     if clock.encoded and length < batch and not policy.every_round:
         notes.append(
             f"The last batch was closed early, with {length} of {batch} records, to meet a deadline or a request; the "

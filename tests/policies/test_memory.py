@@ -1,0 +1,240 @@
+"""A state in the choice of records is that of an algorithm that saw everything, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chained
+from chained import POLICY, RETENTION, chain, draw_rows, get_byte
+from vestige import Memory, Private, Stream, Window, open_store
+from vestige.channels import syndrome
+from vestige.checks import check_policy
+from vestige.errors import CheckError, ParameterError, RuleError, StoreError
+from vestige.serialization import from_dict, to_dict
+from vestige.types import Bools, Floats
+
+RNG = np.random.default_rng
+
+
+def stay(state: bytes, rows: Floats) -> bytes:  # noqa: ARG001
+    return state
+
+
+def grow(state: bytes, rows: Floats) -> bytes:
+    return state + bytes(len(rows))
+
+
+def overflow(state: bytes, rows: Floats) -> bytes:  # noqa: ARG001
+    return b"\x00\x10"
+
+
+def say_something(state: bytes) -> str:
+    return f"of {len(state)} bytes"
+
+
+def see_everything(rows: Floats, since: int = 1) -> bytes:
+    """The state of an algorithm that may remember."""
+    return chain(bytes(32), rows[since - 1 :])
+
+
+def test_the_state_is_that_of_an_algorithm_that_saw_everything() -> None:
+    rows = draw_rows(5_000)
+    stream = Stream(POLICY, retention=RETENTION, seed=0)
+    for start in range(0, len(rows), 123):
+        stream.extend(rows[start : start + 123])
+        assert stream.estimate().state == see_everything(rows[: start + 123])
+    assert stream.clock.since == 1
+    assert stream.estimate().value == float(see_everything(rows)[0])
+    at_once = Stream(POLICY, retention=RETENTION, seed=0)
+    at_once.extend(rows)
+    assert at_once.retained == stream.retained
+
+
+@pytest.mark.parametrize("bits", [1, 7, 8, 12, 255, 1_022, 1_023, 1_024, 3_001])
+@pytest.mark.parametrize("extra", [0, 5])
+def test_any_number_of_bits_in_the_smallest_batch(bits: int, extra: int) -> None:
+    start = (int.from_bytes(RNG(bits).bytes(bits), "little") % 2**bits).to_bytes((bits + 7) // 8, "little")
+    policy = Memory(bits, stay, get_byte, start=start, reserve=0.0)
+    assert policy.min_batch == bits + 1
+    stream = Stream(policy, retention=2 * (bits + 1 + extra), seed=0)
+    stream.extend(draw_rows(4 * (bits + 1 + extra)))
+    assert stream.clock.updates == 4
+    assert stream.estimate().state == start
+
+
+def test_truncation_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forget_the_last(message: Bools, free: int, code: syndrome.Code, keep: Bools) -> None:
+        write_message(np.append(message[:-1], False), free, code, keep)
+
+    write_message = syndrome.write_message
+    monkeypatch.setattr(syndrome, "write_message", forget_the_last)
+    rows = draw_rows(10 * RETENTION)
+    stream = Stream(POLICY, retention=RETENTION, seed=0)
+    stream.extend(rows)
+    assert stream.estimate().state != see_everything(rows)
+
+
+def test_requests_within_the_reserve_cost_nothing() -> None:
+    rows, rng = draw_rows(30 * RETENTION), RNG(1)
+    stream = Stream(POLICY, retention=RETENTION, seed=0)
+    batch = stream.batch
+    for start in range(0, len(rows), batch):
+        stream.extend(rows[start : start + batch - 1])
+        asked = rng.choice(batch - 1, batch // 10, replace=False) + 1 + start
+        stream.forget(rounds=asked)
+        stream.extend(rows[start + batch - 1 : start + batch])
+        assert not np.isin(asked, stream.retained.rounds).any()
+    assert stream.clock.since == 1
+    assert stream.estimate().state == see_everything(rows)
+
+
+@pytest.mark.parametrize("bits", [256, 5_000])
+def test_the_reserve_is_enough(bits: int) -> None:
+    """Fewer than one batch in 50,000 starts over if its whole reserve is spent."""
+    for reserve in (0.02, 0.1, 0.4):
+        policy = Memory(bits, stay, get_byte, reserve=reserve)
+        batch = policy.min_batch
+        for seed in range(20):
+            can = np.ones(batch, np.bool_)
+            can[RNG(seed).choice(batch, int(reserve * batch), replace=False)] = False
+            assert policy._prepare(can) is not None
+
+
+def test_beyond_the_reserve_it_starts_over_and_says_so() -> None:
+    rows = draw_rows(5 * RETENTION)
+    stream = Stream(POLICY, retention=RETENTION, seed=0)
+    batch = stream.batch
+    stream.extend(rows[: 3 * batch - 1])
+    stream.forget(rounds=np.arange(2 * batch + 1, 2 * batch + 1 + batch // 3))
+    stream.extend(rows[3 * batch - 1 : 3 * batch])
+    assert stream.clock.since == 3 * batch + 1
+    assert not len(stream.retained)
+    stream.extend(rows[3 * batch :])
+    estimate = stream.estimate()
+    assert estimate.since == 3 * batch + 1
+    assert "Counts from round" in estimate.notes[0]
+    assert estimate.state == see_everything(rows, since=estimate.since)
+
+
+def test_early_closings_and_immediate_requests() -> None:
+    """Whatever happens, the state is that of all records since the round that the estimate says."""
+    rows, rng, now = draw_rows(12_000), RNG(2), datetime(2020, 1, 1, tzinfo=UTC)
+    policy = Memory(64, chained.chain_short, get_byte)
+    stream = Stream(policy, retention=600, max_age=timedelta(seconds=400), seed=0)
+    early, rewritten, beginnings = 0, 0, set()
+    while stream.t < len(rows) - 100:
+        some = rows[stream.t : stream.t + int(rng.integers(1, 60))]
+        now += timedelta(seconds=float(rng.exponential(40.0)))
+        stream.extend(some, times=[now] * len(some))
+        if rng.random() < 0.3 and len(stream.retained):
+            clock = stream.clock
+            stream.forget(rounds=rng.choice(stream.retained.rounds, 1), now=bool(rng.random() < 0.5))
+            rewritten += stream.clock.first == clock.first and stream.clock.last != clock.last
+        early += stream.clock.last - stream.clock.first + 1 < stream.batch
+        if len(stream.retained):
+            estimate = stream.estimate()
+            gone = set(range(estimate.since, stream.t + 1))
+            assert estimate.counted <= len(gone)
+            if estimate.counted == len(gone):
+                assert estimate.state == chained.chain_short(bytes(8), rows[estimate.since - 1 : stream.t])
+                beginnings.add(estimate.since)
+    assert early > 20
+    assert rewritten > 3
+    assert len(beginnings) > 1
+
+
+def test_a_restart_goes_on_where_it_was() -> None:
+    rows = draw_rows(3_000)
+    stream = Stream(POLICY, retention=RETENTION, seed=0)
+    for start in range(0, len(rows), 250):
+        stream.extend(rows[start : start + 250])
+        policy = pickle.loads(pickle.dumps(POLICY))
+        stream = Stream(policy, retention=RETENTION, seed=0, retained=stream.retained, clock=stream.clock)
+    assert stream.estimate().state == see_everything(rows)
+
+
+def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
+    path, folder, reached = tmp_path / "a.db", Path(chained.__file__).parent, 0
+    for _ in range(2):
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"import chained; chained.follow({str(path)!r})"],
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])},
+        )
+        assert process.stdout is not None
+        for _ in range(60):
+            said = int(process.stdout.readline())
+        process.kill()
+        process.communicate()
+        with open_store(path) as store:
+            stream = Stream(POLICY, retention=RETENTION, seed=0, store=store.stream("chain"))
+            assert stream.t > max(reached, said - stream.batch), "what waits is in memory until an update"
+            assert stream.clock.since == 1
+            assert stream.estimate().state == see_everything(draw_rows(100_000)[: stream.t])
+            reached = stream.t
+
+
+def test_a_store_knows_the_function_by_its_name(tmp_path: Path) -> None:
+    with open_store(tmp_path / "a.db") as store:
+        Stream(POLICY, retention=RETENTION, seed=0, store=store.stream("a")).extend(draw_rows(100))
+        other = Memory(256, chained.hoard, get_byte)
+        with pytest.raises(StoreError, match="was created with other terms"):
+            Stream(other, retention=RETENTION, seed=0, store=store.stream("a"))
+    with pytest.raises(StoreError, match="is not registered, so it cannot be made from its name"):
+        from_dict(to_dict(POLICY))
+
+
+def test_states_that_do_not_fit_are_refused() -> None:
+    for step, text in (
+        (grow, r"step returned \d+ bytes, .* of bits=12; return bytes of length 2"),
+        (overflow, "below 2"),
+    ):
+        stream = Stream(Memory(12, step, get_byte), retention=100, seed=0)
+        with pytest.raises(RuleError, match=text):
+            stream.extend(draw_rows(50))
+    stream = Stream(Memory(12, stay, say_something), retention=100, seed=0)
+    stream.extend(draw_rows(50))
+    with pytest.raises(RuleError, match="conclude returned a str; return a number"):
+        stream.estimate()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"bits": 0}, "bits=0"),
+        ({"step": b""}, "step is a bytes; pass a function"),
+        ({"conclude": lambda state: state[0]}, "conclude is a function without a name of its own"),
+        ({"start": bytes(3)}, "start is not a state of bits=12; pass bytes of length 2"),
+        ({"start": b"\xff\xff"}, "start is not a state of bits=12"),
+        ({"reserve": 0.95}, "reserve=0.95"),
+        ({"columns": 0}, "columns=0"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: dict[str, object], text: str) -> None:
+    given: dict[str, object] = {"bits": 12, "step": stay, "conclude": get_byte}
+    with pytest.raises(ParameterError, match=text):
+        Memory(**(given | arguments))  # type: ignore[arg-type]
+
+
+def test_nothing_wraps_it() -> None:
+    with pytest.raises(ParameterError, match="is not a running average"):
+        Private(POLICY, bound=1.0, epsilon=1.0, delta=1e-6)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="is not a policy that a window can answer for"):
+        Window(POLICY)  # type: ignore[arg-type]
+
+
+def test_the_check_accepts_it_and_finds_a_step_that_remembers() -> None:
+    check_policy(Memory(64, chained.chain_short, get_byte))
+    with pytest.raises(CheckError, match=r"keeps something: what can be reached from .* changed"):
+        check_policy(Memory(256, chained.hoard, get_byte))
+    with pytest.raises(CheckError, match="remembers"):
+        check_policy(Memory(256, chained.count_calls, get_byte))
+    chained.MEMORY.clear()
