@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from reading import read_streams
+from vestige.clock import Clock
 from vestige.errors import StoreError
 from vestige.records import Records
-from vestige.store import open_reader
+from vestige.store import Position, State, Terms, open_reader
+from vestige.store.position import encode_count
 
 FIXTURES = Path(__file__).with_name("store") / "fixtures"
 
@@ -35,11 +37,29 @@ def copy_store(version: int, folder: Path) -> Path:
 def check_readers_refuse(path: Path, version: int) -> None:
     """Readers say in a sentence what to do, and leave the file as it is."""
     image, written = path.read_bytes(), f"{path.name}: was written in version {version} "
-    text = f"{written}.* open it once for writing, as vestige sweep does, .* to version 3$"
+    text = f"{written}.* open it once for writing, as vestige sweep does, .* to version 4$"
     with pytest.raises(StoreError, match=text):
         read_streams(path)
     assert any(f"was written in version {version}" in found for found in open_reader(path).verify())
     assert path.read_bytes() == image
+
+
+def check_stream(terms: Terms, state: State, facts: dict[str, Any]) -> None:
+    """Of versions 2 and 3: all is as it was, with words of version 1."""
+    assert terms == Terms.parse(json.dumps(facts["terms"]))
+    clock = {name: value for name, value in facts["clock"].items() if name != "rounding"}
+    assert state.clock == Clock(**clock, word=1)
+    check_records(state.retained, facts)
+    assert state.retained.numbers.tolist() == facts["numbers"]
+    assert state.positions == {
+        source: Position(encode_count(rows) + bytes.fromhex(mark), slot)
+        for source, (rows, mark, slot) in facts["positions"].items()
+    }
+    receipts = [
+        [receipt.id, receipt.requested.isoformat(), receipt.requested_round, receipt.due_round, receipt.erased_round]
+        for receipt in state.receipts
+    ]
+    assert receipts == facts["receipts"]
 
 
 def check_records(held: Records, facts: dict[str, Any], start: int = 0) -> None:

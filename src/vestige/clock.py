@@ -14,6 +14,8 @@ from operator import attrgetter
 from vestige.errors import ParameterError
 from vestige.validation import show_value
 
+WORD_VERSION = 2
+"""The version of the word that updates write, see `vestige.channels.word`; those before it can be read."""
 _LARGEST = 2**62
 """No round or time lies beyond."""
 
@@ -35,9 +37,11 @@ class Clock:
         updates: number of updates since `since`.
         gaps: number of rounds from `since` to `last` whose record was erased before its update; such records never
             count.
+        word: version of the word that the encoded batch is written in; an update reads that one and writes the present
+            one.
 
     Raises:
-        ParameterError: the values contradict each other.
+        ParameterError: the values contradict each other, or the version of the word is not known.
 
     Example:
         >>> clock = Clock(t=100, first=49, last=96, gaps=10)
@@ -52,6 +56,7 @@ class Clock:
     due: int | None = None
     updates: int = 0
     gaps: int = 0
+    word: int = WORD_VERSION
 
     def __post_init__(self) -> None:
         try:
@@ -65,6 +70,11 @@ class Clock:
             raise ParameterError(
                 f"{show_value(self)} is not a valid clock; needs last <= t, 1 <= since <= first <= last + 1, "
                 "updates >= 0 and no more gaps than rounds: pass the clock of the stream that you restart, unchanged"
+            )
+        if not can_read_word(self.word):
+            raise ParameterError(
+                f"word={show_value(self.word)} is not a version of the word that this Vestige reads (1 to "
+                f"{WORD_VERSION}); use the Vestige that wrote it"
             )
 
     def copy(self) -> Clock:
@@ -98,6 +108,22 @@ class Clock:
             The share.
         """
         return records / (self.encoded + records)
+
+
+def can_read_word(version: int) -> bool:
+    """Tell whether a version of the word can be read.
+
+    Args:
+        version: the version.
+
+    Returns:
+        True for the present version and those before it.
+
+    Example:
+        >>> can_read_word(1), can_read_word(WORD_VERSION + 1)
+        (True, False)
+    """
+    return version in range(1, WORD_VERSION + 1)
 
 
 _CLOCK_FIELDS = attrgetter(*Clock.__slots__)

@@ -43,7 +43,8 @@ def test_round_trip(t: int, columns: int, seed: int) -> None:
         rng.integers(0, 2**62, n),
     )
     due = None if seed % 2 else seed
-    clock = Clock(t, min(t, 3) or 1, min(t, 5), since=1, due=due, updates=t, rounding=t / 7, gaps=min(t, 5) // 2)
+    counts = {"updates": t, "gaps": min(t, 5) // 2, "word": 1 + t % 2}
+    clock = Clock(t, min(t, 3) or 1, min(t, 5), since=1, due=due, **counts)
     body = pack_state(clock, records, capacity, Heads(7, 8))
     assert len(body) == count_state_bytes(columns, capacity)
     assert unpack_state(body, columns, capacity) == (clock, records, Heads(7, 8))

@@ -318,7 +318,7 @@ def with_sql(*statements: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (with_sql("PRAGMA user_version=7"), "was written in version 7 of the format, and this Vestige reads version 3"),
+        (with_sql("PRAGMA user_version=7"), "was written in version 7 of the format, and this Vestige reads version 4"),
         (with_sql("PRAGMA application_id=5"), "is a SQLite file, but not a store of Vestige"),
         (with_sql("CREATE TABLE other (x)"), "its tables are not those of a store"),
         (with_sql("UPDATE states SET body = zeroblob(length(body))"), "a stored row is damaged"),

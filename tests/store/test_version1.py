@@ -14,13 +14,10 @@ import pytest
 
 from old_stores import check_readers_refuse, check_records, copy_store, read_facts
 from reading import read_streams
-from vestige import LinearRegression, Mean, Moments, Private, SqliteStore, Stream, Window
-from vestige.clock import Clock
+from vestige import SqliteStore
+from vestige.clock import WORD_VERSION, Clock
 from vestige.errors import StoreBusyError, StoreError
-from vestige.policy import Policy
-from vestige.random.keys import AuditSeed
 from vestige.records import Records
-from vestige.serialization import to_dict
 from vestige.store import Position, Terms, open_reader
 from vestige.store.position import encode_count
 from vestige.store.sqlite import version1
@@ -53,6 +50,7 @@ def test_a_writer_brings_it_up_to_date(path: Path) -> None:
             first = since = last + 1
             gone = sum(number <= last for number in facts["rounds"])
         assert (clock.t, clock.first, clock.last, clock.since) == (t, first, last, since)
+        assert clock.word == (1 if clock.encoded else WORD_VERSION)
         check_records(held, facts, gone)
         assert held.numbers.tolist() == [0] * len(held)
         assert state.positions == {source: Position(encode_count(rows)) for source, rows in facts["positions"].items()}
@@ -103,54 +101,6 @@ def test_a_mean_that_would_be_misread_starts_again(kept: list[int], channel: str
     terms = replace(Terms.parse(json.dumps(FACTS["plain"]["terms"])), policy=to_dict)
     records = Records([*kept, 49], [[1.0]] * (len(kept) + 1))
     assert version1._has_same_meaning(terms, Clock(t=49, first=1, last=48), records) == goes_on
-
-
-@pytest.mark.parametrize(
-    ("policy", "retention"),
-    [
-        (LinearRegression(2), 1_024),
-        (Moments(2), 128),
-        (Mean(spread=True), 112),
-        (Private(Moments(2), bound=3.0, epsilon=1.0, delta=1e-6), 128),
-        (Mean(), 96),
-        (Window(), 96),
-    ],
-)
-def test_rounding_is_told_from_the_length_of_words(policy: Policy, retention: int) -> None:
-    stream = Stream(policy, retention=retention, seed=AuditSeed(0) if policy.requires_secret_coins else 0)
-    stream.extend(np.random.default_rng(0).normal(size=(20_000, policy.columns)))
-    clock = stream.clock
-    terms = replace(Terms.parse(json.dumps(FACTS["plain"]["terms"])), policy=to_dict(policy))
-    facts = (clock.last - clock.first + 1, -(-clock.encoded // max(clock.last - clock.first + 1, 1)))
-    made = version1._find_rounding(terms, *facts, steady=True)
-    assert made == pytest.approx(clock.rounding, rel=0.05)
-    assert (made > 0.0) == (policy.values_in_bits > 0)
-    short = version1._find_rounding(terms, *facts, steady=False)
-    assert short >= made
-    assert short >= 2.0**-12 or not policy.values_in_bits
-
-
-def test_rounding_is_not_told_too_small_where_words_may_have_been_shorter(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.text_factory = bytes
-        (body,) = connection.execute(
-            "SELECT t.body FROM streams s JOIN states t USING (id) WHERE s.name = 'plain'"
-        ).fetchone()
-    plain = Terms.parse(json.dumps(FACTS["plain"]["terms"]))
-    spelled = replace(plain, policy=to_dict(Mean(spread=True)))
-    foreign = replace(plain, policy={"name": "mine.Own", "parameters": {}})
-    changed = replace(plain, policy={"name": "vestige.Moments", "parameters": {"powers": 2}})
-    coarsest = 2.0**-12 * np.sqrt(2.0)  # of three updates
-    for terms, steady in (
-        (spelled, False),
-        (replace(spelled, max_age=timedelta(1)), True),
-        (foreign, True),
-        (changed, True),
-    ):
-        assert version1._unpack(body[4:], terms, steady=steady)[0].rounding == pytest.approx(coarsest)
-    assert version1._unpack(body[4:], spelled, steady=True)[0].rounding != pytest.approx(coarsest)
-    assert version1._unpack(body[4:], plain, steady=True)[0].rounding == 0.0
-    assert version1._find_rounding(spelled, 0, 0, steady=True) == 0.0
 
 
 def test_who_cannot_write_it_now_leaves_it_as_it_is(path: Path) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from old_stores import check_readers_refuse, check_records, copy_store, read_facts
+from old_stores import check_readers_refuse, check_stream, copy_store, read_facts
 from reading import read_streams
 from vestige import SqliteStore
-from vestige.clock import Clock
 from vestige.errors import StoreError
-from vestige.store import Position, Terms, open_reader
-from vestige.store.position import decode_count, encode_count
+from vestige.store import open_reader
+from vestige.store.position import decode_count
 from vestige.stream import open_stream
 
 FACTS = read_facts(2)
@@ -36,26 +34,7 @@ def test_a_writer_brings_it_up_to_date(path: Path) -> None:
     there = read_streams(path)
     assert tuple(there) == tuple(FACTS)
     for name, facts in FACTS.items():
-        terms, state = there[name]
-        held = state.retained
-        assert terms == Terms.parse(json.dumps(facts["terms"]))
-        assert state.clock == Clock(**facts["clock"])
-        check_records(held, facts)
-        assert held.numbers.tolist() == facts["numbers"]
-        assert state.positions == {
-            source: Position(encode_count(rows) + bytes.fromhex(mark), slot)
-            for source, (rows, mark, slot) in facts["positions"].items()
-        }
-        assert [
-            [
-                receipt.id,
-                receipt.requested.isoformat(),
-                receipt.requested_round,
-                receipt.due_round,
-                receipt.erased_round,
-            ]
-            for receipt in state.receipts
-        ] == facts["receipts"]
+        check_stream(*there[name], facts)
     assert {bob, eve} <= set(there["plain"][1].retained.subjects)
     assert open_reader(path).verify(at=datetime(2024, 1, 4, tzinfo=UTC)) == ()
 

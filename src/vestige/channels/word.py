@@ -11,6 +11,7 @@ The eight are powers of 4 that the range is multiplied by, for data that drift o
 floats, without side information. Every word is read by its writer before it counts, with its side information off a
 little too. If it does not come out, the next nearest numbers are tried, with the scale that the kept records had, then
 the next header. The escape always comes out.
+This is version 2 of the word (`vestige.clock.WORD_VERSION`); see `vestige.channels.version1` for the one before.
 Guarantee: what is written is read back, near its target or marked as off; held by tests/channels/test_word.py.
 """
 
@@ -42,8 +43,6 @@ from vestige.random.kernels import draw
 from vestige.types import Bools, Floats, Ints
 
 _KEY = np.uint64(0x776F7264)
-VERSION = 2
-"""The version of the layout; the first one gave each number a segment of its own."""
 _POWERS = np.array([0, 2, 3, 4, 6, 9, 13, -1])
 """What the last three bits of a long header say: the power of four, or the escape."""
 _ESCAPE = -1

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vestige import channels, statistics
 from vestige.channels import Reading, Target
 from vestige.channels.layout import find_min_rows, find_precision
-from vestige.clock import Clock
+from vestige.clock import WORD_VERSION, Clock
 from vestige.errors import ParameterError
 from vestige.estimate import E_co
 from vestige.policies.report import Report, make_plain_report
@@ -33,6 +33,8 @@ _OFF = (
     "of the records that could be kept came near enough."
 )
 _WORD = (1 << 64) - 1
+_EXACT = 1e-12
+"""A number that is rounded by less than this share of itself counts as exact."""
 MAX_COLUMNS = 1_000_000
 """The most values that a record may have."""
 MAX_PRODUCT_COLUMNS = 2_000
@@ -401,7 +403,28 @@ class Encoded(Policy[E_co]):
         return numbers
 
     def _read(self, clock: Clock, retained: Records) -> Reading:
-        return self.encoding.read(retained, clock, self.statistic)
+        if clock.word == WORD_VERSION:
+            return self.encoding.read(retained, clock, self.statistic)
+        return self._read_version1(clock, retained)
+
+    def _read_version1(self, clock: Clock, retained: Records) -> Reading:
+        """The same where the batch is written in version 1 of the word, which could not mark a word alone as off.
+
+        Such a number is off where its rounding is more than half of its error: of its noise or, without noise, of its
+        standard error.
+        """
+        from vestige.channels import version1  # noqa: PLC0415
+        from vestige.statistics.kernels import find_worth  # noqa: PLC0415
+
+        numbers, off = version1.read(self.encoding, retained, clock, self.statistic)
+        if np.isnan(numbers).any() or not version1.has_words(self.encoding, self.statistic):
+            return Reading(numbers, off)
+        length, worth = clock.last - clock.first + 1, float(find_worth(clock.encoded, self.decay))
+        rounded = np.abs(numbers) * version1.find_rounding(length, self.statistic.size, worth)
+        noise = self.batch_noise(length) * length * np.sqrt(clock.updates) / clock.encoded
+        errors = self.statistic.find_deviations(retained.values, numbers) / np.sqrt(worth)
+        enough = noise / 2.0 if noise else errors / 2.0
+        return Reading(numbers, rounded > np.maximum(enough, _EXACT * np.abs(numbers)))
 
     def _read_encoded(self, clock: Clock, retained: Records) -> Reading:
         """What the records of the encoded batch hold; an error where they are not all there."""

@@ -14,7 +14,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.clock import Clock
+from vestige.clock import WORD_VERSION, Clock
 from vestige.errors import ParameterError
 from vestige.records import Records
 from vestige.store import Receipt
@@ -96,7 +96,8 @@ def drop_leaving(
     waits = retained.rounds > clock.last
     if rewritten is not None:
         last, keep = rewritten
-        return _move_last(rules, clock, retained.where(waits), last), retained.where(keep)
+        moved = _move_last(rules, clock, retained.where(waits), last)
+        return replace(moved, word=WORD_VERSION), retained.where(keep)
     if rules.all_or_nothing and (retained.leaving & ~waits).any():
         if clock.encoded:
             clock = Clock(clock.t, first=clock.last + 1, last=clock.last, since=clock.last + 1)

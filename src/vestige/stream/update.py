@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.clock import Clock
+from vestige.clock import WORD_VERSION, Clock
 from vestige.policy import Policy
 from vestige.random import keys
 from vestige.records import Records
@@ -83,6 +83,7 @@ def update_batch(
         due=None,
         updates=clock.updates + 1,
         gaps=clock.gaps + clock.pending - len(arrivals),
+        word=WORD_VERSION,
     )
     return updated, kept
 

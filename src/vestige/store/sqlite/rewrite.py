@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from vestige.store.sqlite import version1, version2
+from vestige.store.sqlite import version1, version2, version3
 from vestige.store.sqlite.connection import create_empty, read_pragma
 from vestige.store.sqlite.tables import Tables
 from vestige.store.state import State
@@ -82,8 +82,9 @@ def read_earlier_version(connection: sqlite3.Connection, path: Path) -> tuple[St
     Raises:
         DamagedError: a row is damaged, or belongs to no stream.
     """
-    if read_pragma(connection, "user_version") == 1:
+    version = read_pragma(connection, "user_version")
+    if version == 1:
         version1.check_sound(connection)
         return version1.read_streams(connection), version1.read_fingerprint(connection)
-    tables = version2.Tables(connection, path)
+    tables = version2.Tables(connection, path) if version == 2 else version3.Tables(connection, path)
     return tables.states(tables.tree.names()), tables.about.fingerprint

@@ -16,7 +16,7 @@ from typing import Literal
 
 from vestige.errors import StoreError
 from vestige.store.sqlite.connection import DAMAGED, translate_errors
-from vestige.store.sqlite.layout import About, DamagedError
+from vestige.store.sqlite.layout import About, DamagedError, WordError
 
 Chain = Literal["sources", "receipts"]
 
@@ -100,11 +100,13 @@ class Rows:
 
     @contextmanager
     def report_damage(self, name: str | None = None) -> Iterator[None]:
-        """Report a row that cannot be read as damaged, with the stream that it belongs to."""
+        """Report a row that cannot be read, as damaged or of a later version, with the stream that it belongs to."""
+        where = self.path if name is None else f"{self.path}, stream {name!r}"
         try:
             with translate_errors(self.path):
                 yield
+        except WordError as problem:
+            raise StoreError(f"{where}: {problem}") from None
         except (DamagedError, ValueError, KeyError, TypeError, struct.error) as problem:
             what = problem if isinstance(problem, DamagedError) else "a stored row cannot be read"
-            where = self.path if name is None else f"{self.path}, stream {name!r}"
             raise StoreError(f"{where}: {what} (bits changed outside Vestige); {DAMAGED}") from None

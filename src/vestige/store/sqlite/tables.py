@@ -21,6 +21,7 @@ from vestige.store.sqlite.layout import (
     SOURCE_AT,
     DamagedError,
     Heads,
+    WordError,
     pack_entry,
     pack_position,
     pack_receipt,
@@ -153,7 +154,7 @@ class Tables(Rows):
         """The rows of a stream's sources and receipts; if it is damaged, all that are sealed with its name."""
         try:
             self._read_state(entry := _parse_entry(row))
-        except (DamagedError, ValueError):
+        except (DamagedError, WordError, ValueError):
             found: dict[str, list[int]] = {"sources": [], "receipts": []}
             for table, numbers in found.items():
                 for number, body in self.run(f"SELECT id, body FROM {table}"):  # noqa: S608

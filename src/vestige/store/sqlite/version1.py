@@ -38,10 +38,8 @@ _HEADER = struct.Struct("<4xqqqqq")
 _NEVER = -(2**63)
 _DUE_STEPS = 32
 _SEAL = 4
-_SHORTEST = 28
-"""So many records a word has at least."""
 _CONTROLS = 5
-"""See `vestige.channels.kernels`."""
+"""See `vestige.channels.version1`."""
 
 
 def check_sound(connection: sqlite3.Connection) -> None:
@@ -89,7 +87,7 @@ def read_streams(connection: sqlite3.Connection) -> Iterator[tuple[str, Terms, S
     for number, name, text, seal, body in connection.execute(query):
         _unseal(seal, name + b"\0" + text)
         terms = Terms.parse(text.decode())
-        clock, retained = _unpack(_unseal(body, b""), terms, steady=number not in receipts)
+        clock, retained = _unpack(_unseal(body, b""), terms)
         if not _has_same_meaning(terms, clock, retained):
             retained = retained.where(retained.rounds > clock.last)
             clock = Clock(clock.t, clock.last + 1, clock.last, clock.last + 1)
@@ -104,13 +102,13 @@ def _unseal(body: bytes | None, covered: bytes) -> bytes:
     return body[_SEAL:]
 
 
-def _unpack(body: bytes, terms: Terms, *, steady: bool) -> tuple[Clock, Records]:
-    """The clock and the records; `steady` where no request is known for which a batch may have been closed early."""
+def _unpack(body: bytes, terms: Terms) -> tuple[Clock, Records]:
+    """The clock and the records."""
     columns, capacity = terms.columns, terms.capacity
     t, first, last, since, began = _HEADER.unpack_from(body)
     encoded, length = last - since + 1, last - first + 1
     updates = -(-encoded // length) if length else 0  # as many as there were if all were as long as the last
-    clock = Clock(t, first, last, since, _find_due(began, terms.max_age), updates)
+    clock = Clock(t, first, last, since, _find_due(began, terms.max_age), updates, word=1)
     at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
     held = np.flatnonzero(rounds)
@@ -122,7 +120,7 @@ def _unpack(body: bytes, terms: Terms, *, steady: bool) -> tuple[Clock, Records]
 
 
 def _has_same_meaning(terms: Terms, clock: Clock, retained: Records) -> bool:
-    """Whether what a mean has kept is read today as it was in version 1.
+    """Whether `vestige.channels.version1` reads what a mean has kept as it was meant in version 1 of the format.
 
     The last two records of each number said then that the others were bits, and three before them by how much these
     were turned. Without any of the five it is an average as it was; with just the last two, bits that are not turned.

@@ -1,0 +1,160 @@
+"""A store of version 3 of the format, as its code wrote it: every answer stays, and updates write the present word."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from old_stores import check_readers_refuse, check_stream, copy_store, read_facts
+from reading import read_streams
+from vestige import SqliteStore
+from vestige.channels import version1
+from vestige.clock import WORD_VERSION, Clock
+from vestige.errors import ParameterError, StoreError
+from vestige.operations import sweep
+from vestige.policies import Encoded
+from vestige.records import Records
+from vestige.serialization import from_dict
+from vestige.store import open_reader
+from vestige.store.sqlite.layout import seal, unseal
+from vestige.store.sqlite.tables import Tables
+from vestige.stream import Stream, open_stream
+from vestige.types import Floats
+
+FACTS = read_facts(3)
+ENCODED = [name for name, facts in FACTS.items() if facts["encoded"]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return copy_store(3, tmp_path)
+
+
+def open_old(store: SqliteStore, name: str) -> Stream:
+    return open_stream(store, name, seed=None if name.startswith("private") else 1)
+
+
+def test_readers_say_so_in_a_sentence_and_leave_it_as_it_is(path: Path) -> None:
+    check_readers_refuse(path, 3)
+
+
+def test_a_writer_brings_it_up_to_date_and_every_answer_stays(path: Path) -> None:
+    with SqliteStore(path):
+        pass
+    there = read_streams(path)
+    assert tuple(there) == tuple(FACTS)
+    for name, facts in FACTS.items():
+        terms, state = there[name]
+        check_stream(terms, state, facts)
+        policy, clock, held = from_dict(terms.policy), state.clock, state.retained
+        if facts["encoded"]:
+            assert isinstance(policy, Encoded)
+            assert policy._read(clock, held).numbers.tolist() == facts["encoded"], name
+        answer = policy.answer(clock, held)
+        assert np.ravel(answer.value) == pytest.approx(facts["answer"], rel=1e-12), name
+        assert answer.missed == facts["missed"], name
+    assert open_reader(path).verify() == ()
+    assert {name for name, facts in FACTS.items() if facts["missed"]} == {"mean/average, off", "moments/coarse"}
+
+
+@pytest.mark.parametrize("name", ["moments", "moments/coarse", "mean/spread", "regression", "loss", "private/moments"])
+def test_the_rounding_that_version_3_counted_is_told_from_the_length_of_words(name: str) -> None:
+    clock, size = dict(FACTS[name]["clock"]), len(FACTS[name]["encoded"])
+    told = version1.find_rounding(clock["last"] - clock["first"] + 1, size, clock["last"])
+    assert told == pytest.approx(clock["rounding"], rel=0.1)
+
+
+def find_errors(policy: Encoded, clock: Clock, records: Records, numbers: Floats) -> Floats:
+    """Half of the standard error of each number, and six deviations of the noise that one batch adds."""
+    deviations = policy.statistic.find_deviations(records.values, numbers)
+    length, worth = clock.last - clock.first + 1, policy._find_worth(clock, records)
+    return deviations / np.sqrt(worth) / 2.0 + 6.0 * policy.batch_noise(length) * length / clock.encoded
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_its_streams_go_on_in_the_present_word(path: Path, name: str) -> None:
+    """After an update, the numbers are those of version 1 moved by its records, or are said to be off."""
+    rng = np.random.default_rng(0)
+    with SqliteStore(path) as store:
+        stream = open_old(store, name)
+        policy, before, held = stream.policy, stream.clock, stream.retained
+        assert before.word == 1
+        rows = []
+        while stream.clock.last == before.last:
+            rows.append(held.values[rng.integers(len(held))])
+            stream.push(rows[-1])
+        clock = stream.clock
+        assert (clock.word, clock.since, clock.gaps) == (WORD_VERSION, before.since, before.gaps)
+    state = read_streams(path)[name][1]
+    assert state.clock == clock
+    everything = held.concat(Records(np.arange(before.t + 1, clock.t + 1), rows))
+    wanted = policy._compute_numbers(replace(before, t=clock.t), everything)
+    numbers, off = policy._read(clock, state.retained)
+    near = np.abs(numbers - wanted) <= find_errors(policy, clock, everything, wanted)
+    assert (near | off).all()
+    assert off.any() == FACTS[name]["missed"], "what was said to be off stays so"
+
+
+def test_a_request_that_is_met_immediately_writes_the_present_word(path: Path) -> None:
+    with SqliteStore(path) as store:
+        for name in ("mean/bits", "private", "moments"):
+            stream = open_old(store, name)
+            kept = stream.retained.rounds[stream.retained.rounds <= stream.clock.last]
+            value = np.ravel(stream.estimate().value)[0]
+            stream.forget(rounds=int(kept[0]), now=True)
+            assert stream.clock.word == WORD_VERSION
+            if stream.clock.since == 1:
+                assert np.ravel(stream.estimate().value)[0] == pytest.approx(value, abs=0.5)
+
+
+def set_word(path: Path, name: str, version: int) -> None:
+    """Make a stream say that its encoded batch is written in this version, with a seal that fits."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.text_factory = bytes
+        row = Tables(connection, path).tree.find_any(name)
+        (body,) = connection.execute("SELECT body FROM states WHERE id = ?", (row.number,)).fetchone()
+        plain = bytearray(unseal(body, "states", row.number, row.name))
+        plain[48:56] = version.to_bytes(8, "little", signed=True)
+        sealed = seal(bytes(plain), "states", row.number, row.name)
+        connection.execute("UPDATE states SET body = ? WHERE id = ?", (sealed, row.number))
+
+
+@pytest.mark.parametrize("version", [0, WORD_VERSION + 1, -1])
+def test_an_unknown_version_is_refused_and_left_as_it_is(path: Path, version: int) -> None:
+    with SqliteStore(path):
+        pass
+    before = read_streams(path)
+    set_word(path, "moments", version)
+    text = (
+        f"{path}, stream 'moments': its encoded batch is written in version {version} of the word, and this Vestige "
+        f"reads versions 1 to {WORD_VERSION}; use the Vestige that wrote it"
+    )
+    assert text in open_reader(path).verify()
+    image = path.read_bytes()
+    with SqliteStore(path) as store:
+        for ask in (lambda: open_stream(store, "moments"), lambda: store.terms("moments"), store.tidy):
+            with pytest.raises(StoreError, match=f"^{re.escape(text)}$"):
+                ask()
+        assert path.read_bytes() == image
+        result = sweep(store)
+        assert (result.troubles, len(result.streams)) == ({"moments": text}, len(FACTS) - 1)
+        open_old(store, "mean/auto").extend([5.0] * 48)
+        store.remove("mean/bits")
+    set_word(path, "moments", 1)
+    assert read_streams(path)["moments"] == before["moments"]
+    set_word(path, "moments", version)
+    with SqliteStore(path) as store:
+        store.remove("moments")
+    assert "moments" not in read_streams(path)
+
+
+@pytest.mark.parametrize("word", [0, WORD_VERSION + 1, -1, 1.5, None, "1"])
+def test_no_clock_has_an_unknown_version(word: object) -> None:
+    with pytest.raises(ParameterError, match=rf"word=.* \(1 to {WORD_VERSION}\); use the Vestige that wrote it$"):
+        Clock(word=word)  # type: ignore[arg-type]
