@@ -43,10 +43,11 @@ class Moments(Averages):
         """Compute the mean and the moments about it of all records so far; see `Statistic.step`."""
         mean, moved = _move_mean(None if estimate is None else estimate[:1], values, weights, share)
         apart, shift = values[:, 0] - mean[0], -moved[0]
-        target = np.empty(self.order)
+        target, parts, power = np.empty(self.order), weights / weights.sum(), apart
         target[0] = mean[0]
         for p in range(2, self.order + 1):
-            here = (weights / weights.sum()) @ apart**p
+            power = power * apart
+            here = parts @ power
             target[p - 1] = (
                 here if estimate is None else share * here + (1.0 - share) * _shift_moment(estimate, p, shift)
             )
@@ -63,10 +64,11 @@ class Moments(Averages):
         """
         numbers = self.step(None, values, np.ones(len(values)), 1.0)
         apart, before = values[:, 0] - numbers[0], (0.0, *numbers[1:].tolist())
-        moves = np.empty((len(values), self.order))
+        moves, power = np.empty((len(values), self.order)), apart
         moves[:, 0] = apart
         for p in range(2, self.order + 1):
-            moves[:, p - 1] = apart**p - numbers[p - 1] - p * before[p - 2] * apart
+            power = power * apart
+            moves[:, p - 1] = power - numbers[p - 1] - p * before[p - 2] * apart
         return numbers, moves
 
     def from_averages(self, averages: Floats) -> Floats:
