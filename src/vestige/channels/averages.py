@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige._numba import kernel
-from vestige.channels.kernels import make_writer, read_batch, write_batch
+from vestige.channels.kernels import make_writer, write_batch
 from vestige.channels.word import find_key
 from vestige.random.kernels import draw_uniform
 from vestige.statistics.kernels import (
@@ -83,6 +83,6 @@ def advance(
             about = find_deviation(target[i], atoms[here, i], present[here], weights)
             coin = draw_mark(first + k * length, length, i)
             far[i] = max(find_far_limit(about, count, share, target[i], coin), near[i])
-        write_batch(atoms[here], can[here], target, near, far, off, first + k * length, keys[k], mode, writer, keep)
-        if k + 1 < len(keys):
-            read_batch(atoms[here], keep, first + k * length, mode, estimate, off)
+        write_batch(
+            atoms[here], can[here], target, near, far, first + k * length, keys[k], mode, writer, keep, estimate, off
+        )

@@ -45,8 +45,9 @@ class Compiled(Channel):
         """Choose the records that store the numbers; see `Channel.write`."""
         from vestige.channels.kernels import make_writer, write_batch  # noqa: PLC0415
 
-        keep = np.zeros(len(can), np.bool_)
-        write_batch(values, can, *target, first, key, self.mode, make_writer(*values.shape), keep)
+        keep, (numbers, near, far, off) = np.zeros(len(can), np.bool_), target
+        writer, read = make_writer(*values.shape), np.empty(len(numbers))
+        write_batch(values, can, numbers, near, far, first, key, self.mode, writer, keep, read, off.copy())
         return keep
 
     def can_encode(self, can: Bools, size: int) -> bool:

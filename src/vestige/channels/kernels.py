@@ -84,14 +84,15 @@ def write_batch(
     target: Floats,
     near: Floats,
     far: Floats,
-    off: Bools,
     first: int,
     key: np.uint64,
     mode: int,
     writer: Writer,
     keep: Bools,
+    numbers: Floats,
+    off: Bools,
 ) -> None:
-    """Mark in `keep` the records of a batch that say `target`.
+    """Mark in `keep` the records of a batch that say `target`, and read what they say.
 
     Args:
         values: by slot; shape (slots, size).
@@ -99,38 +100,33 @@ def write_batch(
         target: the numbers; shape (size,).
         near: an average within this distance of its number is near enough; shape (size,).
         far: a number that is written farther away than this is marked as off; shape (size,).
-        off: which numbers were marked as off before; shape (size,).
         first: the first round of the batch.
         key: the coins, for the search of averages.
         mode: `AVERAGE`, `BITS` or `AUTO`.
         writer: from `make_writer`.
-        keep: shape (slots,).
+        keep: output; shape (slots,).
+        numbers: output, what is read; shape (size,).
+        off: which numbers are marked as off: before, and afterwards; shape (size,).
     """
     slots, size = values.shape
     if mode == AVERAGE:
         write_flagged_averages(values, can, target, near, far, off, key, writer.workspace, keep)
+        read_averages(values, keep, FLAGS, numbers, off)
         return
     if mode == AUTO and not off.any():
         keep[:CONTROLS] = False
         if can_average(can[CONTROLS:], size, 0) and write_near_averages(
             values[CONTROLS:], can[CONTROLS:], target, near, key, writer.workspace, keep[CONTROLS:]
         ):
+            read_averages(values[CONTROLS:], keep[CONTROLS:], 0, numbers, off)
             return
-    free = prepare(can, len(writer.attempt.message), writer.code)
+    attempt, free = writer.attempt, prepare(can, len(writer.attempt.message), writer.code)
     marks = keep[:CONTROLS] if mode == AUTO else keep
-    write_averages(
-        values,
-        can,
-        target,
-        far,
-        bool(off.any()),
-        find_key(first, slots),
-        free,
-        writer.code,
-        writer.attempt,
-        keep,
-        marks,
+    is_off = write_averages(
+        values, can, target, far, bool(off.any()), find_key(first, slots), free, writer.code, attempt, keep, marks
     )
+    for i in range(size):
+        numbers[i], off[i] = attempt.numbers[i], is_off
 
 
 @kernel

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from vestige._numba import kernel
-from vestige.random.kernels import draw_uniform
+from vestige.random.kernels import draw, draw_uniform
 from vestige.types import Bools, Floats
 
 NORMAL = 1.2533141373155001
@@ -30,7 +30,9 @@ _WOBBLE = 2.0**-40
 """Side information may be off by this share of itself without changing what is read."""
 _PATTERN = 2.0**63
 _INFINITE = 0x7FF << 52
-_FRACTIONS = 64
+_FACTOR_BITS = 6
+_FACTORS = 1.0 + np.floor(64.0 * (2.0 ** ((np.arange(64) + 0.5) / 64.0) - 1.0)) / 64.0
+"""Numbers from 1 to 2, evenly spaced in their logarithms, as float64 tells them apart."""
 
 
 @kernel
@@ -61,7 +63,7 @@ def measure(atoms: Floats, present: Bools, columns: int, centres: Floats, scales
 @kernel
 def find_factor(key: np.uint64, i: int) -> float:
     """Find the public factor from 1 to 2 that scales are multiples of, so that no unit is better than another."""
-    return 1.0 + math.floor(_FRACTIONS * float(2.0 ** draw_uniform(key, 2 * i) - 1.0)) / _FRACTIONS
+    return float(_FACTORS[draw(key, 2 * i) >> np.uint64(64 - _FACTOR_BITS)])
 
 
 @kernel
@@ -73,13 +75,13 @@ def find_exponent(scale: float, factor: float) -> float:
 @kernel
 def find_step(exponent: float, factor: float, width: float, power: int, bits: int) -> float:
     """Find the step of residues of so many bits: their range is `width` scales, times four for each power."""
-    return float(width * factor * 2.0 ** (exponent + 2 * power - bits))
+    return math.ldexp(width * factor, int(exponent) + 2 * power - bits)
 
 
 @kernel
 def find_dither(key: np.uint64, i: int, bits: int) -> float:
     """Find the public dither of a number, in steps."""
-    return draw_uniform(key, 2 * i + 1) * 2.0**bits
+    return math.ldexp(draw_uniform(key, 2 * i + 1), bits)
 
 
 @kernel
@@ -91,7 +93,7 @@ def choose_residue(number: float, step: float, dither: float, lost: int, offset:
     Returns:
         the residue without its lost bits; and whether it is a finite number of steps.
     """
-    unit = 2.0**lost
+    unit = math.ldexp(1.0, lost)
     place = (number / step + dither) / unit
     whole = math.floor(place)
     towards = -1.0 if place - whole < 0.5 else 1.0
@@ -107,36 +109,33 @@ def find_nearest(residue: float, step: float, dither: float, bits: int, centre: 
     Returns:
         the number; and how near the centre is to being between two of them, 0.5 if it is.
     """
-    modulus = 2.0**bits
+    modulus = math.ldexp(1.0, bits)
     apart = (centre / step + dither - 0.5 - residue) / modulus
     turns = np.rint(apart)
     return (residue - dither + 0.5 + turns * modulus) * step, abs(apart - turns)
 
 
 @kernel
-def is_steady(apart: float, scale: float, exponent: float, factor: float, centre: float, span: float) -> bool:
+def is_steady(apart: float, rise: float, scale: float, centre: float, span: float) -> bool:
     """Tell whether a number is read alike if its side information is off a little.
 
     Args:
         apart: see `find_nearest`.
+        rise: see `choose_exponent`.
         scale: of the kept records.
-        exponent: the one that is read.
-        factor: see `find_factor`.
         centre: of the kept records.
         span: the modulus of the residue, in units of the number.
     """
     wobble = _WOBBLE * (abs(centre) + scale)
-    if not apart + wobble / span < 0.5 - _WOBBLE:
-        return False
-    nearby = abs(math.log2(scale / factor) - exponent)
-    return nearby + 2.0 * wobble / scale < 1.0 - _WOBBLE
+    return apart + wobble / span < 0.5 - _WOBBLE and rise + 2.0 * wobble / scale < 1.0 - _WOBBLE
 
 
 @kernel
-def choose_exponent(scale: float, factor: float, is_odd: bool) -> float:
-    """Find the exponent that is read: the nearest even or odd one."""
-    odd = 1.0 if is_odd else 0.0
-    return float(odd + 2.0 * np.rint((math.log2(scale / factor) - odd) / 2.0))
+def choose_exponent(scale: float, factor: float, is_odd: bool) -> tuple[float, float]:
+    """Find the exponent that is read, the nearest even or odd one; and how far away it is, 1 if the next is as near."""
+    odd, exact = 1.0 if is_odd else 0.0, math.log2(scale / factor)
+    exponent = odd + 2.0 * np.rint((exact - odd) / 2.0)
+    return exponent, abs(exact - exponent)
 
 
 @kernel

@@ -28,6 +28,7 @@ _SPARE = 64
 """Records beyond the last row that are used in addition to one for each wet record: all fail one time in 2^64."""
 _WORD = 64
 _ONE = np.uint64(1)
+_LAST = np.uint64(63)
 _KEY = np.uint64(0x76657374696765)
 
 
@@ -217,10 +218,7 @@ def write_message(message: Bools, free: int, code: Code, keep: Bools) -> None:
     rows, blocks, left = len(message), len(code.wet), code.left
     for block in range(blocks):
         here, sure = (rows - block + blocks - 1) // blocks, (free - block + blocks - 1) // blocks
-        left[:] = 0
-        for i in range(sure):
-            if message[block + i * blocks]:
-                _flip(left, i)
+        _pack(message[block::blocks], sure, left)
         if sure < here:
             key = _KEY
             for w in range(sure // _WORD + 1):
@@ -230,11 +228,30 @@ def write_message(message: Bools, free: int, code: Code, keep: Bools) -> None:
                     _flip(left, i)
         if code.wet[block]:
             _give_up(block, here, sure, code, keep)
-        for i in range(here - 1, -1, -1):
-            if _get(left, i):
-                keep[block + i * blocks] = True
-                for w in range(i // _WORD + 1):
-                    left[w] ^= code.columns[i, w]
+        _substitute(left, here, code.columns, keep[block::blocks])
+
+
+@kernel
+def _pack(bits: Bools, count: int, words: Words) -> None:
+    """Write the first bits into words, and zeros after them."""
+    for w in range(len(words)):
+        word = np.uint64(0)
+        for i in range(w * _WORD, min(count, w * _WORD + _WORD)):
+            word |= np.uint64(bits[i]) << np.uint64(_WORD - 1 - i % _WORD)
+        words[w] = word
+
+
+@kernel
+def _substitute(left: Words, rows: int, columns: Words, keep: Bools) -> None:
+    """Keep the records whose columns add up to what is left, by back-substitution."""
+    for w in range((rows - 1) // _WORD, -1, -1):
+        word = left[w]
+        for i in range(min(rows, w * _WORD + _WORD) - 1, w * _WORD - 1, -1):
+            if (word << np.uint64(i % _WORD)) >> _LAST:
+                keep[i] = True
+                word ^= columns[i, w]
+                for v in range(w):
+                    left[v] ^= columns[i, v]
 
 
 @kernel

@@ -183,10 +183,10 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
             step = find_step(guess, find_factor(key, i), width, power, top)
             dither = find_dither(key, i, top)
             whole, fits = choose_residue(attempt.target[i], step, dither, lost, offset)
-            modulus = 2.0**top
+            modulus = math.ldexp(1.0, top)
             word = int(whole - math.floor(whole / modulus) * modulus) if fits else 0
             message[header + i] = np.int64(guess) & 1
-            attempt.unit[i] = step * 2.0**lost
+            attempt.unit[i] = math.ldexp(step, lost)
         for k in range(top):
             message[header + i + (bits - top + k) * size] = (word >> (top - 1 - k)) & 1
 
@@ -261,10 +261,10 @@ def read_numbers(
                 numbers[i] = -number if message[header + i + size] else number
             continue
         factor = find_factor(key, i)
-        exponents[i] = choose_exponent(scales[i], factor, message[header + i])
+        exponents[i], rise = choose_exponent(scales[i], factor, message[header + i])
         step = find_step(exponents[i], factor, width, power, top)
         numbers[i], apart = find_nearest(np.float64(word), step, find_dither(key, i, top), top, centres[i])
-        steady &= is_steady(apart, scales[i], exponents[i], factor, centres[i], step * 2.0**top)
+        steady &= is_steady(apart, rise, scales[i], centres[i], math.ldexp(step, top))
     return steady
 
 
