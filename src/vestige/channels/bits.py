@@ -45,8 +45,8 @@ class Bits(Compiled):
         if not present.any():
             return Reading(numbers, np.zeros(size, np.bool_))
         read_message(present, message)
-        side = _find_side_information(statistic, values[present])
-        read_numbers(message, size, *side, np.uint64(find_key(first, slots)), numbers, np.empty(size))
+        centres, scales, _ = _find_side_information(statistic, values[present])
+        read_numbers(message, size, centres, scales, np.uint64(find_key(first, slots)), numbers, np.empty(size))
         return Reading(numbers, np.full(size, read_header(message)[1]))
 
     def write(
@@ -62,29 +62,33 @@ class Bits(Compiled):
         rows, dither = word.count_rows(slots, size), np.uint64(word.find_key(first, slots))
         code, attempt = make_code(rows), word.make_attempt(size, rows)
         free = prepare(can, rows, code)
-        attempt.centres[:], attempt.scales[:] = _find_side_information(statistic, values[can])
+        attempt.centres[:], attempt.scales[:], clear = _find_side_information(statistic, values[can])
         word.start_attempt(attempt, target.numbers, attempt.scales, bool(target.off.any()), dither)
         while True:
             word.compose(attempt, dither, free)
             write_message(attempt.message, free, code, keep)
             read_message(keep, attempt.message)
-            attempt.centres[:], attempt.scales[:] = _find_side_information(statistic, values[keep])
+            if keep.any():
+                attempt.centres[:], attempt.scales[:], clear = _find_side_information(statistic, values[keep])
             steady = word.read_numbers(
                 attempt.message, size, attempt.centres, attempt.scales, dither, attempt.numbers, attempt.exponents
             )
-            if word.judge(attempt, steady, target.far, keep, dither):
+            if word.judge(attempt, clear, steady, target.far, keep, dither):
                 return keep
 
 
-def _find_side_information(statistic: Statistic, values: Floats) -> tuple[Floats, Floats]:
-    """What records say of each number, and its standard deviation for one of them; zeros if they say nothing."""
+def _find_side_information(statistic: Statistic, values: Floats) -> tuple[Floats, Floats, bool]:
+    """What records say of each number, and its standard deviation for one of them; zeros if they say nothing.
+
+    The last is whether it is clear which numbers have none; see `measure`.
+    """
     from vestige.channels.residues import measure  # noqa: PLC0415
 
     size = statistic.size
     centres, scales = np.zeros(size), np.zeros(size)
-    said = statistic.influence(values) if len(values) > 1 else None
+    said, clear = statistic.influence(values), True
     if said is not None and np.isfinite(said[0]).all() and np.isfinite(said[1]).all():
         numbers, moves = said
-        measure(numbers + moves, np.ones(len(values), np.bool_), size, centres, scales)
+        clear = measure(numbers + moves, np.ones(len(values), np.bool_), size, centres, scales)
         centres[:] = numbers
-    return centres, scales
+    return centres, scales, clear

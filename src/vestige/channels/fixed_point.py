@@ -72,8 +72,8 @@ class FixedPoint(Channel):
         numbers, dithers = np.empty(size), _find_dithers(first, len(present), size)
         for i in range(size):
             bits = message[_HEADER + i :: size][:MAX_BITS]
-            place = float(bits @ 0.5 ** np.arange(1.0, len(bits) + 1.0)) + (0.5 - dithers[i]) * 0.5 ** len(bits)
-            numbers[i] = (2.0 * place - 1.0) * self.limit
+            place = float(bits @ 0.5 ** np.arange(1.0, len(bits) + 1.0)) + 0.5 * 0.5 ** len(bits)
+            numbers[i] = (2.0 * ((place - dithers[i]) % 1.0) - 1.0) * self.limit
         return Reading(numbers, np.full(size, message[1]))
 
     def write(
@@ -101,8 +101,9 @@ class FixedPoint(Channel):
         for i, number in enumerate(target.numbers):
             bits = message[_HEADER + i :: size][:MAX_BITS]
             usable = min(len(bits), max(0, -(-(free - _HEADER - i) // size)))
-            share = (min(max(number / self.limit, -1.0), 1.0) + 1.0) / 2.0 + dithers[i] * 0.5 ** len(bits)
-            whole = min(int(share * 2.0**usable), 2**usable - 1)
+            step = 0.5**usable
+            share = min(max((number / self.limit + 1.0) / 2.0, step), 1.0 - step)  # no rounding leads beyond the end
+            whole = int((share + dithers[i]) % 1.0 / step)
             bits[:usable] = [(whole >> (usable - 1 - k)) & 1 for k in range(usable)]
         write_message(message, free, code, keep)
         return keep
@@ -113,7 +114,7 @@ def _count_rows(slots: int, size: int) -> int:
 
 
 def _find_dithers(first: int, slots: int, size: int) -> Floats:
-    """The public dither of each number, in steps; shape (size,)."""
+    """The public dither of each number, as a share of the range; shape (size,)."""
     from vestige.channels.residues import find_dither  # noqa: PLC0415
     from vestige.channels.word import find_key  # noqa: PLC0415
 

@@ -28,6 +28,10 @@ ALIKE = -np.inf
 """In place of an exponent where kept records are all alike."""
 _WOBBLE = 2.0**-40
 """Side information may be off by this share of itself without changing what is read."""
+_ALIKE = 2.0**-36
+"""Records are alike if they vary by no more than this share of the largest."""
+_CLEAR = 2.0**-8
+"""What adding up rounds off is far less than this share of that."""
 _PATTERN = 2.0**63
 _INFINITE = 0x7FF << 52
 _FACTOR_BITS = 6
@@ -36,11 +40,17 @@ _FACTORS = 1.0 + np.floor(64.0 * (2.0 ** ((np.arange(64) + 0.5) / 64.0) - 1.0)) 
 
 
 @kernel
-def measure(atoms: Floats, present: Bools, columns: int, centres: Floats, scales: Floats) -> None:
+def measure(atoms: Floats, present: Bools, columns: int, centres: Floats, scales: Floats) -> bool:
     """Write the average of the present atoms in each of the first columns, and their standard deviation if normal.
 
-    A scale is 0 if all are alike, up to what adding them up rounds off.
+    A scale is 0 if all are alike, up to what adding them up rounds off. If none is present, nothing is written.
+
+    Returns:
+        whether it is clear which of them are alike, whatever adding them up rounds off.
     """
+    clear = True
+    if not present.any():
+        return clear
     for i in range(columns):
         count, first, total, largest = 0, 0.0, 0.0, 0.0
         for j in range(len(present)):
@@ -50,14 +60,16 @@ def measure(atoms: Floats, present: Bools, columns: int, centres: Floats, scales
                 total += atoms[j, i] - first
                 largest = max(largest, abs(atoms[j, i]))
                 count += 1
-        centres[i] = first + total / max(count, 1)
+        centres[i] = first + total / count
         apart = 0.0
         for j in range(len(present)):
             if present[j]:
                 apart += abs(atoms[j, i] - centres[i])
-        scales[i] = NORMAL * apart / max(count, 1)
-        if scales[i] <= _WOBBLE * 16.0 * largest or not np.isfinite(scales[i]):
+        scales[i], border = NORMAL * apart / count, _ALIKE * largest
+        clear &= scales[i] == 0.0 or abs(scales[i] - border) > _CLEAR * border
+        if scales[i] <= border or not np.isfinite(scales[i]):
             scales[i] = 0.0
+    return clear
 
 
 @kernel

@@ -269,10 +269,20 @@ def read_numbers(
 
 
 @kernel
-def judge(attempt: Attempt, steady: bool, far: Floats, marks: Bools, key: np.uint64) -> bool:
-    """Tell whether the word may stay as it was written; if not, change what is tried next."""
-    counters, good, wide, changed, missed = attempt.counters, steady and marks.any(), False, False, False
+def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools, key: np.uint64) -> bool:
+    """Tell whether the word may stay as it was written; if not, change what is tried next.
+
+    Args:
+        attempt: what was tried, and read.
+        clear: whether it is clear which records are alike; see `measure`.
+        steady: whether the numbers are the same if the side information is off a little.
+        far: numbers that are written farther away than this are marked as off; shape (size,).
+        marks: one of these records must be kept.
+        key: of the public clock.
+    """
+    counters, wide, changed, missed = attempt.counters, not marks.any(), False, False
     is_escape = _find_header(counters[LEVEL])[1] == _ESCAPE
+    good = steady and (clear or is_escape) and not wide
     for i in range(len(far)):
         error = abs(attempt.numbers[i] - attempt.target[i])
         reach = attempt.unit[i] * (2.0 + counters[OFFSET]) + 2.0**-48 * abs(attempt.target[i])
@@ -347,9 +357,9 @@ def write_averages(
         write_message(attempt.message, free, code, keep)
         if free < len(attempt.message):
             read_message(keep, attempt.message)
-        measure(atoms, keep, size, attempt.centres, attempt.scales)
+        clear = measure(atoms, keep, size, attempt.centres, attempt.scales)
         steady = read_numbers(
             attempt.message, size, attempt.centres, attempt.scales, key, attempt.numbers, attempt.exponents
         )
-        if judge(attempt, steady, far, marks, key):
+        if judge(attempt, clear, steady, far, marks, key):
             return bool(attempt.counters[OFF] == 1)

@@ -1,0 +1,343 @@
+"""Words: an independent reader, in plain Python and with exact sums, reads the numbers that kernels read and wrote.
+
+On all kinds of data, with wet records or without; errors have mean 0, do not depend on units, and are as large as the
+layout says; and a word is read alike if its side information moves a little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decoder import Decoded, Number, decode, decode_fixed, measure
+from vestige import channels, statistics
+from vestige.channels import FixedPoint, Reading, Target, word
+from vestige.channels.kernels import count_free_rows
+from vestige.channels.layout import (
+    LONG_HEADER,
+    MAX_BITS,
+    find_min_rows,
+    find_precision,
+    find_relative_precision,
+    find_width,
+)
+from vestige.types import Bools, Floats
+
+BITS = channels.find_channel("bits")
+RNG = np.random.default_rng
+Kind = Callable[[np.random.Generator, int], Floats]
+
+
+KINDS: dict[str, Kind] = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "far": lambda rng, n: rng.normal(1e6, 1.0, n),
+    "farther": lambda rng, n: rng.normal(6e10, 1.0, n),
+    "tiny": lambda rng, n: 1e-290 * rng.normal(3.0, 1.0, n),
+    "huge": lambda rng, n: 1e290 * rng.normal(3.0, 1.0, n),
+    "huge and tiny": lambda rng, n: 10.0 ** rng.choice([-150.0, 150.0], n),
+    "whole": lambda rng, n: np.rint(rng.exponential(10.0, n)),
+    "two values": lambda rng, n: np.where(rng.random(n) < 0.5, 0.1, 0.0),
+    "rare": lambda rng, n: np.where(rng.random(n) < 0.001, 1.0, 0.0),
+    "one in thirty": lambda rng, n: np.where(rng.random(n) < 0.03, 1.0, 0.0),
+    "sorted": lambda rng, n: 40.0 + np.sort(rng.normal(size=n)),
+    "drifting": lambda rng, n: np.cumsum(rng.normal(size=n)),
+    "alternating": lambda _, n: np.tile([1.0, -1.0], n)[:n],
+    "constant": lambda _, n: np.full(n, 7.3),
+    "zero": lambda _, n: np.zeros(n),
+    "lognormal": lambda rng, n: rng.lognormal(size=n),
+    "cauchy": lambda rng, n: rng.standard_cauchy(n),
+}
+
+
+def draw_values(kind: str, rng: np.random.Generator, slots: int, size: int) -> Floats:
+    """One column of the kind; of several, every third, the others ordinary."""
+    columns = [KINDS[kind](rng, slots) if i % 3 == 0 else rng.normal(5.0, 2.0, slots) for i in range(size)]
+    return np.column_stack(columns)
+
+
+def draw_target(rng: np.random.Generator, values: Floats) -> Floats:
+    """Numbers where averages of many batches like this one lie, or where no record says that they are."""
+    deviation = np.abs(values - values.mean(axis=0)).mean(axis=0) + np.abs(values.mean(axis=0)) * 1e-3
+    return np.asarray(values.mean(axis=0) + deviation * rng.normal(size=values.shape[1]) * rng.choice([0.1, 0.5, 30.0]))
+
+
+def write(
+    values: Floats, target: Floats, can: Bools | None = None, first: int = 1, far: float = np.inf, off: bool = False
+) -> tuple[Bools, Reading]:
+    """Which records are kept, and what is read."""
+    can, size = np.ones(len(values), np.bool_) if can is None else can, len(target)
+    wanted = Target(target, np.zeros(size), np.full(size, far), np.full(size, off))
+    keep = BITS.write(values, can, wanted, statistics.Mean(size), first, np.uint64(0))
+    assert not (keep & ~can).any()
+    return keep, BITS.read_slots(np.where(keep[:, None], values, 0.0), keep, statistics.Mean(size), first)
+
+
+def check(values: Floats, keep: Bools, reading: Reading, first: int) -> Decoded:
+    """The independent reader says the same floats; with exact sums the same up to what floats round off.
+
+    A number is ((residue - dither + 1/2) + turns * modulus) * step: four roundings, each of at most 2^-53 of a modulus
+    or of the number.
+    """
+    size, kept = values.shape[1], np.flatnonzero(keep).tolist()
+    rows: list[list[float]] = values.tolist()
+    found = decode(rows, kept, len(keep), size, first)
+    alike = np.array(found.spans) == 0.0
+    numbers = np.array(found.numbers, np.float64)
+    assert np.array_equal(numbers[~alike], reading.numbers[~alike])
+    assert np.allclose(numbers[alike], reading.numbers[alike], rtol=2.0**-50, atol=0.0)
+    assert reading.off.tolist() == [found.off] * size
+    exact = decode(rows, kept, len(keep), size, first, Fraction)
+    for number, truth, span in zip(reading.numbers.tolist(), exact.numbers, exact.spans, strict=True):
+        assert abs(Fraction(number) - truth) <= (abs(truth) + span) / 2**50 + Fraction(5, 10**324)
+    return found
+
+
+CASES = [(kind, size) for kind in KINDS for size in (1, 2, 4, 16)]
+
+
+@pytest.mark.parametrize(("kind", "size"), CASES)
+def test_an_independent_reader_reads_what_was_written(kind: str, size: int) -> None:
+    """From the fewest records to more than can be used, with up to 60% of them wet."""
+    rng = RNG([size, list(KINDS).index(kind)])
+    for trial in range(40 if size < 16 else 10):
+        slots = find_min_rows(size) + int(rng.integers(0, 40 * size + 20))
+        can = rng.random(slots) >= rng.choice([0.0, 0.0, 0.02, 0.2, 0.6])
+        if not BITS.can_encode(can, size):
+            continue
+        values = draw_values(kind, rng, slots, size)
+        target = draw_target(rng, values)
+        far, off = float(rng.choice([np.inf, 1e-3])), bool(rng.random() < 0.1)
+        keep, reading = write(values, target, can, 1 + 97 * trial, far, off)
+        check(values, keep, reading, 1 + 97 * trial)
+        missed = np.abs(reading.numbers - target) > far
+        assert reading.off.all() or not (off or missed.any()), "what is far off says so"
+
+
+def find_unit(values: Floats, can: Bools, size: int) -> Floats:
+    """The distance of the numbers that can be written: what the layout says, times two for each bit that is lost."""
+    free = count_free_rows(can, size)
+    lost = len(can) - free
+    return np.asarray(values.std(axis=0) * find_width(size, len(can)) * 2.0 ** (1.0 - (len(can) - 1 - lost) // size))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.4])
+@pytest.mark.parametrize("size", [1, 4])
+def test_errors_have_mean_zero_with_and_without_wet_records(size: int, share: float) -> None:
+    """A fixed number, far from the middle of a step, in many batches: the errors cancel."""
+    rng, slots, errors = RNG([size, int(10 * share)]), 24 * size + round(share * 40 * size), []
+    for trial in range(1_200):
+        values = rng.normal(17.0, 1.0, (slots, size))
+        can = np.ones(slots, np.bool_)
+        can[rng.choice(slots, round(share * slots), replace=False)] = False
+        if BITS.can_encode(can, size):
+            target = np.full(size, 17.0 + 1.0 / 3.0 / np.sqrt(slots))
+            _, reading = write(values, target, can, 1 + trial * slots)
+            errors.append((reading.numbers - target) / find_unit(values, can, size))
+    found = np.array(errors)
+    assert len(found) > 1_000
+    assert np.all(np.abs(found.mean(axis=0)) <= 4.0 * found.std(axis=0) / np.sqrt(len(found)))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_the_final_error_is_that_of_errors_that_do_not_add_up(share: float) -> None:
+    """Each number is written again 400 times: a bias would add up to 400 errors, chance adds up to 20."""
+    rng, slots, steps, ends, squares = RNG(int(10 * share)), 30, 400, [], []
+    for walk in range(40):
+        number, total = np.array([3.0]), 0.0
+        for step in range(steps):
+            can = np.ones(slots, np.bool_)
+            can[rng.choice(slots, round(share * slots), replace=False)] = False
+            if not BITS.can_encode(can, 1):
+                continue
+            _, reading = write(rng.normal(3.0, 1.0, (slots, 1)), number, can, 1 + (walk * steps + step) * slots)
+            total += float((reading.numbers - number)[0]) ** 2
+            number = reading.numbers
+        ends.append(float(number[0]) - 3.0)
+        squares.append(total)
+    # 40 squares of normals: the ratio of their sum to its expectation has a standard error of sqrt(2 / 40)
+    ratio = np.mean(np.square(ends)) / np.mean(squares)
+    assert abs(ratio - 1.0) <= 4.0 * np.sqrt(2.0 / len(ends))
+
+
+@pytest.mark.parametrize(("slots", "size"), [(22, 1), (48, 1), (64, 1), (72, 4), (300, 16)])
+def test_errors_are_as_large_as_the_layout_says(slots: int, size: int) -> None:
+    """For normal data; more only where the nearest numbers did not come out, less where a number has a bit more."""
+    rng, errors = RNG(slots), []
+    for trial in range(400):
+        values = rng.normal(size=(slots, size))
+        target = rng.normal(size=size) / np.sqrt(3.0 * slots)
+        _, reading = write(values, target, first=1 + trial * slots)
+        errors.append(reading.numbers - target)
+    assert 0.4 < np.sqrt(np.mean(np.square(errors))) / find_precision(slots, size) < 2.5
+
+
+def test_numbers_that_records_say_nothing_of_are_as_near_as_the_layout_says() -> None:
+    silent, rng, off = _Silent(statistics.Mean(1), 1.0), RNG(0), []
+    for trial in range(300):
+        target, values = np.exp(rng.normal(size=1) * 5.0), rng.normal(size=(64, 1))
+        keep = BITS.write(values, np.ones(64, np.bool_), Target.exactly(target), silent, 1 + trial, np.uint64(0))
+        off.append(BITS.read_slots(values, keep, silent, 1 + trial).numbers[0] / target[0] - 1.0)
+    assert 0.25 < np.sqrt(np.mean(np.square(off))) / find_relative_precision(64, 1) < 2.0
+
+
+class _Silent(statistics.Clipped):
+    """A mean of which records say nothing."""
+
+    def influence(self, values: Floats) -> None:  # type: ignore[override]  # noqa: ARG002
+        return None
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0, 17.0, 1e3, 1e6])
+@pytest.mark.parametrize("unit", [1e-6, 0.1, 1.0, 1e6])
+def test_errors_do_not_depend_on_units(unit: float, offset: float) -> None:
+    """In standard deviations: mean squares agree within four of their standard errors."""
+    errors = {}
+    for name, (a, c) in {"plain": (1.0, 0.0), "moved": (unit, unit * offset)}.items():
+        rng, found = RNG(7), []
+        for trial in range(600):
+            values, number = rng.normal(size=(28, 1)), rng.normal(size=1) / 28.0
+            _, reading = write(a * values + c, a * number + c, first=1 + trial * 28)
+            found.append(float((reading.numbers[0] - (a * number[0] + c)) / a))
+        errors[name] = np.square(found)
+    plain, moved = errors["plain"], errors["moved"]
+    error = np.hypot(plain.std(), moved.std()) / np.sqrt(len(plain))
+    assert abs(moved.mean() - plain.mean()) <= 4.0 * error
+
+
+def test_powers_of_two_scale_words_exactly() -> None:
+    """The same records are kept, but for the parity of the scale's exponent: powers of four leave that too."""
+    rng = RNG(8)
+    for trial in range(50):
+        values, number = rng.normal(5.0, 1.0, (40, 2)), rng.normal(5.0, 0.1, 2)
+        keep, reading = write(values, number, first=1 + trial)
+        for power in (4.0**-60, 0.25, 4.0, 4.0**50):
+            again, moved = write(values * power, number * power, first=1 + trial)
+            assert np.array_equal(keep, again)
+            assert np.array_equal(moved.numbers, reading.numbers * power)
+
+
+def shake(by: float) -> Callable[..., tuple[list[Number], list[Number]]]:
+    """Side information that is off by this share of itself."""
+
+    def side(kept: list[list[float]], of: Callable[[float], Number]) -> tuple[list[Number], list[Number]]:
+        centres, scales = measure(kept, of)
+        moved = [c + of(by) * (abs(c) + s) for c, s in zip(centres, scales, strict=True)]
+        return moved, [s * (1 + of(by)) for s in scales]
+
+    return side
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("constant", "zero")])
+def test_a_word_is_read_alike_if_its_side_information_moves(kind: str) -> None:
+    rng = RNG(list(KINDS).index(kind))
+    for trial in range(60):
+        slots, size = int(rng.integers(40, 90)), int(rng.integers(1, 3))
+        values = draw_values(kind, rng, slots, size)
+        keep, _ = write(values, draw_target(rng, values), first=1 + trial)
+        rows, kept = values.tolist(), np.flatnonzero(keep).tolist()
+        plain = decode(rows, kept, slots, size, 1 + trial, Fraction)
+        for by in (-(2.0**-40), 2.0**-40):
+            shaken = decode(rows, kept, slots, size, 1 + trial, Fraction, shake(by))
+            for was, now, span in zip(plain.numbers, shaken.numbers, plain.spans, strict=True):
+                assert was == now or (not span and abs(was - now) <= abs(was) * Fraction(2.0**-39))
+
+
+def test_where_it_is_not_clear_whether_records_are_alike_no_word_counts() -> None:
+    """Halves that differ by about as much as counts as alike: the deviation of as many of both is at the border."""
+    for trial in range(100):
+        values = np.where(np.arange(64) % 2, 1.0, 1.0 + 2.0**-35 / 1.2533141373155001)[:, None]
+        keep, reading = write(values, np.array([1.0 + 2.0**-37]), first=1 + trial)
+        found = check(values, keep, reading, 1 + trial)
+        apart = 1.2533141373155001 * np.abs(values[keep] - values[keep].mean()).mean() * 2.0**36
+        assert abs(apart - 1.0) > 2.0**-9 or (apart > 0.0 and not any(found.spans))
+
+
+def test_records_that_are_alike_say_their_value_or_any_other() -> None:
+    for value in (7.3, 0.0, -1e-300, 1e300):
+        values = np.full((64, 1), value)
+        assert write(values, np.array([value]))[1].numbers.tolist() == [value]
+        for other in (0.0, -12.5, 1e-200, 1e299):
+            _, reading = write(values, np.array([other]))
+            assert reading.numbers[0] == pytest.approx(other, rel=2.0**-34, abs=1e-307)
+
+
+@given(st.floats(-1e300, 1e300), st.integers(20, 70), st.integers(0, 2**32))
+def test_any_number_is_written_near_or_marked_as_off(target: float, slots: int, seed: int) -> None:
+    """However far from the records: it goes out as a float with at least a bit or two of its mantissa."""
+    values = RNG(seed).normal(size=(slots, 1))
+    keep, reading = write(values, np.array([target]), first=1 + seed, far=1e-9)
+    assert np.isfinite(reading.numbers).all()
+    assert abs(reading.numbers[0] - target) <= max(2.0 ** (20 - min(slots, 55)), 2.0**-30) * max(abs(target), 1.0)
+    assert reading.off[0] == (abs(reading.numbers[0] - target) > 1e-9)
+    check(values, keep, reading, 1 + seed)
+
+
+def test_what_is_marked_as_off_stays_so_and_is_as_near_as_it_can_be() -> None:
+    rng = RNG(9)
+    for trial in range(100):
+        values = rng.normal(size=(40, 1))
+        keep, reading = write(values, np.array([0.02]), first=1 + trial, off=True)
+        assert reading.off.all()
+        assert abs(reading.numbers[0] - 0.02) <= 2.0**-25
+        check(values, keep, reading, 1 + trial)
+
+
+def test_one_column_that_is_rare_does_not_drag_the_others_along() -> None:
+    rng, errors = RNG(10), []
+    for trial in range(300):
+        values = np.column_stack([rng.random(80) < 0.001, rng.normal(5.0, 1.0, (80, 3))])
+        target = np.array([0.001, 5.01, 4.99, 5.0])
+        _, reading = write(values, target, first=1 + trial * 80)
+        errors.append(reading.numbers - target)
+    # the long header costs a bit or two, and an indicator that is zero in all kept records is written as a float
+    assert np.sqrt(np.mean(np.square(errors), axis=0))[1:].max() <= 8.0 * find_precision(80, 4)
+    assert np.abs(np.array(errors)[:, 0]).max() <= 0.001 * 2.0**-5
+
+
+def test_plain_layout_is_that_of_the_kernels() -> None:
+    for size in (1, 2, 3, 4, 7, 16, 100):
+        assert word.count_least_rows(size) == find_min_rows(size)
+        for rows in (30, 100, 4_000):
+            assert word._find_width(size, rows) == find_width(size, rows)
+            assert word.count_rows(rows, size) == min(rows, LONG_HEADER + MAX_BITS * size)
+
+
+@pytest.mark.parametrize("size", [1, 3, 16])
+def test_fixed_point_numbers_by_an_independent_reader(size: int) -> None:
+    """Within one step of what could be written, two at the limits; the last float operations may differ."""
+    rng, channel, statistic = RNG(size), FixedPoint(5.0), statistics.Mean(size)
+    for trial in range(100):
+        slots = channel.find_min_batch(size) + int(rng.integers(0, 60 * size))
+        can = rng.random(slots) >= rng.choice([0.0, 0.1, 0.5])
+        if not channel.can_encode(can, size):
+            continue
+        target = rng.uniform(-5.5, 5.5, size)
+        wanted = Target(target, np.zeros(size), np.full(size, 1e-6), np.zeros(size, np.bool_))
+        keep = channel.write(np.zeros((slots, 1)), can, wanted, statistic, 1 + trial, np.uint64(0))
+        assert not (keep & ~can).any()
+        reading = channel.read_slots(rng.normal(size=(slots, 1)), keep, statistic, 1 + trial)
+        numbers, off = decode_fixed(np.flatnonzero(keep).tolist(), slots, size, 1 + trial, 5.0)
+        assert np.allclose(reading.numbers, numbers, rtol=0.0, atol=5.0 * 2.0**-50)
+        step = channel.find_step(can, size)
+        assert reading.off.tolist() == [off] * size == [step > 1e-6] * size
+        assert np.all(np.abs(reading.numbers - np.clip(target, -5.0, 5.0)) <= 2.0 * step)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_fixed_point_errors_have_mean_zero(share: float) -> None:
+    rng, channel, errors = RNG(3), FixedPoint(1.0), []
+    for trial in range(2_000):
+        can = np.ones(40, np.bool_)
+        can[rng.choice(40, round(40 * share), replace=False)] = False
+        if channel.can_encode(can, 1):
+            wanted = Target.exactly(np.array([1.0 / 3.0]))
+            keep = channel.write(np.zeros((40, 1)), can, wanted, statistics.Mean(1), 1 + trial, np.uint64(0))
+            read = channel.read_slots(np.zeros((40, 1)), keep, statistics.Mean(1), 1 + trial).numbers[0]
+            errors.append((read - 1.0 / 3.0) / channel.find_step(can, 1))
+    assert len(errors) > 1_000
+    assert np.abs(np.mean(errors)) <= 4.0 * np.std(errors) / np.sqrt(len(errors))
