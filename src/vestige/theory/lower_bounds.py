@@ -21,7 +21,7 @@ from vestige.types import Floats
 from vestige.validation import check_int, check_positive
 
 _SUCCESS = 1.0 / 3.0  # the theorem: squared error above `error` with probability at least 2/3
-_MAX_DIM, _MAX_RETENTION = 10**6, 10**7
+MAX_DIM, _MAX_RETENTION = 10**6, 10**7
 _SMALLEST_LOG = -708.0  # e^-708 is about the smallest float
 
 
@@ -79,7 +79,7 @@ def finite_lower_bound(dim: int, error: float) -> int:
         >>> finite_lower_bound(1, 1e-6), finite_lower_bound(1000, 1e-6)
         (8, 8210)
     """
-    d, epsilon = check_int("dim", dim, 1, _MAX_DIM), check_positive("error", error)
+    d, epsilon = check_int("dim", dim, 1, MAX_DIM), check_positive("error", error)
     above = 1
     while _log_success(d, above, epsilon) < math.log(_SUCCESS):
         above *= 2
@@ -107,7 +107,7 @@ def success_upper_bound(dim: int, error: float, retention: int) -> float:
         >>> round(success_upper_bound(1, 1e-6, 7), 3), round(success_upper_bound(1, 1e-6, 8), 3)
         (0.187, 0.401)
     """
-    d, epsilon = check_int("dim", dim, 1, _MAX_DIM), check_positive("error", error)
+    d, epsilon = check_int("dim", dim, 1, MAX_DIM), check_positive("error", error)
     return math.exp(min(0.0, _log_success(d, check_int("retention", retention, 1, _MAX_RETENTION), epsilon)))
 
 
@@ -138,7 +138,7 @@ def mean_squared_error_floor(dim: int, retention: int) -> float:
     """
     from scipy.optimize import brentq  # noqa: PLC0415
 
-    d, m = check_int("dim", dim, 1, _MAX_DIM), check_int("retention", retention, 1, _MAX_RETENTION)
+    d, m = check_int("dim", dim, 1, MAX_DIM), check_int("retention", retention, 1, _MAX_RETENTION)
     if m == 1:
         return float(d)
     if _log_success(d, m, math.exp(_SMALLEST_LOG)) >= 0.0:
