@@ -83,6 +83,7 @@ def advance(
             about = find_deviation(target[i], atoms[here, i], present[here], weights)
             coin = draw_mark(first + k * length, length, i)
             far[i] = max(find_far_limit(about, count, share, target[i], coin), near[i])
+        start = first + k * length
         write_batch(
-            atoms[here], can[here], target, near, far, first + k * length, keys[k], mode, writer, keep, estimate, off
+            atoms[here], can[here], target, near, far, spread, start, keys[k], mode, writer, keep, estimate, off
         )

@@ -60,7 +60,7 @@ class Bits(Compiled):
 
         size, slots, keep = statistic.size, len(can), np.zeros(len(can), np.bool_)
         rows, dither = word.count_rows(slots, size), np.uint64(word.find_key(first, slots))
-        code, attempt = make_code(rows), word.make_attempt(size, rows)
+        code, attempt = make_code(rows), word.make_attempt(slots, size)
         free = prepare(can, rows, code)
         attempt.centres[:], attempt.scales[:], clear = _find_side_information(statistic, values[can])
         word.start_attempt(attempt, target.numbers, attempt.scales, bool(target.off.any()), dither)
@@ -89,6 +89,7 @@ def _find_side_information(statistic: Statistic, values: Floats) -> tuple[Floats
     said, clear = statistic.influence(values), True
     if said is not None and np.isfinite(said[0]).all() and np.isfinite(said[1]).all():
         numbers, moves = said
-        clear = measure(numbers + moves, np.ones(len(values), np.bool_), size, centres, scales)
+        n = len(values)
+        clear = measure(numbers + moves, np.ones(n, np.bool_), size, np.empty(n, np.int64), centres, scales)
         centres[:] = numbers
     return centres, scales, clear

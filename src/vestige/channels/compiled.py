@@ -46,8 +46,9 @@ class Compiled(Channel):
         from vestige.channels.kernels import make_writer, write_batch  # noqa: PLC0415
 
         keep, (numbers, near, far, off) = np.zeros(len(can), np.bool_), target
-        writer, read = make_writer(*values.shape), np.empty(len(numbers))
-        write_batch(values, can, numbers, near, far, first, key, self.mode, writer, keep, read, off.copy())
+        writer, read, usable = make_writer(*values.shape), np.empty(len(numbers)), values[can]
+        spread = np.abs(usable - usable.mean(axis=0)).mean(axis=0)
+        write_batch(values, can, numbers, near, far, spread, first, key, self.mode, writer, keep, read, off.copy())
         return keep
 
     def can_encode(self, can: Bools, size: int) -> bool:

@@ -50,8 +50,7 @@ class Writer(NamedTuple):
 @kernel
 def make_writer(slots: int, size: int) -> Writer:
     """Make what batches of so many slots are written with."""
-    rows = count_rows(slots, size)
-    return Writer(make_workspace(slots), make_code(rows), make_attempt(size, rows))
+    return Writer(make_workspace(slots), make_code(count_rows(slots, size)), make_attempt(slots, size))
 
 
 @kernel
@@ -84,6 +83,7 @@ def write_batch(
     target: Floats,
     near: Floats,
     far: Floats,
+    spread: Floats,
     first: int,
     key: np.uint64,
     mode: int,
@@ -100,6 +100,7 @@ def write_batch(
         target: the numbers; shape (size,).
         near: an average within this distance of its number is near enough; shape (size,).
         far: a number that is written farther away than this is marked as off; shape (size,).
+        spread: about the mean absolute deviation of the values; shape (size,).
         first: the first round of the batch.
         key: the coins, for the search of averages.
         mode: `AVERAGE`, `BITS` or `AUTO`.
@@ -123,7 +124,18 @@ def write_batch(
     attempt, free = writer.attempt, prepare(can, len(writer.attempt.message), writer.code)
     marks = keep[:CONTROLS] if mode == AUTO else keep
     is_off = write_averages(
-        values, can, target, far, bool(off.any()), find_key(first, slots), free, writer.code, attempt, keep, marks
+        values,
+        can,
+        target,
+        far,
+        spread,
+        bool(off.any()),
+        find_key(first, slots),
+        free,
+        writer.code,
+        attempt,
+        keep,
+        marks,
     )
     for i in range(size):
         numbers[i], off[i] = attempt.numbers[i], is_off
@@ -143,6 +155,6 @@ def read_batch(values: Floats, present: Bools, first: int, mode: int, numbers: F
         message = np.empty(count_rows(slots, size), np.bool_)
         centres, scales, exponents = np.empty(size), np.empty(size), np.empty(size)
         read_message(present, message)
-        measure(values, present, size, centres, scales)
+        measure(values, present, size, np.empty(slots, np.int64), centres, scales)
         read_numbers(message, size, centres, scales, find_key(first, slots), numbers, exponents)
         off[:] = read_header(message)[1]

@@ -20,7 +20,7 @@ import numpy as np
 
 from vestige._numba import kernel
 from vestige.random.kernels import draw, draw_uniform
-from vestige.types import Bools, Floats
+from vestige.types import Bools, Floats, Ints
 
 NORMAL = 1.2533141373155001
 """The standard deviation of a normal variable over its mean absolute deviation."""
@@ -40,31 +40,37 @@ _FACTORS = 1.0 + np.floor(64.0 * (2.0 ** ((np.arange(64) + 0.5) / 64.0) - 1.0)) 
 
 
 @kernel
-def measure(atoms: Floats, present: Bools, columns: int, centres: Floats, scales: Floats) -> bool:
+def measure(atoms: Floats, present: Bools, columns: int, places: Ints, centres: Floats, scales: Floats) -> bool:
     """Write the average of the present atoms in each of the first columns, and their standard deviation if normal.
 
     A scale is 0 if all are alike, up to what adding them up rounds off. If none is present, nothing is written.
 
+    Args:
+        atoms: by slot; shape (slots, columns or more).
+        present: which slots count; shape (slots,).
+        columns: the number of columns.
+        places: to compute with; shape (slots,).
+        centres: output; shape (columns,).
+        scales: output; shape (columns,).
+
     Returns:
         whether it is clear which of them are alike, whatever adding them up rounds off.
     """
-    clear = True
-    if not present.any():
+    clear, count = True, 0
+    for j in range(len(present)):
+        places[count] = j
+        count += present[j]
+    if count == 0:
         return clear
     for i in range(columns):
-        count, first, total, largest = 0, 0.0, 0.0, 0.0
-        for j in range(len(present)):
-            if present[j]:
-                if count == 0:
-                    first = atoms[j, i]
-                total += atoms[j, i] - first
-                largest = max(largest, abs(atoms[j, i]))
-                count += 1
+        first = atoms[places[0], i]
+        total, largest, apart = 0.0, 0.0, 0.0
+        for k in range(count):
+            total += atoms[places[k], i] - first
+            largest = max(largest, abs(atoms[places[k], i]))
         centres[i] = first + total / count
-        apart = 0.0
-        for j in range(len(present)):
-            if present[j]:
-                apart += abs(atoms[j, i] - centres[i])
+        for k in range(count):
+            apart += abs(atoms[places[k], i] - centres[i])
         scales[i], border = NORMAL * apart / count, _ALIKE * largest
         clear &= scales[i] == 0.0 or abs(scales[i] - border) > _CLEAR * border
         if scales[i] <= border or not np.isfinite(scales[i]):

@@ -247,11 +247,11 @@ def _substitute(left: Words, rows: int, columns: Words, keep: Bools) -> None:
     for w in range((rows - 1) // _WORD, -1, -1):
         word = left[w]
         for i in range(min(rows, w * _WORD + _WORD) - 1, w * _WORD - 1, -1):
-            if (word << np.uint64(i % _WORD)) >> _LAST:
-                keep[i] = True
-                word ^= columns[i, w]
-                for v in range(w):
-                    left[v] ^= columns[i, v]
+            bit = (word << np.uint64(i % _WORD)) >> _LAST  # used as a factor: there is no branch to mispredict
+            keep[i] = bit
+            word ^= columns[i, w] * bit
+            for v in range(w):
+                left[v] ^= columns[i, v] * bit
 
 
 @kernel

@@ -26,6 +26,7 @@ from vestige._numba import kernel
 from vestige.channels.layout import LONG_HEADER, MAX_BITS, MIN_BITS
 from vestige.channels.residues import (
     ALIKE,
+    NORMAL,
     choose_exponent,
     choose_residue,
     decode_pattern,
@@ -67,6 +68,8 @@ class Attempt(NamedTuple):
         scales: their standard deviations; shape (size,).
         message: the word; shape (rows,).
         counters: header, offset, changes of scales, tries out of range, tries, and whether the numbers are off.
+        ranks: of each number, by how little it costs to write the second nearest instead; shape (size,).
+        places: of the records that are kept, to compute with; shape (slots,).
     """
 
     target: Floats
@@ -78,6 +81,8 @@ class Attempt(NamedTuple):
     scales: Floats
     message: Bools
     counters: Ints
+    ranks: Ints
+    places: Ints
 
 
 @kernel
@@ -99,8 +104,8 @@ def count_least_rows(size: int) -> int:
 
 
 @kernel
-def make_attempt(size: int, rows: int) -> Attempt:
-    """Make room for writing so many numbers in so many bits."""
+def make_attempt(slots: int, size: int) -> Attempt:
+    """Make room for writing so many numbers into batches of so many slots."""
     return Attempt(
         np.zeros(size),
         np.zeros(size),
@@ -109,8 +114,10 @@ def make_attempt(size: int, rows: int) -> Attempt:
         np.zeros(size),
         np.zeros(size),
         np.zeros(size),
-        np.zeros(rows, np.bool_),
+        np.zeros(count_rows(slots, size), np.bool_),
         np.zeros(6, np.int64),
+        np.zeros(size, np.int64),
+        np.zeros(slots, np.int64),
     )
 
 
@@ -160,12 +167,13 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
         message[1], message[2] = True, counters[OFF] == 1
         for k in range(3):
             message[3 + k] = ((level - _FIRST_LONG) >> (2 - k)) & 1
-    ranks = _rank(attempt, key, free, width) if counters[OFFSET] and size > 1 else np.zeros(size, np.int64)
+    if counters[OFFSET] and size > 1:
+        _rank(attempt, key, free, width)
     each = _MAX_SHIFT if size == 1 else (2 if size < 4 else 1)
     for i in range(size):
         bits = _count_bits(i, size, rows, header)
         lost = min(bits, max(0, bits - (free - header - i + size - 1) // size))
-        shift = ranks[i] * each
+        shift = attempt.ranks[i] * each
         offset = (counters[OFFSET] >> shift) & ((1 << each) - 1) if shift < _MAX_SHIFT else 0
         guess = attempt.guess[i]
         dither, word = 0.0, 0
@@ -192,8 +200,8 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
 
 
 @kernel
-def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> Ints:
-    """The numbers ranked by how little it costs to write the second nearest instead, cheapest first."""
+def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> None:
+    """Rank the numbers by how little it costs to write the second nearest instead, cheapest first."""
     rows, size = len(attempt.message), len(attempt.target)
     header, power = _find_header(attempt.counters[LEVEL])
     costs = np.ones(size)
@@ -204,10 +212,8 @@ def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> Ints:
             step = find_step(attempt.guess[i], find_factor(key, i), width, power, bits - 1)
             place = (attempt.target[i] / step + find_dither(key, i, bits - 1)) / 2.0**lost
             costs[i] = abs(place - math.floor(place) - 0.5)
-    ranks = np.empty(size, np.int64)
     for rank, i in enumerate(np.argsort(-costs)):
-        ranks[i] = rank
-    return ranks
+        attempt.ranks[i] = rank
 
 
 @kernel
@@ -323,6 +329,7 @@ def write_averages(
     can: Bools,
     target: Floats,
     far: Floats,
+    spread: Floats,
     off: bool,
     key: np.uint64,
     free: int,
@@ -338,7 +345,8 @@ def write_averages(
         can: which slots hold a record that may be kept; shape (slots,).
         target: the numbers; shape (size,).
         far: numbers that are written farther away than this are marked as off; shape (size,).
-        off: whether they are already.
+        spread: about the mean absolute deviation of the atoms; shape (size,).
+        off: whether the numbers are marked already.
         key: of the public clock.
         free: what `prepare` returned.
         code: as `prepare` left it.
@@ -350,14 +358,18 @@ def write_averages(
         whether the numbers are marked as off.
     """
     size = len(target)
-    measure(atoms, can, size, attempt.centres, attempt.scales)
+    if spread.min() > 0.0:
+        for i in range(size):
+            attempt.scales[i] = NORMAL * spread[i]
+    else:
+        measure(atoms, can, size, attempt.places, attempt.centres, attempt.scales)
     start_attempt(attempt, target, attempt.scales, off, key)
     while True:
         compose(attempt, key, free)
         write_message(attempt.message, free, code, keep)
         if free < len(attempt.message):
             read_message(keep, attempt.message)
-        clear = measure(atoms, keep, size, attempt.centres, attempt.scales)
+        clear = measure(atoms, keep, size, attempt.places, attempt.centres, attempt.scales)
         steady = read_numbers(
             attempt.message, size, attempt.centres, attempt.scales, key, attempt.numbers, attempt.exponents
         )
