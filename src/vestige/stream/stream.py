@@ -117,6 +117,8 @@ class Stream(Generic[E_co]):
         self._place = store
         self._lock = threading.RLock() if store is None else store.store.lock
         self._pseudonym = None if store is None else store.store.pseudonym
+        backend_errors = () if store is None else store.store.backend_errors
+        self._store_errors: tuple[type[Exception], ...] = (StoreError, *backend_errors)
         self._terms = make_terms(rules, {} if store is None else store.about)
         saved = None if store is None else store.open(self._terms)
         if saved is not None:
@@ -762,7 +764,7 @@ class Stream(Generic[E_co]):
             if close:
                 self._close_batch()
                 return None
-        except StoreError:
+        except self._store_errors:
             raise
         except Exception as raised:  # the policy's, which comes after what has to be erased
             rewritten, problem = None, raised
