@@ -40,6 +40,7 @@ from vestige.errors import VestigeError
 from vestige.policy import Policy
 from vestige.records import Records
 from vestige.sources import FileSource
+from vestige.validation import check_float
 
 BAD: dict[str, Callable[[], object]] = {
     "None": lambda: None,
@@ -417,3 +418,20 @@ def test_a_value_is_shown_short_and_whatever_it_is() -> None:
         with pytest.raises(vestige.errors.ParameterError, match="half_life=") as error:
             Mean(half_life=value)  # type: ignore[arg-type]
         assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda stream: stream.extend([1.0], times=np.array(0.5)),
+        lambda stream: stream.extend([1.0], subjects=np.array("x")),
+        lambda stream: stream.extend([1.0], subjects=np.ma.masked),
+        lambda stream: stream.forget(rounds=1, receipt_id=["x"]),
+        lambda stream: stream.forget(rounds=1, receipt_id={}),
+        lambda stream: stream.move_source(["x"], b""),
+        lambda _: check_float("patience", np.timedelta64(1, "D"), lambda n: n >= 0.0, "0 or more"),
+    ],
+)
+def test_values_that_are_no_lists_names_or_numbers_are_refused(call: Callable[[Any], object]) -> None:
+    with pytest.raises(VestigeError):
+        call(streaming())
