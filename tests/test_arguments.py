@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,11 @@ from vestige import (
     theory,
 )
 from vestige.clock import Clock
-from vestige.errors import VestigeError
+from vestige.errors import ParameterError, VestigeError
 from vestige.policy import Policy
 from vestige.records import Records
 from vestige.sources import FileSource
+from vestige.validation import check_float
 
 BAD: dict[str, Callable[[], object]] = {
     "None": lambda: None,
@@ -417,3 +419,31 @@ def test_a_value_is_shown_short_and_whatever_it_is() -> None:
         with pytest.raises(vestige.errors.ParameterError, match="half_life=") as error:
             Mean(half_life=value)  # type: ignore[arg-type]
         assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda stream: stream.extend([1.0], times=np.array(0.5)),
+        lambda stream: stream.extend([1.0], subjects=np.array("x")),
+        lambda stream: stream.extend([1.0], subjects=np.ma.masked),
+        lambda stream: stream.forget(rounds=1, receipt_id=["x"]),
+        lambda stream: stream.forget(rounds=1, receipt_id={}),
+        lambda stream: stream.move_source(["x"], b""),
+        lambda _: check_float("patience", np.timedelta64(1, "D"), lambda n: n >= 0.0, "0 or more"),
+    ],
+)
+def test_values_that_are_no_lists_names_or_numbers_are_refused(call: Callable[[Any], object]) -> None:
+    with pytest.raises(VestigeError):
+        call(streaming())
+
+
+def test_a_clock_holds_whole_numbers_of_python() -> None:
+    """With those of numpy the coins would overflow."""
+    made = Clock(t=np.int64(5), due=np.int64(7))  # type: ignore[arg-type]
+    assert made == Clock(t=5, due=7)
+    assert [type(value) for value in (made.t, made.due)] == [int, int]
+    Stream(Mean(), retention=96, clock=made, retained=Records.empty(1)).extend(np.arange(200.0))
+    for wrong in ({"t": 5.5}, {"t": 5, "last": 3.0}, {"t": 5, "last": 3, "gaps": 0.5}, {"rounding": Decimal("nan")}):
+        with pytest.raises(ParameterError, match="is not a valid clock"):
+            Clock(**wrong)

@@ -28,8 +28,8 @@ PROGRAMS = {
     "demo": "from vestige.flights import flights; assert len(flights('distance')) > 300_000",
     "audit": """
 from vestige import Window
-from vestige.audit import leakage
-assert leakage(Window(), retention=16, t=64, trials=40, workers=2).epsilon == 0
+from vestige.audit import measure_leakage
+assert measure_leakage(Window(), retention=16, t=64, trials=40, workers=2).epsilon == 0
 """,
     "lab": "from vestige.lab import EXPERIMENTS; import vestige.cli; assert EXPERIMENTS",
     "river": "from vestige.river import LinearRegressor; LinearRegressor(seed=0).learn_one({'a': 1.0}, 2.0)",

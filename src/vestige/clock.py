@@ -8,8 +8,8 @@ tests/stream/test_rules.py and tests/stream/test_times.py.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
-from operator import attrgetter
 
 from vestige.errors import ParameterError
 from vestige.validation import show_value
@@ -18,6 +18,8 @@ WORD_VERSION = 2
 """The version of the word that updates write, see `vestige.channels.word`; those before it can be read."""
 _LARGEST = 2**62
 """No round or time lies beyond."""
+_WHOLE = ("t", "first", "last", "since", "due", "updates", "gaps", "word")
+"""The whole numbers of a clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,15 @@ class Clock:
 
     def __post_init__(self) -> None:
         try:
+            for name in _WHOLE:
+                value = getattr(self, name)
+                if type(value) is not int and not (value is None and name == "due"):
+                    object.__setattr__(self, name, operator.index(value))  # numpy's own would overflow later
             fits = 0 <= self.last <= self.t < _LARGEST and 1 <= self.since <= self.first <= self.last + 1
             fits = fits and self.updates >= 0
             fits = fits and 0 <= self.gaps <= self.last - self.since + 1
             fits = bool(fits and (self.due is None or -_LARGEST < self.due < _LARGEST))
-        except (TypeError, ValueError):  # what is not a number at all
+        except (TypeError, ValueError, ArithmeticError):  # what is not a whole number, or not one at all
             fits = False
         if not fits:
             raise ParameterError(
@@ -126,5 +132,5 @@ def can_read_word(version: int) -> bool:
     return version in range(1, WORD_VERSION + 1)
 
 
-_CLOCK_FIELDS = attrgetter(*Clock.__slots__)
+_CLOCK_FIELDS = operator.attrgetter(*Clock.__slots__)
 _PUT_CLOCK = tuple(Clock.__dict__[name].__set__ for name in Clock.__slots__)

@@ -75,7 +75,7 @@ def check_float(name: str, value: object, fits: Callable[[float], bool], remedy:
     """
     number = math.nan
     if isinstance(value, Real) and not isinstance(value, bool):
-        with suppress(OverflowError):
+        with suppress(OverflowError, TypeError):  # numpy calls a duration a number
             number = float(value)
     if math.isnan(number) or not fits(number):
         raise ParameterError(f"{name}={show_value(value)} is out of range; use {remedy}")

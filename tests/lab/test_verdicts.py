@@ -252,7 +252,8 @@ def test_the_quick_mode(tmp_path: Path, names: tuple[str, ...]) -> None:
         drawn, experiment = read_rows(tmp_path / f"{name}.parquet"), EXPERIMENTS[name]
         assert len(drawn) == len(experiment.points(quick=True)) * experiment.quick_trials
         if name not in ("timing", "dimension"):  # which measure time
-            assert experiment.measure(experiment.points(quick=True)[0], 0, 0) in drawn
+            measured = experiment.measure(experiment.points(quick=True)[0], 0, 0)
+            assert repr(measured) in map(repr, drawn)  # some are nan, which equals nothing
 
 
 def test_the_games_can_show_more_than_is_promised() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -210,6 +211,27 @@ def test_a_folder_that_vanishes_is_made_again(path: Path) -> None:
     finally:
         ended.set()
         thread.join()
+
+
+def test_a_full_disk_is_told_and_the_request_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    request = Request("forget", rounds=(1,), streams=("a",), now=True)
+    with SqliteStore(path) as store:
+        with monkeypatch.context() as full:
+            full.setattr(os, "fsync", fail)
+            with pytest.raises(StoreError, match=r"s\.db\.inbox: cannot be .* \(No space left on device\); make room"):
+                store.inbox.leave(request)
+        assert store.inbox.requests() == ((), {})
+        store.inbox.leave(request)
+        with monkeypatch.context() as full:
+            full.setattr(os, "fsync", fail)
+            with pytest.raises(StoreError, match="No space left on device"):
+                process_inbox(store)
+        assert store.inbox.requests() == ((request,), {})
+        assert process_inbox(store).requests == (request.id,)
+        assert len(read_streams(path)["a"][1].receipts) == 1
 
 
 def test_owner_only_and_pseudonyms_only(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import subprocess
 import sys
 import threading
 from collections.abc import Sequence
@@ -437,6 +438,23 @@ def test_bad_rows_are_not_shown(tmp_path: Path, text: str, name: str, said: str)
         list(FileSource(text_source(tmp_path, text, name), columns, subject="who").blocks())
     assert "4711" not in str(error.value)
     assert error.value.__suppress_context__
+
+
+@pytest.mark.parametrize("subject", [None, "who"])
+@pytest.mark.parametrize("line", ["null", " null", '{"a": 1}null', '{"a": 1} {"a": 2}'])
+def test_a_line_of_ndjson_is_one_object(tmp_path: Path, line: str, subject: str | None) -> None:
+    """Arrow skips null, and reads two objects."""
+    source = text_source(tmp_path, f'{{"a": 1, "who": "x"}}\n{line}\n', "rows.ndjson")
+    with pytest.raises(SourceError, match="write one JSON object per line"):
+        list(FileSource(source, ["a"], subject=subject).blocks())
+
+
+def test_a_file_of_null_does_not_end_the_process(tmp_path: Path) -> None:
+    """Arrow crashes on it."""
+    source = text_source(tmp_path, "null\n", "rows.ndjson")
+    program = f"from vestige.sources import FileSource; list(FileSource({source!r}, ['a']).blocks())"
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert "write one JSON object per line" in done.stderr
 
 
 @pytest.mark.parametrize("data", [b"a,who\n1,J\xfcrgen\n", b'{"a": 1, "who": "J\xfcrgen"}\n'])

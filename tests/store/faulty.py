@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vestige import Mean, SqliteStore, Stream
+from vestige import Mean, SqliteStore, Stream, operations
 from vestige.errors import StoreError
 from vestige.store import open_reader
 
@@ -66,6 +66,11 @@ def name_subject(store: SqliteStore, _stream: Stream) -> None:
     store.pseudonym("ada")
 
 
+def forget(store: SqliteStore, stream: Stream) -> None:
+    stream.extend(ROWS[stream.t : 180], source="x")  # enough to close the batch early
+    operations.forget(store, rounds=range(97, 150), streams=["a"], now=True)
+
+
 WAYS: dict[str, Callable[[SqliteStore, Stream], None]] = {
     "extend": extend,
     "flush": flush,
@@ -73,6 +78,7 @@ WAYS: dict[str, Callable[[SqliteStore, Stream], None]] = {
     "drop": drop,
     "tidy": tidy,
     "name": name_subject,
+    "forget": forget,
 }
 
 

@@ -34,7 +34,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("how", [(), pytest.param(("thorough",), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("way", ["extend", "flush", "add", "drop", "tidy", "name"])
+@pytest.mark.parametrize("way", ["extend", "flush", "add", "drop", "tidy", "name", "forget"])
 def test_a_write_that_fails_loses_nothing(shim: Path, folder: Path, way: str, how: tuple[str, ...]) -> None:
     environment = os.environ | {"LD_PRELOAD": str(shim)}
     command = [sys.executable, str(HERE / "faulty.py"), str(folder), way, *how]

@@ -577,6 +577,26 @@ def test_many_streams_open_at_once(path: Path) -> None:
     ]
 
 
+def test_nothing_is_written_after_sqlite_has_ended_a_transaction(filled: Path) -> None:
+    """As it does after some errors of the disk; what came later would be committed alone."""
+    before = read_streams(filled)
+    with SqliteStore(filled) as store:
+        stream = stream_in(store, "b")
+        stream.push(1.0)
+
+        def write() -> None:
+            with store.transaction():
+                store._connection.execute("ROLLBACK")
+                with pytest.raises(StoreError, match="so all of it was rolled back"):
+                    stream.flush()
+                assert read_streams(filled) == before
+
+        with pytest.raises(StoreError, match="so all of it was rolled back"):
+            write()
+        stream.flush()
+        assert [*read_streams(filled)] == ["a", "b"]
+
+
 def test_a_stream_that_cannot_be_written_leaves_nothing_half_done_among_others(path: Path) -> None:
     """Who catches the error inside `together` goes on with the others; of this one nothing was changed."""
     with SqliteStore(path) as store:

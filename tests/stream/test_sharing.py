@@ -109,6 +109,8 @@ def test_a_stream_in_a_store_is_not_copied(copied: Callable[[Stream], object]) -
         lambda stream: stream.forget(rounds=[1]),
         lambda stream: stream.forget(rounds=[1], now=True),
         lambda stream: stream.sweep(),
+        lambda stream: stream.restart_source("x"),
+        lambda stream: stream.move_source("x", b""),
     ],
 )
 @pytest.mark.parametrize("timed", [False, True])

@@ -92,7 +92,7 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None) -> F
     panel.axhline(ceiling, color=FAINT, lw=0.8, ls=":")
     right_edge: Any = {"textcoords": "offset points", "xycoords": ("axes fraction", "data"), "ha": "right"}
     panel.annotate(_CEILING_LABEL, (1, ceiling), (-2, 3), fontsize=8, **right_edge)
-    legend = "filled: adversary knows all other records\nhollow: adversary knows their distribution"
+    legend = "filled: adversary knows\nall other records\nhollow: adversary knows\ntheir distribution"
     panel.annotate(legend, (0.98, 0.5), xycoords="axes fraction", fontsize=8, ha="right")
     panel.set(xscale="log", xlabel="error (standard errors of the mean of all records)")
     panel.set(ylabel="lower bound of epsilon", ylim=(0, 1.15 * ceiling))

@@ -54,6 +54,9 @@ def read_ndjson(records: RecordChunks, columns: Columns) -> Iterator[Batches | N
 
 
 def _parse(block: bytes, columns: Columns) -> Batches:
+    lines = [line for line in block.split(b"\n") if line.strip()]
+    if not all(line.lstrip().startswith(b"{") for line in lines):
+        raise ValueError("a line is not an object")  # Arrow takes null for one, or crashes
     schema = pa.schema([(name, pa.float64()) for name in columns.numbers])
     parse = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     try:
@@ -63,15 +66,15 @@ def _parse(block: bytes, columns: Columns) -> Batches:
             copy_to_arrow(block), json.ReadOptions(block_size=len(block) + 1, use_threads=False), parse
         )
     numbers = table.combine_chunks().to_batches()[0]
-    texts = _read_texts(block, columns.texts) if columns.texts else numbers
-    if len(texts) != len(numbers):
+    texts = _read_texts(lines, columns.texts) if columns.texts else numbers
+    if len(numbers) != len(lines):
         raise ValueError("several objects in a line")
     return numbers, texts
 
 
-def _read_texts(block: bytes, names: Sequence[str]) -> pa.RecordBatch:
+def _read_texts(lines: Sequence[bytes], names: Sequence[str]) -> pa.RecordBatch:
     """Read columns as text, numbers as they are written."""
-    rows = [_DECODER.decode(line.decode()) for line in block.split(b"\n") if line.strip()]
+    rows = [_DECODER.decode(line.decode()) for line in lines]
     return pa.record_batch({name: pa.array([_to_text(row.get(name)) for row in rows], pa.string()) for name in names})
 
 

@@ -15,7 +15,7 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -121,7 +121,8 @@ class Inbox:
 
     def leave(self, request: Request) -> None:
         """Leave a request; it is durable once this returns."""
-        self._write(request.id + _REQUEST, request.text)
+        with self._translate_errors():
+            self._write(request.id + _REQUEST, request.text)
 
     def requests(self) -> tuple[tuple[Request, ...], dict[str, str]]:
         """The requests that wait, the oldest first; and what is wrong with files that cannot be read, by name."""
@@ -146,18 +147,20 @@ class Inbox:
 
     def reply(self, request: str, facts: Mapping[str, Any]) -> None:
         """Say what became of a request, which is then done."""
-        self._write(request + _REPLY, json.dumps(facts))
-        (self.folder / (request + _REQUEST)).unlink(missing_ok=True)
-        self._sync()
+        with self._translate_errors():
+            self._write(request + _REPLY, json.dumps(facts))
+            (self.folder / (request + _REQUEST)).unlink(missing_ok=True)
+            self._sync()
 
     def collect(self, request: str) -> dict[str, Any] | None:
         """The reply to a request, which is removed; None while there is none."""
         file = self.folder / (request + _REPLY)
-        try:
-            facts: dict[str, Any] = json.loads(file.read_text())
-        except FileNotFoundError:
-            return None
-        file.unlink(missing_ok=True)
+        with self._translate_errors():
+            try:
+                facts: dict[str, Any] = json.loads(file.read_text())
+            except FileNotFoundError:
+                return None
+            file.unlink(missing_ok=True)
         with suppress(OSError):  # something else is in it
             self.folder.rmdir()
         return facts
@@ -166,7 +169,7 @@ class Inbox:
         """Remove what is done with: requests that have their reply, old replies, files that were never completed."""
         oldest = time.time() - _FORGOTTEN
         for file in self._list_files():
-            with suppress(FileNotFoundError):
+            with self._translate_errors(), suppress(FileNotFoundError):
                 if file.suffix == _REQUEST and file.with_suffix(_REPLY).exists():
                     file.unlink()  # whoever wrote the reply was stopped just before the end
                 elif file.suffix in (_REPLY, _DRAFT) and file.stat().st_mtime < oldest:
@@ -193,16 +196,28 @@ class Inbox:
 
     def _list_files(self) -> tuple[Path, ...]:
         """What lies in the folder, if nobody but its owner can have put it there."""
+        with self._translate_errors():
+            try:
+                found = self.folder.lstat()
+                if not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o077:
+                    raise StoreError(
+                        f"{self.folder}: is not a folder that only its owner may use, so the requests in it may be "
+                        "anybody's; remove it, or take the rights of others away: chmod 700"
+                    )
+                return tuple(sorted(self.folder.iterdir()))
+            except FileNotFoundError:
+                return ()
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        """Turn errors of the file system into ours, which name the folder and the remedy."""
         try:
-            found = self.folder.lstat()
-            if not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o077:
-                raise StoreError(
-                    f"{self.folder}: is not a folder that only its owner may use, so the requests in it may be "
-                    "anybody's; remove it, or take the rights of others away: chmod 700"
-                )
-            return tuple(sorted(self.folder.iterdir()))
-        except FileNotFoundError:
-            return ()
+            yield
+        except OSError as problem:
+            raise StoreError(
+                f"{self.folder}: cannot be read or written ({problem.strerror}); make room, or run this as the owner "
+                "of the store, and try again: requests in it stay until they were carried out"
+            ) from None
 
     def _write(self, name: str, text: str) -> None:
         """Put a file into the folder: all of it or nothing, for the owner of the store only."""

@@ -19,6 +19,27 @@ RECEIPTS_KEPT = timedelta(days=30)
 """How long a receipt is kept after the erasure."""
 
 
+def check_receipt_id(value: object) -> str | None:
+    """Check the id for a receipt.
+
+    Args:
+        value: sixteen hexadecimal digits; None for random ones.
+
+    Returns:
+        The value.
+
+    Raises:
+        ParameterError: it is not an id.
+
+    Example:
+        >>> check_receipt_id("0123456789abcdef")
+        '0123456789abcdef'
+    """
+    if value is None or (isinstance(value, str) and re.fullmatch("[0-9a-f]{16}", value)):
+        return value
+    raise ParameterError(f"receipt_id={show_value(value)} is not an id; use sixteen hexadecimal digits")
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """A removal request, and what became of it.
@@ -69,8 +90,7 @@ class Receipt:
             >>> Receipt.create(datetime(2024, 1, 1), 7, 48, None, "0123456789abcdef").due_round
             48
         """
-        if receipt_id is not None and not (isinstance(receipt_id, str) and re.fullmatch("[0-9a-f]{16}", receipt_id)):
-            raise ParameterError(f"receipt_id={show_value(receipt_id)} is not an id; use sixteen hexadecimal digits")
+        check_receipt_id(receipt_id)
         due = None if max_age is None else add_duration(requested, max_age)
         return cls(receipt_id or secrets.token_hex(8), requested, requested_round, due_round, due)
 

@@ -124,9 +124,16 @@ def read_times(times: Iterable[Time | None] | NDArray[np.datetime64]) -> NDArray
     """
     if isinstance(times, np.ndarray) and times.dtype.kind == "M":
         return _check_years(times)
-    if isinstance(times, str | bytes) or not isinstance(times, Iterable):
+    if not _is_list(times):
         raise DataError(f"times is a {type(times).__name__}; pass one datetime or numpy.datetime64 per row")
     return np.array([read_time(time) for time in times], "datetime64[us]")
+
+
+def _is_list(values: object) -> bool:
+    """Whether there is one value per row; an array without dimensions has none."""
+    if isinstance(values, np.ndarray):
+        return values.ndim > 0
+    return isinstance(values, Iterable) and not isinstance(values, str | bytes)
 
 
 def _check_years(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
@@ -258,7 +265,7 @@ def read_subjects(
     Raises:
         DataError: one of them is not a valid text.
     """
-    if isinstance(subjects, str | bytes) or not isinstance(subjects, Iterable):
+    if not _is_list(subjects):
         raise DataError(f"subjects is a {type(subjects).__name__}; pass one text or None per row")
     names = [read_subject(subject, pseudonym) for subject in subjects]
     column = np.empty(len(names), np.object_)

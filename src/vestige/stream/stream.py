@@ -27,6 +27,7 @@ from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
 from vestige.store import Place, Position, Receipt, State, Terms
+from vestige.store.receipt import check_receipt_id
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
 from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
 from vestige.stream.estimate import count_represented, make_estimate
@@ -117,6 +118,8 @@ class Stream(Generic[E_co]):
         self._place = store
         self._lock = threading.RLock() if store is None else store.store.lock
         self._pseudonym = None if store is None else store.store.pseudonym
+        backend_errors = () if store is None else store.store.backend_errors
+        self._store_errors: tuple[type[Exception], ...] = (StoreError, *backend_errors)
         self._terms = make_terms(rules, {} if store is None else store.about)
         saved = None if store is None else store.open(self._terms)
         if saved is not None:
@@ -489,8 +492,13 @@ class Stream(Generic[E_co]):
 
         Args:
             source: the name that it was read under.
+
+        Raises:
+            ParameterError: the name is not a text.
+            StoreError: the store was closed.
         """
         with self._lock:
+            self._check_open()
             self._state.drop_numbers(self.position(source).slot)
             self._state.positions = {name: at for name, at in self._state.positions.items() if name != source}
 
@@ -502,11 +510,13 @@ class Stream(Generic[E_co]):
             position: the new position, up to 72 bytes.
 
         Raises:
-            ParameterError: the position is too long.
+            ParameterError: the name is not a text, or the position is not bytes or is too long.
+            StoreError: the store was closed.
         """
         with self._lock:
+            self._check_open()
+            moved = replace(self.position(source), value=position)
             if source in self._state.positions:
-                moved = replace(self.position(source), value=position)
                 self._state.positions = {**self._state.positions, source: moved}
 
     def find_records(self, source: str) -> Records:
@@ -702,10 +712,10 @@ class Stream(Generic[E_co]):
         self, requests: Sequence[tuple[Rounds | None, str | None]], ids: Sequence[str | None], *, now: bool
     ) -> tuple[Receipt, ...]:
         """Make all of these requests or none; one whose receipt exists already is not made again."""
-        state, made = self._state, list(ids)
+        state, made = self._state, list(map(check_receipt_id, ids))
         known: dict[str | None, Receipt] = {receipt.id: receipt for receipt in state.receipts}
-        if all(receipt_id in known for receipt_id in ids):
-            return tuple(known[receipt_id] for receipt_id in ids)
+        if all(receipt_id in known for receipt_id in made):
+            return tuple(known[receipt_id] for receipt_id in made)
         self._check_open()
         before, problem, requested = state.snapshot(), None, wall_clock()
         due = state.t if now else state.updated.last + self._room
@@ -762,7 +772,7 @@ class Stream(Generic[E_co]):
             if close:
                 self._close_batch()
                 return None
-        except StoreError:
+        except self._store_errors:
             raise
         except Exception as raised:  # the policy's, which comes after what has to be erased
             rewritten, problem = None, raised

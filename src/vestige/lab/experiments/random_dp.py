@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EPSILON, GAMMA = 1.0, 0.05
-BATCHES, AGES, DATA = (6, 8), tuple(range(1, 13)), 20
+AGES = tuple(range(1, 13))
+DATA = {6: 20, 8: 50}  # data sets of a trial, by batch: 8 trials show gamma if 0 of 160, or 7 of 400, are above epsilon
+BATCHES = tuple(DATA)
 RANDOM, EXTREME_RECORD = "random", "extreme"
 ONE, ALL = "after", "since"
 EXTREME = 1_000.0
@@ -186,12 +188,12 @@ def compute_epsilons(rows: Floats, value: float, choices: Choices, find: Finder)
 def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The share of data sets with epsilon above 1, for one state and for all states since the erasure."""
     above, choices = np.zeros((2, len(AGES))), Choices.from_halves(parts["halves"](int(point["batch"])))
-    for _ in range(DATA):
+    for _ in range(DATA[int(point["batch"])]):
         rows, value = rng.normal(size=(len(AGES) + 1, int(point["batch"]))), float(rng.normal())
         if point["record"] == EXTREME_RECORD:
             value = EXTREME
         above += np.array(compute_epsilons(rows, value, choices, parts["nearest"])) > EPSILON
-    alone, joint = above / DATA
+    alone, joint = above / DATA[int(point["batch"])]
     return {
         f"{view} {age}": float(shares[i]) for view, shares in ((ONE, alone), (ALL, joint)) for i, age in enumerate(AGES)
     }
@@ -272,7 +274,7 @@ def _find_verdict(results: Results) -> Verdict:
 
 def _count_sets(results: Results, batch: int) -> int:
     """The number of data sets."""
-    return DATA * len(results.where(record=RANDOM, batch=batch))
+    return DATA[batch] * len(results.where(record=RANDOM, batch=batch))
 
 
 def _find_hidden_age(results: Results, batch: int) -> float:

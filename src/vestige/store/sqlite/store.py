@@ -244,6 +244,7 @@ class SqliteStore(Store):
         """Make all that is written inside durable at once, at the end; nothing of it if an error leaves the block."""
         with self._use() as tables:
             if self._depth:
+                self._check_not_rolled_back()
                 yield
                 return
             with translate_errors(self.path):
@@ -252,6 +253,7 @@ class SqliteStore(Store):
                 try:
                     self._check_unchanged()
                     yield
+                    self._check_not_rolled_back()
                     tables.save_about()
                     self._connection.execute("COMMIT")
                 except BaseException:
@@ -261,6 +263,14 @@ class SqliteStore(Store):
                     self._depth = 0
             with suppress(StoreError):  # it is made up for after the next commit, or when the store is closed
                 self._vacuum()
+
+    def _check_not_rolled_back(self) -> None:
+        """Check that SQLite has not ended the transaction after an error: what is written then would stay alone."""
+        if not self._connection.in_transaction:
+            raise StoreError(
+                f"{self.path}: an earlier write in this transaction() failed, so all of it was rolled back; leave the "
+                "block and try again: nothing was changed"
+            )
 
     def _roll_back(self) -> None:
         """Return to what is in the file, as far as the disk lets us; the next transaction rolls the rest back."""
