@@ -21,6 +21,7 @@ from vestige import (
     LinearRegression,
     LogisticRegression,
     Mean,
+    Memory,
     MemoryStore,
     Moments,
     Private,
@@ -90,6 +91,10 @@ Call = tuple[Callable[..., object], dict[str, object]]
 
 def loss(parameters: Any, rows: Any) -> Any:
     return rows - parameters
+
+
+def keep_state(state: bytes, rows: Any) -> bytes:  # noqa: ARG001
+    return state
 
 
 def opened(policy: Callable[..., Policy]) -> Callable[..., object]:
@@ -164,6 +169,10 @@ def calls(folder: Path) -> dict[str, Call]:
         "LinearRegression": (opened(LinearRegression), {"dim": 1, "intercept": True, "outputs": 1, "half_life": 9.0}),
         "LogisticRegression": (opened(LogisticRegression), {"dim": 1, "classes": 2, "l2": 0.1, "half_life": 9.0}),
         "CustomLoss": (opened(CustomLoss), {"loss": loss, "start": (0.0,), "columns": 1, "half_life": 9.0}),
+        "Memory": (
+            opened(Memory),
+            {"bits": 12, "step": keep_state, "conclude": len, "start": None, "columns": 1, "reserve": 0.1},
+        ),
         "Private": (opened(Private), {"policy": Mean(), "bound": 1.0, "epsilon": 1.0, "delta": 1e-6}),
         "Window": (opened(Window), {"policy": Mean()}),
         "SimpleMean": (opened(paper.SimpleMean), {"dim": 1}),
@@ -327,6 +336,7 @@ VALUES = {
     "LinearEstimate",
     "LogisticEstimate",
     "MeanEstimate",
+    "MemoryEstimate",
     "MomentsEstimate",
     "ParametersEstimate",
     "register_policy",

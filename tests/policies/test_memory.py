@@ -108,6 +108,17 @@ def test_the_reserve_is_enough(bits: int) -> None:
             assert policy._prepare(can) is not None
 
 
+def test_forty_thousand_bits() -> None:
+    start = RNG(0).bytes(5_000)
+    policy = Memory(40_000, stay, get_byte, start=start)
+    stream = Stream(policy, retention=2 * policy.min_batch, seed=0)
+    stream.extend(draw_rows(2 * policy.min_batch - 1))
+    stream.forget(rounds=RNG(1).choice(policy.min_batch - 1, policy.min_batch // 10) + policy.min_batch + 1)
+    stream.push(0.0)
+    assert stream.clock.updates == 2
+    assert stream.estimate().state == start
+
+
 def test_beyond_the_reserve_it_starts_over_and_says_so() -> None:
     rows = draw_rows(5 * RETENTION)
     stream = Stream(POLICY, retention=RETENTION, seed=0)

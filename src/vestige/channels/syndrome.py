@@ -87,18 +87,18 @@ def make_code(rows: int) -> Code:
     longest = (rows + blocks - 1) // blocks
     words, places = (longest + _WORD - 1) // _WORD, 2 * longest + _SPARE
     wide = (places + _WORD - 1) // _WORD
-    columns = np.zeros((longest, words), np.uint64)
+    columns = np.empty((longest, words), np.uint64)
     for slot in range(longest):
         fill_column(slot, longest, columns[slot])
     return Code(
         columns,
-        np.zeros(blocks, np.int64),
-        np.zeros((blocks, longest + _SPARE), np.int64),
-        np.zeros(blocks, np.int64),
-        np.zeros((rows, wide), np.uint64),
-        np.zeros((blocks, places), np.int64),
-        np.zeros((longest + _SPARE, words), np.uint64),
-        np.zeros(wide, np.uint64),
+        np.empty(blocks, np.int64),
+        np.empty((blocks, longest + _SPARE), np.int64),  # empty, as most records are dry: zeros would take more time
+        np.empty(blocks, np.int64),
+        np.empty((rows, wide), np.uint64),
+        np.empty((blocks, places), np.int64),
+        np.empty((longest + _SPARE, words), np.uint64),
+        np.empty(wide, np.uint64),
     )
 
 

@@ -174,7 +174,18 @@ class Memory(Policy[MemoryEstimate]):
         return clock.t, self._write(self._find_state(clock, retained), code, length)[slots]
 
     def answer(self, clock: Clock, retained: Records) -> MemoryEstimate:
-        """Answer from the state, moved by the records that arrived since the last update."""
+        """Answer from the state, moved by the records that arrived since the last update.
+
+        Args:
+            clock: the public clock.
+            retained: all records that are held.
+
+        Returns:
+            the answer, and the state.
+
+        Raises:
+            RuleError: `conclude` does not return a number or an array of numbers.
+        """
         state = self._find_state(clock, retained)
         concluded = self.conclude(state)
         try:
