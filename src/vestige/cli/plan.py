@@ -38,7 +38,7 @@ _HEADER = ("policy", "retention", "records", "error", "memory", "time per record
 @click.option(
     "--mean",
     type=float,
-    help="Distance of the mean from zero in standard deviations of a record, without SOURCE; default: 1.",
+    help="Distance of the mean from zero in standard deviations of a record, for Private without SOURCE; default: 1.",
 )
 @click.option("--error", type=float, help="Target error, in standard deviations of a record; give this or --records.")
 @click.option("--records", type=int, help="Number of records that will arrive; give this or --error.")
@@ -87,8 +87,7 @@ def plan_retention(
 
     Errors are root mean squares in standard deviations: for the mean, of a record; for other statistics, of one
     record's influence on each number, so that 10,000 records have an error of 0.01. With SOURCE, a sample of the
-    records, they are also given in the units of the data. Without it, records are assumed to be normal, and --mean
-    says how far from zero they are: the farther, the longer the retention.
+    records, they are also given in the units of the data. Without it, records are assumed to be normal.
 
     \b
     Examples:
@@ -229,10 +228,9 @@ def _summarize(plan: Plan) -> Iterator[str]:
     """The table in sentences."""
     ours, window, least = plan.rows[0], plan.row("window"), plan.row("lower bound")
     if ours.retention is not None:
-        where = "" if plan.mean is None else f", with the mean {plan.mean:g} deviations from zero"
         yield (
-            f"{ours.name.split(',')[0]} requires a retention of {ours.retention:,} records{where}; a sliding window "
-            f"requires {window.retention:,}; no policy can do with less than {least.retention:,}."
+            f"{ours.name.split(',')[0]} requires a retention of {ours.retention:,} records; a sliding window requires "
+            f"{window.retention:,}; no policy can do with less than {least.retention:,}."
         )
     if plan.private is not None and plan.prices:
         private = plan.private

@@ -7,8 +7,6 @@ Guarantee: held by tests/planning/test_honesty.py.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,8 +19,8 @@ from vestige.stream.arrivals import read_rows
 from vestige.types import Floats
 from vestige.validation import check_float, show_value
 
-DEFAULT_MEAN, FAR_MEAN = 1.0, 1_000.0
-"""Assumed distance of the mean from zero, and the far distance that notes consider, in standard deviations."""
+DEFAULT_MEAN = 1.0
+"""Assumed distance of the mean from zero, in standard deviations."""
 _MAX_ROWS, _MAX_CELLS, _MIN_ROWS = 50_000, 4_000_000, 100
 _MAX_NUMBERS = 2_000
 _BLOCKS, _MAX_BLOCK_RATIO = 32, 2.2  # of chi2 with 31 degrees of freedom over 31, one in ten thousand is above 2.2
@@ -39,8 +37,7 @@ class DataModel:
         sample: some records, in order of arrival; shape (n, columns). Default: records are assumed to be independent
             normals with standard deviation 1 in each column; outputs of a regression are the sum of the predictors plus
             noise of deviation 1.
-        mean: without a sample, the distance of each column's mean from zero, in its standard deviations. Default: 1,
-            and notes say where that matters.
+        mean: without a sample, the distance of each column's mean from zero, in its standard deviations. Default: 1.
 
     Attributes:
         policy: the policy.
@@ -76,11 +73,6 @@ class DataModel:
         if not (self.spread > 0.0).any():
             raise DataError("all records of the sample have the same influence; give a sample that varies")
         self.notes = _find_doubts(influence, self.spread) if self.has_sample else ()
-
-    @cached_property
-    def far(self) -> DataModel | None:
-        """The same at a mean far from zero; None where the mean is known."""
-        return DataModel(self.policy, mean=FAR_MEAN) if self.is_mean_assumed else None
 
     def linearize(self, policy: Encoded) -> Linearization:
         """Linearize a policy of the same statistic on these records.

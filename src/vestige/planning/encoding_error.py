@@ -1,38 +1,44 @@
-"""The error that encoding adds: a law for presence bits, and a simulation of the channel itself for averages.
+"""The error that encoding adds, from a simulation of the channel itself.
 
 After batch k of K, a number is off its target by a residual, and k / K of that residual is left in the end. Residuals
-have no bias, so their variances add up: V_k = (1 - 1/k)^2 V_(k-1) + E[residual_k^2].
+have no bias and do not depend on each other, so their variances add up: the sum of (k / K)^2 E[residual_k^2].
 
-Bits round to a multiple of the step u of a float with a given number of mantissa bits. The step is relative to zero, so
-u grows with the number, whatever its spread is. The number before was a multiple of u too, and moves by a share 1 / k
-of the way to the new batch, a normal of deviation q u. So f, the fraction of a step that is left, has E[f (1 - f)] u^2
-= (1/6 - sum_j exp(-2 (pi j q)^2) / (pi j)^2) u^2: a sixth where the move is many steps, far less where it is few.
-An average is near its target or, with the channel auto, is replaced by bits. No formula says how often: the channel is
-simulated at a few moments of the stream, and the uncertainty of that frequency is part of the result.
+A word rounds to a step that the kept records say, so that its residual is the same at all times and in all units: a
+third of K residuals is left, in square. `vestige.channels.layout.find_precision` has the law where every word comes out
+at once; heavy tails and words that have to be written again add to it, by a factor that only trying can tell.
+An average is near its target or, with the channel auto, is replaced by a word. No formula says how often: the channel
+is simulated at a few moments of the stream, and the uncertainty of that frequency is part of the result.
 Guarantee: held by tests/planning/test_honesty.py, at means of up to 1,000 deviations and in any unit.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from vestige.channels import Target
+from vestige import statistics
+from vestige.channels import Channel, FixedPoint, Target
+from vestige.channels.auto import Auto
+from vestige.channels.compiled import Compiled
+from vestige.channels.layout import LONG_HEADER, MAX_BITS, find_precision
 from vestige.policies import Encoded
 from vestige.random.generators import make_generator
 from vestige.types import Floats
 
 _MOMENTS, _TRIALS_PER_MOMENT, _FEW = 5, 200, 8
-_MAX_NUMBERS = 16
+_WORDS, _MAX_WORDS, _FEWEST_WORDS, _MAX_CELLS = 400, 100_000, 16, 4_000_000
+_DEVIATIONS = 3.0  # that the mean of squared residuals may be larger
+_STEPS, _MAX_MISSES = 60, 10_000
+_MAX_NUMBERS = 8
 _MAX_LENGTH = 1_024
-_STEPS = 160  # of a stream's length; the variance is known to within a percent from that many
-_QUANTILES = 33  # positions that a number may have: steps differ by powers of two
 _LEVEL = 1e-3
+_NORMAL = np.sqrt(np.pi / 2.0)  # a standard deviation over a mean absolute deviation, if normal
 
 
 TRIALS = _MOMENTS * _TRIALS_PER_MOMENT
-"""Number of simulated updates of each number."""
+"""Number of simulated updates by averages."""
 
 
 class EncodingVariance(NamedTuple):
@@ -40,8 +46,8 @@ class EncodingVariance(NamedTuple):
 
     Attributes:
         expected: the best estimate.
-        upper: the variance if averages are replaced by bits as often as the simulation leaves possible, at a level of
-            one in a thousand.
+        upper: the variance if coarse words are as frequent as the simulation leaves possible, and averages are replaced
+            by words as often, at a level of one in a thousand.
     """
 
     expected: Floats
@@ -49,7 +55,7 @@ class EncodingVariance(NamedTuple):
 
 
 def find_encoding_variance(
-    policy: Encoded, encoded: Floats, influence: Floats, columns: Floats, batch: int, batches: int, noise: float
+    policy: Encoded, encoded: Floats, influence: Floats, rows: Floats, batch: int, batches: int, noise: float
 ) -> EncodingVariance:
     """Find the variance that encoding has added after a number of batches.
 
@@ -57,7 +63,7 @@ def find_encoding_variance(
         policy: policy that encodes the numbers.
         encoded: the numbers; shape (size,).
         influence: influence of each record on them; shape (n, size).
-        columns: the values that averages are chosen from; shape (n, columns).
+        rows: the records; shape (n, columns).
         batch: number of records in a batch.
         batches: number of batches.
         noise: standard deviation of noise in the average of each batch.
@@ -70,124 +76,195 @@ def find_encoding_variance(
         >>> rows = np.random.default_rng(0).normal(size=(1_000, 1))
         >>> short, long = (
         ...     find_encoding_variance(Mean(channel="bits"), np.ones(1), rows, rows, batch, 100, 0.0).expected[0]
-        ...     for batch in (28, 56)
+        ...     for batch in (22, 32)
         ... )
-        >>> bool(short > 1e6 * long)
+        >>> bool(short > 1e5 * long)
         True
     """
-    size = len(encoded)
-    spread = np.sqrt((influence**2).mean(axis=0))
-    averaged = _is_averaged(policy)
-    simulated = np.unique(np.linspace(0, size - 1, min(size, _MAX_NUMBERS)).astype(int)) if averaged else range(size)
-    variance = np.zeros((2, size))
-    for i in simulated:
-        segment = _Segment(policy, columns[:, i] if averaged else None, -(-(batch - int(i)) // size), batch)
-        variance[:, i] = segment.find_variance(float(encoded[i]), float(spread[i]), batches, noise)
-    if len(simulated) < size:  # the others are taken to be like them, in units of their spread
-        unit = np.where(spread > 0.0, spread, 1.0) ** 2
-        typical = unit * (variance[:, simulated] / unit[simulated]).mean(axis=1, keepdims=True)
-        variance = np.where(np.isin(np.arange(size), simulated), variance, typical)
-    return EncodingVariance(*variance)
+    channel, spread, size = policy.encoding, np.sqrt((influence**2).mean(axis=0)), len(encoded)
+    moments, weights = _choose_moments(batches)
+    if isinstance(channel, FixedPoint):
+        step = channel.find_step(np.ones(batch, np.bool_), size)
+        variance = np.full(size, weights.sum() * step**2 / 12.0)
+        return EncodingVariance(variance, variance)
+    shares, doubt, residuals = np.ones(len(moments)), 0.0, np.zeros((len(moments), size))
+    if policy.is_identity and channel.is_searched:
+        some = np.unique(np.linspace(0, size - 1, min(size, _MAX_NUMBERS)).astype(int))
+        simulation = _Averages(policy, encoded[some], spread[some], rows[:, some], batch, batch * len(some) // size)
+        shares, residuals = simulation.run(moments, noise)
+        shares = 1.0 - (1.0 - shares) ** (size / len(some))
+        if len(some) < size:  # the others are taken to be like them, in units of their spread
+            unit = np.where(spread > 0.0, spread, 1.0) ** 2
+            residuals = unit * (residuals / unit[some]).mean(axis=1, keepdims=True)
+        if not isinstance(channel, Auto):
+            # residuals that large are not independent any more: no average of records is further off than a record
+            variance = np.minimum(weights @ residuals, spread**2)
+            return EncodingVariance(variance, variance)
+        share = float(shares.mean())
+        doubt = _upper_limit(share, len(moments) * _TRIALS_PER_MOMENT) - share
+    words = _Words(policy.statistic, channel, encoded, influence, rows, batch)
+    expected, upper = (
+        weights @ words.find_variances(moments, np.minimum(shares + more, 1.0), residuals, deviations)
+        for more, deviations in ((0.0, 0.0), (doubt, _DEVIATIONS))
+    )
+    return EncodingVariance(expected, upper)
 
 
-def _is_averaged(policy: Encoded) -> bool:
-    """Whether averages are tried before bits are written."""
-    return policy.is_identity and policy.encoding.is_searched
+class _Words:
+    """Words by trial, or by the law if that takes too long.
 
-
-class _Simulation(NamedTuple):
-    """What the channel did at some moments; shape (n,) each.
-
-    Attributes:
-        moments: number of batches at each moment.
-        bit_shares: share of updates in which it wrote bits.
-        residuals: mean squared residual of averages.
+    Args:
+        statistic: what records say of the numbers.
+        channel: channel that writes words.
+        encoded: the numbers; shape (size,).
+        influence: influence of each record on them; shape (n, size).
+        rows: the records; shape (n, columns).
+        batch: number of records in a batch.
     """
 
-    moments: Floats
-    bit_shares: Floats
-    residuals: Floats
+    def __init__(
+        self,
+        statistic: statistics.Statistic,
+        channel: Channel,
+        encoded: Floats,
+        influence: Floats,
+        rows: Floats,
+        batch: int,
+    ) -> None:
+        size, self.batch = len(encoded), batch
+        self.statistic, self.channel, self.encoded, self.rows = statistic, channel, encoded, rows
+        self.spread = np.sqrt((influence**2).mean(axis=0))
+        self.length = min(batch, LONG_HEADER + MAX_BITS * size)  # more records are not used
+        self.is_compiled = isinstance(channel, Compiled) and isinstance(statistic, statistics.Mean)
+        self.trials = min(_MAX_WORDS if self.is_compiled else _WORDS, _MAX_CELLS // (self.length * size))
+        if self.trials < _FEWEST_WORDS:
+            self.variance = (find_precision(self.length, size) * _NORMAL * np.abs(influence).mean(axis=0)) ** 2
+            self.uncertainty, self.misses = np.zeros(size), np.zeros(1)
+            return
+        squares, self.misses = self._write(self.trials, off=False)
+        self.variance = squares.mean(axis=0)
+        self.uncertainty = squares.std(axis=0) / np.sqrt(self.trials)
+
+    def find_variances(self, moments: Floats, shares: Floats, residuals: Floats, deviations: float) -> Floats:
+        """The variance that one update adds at each moment, where words are written in these shares of updates.
+
+        Args:
+            moments: numbers of batches; shape (moments,).
+            shares: shape (moments,).
+            residuals: mean squared residuals of the other updates; shape (moments, size).
+            deviations: by how many standard errors the variance of words may be larger than was found.
+
+        Returns:
+            The variances; shape (moments, size).
+        """
+        share, word = shares[:, None], self.variance + deviations * self.uncertainty
+        marked = self._find_marked(moments, shares)[:, None]
+        coarse = self.marked_variance if marked.any() else word
+        variances: Floats = (1.0 - marked) * ((1.0 - share) * residuals + share * word) + marked * coarse
+        return variances
+
+    @cached_property
+    def marked_variance(self) -> Floats:
+        """The variance that one writing adds to numbers that are marked as off, which takes bits; shape (size,)."""
+        variance: Floats = self._write(max(self.trials // 4, _FEWEST_WORDS), off=True)[0].mean(axis=0)
+        return variance
+
+    def _find_marked(self, moments: Floats, shares: Floats) -> Floats:
+        """The share of streams whose numbers are marked as off by each moment; see `find_far_limit`."""
+        every: Floats = np.unique(np.concatenate((np.geomspace(1.0, moments[-1], _STEPS), moments)))
+        limits = 0.25 / (self.batch * every)  # half of a standard error by then, squared
+        large = np.sort(self.misses**2)[-_MAX_MISSES:, None]
+        chances = (np.minimum(large / limits, 1.0) * (large * every > limits)).sum(axis=0) / len(self.misses)
+        rates = chances * np.interp(every, moments, shares)
+        marks = np.concatenate(([0.0], np.cumsum(np.diff(every) * (rates[1:] + rates[:-1]) / 2.0)))
+        marked: Floats = -np.expm1(-np.interp(moments, every, marks))
+        return marked
+
+    def _write(self, trials: int, *, off: bool) -> tuple[Floats, Floats]:
+        """Squares of what is missed, shape (trials, size), and the most of each batch in its own deviations."""
+        from vestige.planning.kernels import write_words  # noqa: PLC0415
+
+        write = write_words if self.is_compiled else self._write_any
+        residuals, misses = write(
+            self.rows, self.encoded, self.spread, self.length, trials, off, np.uint64(self.length)
+        )
+        return np.where(self.spread > 0.0, residuals, 0.0) ** 2, misses
+
+    def _write_any(
+        self, rows: Floats, numbers: Floats, spread: Floats, length: int, trials: int, off: bool, key: np.uint64
+    ) -> tuple[Floats, Floats]:
+        """The same as `vestige.planning.kernels.write_words`, for any statistic and any channel."""
+        rng, everyone, size = make_generator(int(key)), np.ones(length, np.bool_), len(numbers)
+        residuals, misses = np.empty((trials, size)), np.empty(trials)
+        for trial in range(trials):
+            values = rows[rng.integers(len(rows), size=length)]
+            target = numbers + spread * rng.uniform(-0.5, 0.5, size) / length
+            wanted = Target.exactly(target, np.full(size, off))
+            keep = self.channel.write(values, everyone, wanted, self.statistic, trial, np.uint64(trial))
+            deviations = self.statistic.find_deviations(values, target)
+            values[~keep] = 0.0
+            residuals[trial] = abs(self.channel.read_slots(values, keep, self.statistic, trial).numbers - target)
+            misses[trial] = (residuals[trial] / np.where(deviations > 0.0, deviations, np.inf)).max()
+        return residuals, misses
 
 
-class _Segment:
-    """The records of a batch that encode one number."""
+class _Averages:
+    """A channel that searches for averages, and some of the numbers that it writes.
 
-    def __init__(self, policy: Encoded, column: Floats | None, length: int, batch: int) -> None:
-        length = min(length, _MAX_LENGTH)  # among more records nothing is lost any more
-        self.policy, self.column, self.length, self.batch = policy, column, length, batch
-        self.rng = make_generator(length)
-        self.can_keep, self.keep = np.ones(length, np.bool_), np.zeros(length, np.bool_)
+    Args:
+        policy: policy that encodes the numbers.
+        encoded: the numbers; shape (size,).
+        spread: deviation of a record from each; shape (size,).
+        columns: the values that averages are chosen from; shape (n, size).
+        batch: number of records that a batch has for all numbers.
+        length: number of records that it has for these.
+    """
 
-    def find_variance(self, number: float, spread: float, batches: int, noise: float) -> tuple[float, float]:
-        """The final variance, as expected and at most."""
-        if self.column is None:
-            bits = self._accumulate(number, spread, batches, noise, None, 0.0)
-            return bits, bits
-        moments, weights = _choose_moments(batches)
-        simulation = self._simulate(number, spread, moments, noise)
-        if not self.policy.encoding.has_bits:
-            # residuals that large are not independent any more: no average of records is further off than a record
-            most = min(float(weights @ simulation.residuals), spread**2)
-            return most, most
-        share = float(simulation.bit_shares.mean())
-        doubt = _upper_limit(share, len(moments) * _TRIALS_PER_MOMENT) - share
-        expected, upper = (self._accumulate(number, spread, batches, noise, simulation, more) for more in (0.0, doubt))
-        return expected, upper
+    def __init__(
+        self, policy: Encoded, encoded: Floats, spread: Floats, columns: Floats, batch: int, length: int
+    ) -> None:
+        self.policy, self.encoded, self.spread, self.columns, self.batch = policy, encoded, spread, columns, batch
+        self.length = max(min(length, _MAX_LENGTH * len(encoded)), policy.encoding.find_min_batch(len(encoded)))
+        self.statistic, self.can_keep = statistics.Mean(len(encoded)), np.ones(self.length, np.bool_)
+        self.rng = make_generator(self.length)
 
-    def _accumulate(
-        self, number: float, spread: float, batches: int, noise: float, simulation: _Simulation | None, more: float
-    ) -> float:
-        """The final variance: that of each moment shrinks as the stream goes on, and new residuals add to it."""
-        every: Floats = np.concatenate((np.arange(1.0, _FEW), np.geomspace(1.0, batches, _STEPS).round()))
-        moments = np.unique(every[every <= batches])
-        shares, residuals = np.ones(len(moments)), np.zeros(len(moments))
-        if simulation is not None:
-            shares = np.interp(moments, simulation.moments, simulation.bit_shares)
-            residuals = np.interp(moments, simulation.moments, simulation.residuals)
-        shares, quantiles = np.minimum(shares + more, 1.0), _normal_quantiles(_QUANTILES)
-        variance, before = 0.0, 0.0
-        for k, share, residual in zip(moments, shares, residuals, strict=True):
-            moved = np.sqrt(variance + spread**2 / self.batch + noise**2) / k
-            positions = number + quantiles * np.sqrt(variance + (spread**2 / self.batch + noise**2) / k)
-            step = _grid_step(positions, self.length)
-            repeated = (_fraction_variance(moved / step) * step**2).mean()  # bits now, and bits in the batch before
-            each = (1.0 - share) * residual + share * ((1.0 - share) * (step**2).mean() / 6.0 + share * repeated)
-            variance = variance * (before / k) ** 2 + each * _sum_of_squares(before, k) / k**2
-            before = k
-        return float(variance)
+    def run(self, moments: Floats, noise: float) -> tuple[Floats, Floats]:
+        """The share of updates that write words at each moment, and the mean squared residuals of the others.
 
-    def _simulate(self, number: float, spread: float, moments: Floats, noise: float) -> _Simulation:
-        """Run the channel at these moments."""
-        rows = np.array([self._simulate_moment(number, spread, int(k), noise) for k in moments])
-        return _Simulation(moments.astype(np.float64), *rows.T)
+        Shapes (moments,) and (moments, size).
+        """
+        found = [self._simulate_moment(int(k), noise) for k in moments]
+        return np.array([share for share, _ in found]), np.array([residuals for _, residuals in found])
 
-    def _simulate_moment(self, number: float, spread: float, k: int, noise: float) -> tuple[float, float]:
-        """The share of updates that write bits at the k-th batch, and the mean squared residual of the others."""
-        trials = _TRIALS_PER_MOMENT
-        before = number + spread * self.rng.normal() / np.sqrt(max(k - 1, 1) * self.batch)
-        fresh = number + np.hypot(spread / np.sqrt(self.batch), noise) * self.rng.normal(size=trials)
-        keys = self.rng.integers(2**63, size=trials, dtype=np.uint64)
-        missed, total = 0, 0.0
-        for one, key in zip(fresh, keys, strict=True):
-            target = before + (one - before) / k
-            before = self._write(target, k, key)
-            if self.policy.encoding.uses_bits(self.keep, 1)[0]:
-                missed, before = missed + 1, target  # the error of bits has a law of its own
+    def _simulate_moment(self, k: int, noise: float) -> tuple[float, Floats]:
+        """The same at the k-th batch."""
+        trials, size = _TRIALS_PER_MOMENT, len(self.encoded)
+        before = self.encoded + self.spread * self.rng.normal(size=size) / np.sqrt(max(k - 1, 1) * self.batch)
+        moved = np.hypot(self.spread / np.sqrt(self.batch), noise)
+        words, total = 0, np.zeros(size)
+        for _ in range(trials):
+            fresh = self.encoded + moved * self.rng.normal(size=size)
+            target = before + (fresh - before) / k
+            before, is_word = self._write(target, k)
+            if is_word:
+                words, before = words + 1, target  # the variance of words is known better than from these
             total += (before - target) ** 2
-        return missed / trials, total / max(trials - missed, 1)
+        return words / trials, total / max(trials - words, 1)
 
-    def _write(self, target: float, k: int, key: np.uint64) -> float:
-        """Write a target through the channel, and read it back."""
+    def _write(self, target: Floats, k: int) -> tuple[Floats, bool]:
+        """Write a target through the channel, and read it back; whether it is a word."""
+        from vestige.channels.kernels import is_word  # noqa: PLC0415
         from vestige.statistics.kernels import find_tolerance  # noqa: PLC0415
 
-        assert self.column is not None  # noqa: S101  # see `find_variance`
-        values = self.column[self.rng.integers(len(self.column), size=self.length)]
-        spread = float(np.abs(values - values.mean()).mean())
-        near = find_tolerance(self.policy.tolerance, spread, self.batch, 1.0 / k, target)
-        channel, numbers = self.policy.encoding, np.array([target])
-        wanted = Target.exactly(numbers)._replace(near=np.array([near]))
-        self.keep = channel.write(values[:, None], self.can_keep, wanted, key)
-        return float(channel.read_slots(values[:, None], self.keep, 1).numbers[0])
+        channel, first = self.policy.encoding, int(self.rng.integers(2**40))
+        values = self.columns[self.rng.integers(len(self.columns), size=self.length)]
+        spread, allowed = np.abs(values - values.mean(axis=0)).mean(axis=0), self.policy.tolerance
+        near = [find_tolerance(allowed, s, self.batch, 1.0 / k, t) for s, t in zip(spread, target, strict=True)]
+        wanted = Target.exactly(target)._replace(near=np.array(near))
+        keep = channel.write(values, self.can_keep, wanted, self.statistic, first, np.uint64(first))
+        values[~keep] = 0.0
+        numbers = channel.read_slots(values, keep, self.statistic, first).numbers
+        return numbers, isinstance(channel, Auto) and bool(is_word(keep, channel.mode))
 
 
 def _choose_moments(batches: int) -> tuple[Floats, Floats]:
@@ -206,32 +283,3 @@ def _upper_limit(share: float, trials: int) -> float:
 
     hits = round(share * trials)
     return 1.0 if hits >= trials else float(betaincinv(hits + 1, trials - hits, 1.0 - _LEVEL))
-
-
-def _grid_step(numbers: Floats, length: int) -> Floats:
-    """The step of the grid of presence bits at each number."""
-    _, exponents = np.frexp(numbers)
-    steps: Floats = np.ldexp(1.0, exponents - 1 - mantissa_bits(length))
-    return steps
-
-
-def _fraction_variance(moves: Floats) -> Floats:
-    """E[f (1 - f)], where f is the fractional part of a normal of these deviations, in steps."""
-    few = np.sqrt(2.0 / np.pi) * moves - moves**2
-    j = np.arange(1.0, 9.0)[:, None]
-    many = 1.0 / 6.0 - (np.exp(-2.0 * (np.pi * j * moves) ** 2) / (np.pi * j) ** 2).sum(axis=0)
-    variance: Floats = np.where(moves < 0.15, few, many)
-    return variance
-
-
-def _normal_quantiles(count: int) -> Floats:
-    """Evenly spaced quantiles of the normal distribution."""
-    from scipy.special import ndtri  # noqa: PLC0415
-
-    quantiles: Floats = ndtri((np.arange(count) + 0.5) / count)
-    return quantiles
-
-
-def _sum_of_squares(before: float, last: float) -> float:
-    """The sum of the squares of whole numbers above `before`, up to `last`."""
-    return (last * (last + 1) * (2 * last + 1) - before * (before + 1) * (2 * before + 1)) / 6.0

@@ -19,7 +19,7 @@ from vestige import paper, theory
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.planning.data_model import DEFAULT_MEAN, DataModel
-from vestige.planning.prediction import Prediction, note_far_mean, predict_with
+from vestige.planning.prediction import Prediction, predict_with
 from vestige.policies import Encoded, Private, Window
 from vestige.policy import Policy
 from vestige.types import Floats
@@ -126,8 +126,8 @@ def plan(
         records: number of records that will arrive.
         sample: some records, in order of arrival; shape (n, columns). Default: records are assumed to be normal with
             standard deviation 1 in each column.
-        mean: without a sample, the distance of the mean from zero, in standard deviations of a record. Default: 1, and
-            notes say what is required at 1,000.
+        mean: without a sample, the distance of the mean from zero, in standard deviations of a record. It matters for
+            `Private`, whose default bound grows with it. Default: 1.
         epsilon: epsilon of the (epsilon, delta) guarantee of `Private`.
         delta: delta of the (epsilon, delta) guarantee of `Private`.
         bound: norm to which `Private` clips what is averaged of a record. Default: the norm of the longest of 50,000
@@ -216,7 +216,7 @@ def _list_tasks(
 
 
 def find_required(model: DataModel, name: str, policy: Encoded, error: float, records: int) -> Row:
-    """Find the smallest retention that meets an error: double the batch until it does, then bisect.
+    """Find the smallest retention that meets an error, to within 1%: double the batch until it does, then bisect.
 
     Args:
         model: the records.
@@ -233,51 +233,37 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
         >>> find_required(DataModel(Mean()), "Mean", Mean(), 0.011, 10_000).retention
         56
     """
-    size = policy.statistic.size
 
-    def predict_segment(segment: int) -> Prediction:
-        return predict_with(model, policy, 2 * segment * size, records, with_notes=False, steady=True)
+    def predict_batch(batch: int) -> Prediction:
+        return predict_with(model, policy, 2 * batch, records, with_notes=False, steady=True)
 
     try:
-        least = math.ceil(policy.min_batch / size)
-        enough, prediction = least, predict_segment(least)
+        least = policy.min_batch
+        enough, prediction = least, predict_batch(least)
         while prediction.worst > error:
             if math.hypot(prediction.clipping, prediction.statistical) >= error:
                 return Row(name, None, None, None, None, notes=(_note_clipping(prediction, error),))
             enough *= 2
-            prediction = predict_segment(enough)
-        below = enough // 2 if enough > least else enough - 1
-        while enough - below > 1:
+            prediction = predict_batch(enough)
+        below = enough // 2 if enough > least else enough
+        while enough - below > max(1, enough // 100):
             middle = (enough + below) // 2
-            below, enough = (below, middle) if predict_segment(middle).worst <= error else (middle, enough)
-        retention = 2 * enough * size
+            below, enough = (below, middle) if predict_batch(middle).worst <= error else (middle, enough)
+        retention = 2 * enough
         prediction = predict_with(model, policy, retention, records, steady=True)
     except NoAnswerError as problem:
         return Row(name, None, None, None, None, notes=(str(problem),))
     seconds = measure_seconds_per_record(policy, retention, records, model.rows)
     notes = tuple(note for note in prediction.notes if note not in model.notes)
-    if enough * size > records:
+    if enough > records:
         notes = (*notes, _ALL_HELD)
     if policy.requires_secret_coins and retention >= theory.window_retention(1, error**2):
         notes = (*notes, _WINDOW_BETTER)
-    notes = (*notes, *_note_far(model, name, policy, error, records, retention))
+    if policy.requires_secret_coins and model.is_mean_assumed:
+        notes = (*notes, _BOUND)
     price = prediction.price if policy.requires_secret_coins else None
     memory = memory_bytes(policy.columns, retention)
     return Row(name, retention, records, prediction.error, memory, seconds, price, notes)
-
-
-def _note_far(
-    model: DataModel, name: str, policy: Encoded, error: float, records: int, retention: int
-) -> Iterator[str]:
-    """What is required with a mean far from zero, where no mean was given."""
-    if model.far is None:
-        return
-    if policy.requires_secret_coins:
-        yield _BOUND
-        return
-    far = find_required(model.far, name, policy, error, records).retention
-    if far != retention:
-        yield note_far_mean("no retention is enough" if far is None else f"it requires a retention of {far:,}")
 
 
 def _note_clipping(prediction: Prediction, error: float) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vestige.planning.data_model import DEFAULT_MEAN, FAR_MEAN, DataModel, check_policy, unwrap_policy
+from vestige.planning.data_model import DataModel, check_policy, unwrap_policy
 from vestige.planning.encoding_error import TRIALS, find_encoding_variance
 from vestige.planning.influence import Linearization
 from vestige.policies import Encoded
@@ -44,7 +44,7 @@ class Prediction:
         noise: error from the noise of `Private`.
         clipping: error from the clipping of `Private`.
         errors: error of each number of the answer, in the units of the data; shape (numbers,).
-        worst: the error, if the search for an average fails as often as the simulation leaves possible.
+        worst: the error, if coarse words are as frequent as the simulation leaves possible.
         notes: reasons why the prediction may be off, in sentences.
     """
 
@@ -75,8 +75,8 @@ def predict(
         records: number of records that will have arrived.
         sample: some records, in order of arrival; shape (n, columns). Default: records are assumed to be normal with
             standard deviation 1 in each column.
-        mean: without a sample, the distance of the mean from zero, in standard deviations of a record. Presence bits
-            are relative to zero, so a mean far from it costs digits. Default: 1, and a note says where that matters.
+        mean: without a sample, the distance of the mean from zero, in standard deviations of a record. It matters where
+            `Private` clips records. Default: 1.
 
     Returns:
         The expected error, its parts, and notes.
@@ -89,33 +89,9 @@ def predict(
         >>> from vestige import Mean, Window
         >>> [f"{predict(policy, retention=96, records=10_000).error:.3f}" for policy in (Mean(), Window())]
         ['0.010', '0.102']
-        >>> [f"{predict(Mean(channel='bits'), retention=56, records=10_000, mean=m).error:.3f}" for m in (1.0, 100.0)]
-        ['0.010', '0.049']
     """
     model = DataModel(unwrap_policy(policy), sample, mean)
-    prediction = predict_with(model, policy, retention, records)
-    if model.far is None or policy.requires_secret_coins:
-        return prediction
-    far = predict_with(model.far, policy, retention, records, with_notes=False).worst
-    if far <= _RELEVANT * prediction.error:
-        return prediction
-    note = note_far_mean(f"the error would be {far:.3g} with this retention")
-    return replace(prediction, notes=(*prediction.notes, note))
-
-
-def note_far_mean(consequence: str) -> str:
-    """Say that a prediction cannot be trusted where the mean is far from zero.
-
-    Args:
-        consequence: what happens there, as a clause.
-
-    Returns:
-        The note.
-    """
-    return (
-        f"This assumes a mean at most {DEFAULT_MEAN:g} standard deviation from zero, because no mean was given, and "
-        f"cannot be trusted beyond: at {FAR_MEAN:,.0f} standard deviations {consequence}. Give the mean, or a sample."
-    )
+    return predict_with(model, policy, retention, records)
 
 
 def predict_with(
@@ -170,12 +146,12 @@ def _predict_window(model: DataModel, held: int, *, with_notes: bool) -> Predict
 
 
 def _find_risks(policy: Encoded, batches: int) -> tuple[str, ...]:
-    """What the simulation cannot show: without bits, one bad batch in thousands decides the error."""
+    """What the simulation cannot show: without words, one bad batch in thousands decides the error."""
     if policy.encoding.has_bits or not batches:
         return ()
     return (
         f"A batch without an average near its target adds a large error. {TRIALS:,} updates were simulated, so rarer "
-        f"failures, among {batches:,} batches, are not counted here; the channel auto writes bits instead.",
+        f"failures, among {batches:,} batches, are not counted here; the channel auto writes words instead.",
     )
 
 
@@ -205,14 +181,13 @@ def _find_doubts(
     if share > _LARGE_SHARE:
         consequence = "the prediction cannot be trusted" if share > _DOMINANT_SHARE else "which is known less precisely"
         yield (
-            f"Batches are short for this number of records, or numbers are far from zero: {share:.0%} of the squared "
-            f"error comes from encoding, {consequence}; a longer retention reduces it."
+            f"Batches are short for this number of records: {share:.0%} of the squared error comes from encoding, "
+            f"{consequence}; a longer retention reduces it."
         )
     if prediction.worst > _RELEVANT * prediction.error:
         yield (
-            f"The prediction cannot be trusted: {TRIALS:,} simulated updates leave open how often a batch has no "
-            f"average near its target and bits are written instead; the error may be up to {prediction.worst:.3g}. A "
-            "longer retention reduces it."
+            "The prediction cannot be trusted: the simulation leaves open how often a number is written coarsely; the "
+            f"error may be up to {prediction.worst:.3g}. A longer retention reduces it."
         )
     ratio, unanswered = model.simulate_answers(linearization, records, noise)
     if unanswered > 0.0:
