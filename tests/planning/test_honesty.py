@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from vestige import Covariance, LinearRegression, Mean, Moments, Policy, Private, Stream, Window
-from vestige.planning import predict
+from vestige.planning import Prediction, predict
 from vestige.planning.data_model import DataModel
+from vestige.planning.influence import linearize
 from vestige.planning.plan import find_required
 from vestige.policies import Encoded
 from vestige.random.keys import AuditSeed
@@ -73,8 +73,7 @@ def _setting(rng: np.random.Generator, kind: str) -> Setting:
         policy = Private(plain, bound=1.2 * longest, epsilon=float(rng.choice([1.0, 4.0])), delta=1e-6)
     if kind == "window":
         policy = Window(plain)
-    least = 2 * plain.min_batch if kind == "average" else 2 * 28 * plain.statistic.size
-    retention = int(least * rng.uniform(1.0, 8.0))
+    retention = int(2 * plain.min_batch * rng.uniform(1.0, 8.0))
     return Setting(policy, plain, data, retention, int(np.exp(rng.uniform(np.log(1_000), np.log(10_000)))))
 
 
@@ -140,87 +139,123 @@ def test_many_more_of_them(setting: Setting) -> None:
 
 SHAPES: dict[str, Draw] = {
     "normal": lambda rng, shape: rng.normal(size=shape),
-    "exponential": lambda rng, shape: rng.exponential(size=shape) - 1.0,
-    "uniform": lambda rng, shape: rng.uniform(-(3.0**0.5), 3.0**0.5, shape),
-    "whole numbers": lambda rng, shape: (rng.poisson(25.0, shape).astype(np.float64) - 25.0) / 5.0,
+    "lognormal": lambda rng, shape: rng.lognormal(size=shape) / ((np.e - 1.0) * np.e) ** 0.5,
+    "t(3)": lambda rng, shape: rng.standard_t(3.0, shape) / 3.0**0.5,
+    "whole numbers": lambda rng, shape: np.rint(rng.exponential(10.0, shape)) / 10.0,
 }
+LOW, HIGH = 0.75, 1.33
+"""Predicted over measured: a hundred streams tell an error to within 7%, so three times that, and 5% of the other."""
 
 
 @dataclass(frozen=True)
-class Anywhere:
-    """A mean that lies far from zero or near it, of records in any unit."""
+class Cell:
+    """A mean near zero or far from it, of records in any unit."""
 
     channel: str
     shape: str
     mean: float
-    scale: float
-    retention: int
-    records: int
+    batch: int
+    dim: int = 1
+    scale: float = 1.0
+    records: int = 3_000
 
     def rows(self, rng: np.random.Generator, n: int) -> Floats:
-        made: Floats = self.scale * (self.mean + SHAPES[self.shape](rng, (n, 1)))
+        made: Floats = self.scale * (self.mean + SHAPES[self.shape](rng, (n, self.dim)))
         return made
 
-
-def anywhere(seed: int, count: int) -> list[Anywhere]:
-    """Means from 0.1 to 1,000 deviations from zero, on either side, one in eight at zero; units from 1e-6 to 1e6."""
-    rng, made = np.random.default_rng(seed), []
-    for i in range(count):
-        mean = 0.0 if i % 8 == 7 else float(rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-1.0, 3.0))
-        channel = ("auto", "bits")[i % 2]
-        shapes = list(SHAPES)[: 3 + i % 2]  # whole numbers have few averages, and a search in vain takes long
-        retention, records = 2 * int(rng.integers(28, 64)), int(10.0 ** rng.uniform(3.0, 5.0))
-        shape, scale = str(rng.choice(shapes)), float(10.0 ** rng.uniform(-6.0, 6.0))
-        made.append(Anywhere(channel, shape, mean, scale, retention, records))
-    return made
+    @property
+    def policy(self) -> Mean:
+        return Mean(self.dim, channel=self.channel)
 
 
-def kept(setting: Anywhere, trials: int) -> tuple[float, float]:
-    """The error over that of all records and its standard error: 1 from these, and the rest from how they are kept."""
+def kept(cell: Cell, trials: int) -> float:
+    """How far answers that are not marked as off are from the mean of all records, in deviations of a record."""
     squares = []
     for trial in range(trials):
-        rows = setting.rows(np.random.default_rng([3, trial]), setting.records)
-        stream = Stream(Mean(channel=setting.channel), retention=setting.retention, seed=trial)
+        rows = cell.rows(np.random.default_rng([3, trial]), cell.records)
+        stream = Stream(cell.policy, retention=2 * cell.batch, seed=trial)
         stream.extend(rows)
-        squares.append((float(stream.estimate().value) - rows.mean()) ** 2 * setting.records / setting.scale**2)
-    error = (1.0 + float(np.mean(squares))) ** 0.5
-    return error, float(np.std(squares, ddof=1)) / trials**0.5 / (2.0 * error)
+        found = stream.estimate()
+        if not found.missed:
+            squares.append(float(((found.value - rows.mean(axis=0)) ** 2).mean()) / cell.scale**2)
+    return float(np.mean(squares)) ** 0.5
 
 
-@cache
-def foreseen(setting: Anywhere) -> tuple[float, tuple[str, ...]]:
-    """The same as predicted from a sample, and why it may be off."""
-    sample = setting.rows(np.random.default_rng(2), SAMPLE)
-    policy = Mean(channel=setting.channel)
-    found = predict(policy, retention=setting.retention, records=setting.records, sample=sample)
-    return found.error * setting.records**0.5, found.notes
+def foreseen(cell: Cell) -> Prediction:
+    """What is predicted from a sample."""
+    sample = cell.rows(np.random.default_rng(2), SAMPLE)
+    return predict(cell.policy, retention=2 * cell.batch, records=cell.records, sample=sample)
 
 
-@pytest.mark.parametrize("setting", anywhere(0, 24), ids=str)
-def test_what_is_predicted_holds_at_any_mean_and_in_any_unit(setting: Anywhere) -> None:
-    predicted, notes = foreseen(setting)
-    error, unsure = kept(setting, 16)
-    assert notes or abs(error - predicted) <= 0.2 * predicted + 3.0 * unsure, (predicted, error, unsure)
+FAST = [
+    Cell("bits", "normal", 0.0, 20),
+    Cell("bits", "lognormal", 1_000.0, 24),
+    Cell("bits", "t(3)", 0.0, 62, dim=4, scale=1e-6),
+    Cell("bits", "whole numbers", 1_000.0, 70, dim=4, scale=1e6),
+    Cell("auto", "normal", 1_000.0, 24),
+    Cell("auto", "whole numbers", 0.0, 32, scale=10.0),
+    Cell("average", "t(3)", 0.0, 48),
+]
+MANY = [
+    Cell(channel, shape, mean, batch * dim, dim, scale)
+    for channel, batches in (("bits", (20, 26, 48)), ("auto", (22, 32, 64)), ("average", (48, 96)))
+    for shape in SHAPES
+    if channel != "average" or shape != "whole numbers"  # a bad batch in thousands decides
+    for mean, scale in ((0.0, 1.0), (1_000.0, 1e-6))
+    for dim in (1, 3)
+    for batch in batches
+]
 
 
-def test_at_any_mean_most_predictions_need_no_excuse() -> None:
-    assert sum(bool(foreseen(setting)[1]) for setting in anywhere(0, 24)) <= 12
+@pytest.mark.parametrize("cell", FAST, ids=str)
+def test_what_encoding_adds_is_predicted_at_any_mean_and_in_any_unit(cell: Cell) -> None:
+    assert LOW <= foreseen(cell).encoding / kept(cell, 100) <= HIGH
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", anywhere(1, 200), ids=str)
-def test_many_more_means_and_units(setting: Anywhere) -> None:
-    test_what_is_predicted_holds_at_any_mean_and_in_any_unit(setting)
+@pytest.mark.parametrize("cell", MANY, ids=str)
+def test_it_is_for_many_more(cell: Cell) -> None:
+    assert LOW <= foreseen(cell).encoding / kept(cell, 200) <= HIGH
 
 
-@pytest.mark.parametrize("mean", [17.0, 60.0])
-def test_what_is_asked_for_is_enough_far_from_zero(mean: float) -> None:
-    """A million records, for which one try in ten thousand that has no near average would show."""
-    sample = np.random.default_rng(2).normal(mean, 1.0, SAMPLE)
-    row = find_required(DataModel(Mean(), sample), "Mean", Mean(), 1.1e-3, 1_000_000)
+def test_a_prediction_does_not_depend_on_the_mean() -> None:
+    near, far = (predict(Mean(channel="bits"), retention=44, records=100_000, mean=m) for m in (0.0, 1_000.0))
+    assert not near.notes
+    assert not far.notes
+    assert far.encoding == pytest.approx(near.encoding, rel=0.05)
+
+
+@pytest.mark.parametrize("policy", [Moments(2), Covariance(2), LinearRegression(2)], ids=lambda p: type(p).__name__)
+def test_what_encoding_adds_reaches_the_answer(policy: Encoded) -> None:
+    """The answer from short words against that from all records; far from zero."""
+    rng, squares, records = np.random.default_rng(8), [], 20 * policy.min_batch
+
+    def draw(n: int) -> Floats:
+        rows = rng.normal(50.0, 1.0, (n, policy.columns))
+        rows[:, -1] += rows[:, :-1].sum(axis=1)
+        return rows
+
+    model = DataModel(policy, draw(SAMPLE))
+    found = predict(policy, retention=2 * policy.min_batch, records=records, sample=model.rows)
+    for trial in range(100):
+        rows = draw(records)
+        stream = Stream(policy, retention=2 * policy.min_batch, seed=trial)
+        stream.extend(rows)
+        apart = np.ravel(stream.estimate().value) - linearize(policy, rows).value
+        squares.append(model.average_relative(apart**2))
+    assert LOW <= found.encoding / float(np.mean(squares)) ** 0.5 <= HIGH
+
+
+@pytest.mark.parametrize(("shape", "mean"), [("normal", 17.0), ("lognormal", 0.0)])
+def test_what_is_asked_for_is_enough(shape: str, mean: float) -> None:
+    """A million records, for which one word in ten thousand that is coarse would show."""
+    cell = Cell("auto", shape, mean, 0, records=1_000_000)
+    model = DataModel(cell.policy, cell.rows(np.random.default_rng(2), SAMPLE))
+    row = find_required(model, "Mean", cell.policy, 1.1e-3, cell.records)
     assert row.retention is not None
-    error, unsure = kept(Anywhere("auto", "normal", mean, 1.0, row.retention, 1_000_000), 4)
-    assert error <= 1.1 + 3.0 * unsure
+    assert row.retention <= 50
+    squared = 1e6 * kept(replace(cell, batch=row.retention // 2), 4) ** 2
+    assert 1.0 + squared <= 1.1**2
 
 
 def test_columns_in_different_units_are_no_excuse() -> None:
@@ -234,32 +269,17 @@ def test_columns_in_different_units_are_no_excuse() -> None:
     assert found.error == pytest.approx(50_000**-0.5, rel=0.01)
 
 
-def test_where_nobody_says_how_far_from_zero_it_says_that_it_matters() -> None:
-    """With a mean that is told, the prediction follows it."""
-    silent = predict(Mean(), retention=64, records=100_000)
-    assert any("cannot be trusted beyond" in note for note in silent.notes)
-    assert not predict(Mean(), retention=64, records=100_000, mean=1.0).notes
-    long = predict(Mean(), retention=256, records=100_000)
-    assert not long.notes
-    near, far = (predict(Mean(channel="bits"), retention=64, records=100_000, mean=m) for m in (0.3, 300.7))
-    assert near.encoding < 0.1 * near.error
-    assert far.notes
-    error, _ = kept(Anywhere("bits", "normal", 300.7, 1.0, 64, 100_000), 16)
-    assert 0.5 < far.error * 100_000**0.5 / error < 2.0
-
-
 COSTLY = [
     Setting(
         Private(LinearRegression(1), bound=25.0, epsilon=8.0, delta=1e-6), LinearRegression(1), "uniform", 4_000, 40_000
     ),
     Setting(Private(Covariance(2), bound=14.0, epsilon=8.0, delta=1e-6), Covariance(2), "uniform", 4_000, 20_000),
-    Setting(Moments(2), Moments(2), "normal", 112, 60_000),
 ]
 
 
 @pytest.mark.parametrize("setting", COSTLY, ids=named)
 def test_each_part_of_the_error_reaches_the_answer(setting: Setting) -> None:
-    """Noise and clipping, or what is lost in writing, are a third of the squared error; no excuse counts."""
+    """Noise and clipping are a third of the squared error; no excuse counts."""
     found = predict(setting.policy, retention=setting.retention, records=setting.records, sample=drawn(setting))
     assert found.error**2 > 1.4 * found.statistical**2
     predicted, error, unsure, _ = look(setting, 60)
