@@ -152,6 +152,7 @@ def test_early_closings_and_immediate_requests() -> None:
         early += stream.clock.last - stream.clock.first + 1 < stream.batch
         if len(stream.retained):
             estimate = stream.estimate()
+            assert not any("less exact" in note for note in estimate.notes)
             gone = set(range(estimate.since, stream.t + 1))
             assert estimate.counted <= len(gone)
             if estimate.counted == len(gone):
