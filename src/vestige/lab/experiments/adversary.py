@@ -3,10 +3,11 @@
 Immorlica et al. (2024) assume that records are drawn at random, and leave other streams to future work (Section 5).
 Here an adversary computes the answer from the retained records before each batch, and sends a batch that lies wholly on
 the other side of zero, between 1/2 and 1 away from it. Records of the same sizes with random signs are the comparison.
-Limits: every batch rounds a number of at most 1 by less than a step, 2^-bits, and an average is off by its tolerance at
-most; an error at batch k counts k / K in the end. So bits are within (K + 1) / 2 steps of the mean of all records,
-whatever arrives, and auto within that plus its tolerances. The kept records all lie 1/2 or more to one side, and so
-does their average; the mean of all records stays near zero.
+Limits: the number and the average of the kept records are at most 2 apart, so a word needs a range of 4, and ranges
+grow by factors of 4: it says the number within two steps of 16 * 2^-bits, with the bits that the longest header leaves.
+An average is off by its tolerance at most. An error at batch k counts k / K in the end, so bits are within (K + 1) / 2
+times that of the mean of all records, whatever arrives, and auto within that plus its tolerances. The kept records all
+lie 1/2 or more to one side, and so does their average; the mean of all records stays near zero.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vestige.channels.layout import LONG_HEADER
 from vestige.figures import find_style
 from vestige.lab import figures, significance
 from vestige.lab.baselines import MEANS
@@ -32,6 +34,7 @@ POLICIES = ("algorithm 1", "Mean, average", "Mean, bits", "Mean, auto")
 CHOSEN, RANDOM = "chosen", "random"
 BATCH, BATCHES, TOLERANCE = 32, 64, 0.03
 APART = 0.25
+RANGE = 16.0
 
 
 def oppose(answer: float, sizes: Floats) -> Floats:
@@ -71,8 +74,8 @@ def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str
 
 def _largest_error(policy: str) -> float:
     """The largest possible distance from the mean of all records, whatever arrives."""
-    steps = (BATCHES + 1) / 2.0 * 2.0 ** -mantissa_bits(BATCH)
-    return steps + (TOLERANCE * 0.5 / math.sqrt(BATCH) if policy == "Mean, auto" else 0.0)
+    written = 2.0 * RANGE * 2.0 ** (LONG_HEADER + 1 - BATCH)  # one more bit is for the scale
+    return (BATCHES + 1) / 2.0 * written + (TOLERANCE * 0.5 / math.sqrt(BATCH) if policy == "Mean, auto" else 0.0)
 
 
 def _draw_figure(results: Results, figure: Figure) -> None:
