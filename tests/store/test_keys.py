@@ -100,7 +100,11 @@ def test_once_no_subject_is_left_any_key_will_do(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "text"),
-    [(b"short", r"has 5 bytes, and a key has 32; put the right key there"), (None, "cannot be read")],
+    [
+        (b"short", r"has 5 bytes, and a key has 32; put the right key there"),
+        (bytes(33), r"has 33 bytes, and a key has 32; put the right key there"),
+        (None, "cannot be read"),
+    ],
 )
 def test_what_is_not_a_key_is_not_touched(path: Path, content: bytes | None, text: str) -> None:
     key = path.with_name("a.db.key")
