@@ -65,15 +65,15 @@ def test_what_is_asked_for_is_enough_and_a_little_less_is_not() -> None:
 def test_the_others_need_what_theory_says() -> None:
     found = plan(Mean(2), error=0.05)
     assert found.row("window").retention == theory.window_retention(2, 2 * 0.05**2) == 400
-    assert found.row("lower bound").retention == theory.finite_lower_bound(2, 2 * 0.05**2)
+    assert found.row("lower bound").retention == theory.least_retention(2, 2 * 0.05**2, 484)
     assert found.row("coordinate-wise").retention == theory.mean_retention(2, 2 * 0.05**2)
     assert found.row("coordinate-wise").records == theory.mean_rounds(2, 2 * 0.05**2)
     assert found.row("algorithm 1").retention == theory.simple_mean_retention(2, 2 * 0.05**2)
     fit = plan(LinearRegression(1), error=0.1)
     assert fit.row("algorithm 2").retention == theory.regression_retention(1, 0.1**2)
-    assert fit.row("lower bound").retention == theory.finite_lower_bound(1, 0.1**2)
+    assert fit.row("lower bound").retention == theory.least_retention(1, 0.1**2, 121)
     wide = [plan(policy, error=0.1).row("lower bound").retention for policy in (Moments(), Covariance(3))]
-    assert wide == [theory.finite_lower_bound(means, means * 0.1**2) for means in (1, 3)]
+    assert wide == [theory.least_retention(means, means * 0.1**2, 121) for means in (1, 3)]
 
 
 def test_an_error_and_a_number_of_records_come_to_the_same() -> None:

@@ -58,7 +58,7 @@ def draw_plan(plan: Plan, path: str | Path | None = None, sample: ArrayLike | No
         axes.plot(retentions, errors, color=style.colour, marker=style.marker, ls=style.line, label=name, ms=5)
     least, means = plan.row("lower bound").retention or 1, plan.policy.answered_means
     held = np.unique(np.geomspace(2, 1.5 * least + 4, 40).astype(int))
-    floor = [np.sqrt(theory.mean_squared_error_floor(means, int(m)) / means) for m in held]
+    floor = [np.sqrt(theory.streaming_floor(means, plan.records, int(m)) / means) for m in held]
     axes.plot(
         held, floor, color=find_style("lower bound").colour, ls=find_style("lower bound").line, label="lower bound"
     )

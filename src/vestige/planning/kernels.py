@@ -8,11 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from vestige._numba import kernel
-from vestige.channels.kernels import make_writer
-from vestige.channels.syndrome import prepare
-from vestige.channels.word import find_key, write_averages
+from vestige.channels.kernels import BITS, make_writer, write_batch
 from vestige.random.kernels import draw, draw_uniform
-from vestige.statistics.kernels import find_deviation
+from vestige.statistics.kernels import find_deviation, move_averages
 from vestige.types import Floats
 
 
@@ -36,22 +34,22 @@ def write_words(
         shape (trials,).
     """
     size = len(numbers)
-    values, target, far = np.empty((length, size)), np.empty(size), np.full(size, np.inf)
+    values, near, far = np.empty((length, size)), np.zeros(size), np.full(size, np.inf)
+    nearby, target, deviations, found = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     can, keep, weights = np.ones(length, np.bool_), np.zeros(length, np.bool_), np.ones(length)
     residuals, misses = np.empty((trials, size)), np.zeros(trials)
-    writer = make_writer(length, size)
-    free = prepare(can, len(writer.attempt.message), writer.code)
+    writer, marks = make_writer(length, size), np.empty(size, np.bool_)
     for trial in range(trials):
         coins = draw(key, trial)
         for j in range(length):
             values[j] = rows[int(draw_uniform(coins, j) * len(rows))]
         for i in range(size):
-            target[i] = numbers[i] + spread[i] * (draw_uniform(coins, length + i) - 0.5) / length
-        write_averages(
-            values, can, target, far, off, find_key(trial, length), free, writer.code, writer.attempt, keep, keep
-        )
+            nearby[i] = numbers[i] + spread[i] * (draw_uniform(coins, length + i) - 0.5) / length
+        move_averages(nearby, values, can, weights, 0.0, target, deviations)
+        marks[:] = off
+        write_batch(values, can, target, near, far, deviations, trial, coins, BITS, writer, keep, found, marks)
         for i in range(size):
-            residuals[trial, i] = abs(writer.attempt.numbers[i] - target[i])
+            residuals[trial, i] = abs(found[i] - target[i])
             deviation = find_deviation(target[i], values[:, i], can, weights)
             if deviation > 0.0:
                 misses[trial] = max(misses[trial], residuals[trial, i] / deviation)

@@ -3,7 +3,7 @@
 A target error and a number of records are equivalent: no policy has an error below 1 / sqrt(n) standard deviations from
 n records, and one within 10% of that is as good as keeping everything. The window requires what the introduction of
 Immorlica et al. (2024) says, https://doi.org/10.48550/arXiv.2404.10997; the paper's algorithms require what
-`vestige.theory` says, and the lower bound is that of the proof of Theorem 3.6.
+`vestige.theory` says, and the lower bound is the sharper of ours and that of the proof of Theorem 3.6.
 Guarantee: the retention is enough, and a little less is not, both measured; held by tests/planning/test_plan.py.
 """
 
@@ -145,7 +145,7 @@ def plan(
         >>> from vestige import Mean
         >>> rows = plan(Mean(), error=0.01).rows
         >>> [(row.name, row.retention) for row in rows if row.name in ("Mean, auto", "window", "lower bound")]
-        [('Mean, auto', 56), ('window', 10000), ('lower bound', 5)]
+        [('Mean, auto', 40), ('window', 10000), ('lower bound', 7)]
     """
     target, count = _find_target(error, records)
     model = DataModel(policy, sample, mean)
@@ -212,7 +212,7 @@ def _list_tasks(
         yield lambda: find_required(model, name, private, error, records)
     yield lambda: _find_window(model, error)
     yield from _list_published(policy, error, model.rows)
-    yield lambda: _find_lower_bound(policy, error)
+    yield lambda: _find_lower_bound(policy, error, records)
 
 
 def find_required(model: DataModel, name: str, policy: Encoded, error: float, records: int) -> Row:
@@ -231,7 +231,7 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
     Example:
         >>> from vestige import Mean
         >>> find_required(DataModel(Mean()), "Mean", Mean(), 0.011, 10_000).retention
-        56
+        40
     """
 
     def predict_batch(batch: int) -> Prediction:
@@ -326,14 +326,17 @@ def _find_published(name: str, policy: Policy, dim: int, error: float, requireme
     return Row(name, retention, records, error, memory, seconds, notes=(_AS_PUBLISHED,))
 
 
-def _find_lower_bound(policy: Encoded, error: float) -> Row:
+def _find_lower_bound(policy: Encoded, error: float, records: int) -> Row:
     """The lower bound over all policies; for answers other than means, the bound for the means among them."""
     means = policy.answered_means
-    retention = theory.finite_lower_bound(means, means * error**2)
-    notes = ["With less, for some mean of normal records, every policy has a larger error two times in three."]
+    retention = theory.least_retention(means, means * error**2, records)
+    notes = [
+        "With less, every policy has a larger root mean squared error after that number of records, for some mean of "
+        "normal records."
+    ]
     if policy.name != "mean":
         notes.append("It is proved for the means that such an answer includes; for the rest there is no proof.")
-    return Row("lower bound", retention, None, error, memory_bytes(policy.columns, retention), notes=tuple(notes))
+    return Row("lower bound", retention, records, error, memory_bytes(policy.columns, retention), notes=tuple(notes))
 
 
 def _find_prices(model: DataModel, private: Private, records: int) -> Iterator[tuple[int, float]]:

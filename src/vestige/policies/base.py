@@ -305,6 +305,7 @@ class Encoded(Policy[E_co]):
         off = self._read(clock, retained).off
         numbers, key = self._compute_numbers(clock, retained), np.uint64(coins & _WORD)
         target = self._make_target(numbers, off, retained.values, share, clock.first, length)
+        target = target._replace(near=np.zeros(len(numbers)))  # few are left: the nearest that there is
         values = channels.lay_out(slots, retained.values, length)
         keep = self.encoding.write(values, can, target, self.statistic, clock.first, key)
         return clock.t, keep[slots]

@@ -1,7 +1,7 @@
 """The error falls exponentially with retention, where that of a window only falls in proportion.
 
 Theorem 3.1 and Proposition 3.4 of Immorlica et al. (2024), against the baseline of the introduction and the lower bound
-of Theorem 3.6: standard normals in two dimensions, one fixed length of stream.
+`vestige.theory.streaming_floor`: standard normals in two dimensions, one fixed length of stream.
 Limits: the error of a window of m records is d / m exactly; the promise of Theorem 3.1 with the constants of
 `vestige.theory`, d e^(-m / (2 C_2 d)), is exponential in m; a gain must exceed that of a window at the same ratio of
 retentions.
@@ -51,7 +51,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
     figures.draw_reference(axes, "bound", RETENTIONS, [_promised_error(m) for m in RETENTIONS], "Theorem 3.1")
     figures.draw_level(axes, "all data", DIM / LENGTH, f"all {LENGTH:,} records")
     short = np.arange(2, 40)
-    figures.draw_reference(axes, "lower bound", short, [theory.mean_squared_error_floor(DIM, int(m)) for m in short])
+    figures.draw_reference(axes, "lower bound", short, [theory.streaming_floor(DIM, LENGTH, int(m)) for m in short])
     figures.set_whole_ticks(axes, [2, 4, 8, *RETENTIONS[:3], *RETENTIONS[4:]])
     figures.draw_legend(figure, axes)
 
@@ -87,7 +87,7 @@ def _find_verdict(results: Results) -> Verdict:
             ),
             "Mean is as good as all data": significance.is_as_good(ours),
             "no policy is below the lower bound": not any(
-                significance.is_below(values, theory.mean_squared_error_floor(DIM, m), DIM)
+                significance.is_below(values, theory.streaming_floor(DIM, LENGTH, m), DIM)
                 for (_, m), values in least.items()
             ),
         },
