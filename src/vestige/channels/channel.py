@@ -1,6 +1,6 @@
 """What a channel is: a way to store a few numbers in the choice of which records of a batch are kept.
 
-Sections 3.1 and 3.3 of Immorlica et al. (2024) store numbers as averages of the kept records; presence bits are ours.
+Sections 3.1 and 3.3 of Immorlica et al. (2024) store numbers as averages of the kept records; words are ours.
 A channel is the only place that knows a layout. A record's slot follows from its round and the clock, never from its
 position among the records that are left.
 Guarantee: what is written is read back within the tolerance, or within one step of the word, or is marked as
@@ -90,7 +90,7 @@ class Channel(ABC):
         name: its name, as in `Mean(channel="auto")` and `--channel auto`.
         is_searched: whether numbers are stored as averages that have to be searched for; how near they come is then
             known by trial only.
-        has_bits: whether numbers may be stored in presence bits.
+        has_bits: whether numbers may be stored in a word.
 
     Example:
         >>> from vestige import channels

@@ -1,4 +1,4 @@
-"""Means and covariances of the whole stream, kept in presence bits.
+"""Means and covariances of the whole stream, kept in a word.
 
 What is encoded is the means and the products of each pair of columns about them, so that no digits are lost where the
 means are large; see `vestige.statistics.moments`.

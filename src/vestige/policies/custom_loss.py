@@ -1,4 +1,4 @@
-"""The minimum of a loss of your own over the whole stream: parameters in presence bits, one Newton step a batch.
+"""The minimum of a loss of your own over the whole stream: parameters in a word, one Newton step a batch.
 
 The outlook of Immorlica et al. (2024), Section 5, names non-linear regression. See `vestige.statistics.newton`.
 Guarantee: squared error within 20% of a fit to all records; held by tests/policies/test_descent.py.

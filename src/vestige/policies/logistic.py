@@ -1,4 +1,4 @@
-"""Logistic regression over the whole stream: parameters in presence bits, one Newton step a batch.
+"""Logistic regression over the whole stream: parameters in a word, one Newton step a batch.
 
 The outlook of Immorlica et al. (2024), Section 5, names classification. See `vestige.statistics.newton`.
 Guarantee: log-loss within 1% and squared error within 20% of a fit to all records; held by
