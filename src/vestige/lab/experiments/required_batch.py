@@ -200,7 +200,7 @@ def _find_verdict(results: Results) -> Verdict:
         + f". At means of {', '.join(f'{mean:g}' for mean in means)} deviations, for {most:,}, bits require "
         f"{', '.join(f'{batch:g}' for batch in far[BITS])} and auto {', '.join(f'{batch:g}' for batch in far[AUTO])}. "
         "Averages are limited by the rare batch without a subset near the target; words by their smallest length, and "
-        "where N is large by the rare word that does not fit and by writing again at each update, for which a heuristic "
+        "where N is large by what each update adds, for which a heuristic "
         f"says {theory.heuristic_batch(1, 1 / most, round(SLACK * most))} at dimension 1 for {most:,}.",
         {
             f"batch over lower bound, dimension {d}, N = {n:,}, {name}": required[name][d, n]
