@@ -3,7 +3,7 @@
 Two kinds of retention are honest here: a sliding window that keeps every record it may, and a random subsample. The
 first has no choice to hide anything in; in the second, given how many records are kept, all subsets of a batch are
 equally likely and records are exchangeable. Presence bits and chosen averages (`vestige.channels`) are neither. The
-tests are those of `vestige.audit.permutation`.
+tests are those of `vestige.audit.permutation` and `vestige.audit.words`.
 Guarantee: an honest subsample is rejected at most as often as the level says; 20 snapshots of `Mean`, in presence bits
 or averages, are rejected in more than 99% of cases at level 0.01; held by tests/audit/test_detector.py.
 """
@@ -21,8 +21,8 @@ from vestige.audit.permutation import (
     average_p_value,
     permute_presence,
     slot_p_value,
-    word_p_value,
 )
+from vestige.audit.words import Words
 from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.random.generators import make_generator
@@ -32,7 +32,7 @@ from vestige.validation import check_int, show_value
 
 _EXPLANATIONS = {
     "slots": "the same slots of a batch are kept, or dropped, again and again",
-    "words": "the presence of rounds encodes numbers that are likely means of the records",
+    "words": "the presence of rounds encodes numbers, near each other from batch to batch",
     "averages": "the averages of the kept records vary less than chance allows",
 }
 
@@ -59,8 +59,8 @@ class DetectedBatch:
         last: last round of the batch.
         kept: number of its records that are retained.
         window: 1 if every record that may be retained is, as in a sliding window; else 0.
-        words: p-value, in a random subsample, of a presence that encodes such a likely mean; None where no test is
-            possible: all records kept, none kept, or too few for a word.
+        words: p-value, in a random subsample, of a presence that encodes such likely numbers, by those of the batch
+            before; None where no test is possible: all records kept, none kept, or too few for a word.
         averages: p-value of an average so close to that of the batch before; None where no test is possible.
     """
 
@@ -89,7 +89,7 @@ class Detection:
     Attributes:
         batches: each batch separately, the earliest first; batches that share rounds with an earlier one are skipped.
         slots: p-value of how often the same slots are kept.
-        words: p-value of presence that encodes likely means.
+        words: p-value of presence that encodes likely numbers.
         averages: p-value of averages that vary too little.
         trials: number of permutations that the snapshots were ranked among.
     """
@@ -174,8 +174,7 @@ def detect(
     Args:
         snapshots: snapshots of one stream, in any order; those before its first update are ignored.
         removed: rounds that had to be erased whatever the policy wanted, such as those removed on request.
-        trials: number of permutations to rank the snapshots among; no p-value is below 1 / (1 + trials), except `words`
-            of several batches.
+        trials: number of permutations to rank the snapshots among; no p-value is below 1 / (1 + trials).
         seed: seed that makes the result reproducible.
 
     Returns:
@@ -200,7 +199,7 @@ def detect(
     erased = np.array(sorted({check_int("removed", n, 1, 2**62) for n in removed}), np.int64)
     batches = [_make_batch(snapshot, erased) for snapshot in _select_disjoint(_check_snapshots(snapshots))]
     rng = make_generator(check_int("seed", seed, 0))
-    slots, words = _test_presence(batches, trials, rng)
+    slots, words, spelled = _test_presence(batches, trials, rng)
     chosen = [i for i, batch in enumerate(batches) if batch.has_choice]
     averages: float | None = None
     each: list[float | None] = [None] * len(batches)
@@ -208,8 +207,8 @@ def detect(
         averages, p_values = average_p_value([batches[i] for i in chosen], trials, rng)
         for i, p in zip(chosen, p_values, strict=True):
             each[i] = p
-    detected = tuple(_summarize_batch(*batch) for batch in zip(batches, words, each, strict=True))
-    return Detection(detected, slots, _combine_all(words), averages, trials)
+    detected = tuple(_summarize_batch(*batch) for batch in zip(batches, spelled, each, strict=True))
+    return Detection(detected, slots, words, averages, trials)
 
 
 def _check_snapshots(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
@@ -260,20 +259,21 @@ def _make_batch(snapshot: Snapshot, erased: Ints) -> Batch:
 
 def _test_presence(
     batches: list[Batch], trials: int, rng: np.random.Generator
-) -> tuple[float | None, list[float | None]]:
-    """Return the p-value of the slots over all batches, and of the words of each batch."""
-    kept = np.concatenate([batch.values for batch in batches])
-    centre, spread = (kept.mean(axis=0), kept.std(axis=0)) if len(kept) else (kept.sum(axis=0), kept.sum(axis=0))
+) -> tuple[float | None, float | None, list[float | None]]:
+    """Return the p-values of slots and words over all batches, and of the words of each batch."""
+    words = Words(
+        np.concatenate([batch.values for batch in batches]), max(len(batch.present) for batch in batches), trials
+    )
     tables: dict[int, SlotCounts] = {}
-    words: list[float | None] = []
+    each: list[float | None] = []
     for batch in batches:
-        words.append(None)
+        each.append(None)
         if batch.has_choice:
             patterns = permute_presence(batch, trials, rng)
-            words[-1] = word_p_value(patterns, centre, spread)
+            each[-1] = words.add(batch, patterns)
             length = len(batch.present)
             tables.setdefault(length, SlotCounts(trials, length)).add(batch, patterns)
-    return slot_p_value(list(tables.values())), words
+    return slot_p_value(list(tables.values())), words.combine(), each
 
 
 def _summarize_batch(batch: Batch, words: float | None, averages: float | None) -> DetectedBatch:
@@ -286,11 +286,3 @@ def _combine_any(*tests: float | None) -> float:
     """Apply Bonferroni's correction to the tests that were possible, which does not depend on their results."""
     p_values = [p for p in tests if p is not None]
     return min([1.0, *(p * len(p_values) for p in p_values)])
-
-
-def _combine_all(tests: Sequence[float | None]) -> float | None:
-    """Combine independent p-values by Fisher's method."""
-    from scipy.special import gammaincc  # noqa: PLC0415
-
-    p_values = np.array([p for p in tests if p is not None])
-    return float(gammaincc(len(p_values), -np.log(p_values).sum())) if len(p_values) else None

@@ -1,34 +1,158 @@
-"""Many presence patterns are decoded at once, by the kernel that Vestige's channels use.
+"""Many patterns of presence are read as words at once, by the kernels that Vestige's channels use, and scored.
 
-Guarantee: decodes what the channels decode; held by tests/audit/test_detector.py.
+A score is about the logarithm of how much likelier a word is if somebody wrote it than by chance. Any score would make
+an exact test, since permutations get the same one; this one makes a powerful test.
+Guarantee: reads what the channels read; held by tests/audit/test_detector.py.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from vestige._numba import kernel
-from vestige.channels.kernels import AUTO, has_bits, read_segment, read_single_word
-from vestige.types import Bools, Floats
+from vestige.channels.layout import MAX_BITS
+from vestige.channels.residues import ALIKE, find_dither, find_factor
+from vestige.channels.syndrome import read_message
+from vestige.channels.word import read_header, read_numbers
+from vestige.types import Bools, Floats, Ints
+
+_LEAST_GAP = 2.0**-20
+"""Numbers that are nearer than this count as equal, in standard deviations of a record, or relative to the number."""
+_LARGEST_GAP = 2.0**10
+_ORDERS = 8.0
+"""Gaps of words that were written are spread over about so many powers of e."""
+_SLOPE = 8.0
+"""How sharply the exponent of a scale follows from the kept records."""
+_SAME = 0.9
+"""The share of words that have the same header as the word before."""
+_CHANCES = (0.5, 0.25, 1.0 / 64.0)
+"""How often a random word has the short header, the next, and each of the long ones."""
+_MARK = 16
+"""Added to the number of a header whose numbers are marked as off."""
+_FIXED_HEADER = 2
+_NEVER = -8.0
+"""The score of what is hardly ever written."""
 
 
 @kernel
-def read_patterns(patterns: Bools, size: int, flagged: bool, words: Floats) -> None:
-    """Decode the numbers that each pattern encodes if every `size`-th record carries one; zero for an average.
+def read_messages(patterns: Bools, messages: Bools) -> None:
+    """Read the syndrome of each pattern.
 
     Args:
-        patterns: one pattern in each row, long enough for words of that size; shape (patterns, slots).
-        size: number of numbers that a batch encodes.
-        flagged: whether segments have a flag that tells averages from presence bits; else all are presence bits.
-        words: output, the first numbers of each pattern; shape (patterns, numbers).
+        patterns: one pattern in each row; shape (patterns, slots).
+        messages: output; shape (patterns, rows).
     """
-    nothing = np.zeros(patterns.shape[1])
     for row in range(len(patterns)):
-        for i in range(words.shape[1]):
-            segment = patterns[row, i::size]
-            if not flagged:
-                words[row, i] = read_single_word(segment)
-            elif has_bits(segment):
-                words[row, i] = read_segment(nothing[i::size], segment, AUTO)
-            else:
-                words[row, i] = 0.0
+        read_message(patterns[row], messages[row])
+
+
+@kernel
+def _score_gap(gap: float) -> float:
+    """The score of a number this far from that of the word before; all score the same if there is none."""
+    return -math.log(_ORDERS * min(gap, _LARGEST_GAP) + _LEAST_GAP) if gap >= 0.0 else -math.log(_ORDERS)
+
+
+@kernel
+def _score_same(is_same: bool, chance: float) -> float:
+    """The score of a thing that is mostly as it was before, and is so with this chance in a random word."""
+    return math.log(_SAME / chance + 1.0 - _SAME) if is_same else math.log(1.0 - _SAME)
+
+
+@kernel
+def score_words(
+    messages: Bools,
+    averages: Bools,
+    centres: Floats,
+    scales: Floats,
+    kept: int,
+    key: np.uint64,
+    numbers: Floats,
+    headers: Ints,
+    scores: Floats,
+) -> None:
+    """Score words that the kept records locate: by header, by the exponents of scales, and by the numbers.
+
+    Args:
+        messages: one word in each row; shape (patterns, rows).
+        averages: which rows are not words, but averages; shape (patterns,).
+        centres: what the kept records say of each number; shape (size,).
+        scales: their standard deviations; shape (size,).
+        kept: the number of kept records.
+        key: of the public clock.
+        numbers: those of the words before, which are replaced; where they are nan there is none, and numbers are
+            compared with the centres, as a mean of all records would lie; shape (patterns, size).
+        headers: those of the words before, which are replaced; shape (patterns,).
+        scores: output, 0 for averages; shape (patterns,).
+    """
+    size = len(centres)
+    before, exponents = np.empty(size), np.empty(size)
+    for row in range(len(messages)):
+        scores[row] = 0.0
+        if averages[row]:
+            numbers[row] = centres
+            continue
+        level, off = read_header(messages[row])
+        before[:] = numbers[row]
+        read_numbers(messages[row], size, centres, scales, key, numbers[row], exponents)
+        score = _score_same(level + _MARK * off == headers[row], _CHANCES[min(level, 2)])
+        headers[row] = level + _MARK * off
+        for i in range(size):
+            score += _score_number(numbers[row, i], before[i], centres[i], scales[i], kept)
+            if exponents[i] != ALIKE:
+                apart = abs(math.log2(scales[i] / find_factor(key, i)) - exponents[i])
+                score -= math.log1p(math.exp(_SLOPE * (apart - 0.5)))
+        scores[row] = score
+
+
+@kernel
+def _score_number(number: float, before: float, centre: float, scale: float, kept: int) -> float:
+    if np.isnan(before):
+        apart = (number - centre) / scale if scale > 0.0 else 0.0
+        return -min(kept * apart**2 / 2.0, -_NEVER)
+    unit = scale if scale > 0.0 else abs(before)
+    gap = abs(number - before)
+    return _score_gap(gap / unit if unit > 0.0 else gap)
+
+
+@kernel
+def read_places(message: Bools, key: np.uint64, places: Floats) -> None:
+    """Read fixed-point numbers, from 0 to 1.
+
+    Args:
+        message: the word; shape (rows,).
+        key: of the public clock.
+        places: output; shape (size,).
+    """
+    size = len(places)
+    for i in range(size):
+        places[i], unit = 0.0, 0.5
+        for k in range(_FIXED_HEADER + i, min(len(message), _FIXED_HEADER + MAX_BITS * size), size):
+            places[i] += unit * message[k]
+            unit *= 0.5
+        places[i] = (places[i] - find_dither(key, i, 0)) % 1.0
+
+
+@kernel
+def score_fixed_points(messages: Bools, key: np.uint64, places: Floats, headers: Ints, scores: Floats) -> None:
+    """Score words of fixed-point numbers: the first bit is one, and the numbers are near those before.
+
+    Args:
+        messages: one word in each row; shape (patterns, rows).
+        key: of the public clock.
+        places: the numbers of the words before, from 0 to 1, which are replaced; nan if there is none; shape
+            (patterns, size).
+        headers: whether they were marked as off, which is replaced; shape (patterns,).
+        scores: output; shape (patterns,).
+    """
+    before = np.empty(places.shape[1])
+    for row in range(len(messages)):
+        before[:] = places[row]
+        read_places(messages[row], key, places[row])
+        score = 0.0 if messages[row, 0] else _NEVER
+        score += _score_same(messages[row, 1] == headers[row], 0.5)
+        headers[row] = messages[row, 1]
+        for i in range(len(before)):
+            score += _score_gap(abs(places[row, i] - before[i]))
+        scores[row] = score

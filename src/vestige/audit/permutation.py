@@ -70,21 +70,25 @@ class Batch:
 def p_value(scores: Floats) -> float:
     """Compute the p-value of the first row, by its best rank in any column; a high score is improbable.
 
+    Each column has a row that is its best, so best ranks tie: then the largest standardized score decides.
+
     Args:
         scores: one row for the observed pattern, then one for each permutation; shape (rows, scores).
 
     Returns:
-        The share of rows whose best rank is at least as good as that of the first row.
+        The share of rows that are at least as good as the first one.
 
     Example:
         >>> p_value(np.array([[9.0], [1.0], [9.0], [2.0]]))
         0.5
     """
-    best = np.ones(len(scores))
+    best, largest = np.ones(len(scores)), np.full(len(scores), -np.inf)
     for score in scores.T:
         not_below = len(score) - np.searchsorted(np.sort(score), score)
         best = np.minimum(best, not_below / len(score))
-    return float(np.mean(best <= best[0]))
+        spread = score.std()
+        largest = np.maximum(largest, (score - score.mean()) / (spread if spread > 0.0 else 1.0))
+    return float(np.mean((best < best[0]) | ((best == best[0]) & (largest >= largest[0]))))
 
 
 def permute_presence(batch: Batch, trials: int, rng: np.random.Generator) -> Bools:
@@ -164,54 +168,6 @@ def slot_p_value(tables: Sequence[SlotCounts]) -> float | None:
     return p_value(np.column_stack((total, largest)))
 
 
-def word_p_value(patterns: Bools, centre: Floats, spread: Floats) -> float | None:
-    """Test whether the presence of one batch encodes a likely mean, in any format of Vestige's channels.
-
-    A decoded number is scored by the ratio of two likelihoods: as a mean near the centre of the kept records, and as a
-    random word. Small floats are denser, so a random word is often near zero and proves nothing there.
-
-    Args:
-        patterns: result of `permute_presence`; shape (1 + trials, length).
-        centre: mean of the kept records; shape (columns,).
-        spread: standard deviation of the kept records; shape (columns,).
-
-    Returns:
-        The p-value; None if the batch is too short for a word.
-    """
-    columns, length = len(centre), patterns.shape[1]
-    scores = [
-        _score_means(_read_words(patterns, size, flagged, columns), centre, spread)
-        for size, flagged in _list_formats(columns)
-        if length >= find_min_rows(size)
-    ]
-    return p_value(np.column_stack(scores)) if scores else None
-
-
-def _list_formats(columns: int) -> Iterator[tuple[int, bool]]:
-    """Yield how many numbers a batch may encode, the means first, and whether its segments have flags."""
-    yield columns, True
-    sizes = {columns, 2 * columns, columns * (columns + 3) // 2} | ({3, 4} if columns == 1 else set())
-    for size in sorted(sizes):
-        yield size, False
-
-
-def _read_words(patterns: Bools, size: int, flagged: bool, columns: int) -> Floats:
-    from vestige.audit.kernels import read_patterns  # noqa: PLC0415
-
-    words = np.empty((len(patterns), columns))
-    read_patterns(patterns, size, flagged, words)
-    return words
-
-
-def _score_means(words: Floats, centre: Floats, spread: Floats) -> Floats:
-    """Return the log-likelihood ratio over all columns, with heavy tails in case the mean has drifted."""
-    scale = np.maximum(np.maximum(spread, 1e-9 * np.abs(centre)), 1e-300)
-    with np.errstate(all="ignore"):
-        score = np.log(np.abs(words)) - 2.0 * np.log(np.hypot(1.0, (words - centre) / scale))
-    total: Floats = np.where(np.isfinite(score), score, -np.inf).sum(axis=1)
-    return total
-
-
 def average_p_value(
     batches: Sequence[Batch], trials: int, rng: np.random.Generator
 ) -> tuple[float | None, list[float | None]]:
@@ -244,23 +200,17 @@ def average_p_value(
     for i in range(len(batches)):
         scores = [test.score_batch(i) for test in tests if i in test.groups[1:]]
         each.append(p_value(np.column_stack(scores)) if scores else None)
-    return (p_value(_take_most_extreme([test.score() for test in tests])) if tests else None), each
-
-
-def _take_most_extreme(scores: Sequence[Floats]) -> Floats:
-    """Return the largest standardized score of each row, where best ranks would tie; shape (rows, 1)."""
-    table = np.column_stack(scores)
-    spread = table.std(axis=0)
-    largest: Floats = ((table - table.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)).max(axis=1, keepdims=True)
-    return largest
+    return (p_value(np.column_stack([test.score() for test in tests])) if tests else None), each
 
 
 def _list_segments(columns: int) -> Iterator[tuple[int, int, int]]:
-    """Yield each column with the records to average: all of them, and every columns-th."""
+    """Yield each column with the records to average: all of them, or every columns-th, as in `average` and `auto`."""
+    from vestige.channels.kernels import CONTROLS  # noqa: PLC0415
+
     for column in range(columns):
         yield column, 0, 1
-        if columns > 1:
-            yield column, column, columns
+        for start in {column, (column + CONTROLS) % columns} if columns > 1 else ():
+            yield column, start, columns
 
 
 def _permute_records(records: int, trials: int, rng: np.random.Generator) -> Iterator[tuple[slice, Ints]]:

@@ -45,7 +45,7 @@ class Bits(Compiled):
         if not present.any():
             return Reading(numbers, np.zeros(size, np.bool_))
         read_message(present, message)
-        centres, scales, _ = _find_side_information(statistic, values[present])
+        centres, scales, _ = find_side_information(statistic, values[present])
         read_numbers(message, size, centres, scales, np.uint64(find_key(first, slots)), numbers, np.empty(size))
         return Reading(numbers, np.full(size, read_header(message)[1]))
 
@@ -62,14 +62,14 @@ class Bits(Compiled):
         rows, dither = word.count_rows(slots, size), np.uint64(word.find_key(first, slots))
         code, attempt = make_code(rows), word.make_attempt(slots, size)
         free = prepare(can, rows, code)
-        attempt.centres[:], attempt.scales[:], clear = _find_side_information(statistic, values[can])
+        attempt.centres[:], attempt.scales[:], clear = find_side_information(statistic, values[can])
         word.start_attempt(attempt, target.numbers, attempt.scales, bool(target.off.any()), dither)
         while True:
             word.compose(attempt, dither, free)
             write_message(attempt.message, free, code, keep)
             read_message(keep, attempt.message)
             if keep.any():
-                attempt.centres[:], attempt.scales[:], clear = _find_side_information(statistic, values[keep])
+                attempt.centres[:], attempt.scales[:], clear = find_side_information(statistic, values[keep])
             steady = word.read_numbers(
                 attempt.message, size, attempt.centres, attempt.scales, dither, attempt.numbers, attempt.exponents
             )
@@ -77,10 +77,20 @@ class Bits(Compiled):
                 return keep
 
 
-def _find_side_information(statistic: Statistic, values: Floats) -> tuple[Floats, Floats, bool]:
-    """What records say of each number, and its standard deviation for one of them; zeros if they say nothing.
+def find_side_information(statistic: Statistic, values: Floats) -> tuple[Floats, Floats, bool]:
+    """Find what records say of each number, and how sure that is.
 
-    The last is whether it is clear which numbers have none; see `measure`.
+    Args:
+        statistic: the numbers.
+        values: the records; shape (n, columns).
+
+    Returns:
+        what they come to, and the standard deviation of what one of them says, both of shape (size,), zeros if they say
+        nothing; and whether it is clear which numbers have no deviation, see `measure`.
+
+    Example:
+        >>> find_side_information(Mean(1), np.array([[1.0], [3.0]]))[0]
+        array([2.])
     """
     from vestige.channels.residues import measure  # noqa: PLC0415
 

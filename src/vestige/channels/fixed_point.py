@@ -53,7 +53,7 @@ class FixedPoint(Channel):
         """
         from vestige.channels.syndrome import make_code, prepare  # noqa: PLC0415
 
-        rows = _count_rows(len(can), size)
+        rows = count_rows(len(can), size)
         bits = (prepare(can, rows, make_code(rows)) - _HEADER) // size
         return 2.0 * self.limit * 2.0 ** -min(max(bits, 0), MAX_BITS)
 
@@ -65,7 +65,7 @@ class FixedPoint(Channel):
         """Read the numbers; see `Channel.read_slots`."""
         from vestige.channels.syndrome import read_message  # noqa: PLC0415
 
-        size, message = statistic.size, np.empty(_count_rows(len(present), statistic.size), np.bool_)
+        size, message = statistic.size, np.empty(count_rows(len(present), statistic.size), np.bool_)
         read_message(present, message)
         if not message[0]:
             return Reading(np.full(size, np.nan), np.zeros(size, np.bool_))
@@ -92,7 +92,7 @@ class FixedPoint(Channel):
         from vestige.channels.syndrome import make_code, prepare, write_message  # noqa: PLC0415
 
         size, keep = statistic.size, np.zeros(len(can), np.bool_)
-        rows = _count_rows(len(can), size)
+        rows = count_rows(len(can), size)
         code, message = make_code(rows), np.zeros(rows, np.bool_)
         free = prepare(can, rows, code)
         message[0] = True
@@ -109,7 +109,20 @@ class FixedPoint(Channel):
         return keep
 
 
-def _count_rows(slots: int, size: int) -> int:
+def count_rows(slots: int, size: int) -> int:
+    """Count the bits of the word of a batch.
+
+    Args:
+        slots: the number of records of the batch.
+        size: the number of numbers.
+
+    Returns:
+        one for each record, as far as they can be used.
+
+    Example:
+        >>> count_rows(48, 1), count_rows(64, 1)
+        (48, 51)
+    """
     return min(slots, _HEADER + MAX_BITS * size)
 
 

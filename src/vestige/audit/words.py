@@ -1,0 +1,190 @@
+"""Whether presence spells words that somebody wrote, in any format of Vestige's channels.
+
+Under pure chance the syndrome of presence is random bits, whatever the kept records are. In a word that was written the
+header is nearly always the same, the exponents of scales are those that the kept records say, and the numbers are near
+those of the word before: chance spreads them over some standard errors of the kept records' average. The observed
+batches are ranked among rows of permutations, each of which has its own words before.
+Guarantee: exact for exchangeable records; held by tests/audit/test_detector.py.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vestige import channels
+from vestige.audit.permutation import Batch, p_value
+from vestige.channels.layout import find_min_rows
+from vestige.policies import Covariance, CustomLoss, Encoded, LinearRegression, Mean, Moments
+from vestige.policies.base import MAX_PRODUCT_COLUMNS
+from vestige.statistics import Statistic
+from vestige.types import Bools, Floats, Ints
+
+_BEYOND = 4.0
+"""What each record costs that is kept where no record of a word is, unless others cannot be kept."""
+
+
+class Words:
+    """The words of successive batches, in all formats.
+
+    Args:
+        kept: the values of all kept records; shape (n, columns).
+        longest: number of slots of the longest batch.
+        trials: number of permutations.
+    """
+
+    def __init__(self, kept: Floats, longest: int, trials: int) -> None:
+        self._formats = list(_list_formats(kept, longest, trials)) if len(kept) else []
+
+    def add(self, batch: Batch, patterns: Bools) -> float | None:
+        """Test the next batch, by the batches before it.
+
+        Args:
+            batch: observed batch, with a choice.
+            patterns: result of `permute_presence`; shape (1 + trials, length).
+
+        Returns:
+            The p-value of the batch, by its best rank in any format; None if it is too short for a word.
+        """
+        from vestige.audit.kernels import read_messages  # noqa: PLC0415
+
+        messages: dict[int, Bools] = {}
+        scores = []
+        for form in self._formats:
+            rows = form.count_rows(patterns.shape[1])
+            if rows and rows not in messages:
+                messages[rows] = np.empty((len(patterns), rows), np.bool_)
+                read_messages(patterns, messages[rows])
+            if rows:
+                score = form.score(batch, patterns, messages[rows]) - _BEYOND * patterns[:, rows:].sum(axis=1)
+                form.total += score
+                scores.append(score)
+        return p_value(np.column_stack(scores)) if scores else None
+
+    def combine(self) -> float | None:
+        """Combine all batches.
+
+        Returns:
+            The p-value, by the best rank in any format; None if no batch was long enough.
+        """
+        totals = [form.total for form in self._formats if form.total.any()]
+        return p_value(np.column_stack(totals)) if totals else None
+
+
+@dataclass
+class _Format(ABC):
+    """One kind of word.
+
+    Attributes:
+        numbers: those of the words before, nan if there is none; shape (1 + trials, size).
+        headers: those of the words before; shape (1 + trials,).
+        total: the scores of all words so far; shape (1 + trials,).
+    """
+
+    numbers: Floats
+    headers: Ints = field(init=False)
+    total: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.headers, self.total = np.zeros(len(self.numbers), np.int64), np.zeros(len(self.numbers))
+
+    @abstractmethod
+    def count_rows(self, slots: int) -> int:
+        """Count the bits of a word; 0 if there are too few slots."""
+
+    @abstractmethod
+    def score(self, batch: Batch, patterns: Bools, messages: Bools) -> Floats:
+        """Score the syndromes of patterns, each by the word before it; these are the words before from now on."""
+
+
+@dataclass
+class _Word(_Format):
+    """A word with numbers that the kept records locate; see `vestige.channels.word`.
+
+    Attributes:
+        statistic: its numbers.
+        controls: if none of so many records at the beginning is kept, there are averages; see `vestige.channels.auto`.
+    """
+
+    statistic: Statistic
+    controls: int = 0
+
+    def count_rows(self, slots: int) -> int:
+        """Count the bits; see `_Format.count_rows`."""
+        from vestige.channels.word import count_rows  # noqa: PLC0415
+
+        size = self.statistic.size
+        return count_rows(slots, size) if slots >= find_min_rows(size) else 0
+
+    def score(self, batch: Batch, patterns: Bools, messages: Bools) -> Floats:
+        """Score words; and averages by how rarely chance keeps none of the first records."""
+        from vestige.audit.kernels import score_words  # noqa: PLC0415
+        from vestige.channels.bits import find_side_information  # noqa: PLC0415
+        from vestige.channels.word import find_key  # noqa: PLC0415
+
+        key, scores = np.uint64(find_key(batch.first, len(batch.present))), np.empty(len(messages))
+        averages = ~patterns[:, : self.controls].any(axis=1) & (self.controls > 0)
+        with np.errstate(all="ignore"):
+            centres, scales, _ = find_side_information(self.statistic, batch.values)
+        score_words(messages, averages, centres, scales, len(batch.values), key, self.numbers, self.headers, scores)
+        scores[averages] = -self.controls * np.log(batch.drop_rate())
+        return scores
+
+
+@dataclass
+class _FixedPoint(_Format):
+    """A word of numbers between public limits; see `vestige.channels.fixed_point`."""
+
+    def count_rows(self, slots: int) -> int:
+        """Count the bits; see `_Format.count_rows`."""
+        from vestige.channels.fixed_point import count_rows  # noqa: PLC0415
+
+        size = self.numbers.shape[1]
+        return count_rows(slots, size) if slots >= channels.FixedPoint(1.0).find_min_batch(size) else 0
+
+    def score(self, batch: Batch, patterns: Bools, messages: Bools) -> Floats:  # noqa: ARG002
+        """Score words; see `_Format.score`."""
+        from vestige.audit.kernels import score_fixed_points  # noqa: PLC0415
+        from vestige.channels.word import find_key  # noqa: PLC0415
+
+        key, scores = np.uint64(find_key(batch.first, len(batch.present))), np.empty(len(messages))
+        score_fixed_points(messages, key, self.numbers, self.headers, scores)
+        return scores
+
+
+def _list_formats(kept: Floats, longest: int, trials: int) -> Iterator[_Format]:
+    """Yield the formats of all policies for so many columns that the longest batch has room for."""
+    from vestige.channels.kernels import CONTROLS  # noqa: PLC0415
+
+    largest, sizes = np.abs(kept).max(), set()
+    for policy in _list_policies(kept.shape[1]):
+        statistic = policy.statistic
+        if largest <= policy.max_magnitude and find_min_rows(statistic.size) <= longest:
+            sizes.add(statistic.size)
+            yield _Word(np.full((trials + 1, statistic.size), np.nan), statistic)
+            if policy.is_identity:
+                yield _Word(np.full((trials + 1, statistic.size), np.nan), statistic, CONTROLS)
+    for size in sorted(sizes):
+        yield _FixedPoint(np.full((trials + 1, size), np.nan))
+
+
+def _list_policies(columns: int) -> Iterator[Encoded]:
+    """Yield the policies whose words differ; a loss stands for all with as many parameters."""
+    yield Mean(columns)
+    yield Mean(columns, spread=True)
+    yield CustomLoss(_lose_nothing, (0.0,) * columns)
+    if columns == 1:
+        yield Moments(3)
+        yield Moments(4)
+    elif columns <= MAX_PRODUCT_COLUMNS:
+        yield Covariance(columns)
+        yield LinearRegression(columns - 1)
+        yield LinearRegression(columns - 1, intercept=False)
+
+
+def _lose_nothing(parameters: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    """A loss whose parameters no record says anything of."""
+    return np.zeros(len(rows)), np.zeros((len(rows), len(parameters)))
