@@ -137,7 +137,7 @@ def decode(
             numbers.append(number)
             spans.append(of(0))
             continue
-        factor = 1.0 + math.floor(64 * (2.0 ** draw_uniform(key, 2 * i) - 1.0)) / 64
+        factor = 1.0 + math.floor(64 * (2.0 ** (((draw(key, 2 * i) >> 58) + 0.5) / 64) - 1.0)) / 64
         top = len(bits) - 1
         modulus = of(2.0**top)
         residue = of(int("".join(map(str, bits[1:])), 2))

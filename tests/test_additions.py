@@ -18,26 +18,28 @@ from vestige.errors import ParameterError, StoreError
 from vestige.planning import plan, predict
 from vestige.policies import POLICIES, STATISTICS, Encoded
 from vestige.serialization import from_dict, to_dict
-from vestige.statistics import Averages
+from vestige.statistics import Averages, Statistic
 from vestige.statistics import Mean as Means
 from vestige.stream import open_stream
 from vestige.types import Bools, Floats
 
 
 @dataclass(frozen=True)
-class FixedPoint(Channel):
+class Digits(Channel):
     """A channel of one's own: binary digits between known limits; the last record of a segment is always kept."""
 
-    name: ClassVar[str] = "fixed-point"
-    min_batch: ClassVar[int] = 21
-    is_rewritable: ClassVar[bool] = False
+    name: ClassVar[str] = "digits"
     is_searched: ClassVar[bool] = True
     has_bits: ClassVar[bool] = False
 
     low: float
     high: float
 
-    def read_slots(self, values: Floats, present: Bools, size: int) -> Reading:  # noqa: ARG002
+    def find_min_batch(self, size: int) -> int:
+        return 21 * size
+
+    def read_slots(self, values: Floats, present: Bools, statistic: Statistic, first: int) -> Reading:  # noqa: ARG002
+        size = statistic.size
         numbers = np.full(size, np.nan)
         for i in range(size):
             mine = present[i::size]
@@ -46,8 +48,16 @@ class FixedPoint(Channel):
                 numbers[i] = self.low + (self.high - self.low) * float(weights[mine[:-1]].sum())
         return Reading(numbers, np.zeros(size, np.bool_))
 
-    def write(self, values: Floats, can: Bools, target: Target, key: np.uint64) -> Bools:  # noqa: ARG002
-        size, keep = len(target.numbers), np.zeros(len(can), np.bool_)
+    def write(
+        self,
+        values: Floats,  # noqa: ARG002
+        can: Bools,
+        target: Target,
+        statistic: Statistic,
+        first: int,  # noqa: ARG002
+        key: np.uint64,  # noqa: ARG002
+    ) -> Bools:
+        size, keep = statistic.size, np.zeros(len(can), np.bool_)
         for i, number in enumerate(target.numbers):
             mine, share = keep[i::size], (number - self.low) / (self.high - self.low)
             for k in range(min(len(mine) - 1, 50)):
@@ -58,7 +68,7 @@ class FixedPoint(Channel):
         return keep & can
 
     def can_encode(self, can: Bools, size: int) -> bool:
-        return len(can) >= self.min_batch * size and bool(can.all())
+        return len(can) >= self.find_min_batch(size) and bool(can.all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +133,7 @@ def draw_rows(n: int, seed: int = 0) -> Floats:
 
 
 def test_a_channel_of_ones_own_keeps_the_mean() -> None:
-    rows, policy = draw_rows(20_000), Mean(channel=FixedPoint(0.0, 10.0))
+    rows, policy = draw_rows(20_000), Mean(channel=Digits(0.0, 10.0))
     stream, pushed = (Stream(policy, retention=128, seed=0) for _ in range(2))
     stream.extend(rows)
     assert stream.estimate().value == pytest.approx(rows.mean(), abs=1e-9)
@@ -138,7 +148,7 @@ def test_a_channel_of_ones_own_keeps_the_mean() -> None:
 
 
 def test_a_channel_of_ones_own_lives_in_a_store(tmp_path: Path) -> None:
-    address, policy = str(tmp_path / "means.db"), Mean(channel=FixedPoint(0.0, 10.0))
+    address, policy = str(tmp_path / "means.db"), Mean(channel=Digits(0.0, 10.0))
     with open_store(address) as store:
         stream = Stream(policy, retention=128, seed=0, store=store.stream("mean"))
         stream.extend(draw_rows(1_000))
@@ -150,7 +160,7 @@ def test_a_channel_of_ones_own_lives_in_a_store(tmp_path: Path) -> None:
 
 
 def test_a_channel_of_ones_own_is_planned() -> None:
-    policy, rows = Mean(channel=FixedPoint(0.0, 10.0)), draw_rows(5_000)
+    policy, rows = Mean(channel=Digits(0.0, 10.0)), draw_rows(5_000)
     found = predict(policy, retention=128, records=100_000, sample=rows)
     assert found.error == pytest.approx(1.0 / np.sqrt(100_000), rel=0.01)
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoder import find_column, read_syndrome
+from vestige.channels.layout import MAX_ROWS
 from vestige.channels.syndrome import (
-    MAX_ROWS,
     Code,
     count_blocks,
     fill_column,

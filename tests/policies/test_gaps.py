@@ -10,7 +10,7 @@ import pytest
 
 from vestige import Covariance, CustomLoss, LinearRegression, Mean, Moments, Policy, Stream
 from vestige.audit import AuditSeed
-from vestige.channels.precision import mantissa_bits
+from vestige.channels.layout import find_precision
 from vestige.estimate import E
 from vestige.paper import CoordinateMean, SimpleMean
 from vestige.types import Bools, Floats
@@ -164,11 +164,13 @@ def test_what_waits_is_weighed_against_the_records_that_stayed() -> None:
 
 def test_rounding_is_carried_on_as_far_as_a_half_life_lets_it() -> None:
     """Each batch of 56 carries all but 1 - decay^56 of the rounding before it on."""
-    policy = Moments(2, half_life=1_000.0)
-    stream = Stream(policy, retention=112, seed=0)
-    stream.extend(np.random.default_rng(0).normal(1.0, 1.0, 100_000))
-    step, carried = 2.0 ** -(mantissa_bits(28) + 1), policy.decay**56
-    assert stream.clock.rounding == pytest.approx(step / np.sqrt(1.0 - carried**2), rel=1e-3)
-    without = Stream(Moments(2), retention=112, seed=0)
-    without.extend(np.random.default_rng(0).normal(1.0, 1.0, 100_000))
-    assert stream.clock.rounding < without.clock.rounding / 4.0
+    rows = np.random.default_rng(0).normal(1.0, 1.0, 100_000)
+    fading, lasting = Moments(2, half_life=1_000.0), Moments(2)
+    rounding = []
+    for policy in (fading, lasting):
+        stream = Stream(policy, retention=112, seed=0)
+        stream.extend(rows)
+        rounding.append(policy._find_rounding(stream.clock))
+    each, carried = find_precision(56, 2), fading.decay**56
+    assert rounding[0] == pytest.approx(each * np.sqrt(1.0 + 1.0 / (1.0 - carried**2)), rel=1e-3)
+    assert rounding[0] < rounding[1] / 4.0

@@ -444,5 +444,7 @@ class Encoded(Policy[E_co]):
         """About how far a number may be off by all rounding so far, in standard deviations of a record."""
         if not clock.encoded or not self.encoding.has_bits:
             return float(np.finfo(np.float64).eps)
-        each = find_precision(clock.last - clock.first + 1, self.statistic.size)
-        return float(each * np.sqrt(1.0 + clock.updates / 3.0))
+        length = clock.last - clock.first + 1
+        each, left = find_precision(length, self.statistic.size), 1.0 - self.decay ** (2 * length)
+        carried = clock.updates / 3.0 if left == 0.0 else min(clock.updates / 3.0, 1.0 / left)
+        return float(each * np.sqrt(1.0 + carried))
