@@ -53,13 +53,13 @@ def off(policy: Mean, retention: int, records: int, trials: int) -> float:
 
 
 def test_what_is_asked_for_is_enough_and_a_little_less_is_not() -> None:
-    """Four means of 400,000 records: where too few of them are held, what is rounded off shows."""
+    """Four means of a million records: where too few of them are held, what is rounded off shows."""
     policy = Mean(4, channel="bits")
     rows = RNG.normal(1.3, 1.0, (20_000, 4))
-    enough = asked(policy, 400_000, rows)
+    enough = asked(policy, 1_000_000, rows)
     assert enough > 2 * policy.min_batch
-    assert off(policy, enough, 400_000, 6) < 1.1 * 1.05
-    assert off(policy, enough - 8, 400_000, 6) > 1.1
+    assert off(policy, enough, 1_000_000, 6) < 1.1 * 1.05
+    assert off(policy, enough - 8, 1_000_000, 6) > 1.1
 
 
 def test_the_others_need_what_theory_says() -> None:
