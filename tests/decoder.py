@@ -43,12 +43,13 @@ def find_column(slot: int, rows: int) -> int:
     return column
 
 
-def read_syndrome(kept: Sequence[int], rows: int) -> list[int]:
-    """The message of the kept slots: H x mod 2, in blocks of at most 1,024 rows."""
+def read_syndrome(kept: Sequence[int], slots: int, rows: int) -> list[int]:
+    """The message of the kept slots: H x mod 2, from the newest slot back, in blocks of at most 1,024 rows."""
     blocks = -(-rows // 1024)
     sums = [0] * blocks
     for slot in kept:
-        block, j = slot % blocks, slot // blocks
+        back = slots - 1 - slot
+        block, j = back % blocks, back // blocks
         sums[block] ^= find_column(j, -(-(rows - block) // blocks))
     return [(sums[row % blocks] >> (row // blocks)) & 1 for row in range(rows)]
 
@@ -119,7 +120,7 @@ def decode(
     """Read a batch of so many slots, of which these are kept; `values` are by slot."""
     key = draw(draw(WORD_KEY, first), slots)
     rows = min(slots, 6 + MAX_BITS * size)
-    message = read_syndrome(kept, rows)
+    message = read_syndrome(kept, slots, rows)
     header, power, off = read_header(message)
     centres, scales = side([values[slot] for slot in kept], of)
     width = (4.5 + 0.75 * int(math.log2(size))) * math.sqrt(2.0 / rows)
@@ -153,7 +154,7 @@ def decode(
 def decode_fixed(kept: Sequence[int], slots: int, size: int, first: int, limit: float) -> tuple[list[float], bool]:
     """Read numbers between public limits, to the nearest float."""
     key = draw(draw(WORD_KEY, first), slots)
-    message = read_syndrome(kept, min(slots, 2 + MAX_BITS * size))
+    message = read_syndrome(kept, slots, min(slots, 2 + MAX_BITS * size))
     assert message[0], "a word is never empty"
     numbers = []
     for i in range(size):

@@ -205,12 +205,10 @@ def average_p_value(
 
 def _list_segments(columns: int) -> Iterator[tuple[int, int, int]]:
     """Yield each column with the records to average: all of them, or every columns-th, as in `average` and `auto`."""
-    from vestige.channels.kernels import CONTROLS  # noqa: PLC0415
-
     for column in range(columns):
         yield column, 0, 1
-        for start in {column, (column + CONTROLS) % columns} if columns > 1 else ():
-            yield column, start, columns
+        if columns > 1:
+            yield column, column, columns
 
 
 def _permute_records(records: int, trials: int, rng: np.random.Generator) -> Iterator[tuple[slice, Ints]]:

@@ -106,7 +106,7 @@ class _Word(_Format):
 
     Attributes:
         statistic: its numbers.
-        controls: if none of so many records at the beginning is kept, there are averages; see `vestige.channels.auto`.
+        controls: if none of so many records at the end is kept, there are averages; see `vestige.channels.auto`.
     """
 
     statistic: Statistic
@@ -126,7 +126,7 @@ class _Word(_Format):
         from vestige.channels.word import find_key  # noqa: PLC0415
 
         key, scores = np.uint64(find_key(batch.first, len(batch.present))), np.empty(len(messages))
-        averages = ~patterns[:, : self.controls].any(axis=1) & (self.controls > 0)
+        averages = ~patterns[:, patterns.shape[1] - self.controls :].any(axis=1) & (self.controls > 0)
         with np.errstate(all="ignore"):
             centres, scales, _ = find_side_information(self.statistic, batch.values)
         score_words(messages, averages, centres, scales, len(batch.values), key, self.numbers, self.headers, scores)

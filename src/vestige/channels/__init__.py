@@ -29,7 +29,7 @@ def find_channel(channel: str | Channel) -> Channel:
 
     Example:
         >>> find_channel("auto").find_min_batch(1)
-        20
+        22
     """
     if isinstance(channel, Channel):
         return channel

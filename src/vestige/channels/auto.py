@@ -1,6 +1,6 @@
 """The channel `auto`: averages where they meet the tolerance, a word where they do not.
 
-Three records at the beginning of a batch say which; see `vestige.channels.kernels`.
+The last three records of a batch say which; see `vestige.channels.kernels`.
 Guarantee: held by tests/channels/test_channels.py.
 """
 
@@ -17,7 +17,7 @@ class Auto(Compiled):
 
     Example:
         >>> Auto().find_min_batch(1)
-        20
+        22
     """
 
     name: ClassVar[str] = "auto"

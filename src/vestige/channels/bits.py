@@ -23,7 +23,7 @@ class Bits(Compiled):
 
     Example:
         >>> Bits().find_min_batch(1), Bits().find_min_batch(4)
-        (20, 62)
+        (22, 70)
     """
 
     name: ClassVar[str] = "bits"

@@ -30,7 +30,7 @@ class FixedPoint(Channel):
 
     Example:
         >>> FixedPoint(1.0).find_min_batch(1)
-        16
+        18
     """
 
     name: ClassVar[str] = "fixed point"

@@ -1,6 +1,6 @@
 """Channels in compiled form: a batch is written and read in one of three modes.
 
-The channel `auto` tells by the first records of a batch which it is: none of them is kept if the plain averages of the
+The channel `auto` tells by the last records of a batch which it is: none of them is kept if the plain averages of the
 kept records are the numbers, at least one if presence is a word.
 Guarantee: held by tests/channels/test_channels.py.
 """
@@ -30,7 +30,7 @@ from vestige.types import Bools, Floats
 
 AVERAGE, BITS, AUTO = 0, 1, 2
 CONTROLS = 3
-"""The records at the beginning of a batch that tell a word from averages, for the channel `auto`."""
+"""The records at the end of a batch that tell a word from averages, for the channel `auto`."""
 
 
 class Writer(NamedTuple):
@@ -65,7 +65,7 @@ def can_write(can: Bools, size: int, mode: int) -> bool:
     """Tell whether any numbers can be written, or near ones that are marked as off; asked without values."""
     if mode == AVERAGE:
         return can_average(can, size, FLAGS)
-    if mode == AUTO and not can[:CONTROLS].any():
+    if mode == AUTO and not can[-CONTROLS:].any():
         return False
     return len(can) >= count_least_rows(size) and count_free_rows(can, size) >= count_least_rows(size)
 
@@ -73,7 +73,7 @@ def can_write(can: Bools, size: int, mode: int) -> bool:
 @kernel
 def is_word(present: Bools, mode: int) -> bool:
     """Tell whether a batch holds a word."""
-    return mode == BITS or (mode == AUTO and bool(present[:CONTROLS].any()))
+    return mode == BITS or (mode == AUTO and bool(present[-CONTROLS:].any()))
 
 
 @kernel
@@ -115,14 +115,14 @@ def write_batch(
         read_averages(values, keep, FLAGS, numbers, off)
         return
     if mode == AUTO and not off.any():
-        keep[:CONTROLS] = False
-        if can_average(can[CONTROLS:], size, 0) and write_near_averages(
-            values[CONTROLS:], can[CONTROLS:], target, near, key, writer.workspace, keep[CONTROLS:]
+        keep[-CONTROLS:] = False
+        if can_average(can[:-CONTROLS], size, 0) and write_near_averages(
+            values[:-CONTROLS], can[:-CONTROLS], target, near, key, writer.workspace, keep[:-CONTROLS]
         ):
-            read_averages(values[CONTROLS:], keep[CONTROLS:], 0, numbers, off)
+            read_averages(values[:-CONTROLS], keep[:-CONTROLS], 0, numbers, off)
             return
     attempt, free = writer.attempt, prepare(can, len(writer.attempt.message), writer.code)
-    marks = keep[:CONTROLS] if mode == AUTO else keep
+    marks = keep[-CONTROLS:] if mode == AUTO else keep
     is_off = write_averages(
         values,
         can,
@@ -148,7 +148,7 @@ def read_batch(values: Floats, present: Bools, first: int, mode: int, numbers: F
     if mode == AVERAGE:
         read_averages(values, present, FLAGS, numbers, off)
     elif not is_word(present, mode):
-        read_averages(values[CONTROLS:], present[CONTROLS:], 0, numbers, off)
+        read_averages(values[:-CONTROLS], present[:-CONTROLS], 0, numbers, off)
     elif not present.any():
         numbers[:] = np.nan
     else:

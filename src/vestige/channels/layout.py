@@ -14,8 +14,8 @@ LONG_HEADER = 6
 MAX_BITS = 49
 """The most bits of a number: more than float64 can tell apart."""
 _SIGN_AND_EXPONENT = 12
-MIN_BITS = 14
-"""The fewest bits of a number that say any float64, with a bit or two of its mantissa."""
+MIN_BITS = 16
+"""The fewest bits of a number that say any float64, with a few bits of its mantissa."""
 
 
 def find_min_rows(size: int) -> int:
@@ -29,7 +29,7 @@ def find_min_rows(size: int) -> int:
 
     Example:
         >>> find_min_rows(1)
-        20
+        22
     """
     return LONG_HEADER + MIN_BITS * size
 

@@ -2,11 +2,12 @@
 
 A wet paper code (Fridrich, Goljan, Lisonek, Soukal 2005, https://doi.org/10.1109/TSP.2005.855393; for memories with
 defects, Kuznetsov and Tsybakov 1974). The presence of the records is a vector x of bits, the message is its syndrome
-H x mod 2. H is public: the column of slot j has random bits above row j, a one in row j, and zeros below, so that
-back-substitution finds x. Records that cannot be kept are wet. The row of the inverse of H that belongs to a wet record
-says which bits of the message must sum to zero for it not to be kept. These rows are combined until their last ones
-differ; each then has the bit there given up, to make the sum right. So each wet record costs the last row that is left,
-wherever it lies, and all of them together cost one or two more. Records beyond the last row are given up first.
+H x mod 2. H is public: the column of slot j, counted from the newest record back, has random bits above row j, a one in
+row j, and zeros below, so that back-substitution finds x. Records that cannot be kept are wet. The row of the inverse
+of H that belongs to a wet record says which bits of the message must sum to zero for it not to be kept. These rows are
+combined until their last ones differ; each then has the bit there given up, to make the sum right. So each wet record
+costs the last row that is left, wherever it lies, and all of them together cost one or two more. Records beyond the
+last row are given up first.
 Long messages are split into blocks of at most 1,024 rows with the same H, slot j and row i in block j or i modulo their
 number, so that time and memory are linear in the length.
 Guarantee: the rows that `prepare` counts are read back as they were written, whatever the message; held by
@@ -147,14 +148,14 @@ def prepare(can: Bools, rows: int, code: Code) -> int:
     Returns:
         the number of leading rows that can be written, whatever the message is; `rows` if no record is wet.
     """
-    blocks, free = len(code.wet), rows
+    blocks, free, newest_first = len(code.wet), rows, can[::-1]
     for block in range(blocks):
         here = (rows - block + blocks - 1) // blocks
         code.wet[block] = 0
         for j in range(here):
-            code.wet[block] += not can[block + j * blocks]
+            code.wet[block] += not newest_first[block + j * blocks]
         if code.wet[block]:
-            free = min(free, block + blocks * _prepare_block(can, block, here, code))
+            free = min(free, block + blocks * _prepare_block(newest_first, block, here, code))
     return free
 
 
@@ -215,7 +216,7 @@ def write_message(message: Bools, free: int, code: Code, keep: Bools) -> None:
         keep: which slots to keep; shape (slots,).
     """
     keep[:] = False
-    rows, blocks, left = len(message), len(code.wet), code.left
+    rows, blocks, left, newest_first = len(message), len(code.wet), code.left, keep[::-1]
     for block in range(blocks):
         here, sure = (rows - block + blocks - 1) // blocks, (free - block + blocks - 1) // blocks
         _pack(message[block::blocks], sure, left)
@@ -227,8 +228,8 @@ def write_message(message: Bools, free: int, code: Code, keep: Bools) -> None:
                 if draw(key, i) & _ONE:
                     _flip(left, i)
         if code.wet[block]:
-            _give_up(block, here, sure, code, keep)
-        _substitute(left, here, code.columns, keep[block::blocks])
+            _give_up(block, here, sure, code, newest_first)
+        _substitute(left, here, code.columns, newest_first[block::blocks])
 
 
 @kernel
@@ -280,7 +281,7 @@ def read_message(present: Bools, message: Bools) -> None:
         present: which slots hold a record; shape (slots,).
         message: shape (rows,).
     """
-    rows = len(message)
+    rows, newest_first = len(message), present[::-1]
     blocks = count_blocks(rows)
     words = ((rows + blocks - 1) // blocks + _WORD - 1) // _WORD
     column, total = np.empty(words, np.uint64), np.empty(words, np.uint64)
@@ -288,7 +289,7 @@ def read_message(present: Bools, message: Bools) -> None:
         here = (rows - block + blocks - 1) // blocks
         total[:] = 0
         for j in range((len(present) - block + blocks - 1) // blocks):
-            if present[block + j * blocks]:
+            if newest_first[block + j * blocks]:
                 fill_column(j, here, column)
                 for w in range(words):
                     total[w] ^= column[w]

@@ -286,9 +286,9 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
         marks: one of these records must be kept.
         key: of the public clock.
     """
-    counters, wide, changed, missed = attempt.counters, not marks.any(), False, False
+    counters, wide, changed, missed, stuck = attempt.counters, False, False, False, not marks.any()
     is_escape = _find_header(counters[LEVEL])[1] == _ESCAPE
-    good = steady and (clear or is_escape) and not wide
+    good = steady and (clear or is_escape) and not stuck
     for i in range(len(far)):
         error = abs(attempt.numbers[i] - attempt.target[i])
         reach = attempt.unit[i] * (2.0 + counters[OFFSET]) + 2.0**-48 * abs(attempt.target[i])
@@ -297,6 +297,7 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
             good = False
             wide |= guessed
         missed |= not error <= far[i]
+        stuck &= attempt.guess[i] == ALIKE  # then an offset may change nothing
     if good and (not missed or counters[OFF]):
         return True
     counters[TRIES] += 1
@@ -309,7 +310,7 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
             seen = find_exponent(attempt.scales[i], find_factor(key, i))
             changed |= seen != attempt.guess[i]
             attempt.guess[i] = seen
-    counters[WIDE] += wide
+    counters[WIDE] += wide or stuck
     counters[CHANGES] += changed
     if not changed or counters[CHANGES] % 2 == 0:
         counters[OFFSET] += 1

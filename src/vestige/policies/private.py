@@ -124,7 +124,7 @@ class Private(Encoded[E_co]):
 
     @property
     def encoding(self) -> channels.FixedPoint:
-        """Fixed-point numbers, with room for the noise of the smallest batch: more than eight deviations never occur."""
+        """Fixed-point numbers, with room for eight deviations of the noise of the smallest batch."""
         batch = channels.FixedPoint(1.0).find_min_batch(self.statistic.size)
         return channels.FixedPoint(self.bound + _ROOM * self.batch_noise(batch))
 
