@@ -345,7 +345,7 @@ def test_fixed_point_errors_have_mean_zero(share: float) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.2, 0.4, 0.6])
 def test_with_wet_records_errors_are_those_that_the_free_bits_predict(share: float) -> None:
-    """Each lost bit doubles the step; bits that cannot be chosen add as much error as rounding: 1/6 in place of 1/12."""
+    """Each lost bit doubles the step; bits that cannot be chosen add as much error as rounding does."""
     rng, slots, ratios = RNG(int(10 * share)), 64, []
     for trial in range(400):
         values, number = rng.normal(size=(slots, 1)), rng.normal(0.0, 0.05, 1)
