@@ -341,3 +341,20 @@ def test_fixed_point_errors_have_mean_zero(share: float) -> None:
             errors.append((read - 1.0 / 3.0) / channel.find_step(can, 1))
     assert len(errors) > 1_000
     assert np.abs(np.mean(errors)) <= 4.0 * np.std(errors) / np.sqrt(len(errors))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.2, 0.4, 0.6])
+def test_with_wet_records_errors_are_those_that_the_free_bits_predict(share: float) -> None:
+    """Each lost bit doubles the step; bits that cannot be chosen add as much error as rounding does."""
+    rng, slots, ratios = RNG(int(10 * share)), 64, []
+    for trial in range(400):
+        values, number = rng.normal(size=(slots, 1)), rng.normal(0.0, 0.05, 1)
+        can = np.ones(slots, np.bool_)
+        can[rng.choice(slots, round(share * slots), replace=False)] = False
+        if BITS.can_encode(can, 1):
+            _, reading = write(values, number, can, 1 + trial * slots)
+            lost = max(0, min(slots, 1 + MAX_BITS) - count_free_rows(can, 1))
+            predicted = find_precision(slots, 1) * 2.0**lost * (np.sqrt(2.0) if lost else 1.0)
+            ratios.append(float(reading.numbers[0] - number[0]) / predicted)
+    assert len(ratios) > 300
+    assert 0.5 < np.sqrt(np.mean(np.square(ratios))) < 2.5

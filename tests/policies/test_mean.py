@@ -194,3 +194,32 @@ def test_an_estimate_can_be_copied_and_pickled() -> None:
     later = pickle.loads(pickle.dumps(stream))
     later.push(3.0)
     assert later.t == 501
+
+
+KINDS: dict[str, Floats] = {
+    "sorted": np.sort(np.random.default_rng(0).normal(size=30_000)),
+    "drifting": np.cumsum(np.random.default_rng(0).normal(size=30_000)),
+    "constant": np.full(30_000, 7.3),
+    "two values": np.where(np.random.default_rng(0).random(30_000) < 0.5, 0.1, 0.3),
+    "rare": np.where(np.random.default_rng(0).random(30_000) < 0.001, 1.0, 0.0),
+    "huge": 1e290 * np.random.default_rng(0).normal(2.0, 1.0, 30_000),
+    "tiny": 1e-280 * np.random.default_rng(0).normal(2.0, 1.0, 30_000),
+    "alternating": np.tile([1.0, -1.0], 15_000),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("channel", ["bits", "auto"])
+@pytest.mark.parametrize("dim", [1, 3])
+def test_all_kinds_of_data_at_a_retention_of_96_for_each_number(name: str, channel: str, dim: int) -> None:
+    """Beside ordinary columns, which do not suffer from it either."""
+    rows = np.random.default_rng(1).normal(5.0, 2.0, (30_000, dim))
+    rows[:, 0] = KINDS[name]
+    stream = Stream(Mean(dim, channel=channel), retention=96 * dim, seed=0)
+    stream.extend(rows)
+    estimate = stream.estimate()
+    unit = np.abs(rows).max(axis=0)
+    mean, spread = (rows / unit).mean(axis=0), (rows / unit).std(axis=0)
+    off = np.abs(np.atleast_1d(estimate.value) / unit - mean)
+    assert np.all(off <= 0.05 * spread / np.sqrt(len(rows)) + 1e-14)
+    assert estimate.notes == ()
