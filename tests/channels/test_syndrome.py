@@ -36,7 +36,7 @@ def write(message: Bools, can: Bools, code: Code | None = None) -> tuple[int, Bo
 def read(keep: Bools, rows: int) -> Bools:
     message = np.empty(rows, np.bool_)
     read_message(keep, message)
-    assert message.tolist() == read_syndrome(np.flatnonzero(keep).tolist(), rows)
+    assert message.tolist() == read_syndrome(np.flatnonzero(keep).tolist(), len(keep), rows)
     return message
 
 

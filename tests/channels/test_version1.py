@@ -26,9 +26,9 @@ def make_numbers(size: int) -> Statistic:
 def test_every_mask_is_read_as_it_was(case: dict[str, Any]) -> None:
     """All kinds of controls, words that are turned, that repeat and that mean zero where they are kept."""
     size, rounds = len(case["numbers"]), np.flatnonzero(np.array(list(case["present"])) == "1")
-    values = [[(37 * slot + 11 * i) % 101 / 10 for i in range(size)] for slot in rounds]
+    values = [[float(37 * slot + 11 * i) % 101.0 / 10.0 for i in range(size)] for slot in rounds.tolist()]
     clock = Clock(t=1_000, first=201, last=200 + len(case["present"]), word=1)
-    held = Records(np.r_[3, 201 + rounds, 999], [[-50.0] * size, *values, [70.0] * size])
+    held = Records(np.r_[3, 201 + rounds, 999], np.array([[-50.0] * size, *values, [70.0] * size]))
     channels = [find_channel(case["channel"])] if case["channel"] else [FixedPoint(8.0), find_channel("bits")]
     for channel in channels:
         reading = version1.read(channel, held, clock, Mean(size) if case["channel"] else make_numbers(size))

@@ -178,7 +178,7 @@ def kept(cell: Cell, trials: int) -> float:
         found = stream.estimate()
         if not found.missed:
             squares.append(float(((found.value - rows.mean(axis=0)) ** 2).mean()) / cell.scale**2)
-    return float(np.mean(squares)) ** 0.5
+    return float(np.sqrt(np.mean(squares)))
 
 
 def foreseen(cell: Cell) -> Prediction:

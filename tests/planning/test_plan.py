@@ -36,7 +36,9 @@ NORMAL = RNG.normal(1.3, 1.0, 20_000)
 
 def asked(policy: Encoded, records: int, sample: Floats | None = None) -> int:
     """The retention with which a policy is within 10% of all records."""
-    row = find_required(DataModel(policy.unwrap(), sample), "policy", policy, 1.1 / records**0.5, records)
+    inner = policy.unwrap()
+    assert isinstance(inner, Encoded)
+    row = find_required(DataModel(inner, sample), "policy", policy, 1.1 / records**0.5, records)
     assert row.retention is not None
     return row.retention
 

@@ -13,7 +13,7 @@ import pytest
 
 from old_stores import check_readers_refuse, check_stream, copy_store, read_facts
 from reading import read_streams
-from vestige import SqliteStore
+from vestige import Estimate, SqliteStore
 from vestige.channels import version1
 from vestige.clock import WORD_VERSION, Clock
 from vestige.errors import ParameterError, StoreError
@@ -57,6 +57,7 @@ def test_a_writer_brings_it_up_to_date_and_every_answer_stays(path: Path) -> Non
             assert isinstance(policy, Encoded)
             assert policy._read(clock, held).numbers.tolist() == facts["encoded"], name
         answer = policy.answer(clock, held)
+        assert isinstance(answer, Estimate)
         assert np.ravel(answer.value) == pytest.approx(facts["answer"], rel=1e-12), name
         assert answer.missed == facts["missed"], name
     assert open_reader(path).verify() == ()
@@ -74,7 +75,8 @@ def find_errors(policy: Encoded, clock: Clock, records: Records, numbers: Floats
     """Half of the standard error of each number, and six deviations of the noise that one batch adds."""
     deviations = policy.statistic.find_deviations(records.values, numbers)
     length, worth = clock.last - clock.first + 1, policy._find_worth(clock, records)
-    return deviations / np.sqrt(worth) / 2.0 + 6.0 * policy.batch_noise(length) * length / clock.encoded
+    errors: Floats = deviations / np.sqrt(worth) / 2.0 + 6.0 * policy.batch_noise(length) * length / clock.encoded
+    return errors
 
 
 @pytest.mark.parametrize("name", ENCODED)
@@ -84,6 +86,7 @@ def test_its_streams_go_on_in_the_present_word(path: Path, name: str) -> None:
     with SqliteStore(path) as store:
         stream = open_old(store, name)
         policy, before, held = stream.policy, stream.clock, stream.retained
+        assert isinstance(policy, Encoded)
         assert before.word == 1
         rows = []
         while stream.clock.last == before.last:
@@ -109,6 +112,7 @@ def test_a_batch_that_is_written_again_is_written_in_the_present_word(path: Path
     with SqliteStore(path) as store:
         stream = open_old(store, name)
         policy, before, held = stream.policy, stream.clock, stream.retained
+        assert isinstance(policy, Encoded)
         wanted = policy._compute_numbers(before, held)
         stream.forget(rounds=int(held.rounds[0]), now=True)
         clock, left = stream.clock, stream.retained

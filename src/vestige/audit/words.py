@@ -126,7 +126,8 @@ class _Word(_Format):
         from vestige.channels.word import find_key  # noqa: PLC0415
 
         key, scores = np.uint64(find_key(batch.first, len(batch.present))), np.empty(len(messages))
-        averages = ~patterns[:, patterns.shape[1] - self.controls :].any(axis=1) & (self.controls > 0)
+        last = patterns[:, patterns.shape[1] - self.controls :]
+        averages: Bools = np.logical_not(last.any(axis=1)) & (self.controls > 0)
         with np.errstate(all="ignore"):
             centres, scales, _ = find_side_information(self.statistic, batch.values)
         score_words(messages, averages, centres, scales, len(batch.values), key, self.numbers, self.headers, scores)

@@ -258,7 +258,7 @@ class Encoded(Policy[E_co]):
 
     @property
     def default_retention(self) -> int:
-        """The retention used by default: 64 records of a batch for each encoded number, so that rounding is negligible."""
+        """The retention used by default: 64 records of a batch for each number, so that rounding is negligible."""
         return 128 * self.statistic.size
 
     @property
