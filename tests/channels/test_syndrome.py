@@ -44,7 +44,7 @@ def count_free_rows(can: Bools, rows: int) -> int:
     """The leading rows in which the columns of the dry records say everything, by listing all that they say."""
     said = {0}
     for slot in np.flatnonzero(can).tolist():
-        said |= {each ^ find_column(slot, rows) for each in said}
+        said |= {each ^ find_column(len(can) - 1 - slot, rows) for each in said}
     free = 0
     while free < rows and len({each % 2 ** (free + 1) for each in said}) == 2 ** (free + 1):
         free += 1
