@@ -29,10 +29,12 @@ report: $(READY)  ## Try each claim of the paper with a moderate number of trial
 	cp out/report/retention.png docs/lab/
 
 docs: $(READY)  ## Build the site into out/docs; a warning is an error
+	@rm -rf out/docs
 	$(BIN)/sphinx-build --fresh-env --nitpicky --fail-on-warning --quiet docs out/docs
+	@touch out/docs/built
 
-test: $(READY)  ## Run the whole check: lint, types, import layers, tests
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint doctest
+test: $(READY)  ## Run the whole check: lint, types, import layers, site, tests
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync doctest lint docs
 	$(BIN)/pytest -n 2 --dist worksteal tests docs README.md
 
 lint: $(READY)  ## Check style, docstrings, types and import layers

@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import importlib
 import inspect
-import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,20 +44,29 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as `make docs` builds it, elsewhere."""
-    recipe = re.search(r"^docs:.*\n\t\$\(BIN\)/sphinx-build (.*) out/docs$", (ROOT / "Makefile").read_text(), re.M)
+def site() -> Path:
+    """The site of `make docs`, which is built again if something that it shows has changed since."""
+    recipe = re.search(r"^\t\$\(BIN\)/sphinx-build (.*) out/docs$", (ROOT / "Makefile").read_text(), re.M)
     assert recipe
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site"
+    folder = ROOT / "out" / "docs"
+    folder.parent.mkdir(exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the workers of one run build it once
-        if not (folder / "built").exists():
+        if not is_current(folder / "built"):
+            shutil.rmtree(folder, ignore_errors=True)
             built = [sys.executable, "-m", "sphinx", *recipe[1].split(), str(folder)]
             done = subprocess.run(built, cwd=ROOT, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
             (folder / "built").touch()
     return folder
+
+
+def is_current(stamp: Path) -> bool:
+    """Whether the site was built without a warning since the last change of any file of the project."""
+    every = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(every, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    sources = [path for path in map(ROOT.joinpath, listed.splitlines()) if path.exists()]
+    return stamp.exists() and max(path.stat().st_mtime for path in sources) < stamp.stat().st_mtime
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,12 @@ _ONE = np.uint64(1)
 @kernel
 def _order_rows(table: Floats, size: int, turn: int, key: np.uint64) -> Ints:
     """Return an order of the rows whose first `size` are to be free: the nearest, in later rounds random ones."""
-    n = len(table)
-    order = np.argsort((table**2).sum(axis=1))
+    n, dim = table.shape
+    squares = np.zeros(n)
+    for k in range(n):
+        for i in range(dim):
+            squares[k] += table[k, i] ** 2
+    order = np.argsort(squares)
     if turn > 0:
         for i in range(min(size, n - 1)):
             j = i + draw_below(key, i, n - i)
@@ -202,5 +206,6 @@ def search_grid(
             best = nearer
             for j in range(size):
                 chosen[order[j]] = (word >> np.uint64(j)) & _ONE == _ONE
-            members[:] = chosen
+            for j in range(n):
+                members[j] = chosen[j]
     return members

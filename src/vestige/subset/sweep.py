@@ -94,12 +94,13 @@ def _compute_keys(
 
 @kernel
 def _count_pairs(left: Floats, right: Floats, least: float, most: float) -> float:
-    """Return how many pairs of the sorted keys have a sum above `least` and below `most`."""
+    """Return how many pairs of the keys have a sum above `least` and below `most`."""
+    lefts, rights = np.argsort(left), np.argsort(right)
     total, above, until = 0.0, len(right), len(right)
-    for key in left:
-        while above > 0 and key + right[above - 1] > least:
+    for a in lefts:
+        while above > 0 and left[a] + right[rights[above - 1]] > least:
             above -= 1
-        while until > 0 and key + right[until - 1] >= most:
+        while until > 0 and left[a] + right[rights[until - 1]] >= most:
             until -= 1
         total += max(0, until - above)
     return total
@@ -125,8 +126,8 @@ def _choose_key(
             continue
         if kind == dim and not direction.any():
             continue
-        mine = np.sort(_compute_keys(left, left_masks, start, forced_count, kind, direction, best))
-        other = np.sort(_compute_keys(right, right_masks, np.zeros(dim), 0, kind, direction, best))
+        mine = _compute_keys(left, left_masks, start, forced_count, kind, direction, best)
+        other = _compute_keys(right, right_masks, np.zeros(dim), 0, kind, direction, best)
         pairs = _count_pairs(mine, other, -across if kind < dim else -np.inf, across if kind < dim else 0.0)
         if pairs < fewest:
             chosen, fewest = kind, pairs

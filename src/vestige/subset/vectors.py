@@ -42,7 +42,8 @@ def list_sums(vectors: Floats, start: Floats) -> Floats:
     """Return `start` plus the sums of all subsets of `vectors`; row `mask` is that of the subset `mask`."""
     n, dim = vectors.shape
     sums = np.empty((1 << n, dim))
-    sums[0] = start
+    for i in range(dim):
+        sums[0, i] = start[i]
     for j in range(n):
         for mask in range(1 << j):
             for i in range(dim):
@@ -126,12 +127,12 @@ def find_nearest_single(table: Floats, start: Floats, forced_count: int) -> tupl
 def estimate_length(table: Floats, start: Floats, hits: float) -> float:
     """Return the length within which `hits` subset sums lie if they are normal; 0 or nan if they fill no volume."""
     n, dim = table.shape
-    spread = np.zeros((dim, dim))
+    spread, mean = np.zeros((dim, dim)), start.copy()
     for row in table:
         for i in range(dim):
+            mean[i] += row[i] / 2.0
             for j in range(i + 1):
                 spread[i, j] += row[i] * row[j] / 4.0
-    mean = start + table.sum(axis=0) / 2.0
     exponent = n * math.log(2.0) - math.log(hits)
     for i in range(dim):  # Cholesky's factor below the diagonal, and the mean in its coordinates
         for j in range(i + 1):
