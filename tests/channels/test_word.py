@@ -129,7 +129,7 @@ def find_unit(values: Floats, can: Bools, size: int) -> Floats:
 @pytest.mark.parametrize("size", [1, 4])
 def test_errors_have_mean_zero_with_and_without_wet_records(size: int, share: float) -> None:
     """A fixed number, far from the middle of a step, in many batches: the errors cancel."""
-    rng, slots, errors = RNG([size, int(10 * share)]), 24 * size + round(share * 40 * size), []
+    rng, slots, errors = RNG([size, int(10 * share)]), 24 * size + round(share * 48 * size), []
     for trial in range(1_200):
         values = rng.normal(17.0, 1.0, (slots, size))
         can = np.ones(slots, np.bool_)
@@ -146,7 +146,7 @@ def test_errors_have_mean_zero_with_and_without_wet_records(size: int, share: fl
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_the_final_error_is_that_of_errors_that_do_not_add_up(share: float) -> None:
     """Each number is written again 400 times: a bias would add up to 400 errors, chance adds up to 20."""
-    rng, slots, steps, ends, squares = RNG(int(10 * share)), 30, 400, [], []
+    rng, slots, steps, ends, squares = RNG(int(10 * share)), 36, 400, [], []
     for walk in range(40):
         number, total = np.array([3.0]), 0.0
         for step in range(steps):
