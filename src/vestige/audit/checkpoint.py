@@ -110,10 +110,13 @@ def _count_decisions(
 def _measure_reconstruction(trials: Observations, index: int) -> float:
     """Predict the value from the answer by least squares, fitted on one half of the trials and tested on the other.
 
-    The result is relative to the error of predicting the mean value, in the column where it is smallest.
+    The result is relative to the error of predicting the mean value, in the column where it is smallest. Where there is
+    no answer, because the record is still retained, the prediction is the mean value.
     """
-    answers = np.nan_to_num(trials.answers[:, index], nan=0.0)
-    centred = answers - answers.mean(axis=0)
+    answers = trials.answers[:, index]
+    given = ~np.isnan(answers)
+    means = np.where(given, answers, 0.0).sum(axis=0) / np.maximum(given.sum(axis=0), 1)
+    centred = np.where(given, answers - means, 0.0)
     scale = centred.std(axis=0)
     standardized = np.where(scale > 0.0, centred / np.where(scale > 0.0, scale, 1.0), 0.0)
     x, y = np.column_stack((np.ones(len(answers)), standardized)), trials.values
