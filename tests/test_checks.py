@@ -135,7 +135,7 @@ def test_a_parameter_that_equals_a_record_is_no_memory() -> None:
 
 
 def test_batches_below_the_minimum_are_refused() -> None:
-    with pytest.raises(ParameterError, match="below the 20"):
+    with pytest.raises(ParameterError, match="below the 22"):
         check_policy(Mean(), batch=4)
 
 

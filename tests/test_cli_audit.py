@@ -93,7 +93,7 @@ def test_policies_are_compared(tmp_path: Path) -> None:
         (("--epsilon", 1, "--bound", -3), "bound=-3.0 is out of range"),
         (("--trials", 3), "trials=3 is out of range; use a whole number, 20 or more"),
         (("--column", "nobody"), "nobody"),
-        (("--retention", 4), "retention=4 gives batches of 2, below the 20"),
+        (("--retention", 4), "retention=4 gives batches of 2, below the 22"),
     ],
 )
 def test_errors_say_what_to_do(source: Path, options: tuple[object, ...], text: str) -> None:

@@ -59,7 +59,8 @@ class Words:
                 messages[rows] = np.empty((len(patterns), rows), np.bool_)
                 read_messages(patterns, messages[rows])
             if rows:
-                score = form.score(batch, patterns, messages[rows]) - _BEYOND * patterns[:, rows:].sum(axis=1)
+                oldest = patterns[:, : patterns.shape[1] - rows]
+                score = form.score(batch, patterns, messages[rows]) - _BEYOND * oldest.sum(axis=1)
                 form.total += score
                 scores.append(score)
         return p_value(np.column_stack(scores)) if scores else None
@@ -120,7 +121,7 @@ class _Word(_Format):
         return count_rows(slots, size) if slots >= find_min_rows(size) else 0
 
     def score(self, batch: Batch, patterns: Bools, messages: Bools) -> Floats:
-        """Score words; and averages by how rarely chance keeps none of the first records."""
+        """Score words; and averages by how rarely chance keeps none of the last records."""
         from vestige.audit.kernels import score_words  # noqa: PLC0415
         from vestige.channels.bits import find_side_information  # noqa: PLC0415
         from vestige.channels.word import find_key  # noqa: PLC0415
