@@ -37,7 +37,14 @@ CELL = "import sys; exec(sys.stdin.read(), vars(sys.modules['__main__']))"
 LOCK = threading.Lock()
 
 
-@pytest.mark.parametrize("arguments", [["script.py"], ["-"], ["-c", CELL]], ids=["script", "stdin", "notebook"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["script.py"], id="script"),
+        pytest.param(["-c", CELL], id="notebook"),
+        pytest.param(["-"], id="stdin", marks=pytest.mark.slow),  # has no file either
+    ],
+)
 def test_a_program_without_a_guard_audits_a_policy_of_its_own(arguments: list[str], tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run(
