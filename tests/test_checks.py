@@ -32,14 +32,14 @@ from vestige.types import Floats
     [
         Mean(dim=2, channel="bits"),  # one column alone is the example of check_policy
         Window(),
-        Moments(),
         LinearRegression(2),
-        pytest.param(CustomLoss(leaky.honest_loss, (0.0,)), id="Gradient"),
         paper.SimpleMean(2),
         leaky.Window(),
+        pytest.param(CustomLoss(leaky.honest_loss, (0.0,)), id="Gradient", marks=pytest.mark.slow),  # as the classifier
         *(
             pytest.param(policy, marks=pytest.mark.slow)  # each of a kind that is above
             for policy in (
+                Moments(),
                 Mean(dim=3),
                 Mean(channel="average"),
                 Mean(half_life=50.0),
