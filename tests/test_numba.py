@@ -130,3 +130,18 @@ def test_a_constant_is_compiled_for_as_any_other_number() -> None:
 def test_all_tests_share_one_folder_of_kernels(pytestconfig: pytest.Config) -> None:
     """The examples in the source too, which compile most of them: what is in tests/ would not be read for these."""
     assert pytestconfig.pluginmanager.has_plugin(str(pytestconfig.rootpath / "conftest.py"))
+
+
+def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(installed: Path, tmp_path: Path) -> None:
+    """As after an update in place: numba itself looks at the file of the kernel alone."""
+    program = (
+        "import numpy as np; from vestige.channels.residues import find_dither; print(find_dither(np.uint64(1), 0, 9))"
+    )
+    called = installed / "vestige" / "random" / "kernels.py"
+    source = called.read_text()
+    before = run(installed, ["-c", program], NUMBA_CACHE_DIR=str(tmp_path)).stdout
+    called.write_text(source.replace("* 2.0**-53", "* 2.0**-54"))
+    after = run(installed, ["-c", program], NUMBA_CACHE_DIR=str(tmp_path)).stdout
+    called.write_text(source)
+    assert source.count("* 2.0**-53") == 1
+    assert float(after) == float(before) / 2.0 > 0.0

@@ -3,17 +3,21 @@
 Kernels take arrays, validate nothing and know no objects; their callers validate once. They are compiled on first use
 and cached beside the source, or in the user's cache folder if that cannot be written. The modules that contain them are
 imported only when they are first needed, so that `import vestige` stays light.
-Guarantee: if nothing can be cached, each process compiles kernels, with one warning; held by
-tests/test_numba.py.
+Numba recognises a stale cache by the file of the kernel alone, not by those of the kernels that it calls; here a cache
+belongs to the contents of all files with kernels, so that an update in place never mixes two versions.
+Guarantee: if nothing can be cached, each process compiles kernels, with one warning; a kernel is compiled again when
+one that it calls has changed; held by tests/test_numba.py.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
 import multiprocessing
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -23,6 +27,8 @@ from numba.core.types import Type, unliteral
 F = TypeVar("F", bound=Callable[..., object])
 
 _LOG = logging.getLogger("vestige")
+_SOURCES = ("_numba.py", "random/keys.py", "channels/layout.py")
+"""Files without kernels whose constants are compiled into kernels."""
 
 
 def kernel(function: F) -> F:
@@ -41,11 +47,24 @@ def kernel(function: F) -> F:
     compiled = functools.partial(numba.njit, nogil=True, error_model="numpy")
     try:
         dispatcher: Any = compiled(cache=True)(function)
+        dispatcher._cache._cache_file._source_stamp = _digest_sources()
     except RuntimeError:  # numba found no writable folder
         _warn_uncached()
         dispatcher = compiled()(function)
     dispatcher.get_call_template = functools.partial(_type_call, dispatcher.get_call_template)
     return cast(F, dispatcher)
+
+
+@functools.cache
+def _digest_sources() -> str:
+    """Digest the files that define kernels, or constants of theirs."""
+    package = Path(__file__).parent
+    sources = {path.relative_to(package).as_posix(): path.read_bytes() for path in package.rglob("*.py")}
+    digest = hashlib.sha256()
+    for name in sorted(sources):
+        if b"import kernel" in sources[name] or name in _SOURCES:
+            digest.update(sources[name])
+    return digest.hexdigest()
 
 
 def _type_call(type_call: Callable[..., object], args: Sequence[Type], keywords: Mapping[str, Type]) -> object:
