@@ -231,6 +231,13 @@ def test_several_numbers_are_detected_too(policy: Policy, batch: int) -> None:
     assert detect(watch_stream(policy, 3, batch=batch, data=data)).p_value <= LEVEL
 
 
+def test_floats_of_a_loss_show_in_each_batch() -> None:
+    """No record says anything of them, so their signs and exponents are in the word."""
+    found = detect(watch_stream(LogisticRegression(2), 3, batch=102, data=flips))
+    words = np.array([batch.words for batch in found.batches], np.float64)
+    assert np.median(words) <= LEVEL
+
+
 def test_drifting_data_take_longer_words_which_are_detected_too() -> None:
     found = detect(watch_stream(BITS, 0, data=lambda rng, n: 100.0 * drifting(rng, n) + rng.normal(size=n)))
     assert found.words is not None

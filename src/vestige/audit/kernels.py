@@ -23,6 +23,8 @@ _LEAST_GAP = 2.0**-20
 _LARGEST_GAP = 2.0**10
 _ORDERS = 8.0
 """Gaps of words that were written are spread over about so many powers of e."""
+_FLOATS = 12.0 * math.log(2.0)
+"""How much rarer it is that a random float is near another, among all signs and exponents, than a random residue."""
 _SLOPE = 8.0
 """How sharply the exponent of a scale follows from the kept records."""
 _SAME = 0.9
@@ -108,12 +110,22 @@ def score_words(
 
 @kernel
 def _score_number(number: float, before: float, centre: float, scale: float, kept: int) -> float:
+    if scale == 0.0:
+        return _score_float(number, before, centre)
     if np.isnan(before):
-        apart = (number - centre) / scale if scale > 0.0 else 0.0
-        return -min(kept * apart**2 / 2.0, -_NEVER)
-    unit = scale if scale > 0.0 else abs(before)
-    gap = abs(number - before)
-    return _score_gap(gap / unit if unit > 0.0 else gap)
+        return -min(kept * ((number - centre) / scale) ** 2 / 2.0, -_NEVER)
+    return _score_gap(abs(number - before) / scale)
+
+
+@kernel
+def _score_float(number: float, before: float, centre: float) -> float:
+    """The score of a number that the kept records say nothing of, or that is their common value."""
+    if number == centre:
+        return _score_same(True, 0.5)
+    if np.isnan(before):
+        return 0.0
+    least = min(abs(number), abs(before))
+    return _FLOATS + _score_gap(abs(number - before) / least) if least > 0.0 else 0.0
 
 
 @kernel
