@@ -32,7 +32,7 @@ def test_the_plan_in_words_and_a_table() -> None:
     assert result.exit_code == 0, result.output
     words = " ".join(result.stdout.split())
     assert "an error of 0.05 standard deviations of a record, after 484 records." in words
-    assert "Mean requires a retention of 68 records; a sliding window requires" in words
+    assert "Mean requires a retention of 76 records; a sliding window requires" in words
     assert "The price of epsilon 1 (delta 1e-06, bound" in words
     for policy in ("Mean, auto", "Mean, average", "Mean, bits", "Private, epsilon 1", "window", "lower bound"):
         assert f"│ {policy}" in result.stdout
@@ -60,11 +60,11 @@ def test_the_plan_for_machines_and_in_the_units_of_the_data(table: Path) -> None
     assert said["errors"] == pytest.approx(dict(zip(("delay", "distance"), 0.011 * deviations, strict=True)), rel=1e-4)
     rows = {row["name"]: row for row in said["rows"]}
     assert rows["window"]["retention"] == 8_265
-    assert rows["Mean, auto"]["retention"] == 68
+    assert rows["Mean, auto"]["retention"] == 76
     assert rows["Mean, auto"]["seconds"] > 0.0
     assert rows["Mean, auto"]["memory"] == rows["Mean, auto"]["retention"] * (8 * 2 + 33)
     assert said["private"] == {"epsilon": 1.0, "delta": 1e-6, "bound": 1_000.0}
-    assert [price["retention"] for price in said["prices"]] == [60, 480, 3_840]
+    assert [price["retention"] for price in said["prices"]] == [68, 544, 4_352]
     assert "tails are heavy" in said["notes"][0]
 
 

@@ -55,13 +55,13 @@ def off(policy: Mean, retention: int, records: int, trials: int) -> float:
 
 
 def test_what_is_asked_for_is_enough_and_a_little_less_is_not() -> None:
-    """Four means of a million records: where too few of them are held, what is rounded off shows."""
+    """Four means of four million records: where too few of them are held, what is rounded off shows."""
     policy = Mean(4, channel="bits")
     rows = RNG.normal(1.3, 1.0, (20_000, 4))
-    enough = asked(policy, 1_000_000, rows)
+    enough = asked(policy, 4_000_000, rows)
     assert enough > 2 * policy.min_batch
-    assert off(policy, enough, 1_000_000, 6) < 1.1 * 1.05
-    assert off(policy, enough - 8, 1_000_000, 6) > 1.1
+    assert off(policy, enough, 4_000_000, 3) < 1.1 * 1.05
+    assert off(policy, enough - 8, 4_000_000, 3) > 1.1
 
 
 def test_the_others_need_what_theory_says() -> None:
@@ -126,7 +126,7 @@ def test_a_bound_that_cuts_too_much_off_is_said_to() -> None:
 
 def test_what_is_asked_for_does_not_depend_on_the_unit() -> None:
     policy = Mean(channel="bits")
-    plain, moved, scaled = (asked(policy, 1_000_000, rows) for rows in (NORMAL, NORMAL + 1e4, 1e-6 * NORMAL))
+    plain, moved, scaled = (asked(policy, 4_000_000, rows) for rows in (NORMAL, NORMAL + 1e4, 1e-6 * NORMAL))
     assert plain == moved == scaled
 
 

@@ -145,7 +145,7 @@ def plan(
         >>> from vestige import Mean
         >>> rows = plan(Mean(), error=0.01).rows
         >>> [(row.name, row.retention) for row in rows if row.name in ("Mean, auto", "window", "lower bound")]
-        [('Mean, auto', 40), ('window', 10000), ('lower bound', 7)]
+        [('Mean, auto', 44), ('window', 10000), ('lower bound', 7)]
     """
     target, count = _find_target(error, records)
     model = DataModel(policy, sample, mean)
@@ -231,7 +231,7 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
     Example:
         >>> from vestige import Mean
         >>> find_required(DataModel(Mean()), "Mean", Mean(), 0.011, 10_000).retention
-        40
+        44
     """
 
     def predict_batch(batch: int) -> Prediction:
