@@ -20,7 +20,7 @@ $(READY): pyproject.toml requirements.lock
 demo: $(READY)  ## Keep the all-time means of 328,521 real flights from a window of 512 records
 	$(BIN)/python -m vestige.demo
 
-pictures: $(READY)  ## Redraw the two pictures of docs/method.md
+pictures: $(READY)  ## Redraw the pictures of docs/method.md and docs/code.md
 	$(BIN)/python docs/pictures.py
 
 report: $(READY)  ## Try each claim of the paper with a moderate number of trials, and write docs/lab/report.html

@@ -1,7 +1,7 @@
-"""The two pictures of docs/method.md, each drawn from a run of the stream.
+"""The pictures of docs/method.md and docs/code.md, drawn from runs of the stream.
 
 Run it with `make pictures`; they are saved beside this file, or in the given folder.
-Guarantee: the drawn records encode the mean of all records so far; held by tests/test_figures.py.
+Guarantee: the drawn records encode the mean of all records so far; held by tests/test_pictures.py.
 """
 
 from __future__ import annotations
@@ -14,15 +14,25 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from vestige import Mean, Stream
-from vestige.figures import COLOURS, FAINT, INK, make_figure, save_figure, use_style
+from vestige import Mean, Stream, theory
+from vestige.channels.layout import find_width
+from vestige.channels.residues import choose_exponent, find_factor, find_step, measure
+from vestige.channels.syndrome import read_message
+from vestige.channels.word import find_key
+from vestige.figures import COLOURS, FAINT, INK, STYLES, find_style, make_figure, save_figure, use_style
 from vestige.types import Bools, Floats
 
 BATCHES = 5
 BLUE, VERMILION, GREEN, _, ORANGE = COLOURS[:5]
 PALE = "#c4c4c4"
-PARTS = (("sign", 1, VERMILION), ("power of two", 11, GREEN), ("fraction", 15, BLUE), ("how to\nread", 5, INK))
-"""What the presence bits of a batch of 32 say: how many records each, in this order."""
+PARTS = (
+    ("range", 1, VERMILION),
+    ("scale", 1, GREEN),
+    ("residue: the last digits of the number", 30, BLUE),
+)
+"""What the bits of the word of a batch of 32 say: how many bits each, in this order."""
+MEASURED = {"bits": {1: 22, 4: 74}, "auto": {1: 22, 4: 74}}
+"""By channel and dimension, the batch that was enough for all kinds of data: `python benchmarks/limit.py mean`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,47 +85,85 @@ def draw_average(figure: Figure, batch: int = 20) -> None:
     figure.legend(loc="outside upper left", ncols=3, handlelength=1.8, columnspacing=1.4)
 
 
-def draw_bits(figure: Figure) -> None:
-    """A row of dots for each batch, filled where the record was kept: the digits of a floating-point number."""
-    counts = [count for _, count, _ in PARTS]
-    batch = sum(counts)
-    run = choices(Mean(channel="bits"), batch)
-    colours = np.repeat([colour for _, _, colour in PARTS], counts)
-    places = np.arange(batch) + np.repeat(np.arange(len(PARTS)), counts)
-    spelled, true = places[-1] + 4.2, places[-1] + 9.7
+def draw_word(figure: Figure, batch: int = 32) -> None:
+    """The last batch as a word: who is there, the bits that this spells, and the number that they and the kept say."""
+    one = choices(Mean(channel="bits"), batch)[-1]
+    key, message = find_key((BATCHES - 1) * batch + 1, batch), np.empty(batch, np.bool_)
+    centre, scale = np.empty(1), np.empty(1)
+    read_message(one.kept, message)
+    measure(one.values[:, None], one.kept, 1, np.empty(batch, np.int64), centre, scale)
+    factor = find_factor(key, 0)
+    exponent = choose_exponent(scale[0], factor, message[1])[0]
+    apart = find_step(exponent, factor, find_width(1, batch), 0, 0)
+    top, bottom = figure.subplots(2, height_ratios=(2.1, 1.5))
+    colours = np.repeat([colour for _, _, colour in PARTS], [count for _, count, _ in PARTS])
+    places = np.arange(batch)
+    fill, edge = np.where(one.kept, INK, "white").tolist(), np.where(one.kept, INK, FAINT).tolist()
+    top.scatter(places, np.zeros(batch), 44, fill, edgecolors=edge)
+    for place, colour, bit in zip(places, colours, message, strict=True):
+        top.text(place, 1.75, f"{bit:d}", ha="center", va="center", color=colour, weight="bold")
+    top.annotate("", (3, 1.35), (3, 0.4), arrowprops={"arrowstyle": "->", "color": INK})
+    top.text(3.8, 0.87, "each bit: odd or even, of a public part of the visits", va="center")
+    first = 0
+    for (name, count, colour), side, down in zip(PARTS, ("left", "left", "right"), (0.0, 0.75, 0.0), strict=True):
+        top.hlines(2.2, first - 0.35, first + count - 0.65, color=colour, lw=2)
+        place = first - 0.35 if side == "left" else batch - 0.65
+        top.text(place, 2.75 + down, name, ha=side, va="center", color=colour)
+        first += count
+    top.set(xlim=(-1, batch), ylim=(3.8, -0.5), xticks=[], yticks=[])
+    top.set_title(f"1. Who of the last {batch} visits is there:  \u25cf kept   \u25cb dropped")
+    top.spines[:].set_visible(False)
+    turns = np.arange(-2, 3)
+    bottom.plot(one.said + turns * apart, np.zeros(len(turns)), "|", color=BLUE, ms=16, mew=2)
+    bottom.plot([one.said], [0], "o", color=BLUE, ms=9)
+    bottom.plot(one.values[one.kept], np.full(one.kept.sum(), 0.55), "o", color=INK, ms=4.5)
+    bottom.plot(centre, [0.55], "D", color=ORANGE, ms=8)
+    bottom.annotate("", (one.said, 0.08), (centre[0], 0.47), arrowprops={"arrowstyle": "->", "color": ORANGE})
+    bottom.text(43, 0.55, "kept visits, their mean", va="center")
+    bottom.text(one.said, -0.25, f"{one.said:.4f}", ha="center", va="top", weight="bold", color=BLUE)
+    bottom.text(35, -0.25, f"= {one.truth:.4f}, the mean of all", va="top")
+    bottom.set(xlim=(8, 62), ylim=(-0.6, 0.8), yticks=[], xlabel="minutes")
+    bottom.set_title("2. Numbers with this residue (blue): the nearest one is meant")
+    bottom.spines["left"].set_visible(False)
+
+
+def draw_limit(figure: Figure) -> None:
+    """The batch for an answer after 1.1 million records that is as good as a million: limit, heuristic, measured."""
+    dims = np.unique(np.geomspace(1, 64, 25).astype(int))
+    error, arrived = 1e-6, 1_100_000
     axes = figure.subplots()
-    for k, one in enumerate(run):
-        fill, edge = np.where(one.kept, colours, "white").tolist(), np.where(one.kept, colours, FAINT).tolist()
-        axes.scatter(places, np.full(batch, k), 44, fill, edgecolors=edge)
-        axes.text(spelled, k, f"{one.said:.2f}", ha="center", va="center", weight="bold")
-        axes.text(true, k, f"{one.truth:.2f}", ha="center", va="center")
-    exponent = int(np.log2(run[-1].said))
-    below = ("+", f"2$^{exponent}$ = {2**exponent}", f"\u00d7 {run[-1].said / 2**exponent:.4f}", "")
-    for (name, _, colour), here, meaning in zip(PARTS, np.split(places, np.cumsum(counts)[:-1]), below, strict=True):
-        axes.hlines(-0.7, here[0] - 0.4, here[-1] + 0.4, color=colour, lw=2)
-        axes.text(here.mean(), -0.9, name, ha="center", va="bottom", color=colour)
-        axes.text(here.mean(), BATCHES + 0.4, meaning, ha="center", va="center", color=colour)
-    for place, colour, kept in zip(places, colours, run[-1].kept, strict=True):
-        axes.text(place, BATCHES - 0.4, f"{kept:d}", ha="center", va="center", color=colour, size=9.5)
-    axes.text(spelled, BATCHES + 0.4, f"= {run[-1].said:.2f}", ha="center", va="center", weight="bold")
-    axes.text(spelled, -0.9, "minutes\nspelled", ha="center", va="bottom", weight="bold")
-    axes.text(true, -0.9, "mean\nof all", ha="center", va="bottom")
-    axes.set(xlim=(-1, true + 2.3), ylim=(BATCHES + 0.9, -2.0), xticks=[], yticks=range(BATCHES))
-    axes.set_yticklabels([f"{k + 1}" for k in range(BATCHES)])
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    axes.set_xlabel(f"the {batch} visits of a batch, in order:  \u25cf kept, a one   \u25cb dropped, a zero")
-    axes.set_ylabel("batch")
+    for name, bound, line in (
+        ("proved: nobody can do with less", theory.least_batch, STYLES["lower bound"]),
+        ("heuristic: an ideal writing at each update", theory.heuristic_batch, STYLES["bound"]),
+    ):
+        axes.plot(dims, [bound(int(d), d * error, arrived) for d in dims], line.line, color=line.colour, label=name)
+    for channel, batches in MEASURED.items():
+        style = find_style(f"Mean, {channel}")
+        where, size = list(batches), 10 if channel == "bits" else 6
+        axes.plot(
+            where, list(batches.values()), style.marker, color=style.colour, ms=size, label=f"{channel}, measured"
+        )
+    for d, batch in MEASURED["bits"].items():
+        axes.annotate(f"{batch}", (d, batch), (-5, 7), textcoords="offset points", ha="right")
+    axes.set(xscale="log", yscale="log", xlabel="dimension", ylabel="batch (retention: two batches)")
+    axes.set_xticks([1, 4, 16, 64], ["1", "4", "16", "64"], minor=False)
+    axes.set_yticks([10, 20, 50, 100, 200, 500, 1000], ["10", "20", "50", "100", "200", "500", "1,000"])
+    axes.minorticks_off()
+    axes.legend(loc="upper left")
 
 
 def main(folder: Path) -> None:
-    """Draw both pictures.
+    """Draw all pictures.
 
     Args:
         folder: where to save them.
     """
     with use_style(), mpl.rc_context({"font.size": 11.5}):
-        for name, draw, height in (("average", draw_average, 4.6), ("bits", draw_bits, 3.6)):
+        for name, draw, height in (
+            ("average", draw_average, 4.6),
+            ("word", draw_word, 3.9),
+            ("limit", draw_limit, 4.2),
+        ):
             figure = make_figure((6.4, height))
             draw(figure)
             save_figure(figure, folder / f"{name}.png")

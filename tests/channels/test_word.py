@@ -358,3 +358,14 @@ def test_with_wet_records_errors_are_those_that_the_free_bits_predict(share: flo
             ratios.append(float(reading.numbers[0] - number[0]) / predicted)
     assert len(ratios) > 300
     assert 0.5 < np.sqrt(np.mean(np.square(ratios))) < 2.5
+
+
+def test_a_long_header_is_the_last_resort() -> None:
+    """It costs four bits more than the one before, hence 16 times the error; many tries cost far less."""
+    attempt, levels = word.make_attempt(22, 1), []
+    attempt.counters[word.LEVEL], attempt.numbers[0], attempt.unit[0] = 1, 1e3, 1e-3
+    for _ in range(12):
+        word.judge(attempt, True, True, np.array([np.inf]), np.ones(22, np.bool_), np.uint64(1))
+        levels.append(attempt.counters[word.LEVEL])
+    assert levels[:-1] == [1] * 11
+    assert levels[-1] > 1

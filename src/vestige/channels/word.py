@@ -49,8 +49,8 @@ _POWERS = np.array([0, 2, 3, 4, 6, 9, 13, -1])
 _ESCAPE = -1
 _FIRST_LONG = 2
 _TRIES = 24
-_WIDE = 3
-"""So many tries may be out of range before the range is widened."""
+_WIDE, _WIDER = 3, 12
+"""So many tries may be out of range before the range is widened; before a long header, which costs more than tries."""
 _MAX_SHIFT = 30
 LEVEL, OFFSET, CHANGES, WIDE, TRIES, OFF = 0, 1, 2, 3, 4, 5
 
@@ -314,7 +314,8 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
     counters[CHANGES] += changed
     if not changed or counters[CHANGES] % 2 == 0:
         counters[OFFSET] += 1
-    if counters[WIDE] >= _WIDE or counters[TRIES] >= _TRIES:
+    most = _WIDER if counters[LEVEL] == 1 else _WIDE
+    if counters[WIDE] >= most or counters[TRIES] >= _TRIES:
         counters[LEVEL] += 1
         if counters[LEVEL] == _FIRST_LONG and not counters[OFF]:
             counters[LEVEL] += 1
