@@ -107,8 +107,8 @@ def draw_word(figure: Figure, batch: int = 32) -> None:
     first = 0
     for (name, count, colour), side, down in zip(PARTS, ("left", "left", "right"), (0.0, 0.75, 0.0), strict=True):
         top.hlines(2.2, first - 0.35, first + count - 0.65, color=colour, lw=2)
-        place = first - 0.35 if side == "left" else batch - 0.65
-        top.text(place, 2.75 + down, name, ha=side, va="center", color=colour)
+        start = first - 0.35 if side == "left" else batch - 0.65
+        top.text(start, 2.75 + down, name, ha=side, va="center", color=colour)
         first += count
     top.set(xlim=(-1, batch), ylim=(3.8, -0.5), xticks=[], yticks=[])
     top.set_title(f"1. Who of the last {batch} visits is there:  \u25cf kept   \u25cb dropped")
