@@ -39,6 +39,7 @@ def advance(
     atoms: Floats,
     present: Bools,
     can: Bools,
+    whole: bool,
     before: Floats,
     before_off: Bools,
     encoded: int,
@@ -58,6 +59,7 @@ def advance(
         atoms: the batches one after the other, of equal length; shape (batches * length, size).
         present: which rounds have a record; shape (batches * length,).
         can: which of the records may be kept; shape (batches * length,).
+        whole: whether all rounds have a record that may be kept.
         before: the averages before the first batch; shape (size,).
         before_off: which of them are marked as off; shape (size,).
         encoded: the number of records that they count; 0 if there are none.
@@ -72,9 +74,11 @@ def advance(
     estimate, off = before.copy(), before_off.copy()
     target, spread, near, far = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     writer = make_writer(length, size)
+    weights, count = find_weights(present[:length], decay), length
     for k in range(len(keys)):
         here = slice(k * length, (k + 1) * length)
-        weights, count = find_weights(present[here], decay), present[here].sum()
+        if not whole:
+            weights, count = find_weights(present[here], decay), present[here].sum()
         encoded += count
         share = find_share(count, encoded, decay)
         move_averages(estimate, atoms[here], present[here], weights, share, target, spread)
@@ -85,5 +89,5 @@ def advance(
             far[i] = max(find_far_limit(about, count, share, target[i], coin), near[i])
         start = first + k * length
         write_batch(
-            atoms[here], can[here], target, near, far, spread, start, keys[k], mode, writer, keep, estimate, off
+            atoms[here], can[here], target, near, far, spread, start, keys[k], mode, whole, writer, keep, estimate, off
         )

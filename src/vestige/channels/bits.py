@@ -37,16 +37,16 @@ class Bits(Compiled):
         """Read the numbers that presence spells; see `Channel.read_slots`."""
         if isinstance(statistic, Mean):
             return super().read_slots(values, present, statistic, first)
-        from vestige.channels.syndrome import read_message  # noqa: PLC0415
-        from vestige.channels.word import count_rows, find_key, read_header, read_numbers  # noqa: PLC0415
+        from vestige.channels.syndrome import read_words  # noqa: PLC0415
+        from vestige.channels.word import count_rows, find_key, make_message, read_header, read_numbers  # noqa: PLC0415
 
         size, slots = statistic.size, len(present)
-        numbers, message = np.full(size, np.nan), np.empty(count_rows(slots, size), np.bool_)
+        numbers, rows, message = np.full(size, np.nan), count_rows(slots, size), make_message(slots, size)
         if not present.any():
             return Reading(numbers, np.zeros(size, np.bool_))
-        read_message(present, message)
+        read_words(present, rows, message)
         centres, scales, _ = find_side_information(statistic, values[present])
-        read_numbers(message, size, centres, scales, np.uint64(find_key(first, slots)), numbers, np.empty(size))
+        read_numbers(message, rows, size, centres, scales, np.uint64(find_key(first, slots)), numbers, np.empty(size))
         return Reading(numbers, np.full(size, read_header(message)[1]))
 
     def write(
@@ -56,7 +56,7 @@ class Bits(Compiled):
         if isinstance(statistic, Mean):
             return super().write(values, can, target, statistic, first, key)
         from vestige.channels import word  # noqa: PLC0415
-        from vestige.channels.syndrome import make_code, prepare, read_message, write_message  # noqa: PLC0415
+        from vestige.channels.syndrome import make_code, prepare, read_words, write_words  # noqa: PLC0415
 
         size, slots, keep = statistic.size, len(can), np.zeros(len(can), np.bool_)
         rows, dither = word.count_rows(slots, size), np.uint64(word.find_key(first, slots))
@@ -66,12 +66,12 @@ class Bits(Compiled):
         word.start_attempt(attempt, target.numbers, attempt.scales, bool(target.off.any()), dither)
         while True:
             word.compose(attempt, dither, free)
-            write_message(attempt.message, free, code, keep)
-            read_message(keep, attempt.message)
+            write_words(attempt.message, free, code, keep)
+            read_words(keep, rows, attempt.message)
             if keep.any():
                 attempt.centres[:], attempt.scales[:], clear = find_side_information(statistic, values[keep])
             steady = word.read_numbers(
-                attempt.message, size, attempt.centres, attempt.scales, dither, attempt.numbers, attempt.exponents
+                attempt.message, rows, size, attempt.centres, attempt.scales, dither, attempt.numbers, attempt.exponents
             )
             if word.judge(attempt, clear, steady, target.far, keep, dither):
                 return keep

@@ -48,7 +48,9 @@ class Compiled(Channel):
         keep, (numbers, near, far, off) = np.zeros(len(can), np.bool_), target
         writer, read, usable = make_writer(*values.shape), np.empty(len(numbers)), values[can]
         spread = np.abs(usable - usable.mean(axis=0)).mean(axis=0)
-        write_batch(values, can, numbers, near, far, spread, first, key, self.mode, writer, keep, read, off.copy())
+        write_batch(
+            values, can, numbers, near, far, spread, first, key, self.mode, False, writer, keep, read, off.copy()
+        )
         return keep
 
     def can_encode(self, can: Bools, size: int) -> bool:
@@ -74,5 +76,6 @@ class Compiled(Channel):
 
         size, keep = values.shape[1], np.zeros(len(values) // len(keys), np.bool_)
         numbers, off = Reading(np.zeros(size), np.zeros(size, np.bool_)) if before is None else before
-        advance(values, present, can, numbers, off, encoded, decay, tolerance, first, keys, self.mode, keep)
+        whole = bool(present.all() and can.all())
+        advance(values, present, can, whole, numbers, off, encoded, decay, tolerance, first, keys, self.mode, keep)
         return keep

@@ -14,13 +14,14 @@ import numpy as np
 from vestige._numba import kernel
 from vestige.channels.residues import measure
 from vestige.channels.segments import FLAGS, can_average, read_averages, write_flagged_averages, write_near_averages
-from vestige.channels.syndrome import Code, make_code, prepare, read_message
+from vestige.channels.syndrome import Code, make_code, prepare, read_words
 from vestige.channels.word import (
     Attempt,
     count_least_rows,
     count_rows,
     find_key,
     make_attempt,
+    make_message,
     read_header,
     read_numbers,
     write_averages,
@@ -87,6 +88,7 @@ def write_batch(
     first: int,
     key: np.uint64,
     mode: int,
+    dry: bool,
     writer: Writer,
     keep: Bools,
     numbers: Floats,
@@ -104,6 +106,7 @@ def write_batch(
         first: the first round of the batch.
         key: the coins, for the search of averages.
         mode: `AVERAGE`, `BITS` or `AUTO`.
+        dry: whether it is known that all records of all batches of this writer can be kept.
         writer: from `make_writer`.
         keep: output; shape (slots,).
         numbers: output, what is read; shape (size,).
@@ -121,7 +124,9 @@ def write_batch(
         ):
             read_averages(values[:-CONTROLS], keep[:-CONTROLS], 0, numbers, off)
             return
-    attempt, free = writer.attempt, prepare(can, len(writer.attempt.message), writer.code)
+    attempt, free = writer.attempt, count_rows(slots, size)
+    if not dry:
+        free = prepare(can, free, writer.code)
     marks = keep[-CONTROLS:] if mode == AUTO else keep
     is_off = write_averages(
         values,
@@ -152,9 +157,9 @@ def read_batch(values: Floats, present: Bools, first: int, mode: int, numbers: F
     elif not present.any():
         numbers[:] = np.nan
     else:
-        message = np.empty(count_rows(slots, size), np.bool_)
+        message, rows = make_message(slots, size), count_rows(slots, size)
         centres, scales, exponents = np.empty(size), np.empty(size), np.empty(size)
-        read_message(present, message)
+        read_words(present, rows, message)
         measure(values, present, size, np.empty(slots, np.int64), centres, scales)
-        read_numbers(message, size, centres, scales, find_key(first, slots), numbers, exponents)
+        read_numbers(message, rows, size, centres, scales, find_key(first, slots), numbers, exponents)
         off[:] = read_header(message)[1]

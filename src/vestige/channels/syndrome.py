@@ -66,24 +66,31 @@ def count_blocks(rows: int) -> int:
 
 
 @kernel
+def _get(words: Words, place: int) -> bool:
+    return bool((words[place // _WORD] >> np.uint64(_WORD - 1 - place % _WORD)) & _ONE == _ONE)
+
+
+@kernel
+def _flip(words: Words, place: int) -> None:
+    words[place // _WORD] ^= _ONE << np.uint64(_WORD - 1 - place % _WORD)
+
+
+@kernel
 def fill_column(slot: int, rows: int, column: Words) -> None:
     """Write the column of a slot, counted within its block, as bits of words; row 0 is the first bit of the first."""
-    column[:] = 0
     for w in range(len(column)):
-        start = w * _WORD
-        above = min(slot, rows) - start  # random bits
-        if above >= _WORD:
-            column[w] = draw(_KEY, slot * MAX_ROWS + w)
-        elif above > 0:
-            drop = np.uint64(_WORD - above)
-            column[w] = (draw(_KEY, slot * MAX_ROWS + w) >> drop) << drop
-        if 0 <= slot - start < _WORD and slot < rows:
-            column[w] |= _ONE << np.uint64(_WORD - 1 - (slot - start))
+        above, word = min(slot, rows) - w * _WORD, np.uint64(0)  # random bits
+        if above > 0:
+            drop = np.uint64(max(_WORD - above, 0))
+            word = (draw(_KEY, slot * MAX_ROWS + w) >> drop) << drop
+        column[w] = word
+    if slot < rows:
+        _flip(column, slot)
 
 
 @kernel
 def make_code(rows: int) -> Code:
-    """Make room for messages of so many rows."""
+    """Make room for messages of so many rows; ready for use where no record is wet."""
     blocks = count_blocks(rows)
     longest = (rows + blocks - 1) // blocks
     words, places = (longest + _WORD - 1) // _WORD, 2 * longest + _SPARE
@@ -93,7 +100,7 @@ def make_code(rows: int) -> Code:
         fill_column(slot, longest, columns[slot])
     return Code(
         columns,
-        np.empty(blocks, np.int64),
+        np.zeros(blocks, np.int64),
         np.empty((blocks, longest + _SPARE), np.int64),  # empty, as most records are dry: zeros would take more time
         np.empty(blocks, np.int64),
         np.empty((rows, wide), np.uint64),
@@ -101,16 +108,6 @@ def make_code(rows: int) -> Code:
         np.empty((longest + _SPARE, words), np.uint64),
         np.empty(wide, np.uint64),
     )
-
-
-@kernel
-def _get(words: Words, place: int) -> bool:
-    return bool((words[place // _WORD] >> np.uint64(_WORD - 1 - place % _WORD)) & _ONE == _ONE)
-
-
-@kernel
-def _flip(words: Words, place: int) -> None:
-    words[place // _WORD] ^= _ONE << np.uint64(_WORD - 1 - place % _WORD)
 
 
 @kernel
@@ -215,11 +212,22 @@ def write_message(message: Bools, free: int, code: Code, keep: Bools) -> None:
         code: as `prepare` left it; its vector is changed.
         keep: which slots to keep; shape (slots,).
     """
-    keep[:] = False
-    rows, blocks, left, newest_first = len(message), len(code.wet), code.left, keep[::-1]
+    words = np.zeros((len(message) + _WORD - 1) // _WORD, np.uint64)
+    for i in range(len(message)):
+        if message[i]:
+            _flip(words, i)
+    write_words(words, free, code, keep)
+
+
+@kernel
+def write_words(message: Words, free: int, code: Code, keep: Bools) -> None:
+    """Mark in `keep` the records of a message that is given as bits of words, with zeros after its last row."""
+    rows, blocks, left, newest_first = len(code.checks), len(code.wet), code.left, keep[::-1]
+    for j in range(rows, len(keep)):
+        newest_first[j] = False
     for block in range(blocks):
         here, sure = (rows - block + blocks - 1) // blocks, (free - block + blocks - 1) // blocks
-        _pack(message[block::blocks], sure, left)
+        _take_block(message, block, blocks, sure, left)
         if sure < here:
             key = _KEY
             for w in range(sure // _WORD + 1):
@@ -233,13 +241,19 @@ def write_message(message: Bools, free: int, code: Code, keep: Bools) -> None:
 
 
 @kernel
-def _pack(bits: Bools, count: int, words: Words) -> None:
-    """Write the first bits into words, and zeros after them."""
-    for w in range(len(words)):
+def _take_block(message: Words, block: int, blocks: int, count: int, left: Words) -> None:
+    """Write the first bits of a block into words, and zeros after them."""
+    for w in range(len(left)):
         word = np.uint64(0)
-        for i in range(w * _WORD, min(count, w * _WORD + _WORD)):
-            word |= np.uint64(bits[i]) << np.uint64(_WORD - 1 - i % _WORD)
-        words[w] = word
+        start, end = w * _WORD, min(count, w * _WORD + _WORD)
+        if blocks == 1 and end > start:
+            drop = np.uint64(start + _WORD - end)
+            word = (message[w] >> drop) << drop
+        else:
+            for i in range(start, end):
+                if _get(message, block + i * blocks):
+                    word |= _ONE << np.uint64(_WORD - 1 - (i - start))
+        left[w] = word
 
 
 @kernel
@@ -248,11 +262,11 @@ def _substitute(left: Words, rows: int, columns: Words, keep: Bools) -> None:
     for w in range((rows - 1) // _WORD, -1, -1):
         word = left[w]
         for i in range(min(rows, w * _WORD + _WORD) - 1, w * _WORD - 1, -1):
-            bit = (word << np.uint64(i % _WORD)) >> _LAST  # used as a factor: there is no branch to mispredict
-            keep[i] = bit
-            word ^= columns[i, w] * bit
+            bit = (word << np.uint64(i - w * _WORD)) >> _LAST
+            keep[i], mask = bit, ~bit + _ONE  # all ones or zeros: there is no branch to mispredict
+            word ^= columns[i, w] & mask
             for v in range(w):
-                left[v] ^= columns[i, v] * bit
+                left[v] ^= columns[i, v] & mask
 
 
 @kernel
@@ -281,17 +295,30 @@ def read_message(present: Bools, message: Bools) -> None:
         present: which slots hold a record; shape (slots,).
         message: shape (rows,).
     """
-    rows, newest_first = len(message), present[::-1]
+    words = np.empty((len(message) + _WORD - 1) // _WORD, np.uint64)
+    read_words(present, len(message), words)
+    for i in range(len(message)):
+        message[i] = _get(words, i)
+
+
+@kernel
+def read_words(present: Bools, rows: int, message: Words) -> None:
+    """Write into `message` the syndrome of so many rows as bits of words, with zeros after them."""
+    newest_first = present[::-1]
     blocks = count_blocks(rows)
     words = ((rows + blocks - 1) // blocks + _WORD - 1) // _WORD
+    for w in range(len(message)):
+        message[w] = 0
     column, total = np.empty(words, np.uint64), np.empty(words, np.uint64)
     for block in range(blocks):
         here = (rows - block + blocks - 1) // blocks
-        total[:] = 0
+        for w in range(words):
+            total[w] = 0
         for j in range((len(present) - block + blocks - 1) // blocks):
             if newest_first[block + j * blocks]:
                 fill_column(j, here, column)
                 for w in range(words):
                     total[w] ^= column[w]
         for i in range(here):
-            message[block + i * blocks] = _get(total, i)
+            if _get(total, i):
+                _flip(message, block + i * blocks)

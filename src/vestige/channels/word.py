@@ -39,9 +39,9 @@ from vestige.channels.residues import (
     is_steady,
     measure,
 )
-from vestige.channels.syndrome import Code, read_message, write_message
+from vestige.channels.syndrome import Code, read_words, write_words
 from vestige.random.kernels import draw
-from vestige.types import Bools, Floats, Ints
+from vestige.types import Bools, Floats, Ints, Words
 
 _KEY = np.uint64(0x776F7264)
 _POWERS = np.array([0, 2, 3, 4, 6, 9, 13, -1])
@@ -52,6 +52,7 @@ _TRIES = 24
 _WIDE, _WIDER = 3, 12
 """So many tries may be out of range before the range is widened; before a long header, which costs more than tries."""
 _MAX_SHIFT = 30
+_WORD = 64
 LEVEL, OFFSET, CHANGES, WIDE, TRIES, OFF = 0, 1, 2, 3, 4, 5
 
 
@@ -66,7 +67,7 @@ class Attempt(NamedTuple):
         exponents: the exponents that are read; shape (size,).
         centres: the average of what the kept records say of each number; shape (size,).
         scales: their standard deviations; shape (size,).
-        message: the word; shape (rows,).
+        message: the bits of the word, in words of 64; the first is the highest bit of the first.
         counters: header, offset, changes of scales, tries out of range, tries, and whether the numbers are off.
         ranks: of each number, by how little it costs to write the second nearest instead; shape (size,).
         places: of the records that are kept, to compute with; shape (slots,).
@@ -79,7 +80,7 @@ class Attempt(NamedTuple):
     exponents: Floats
     centres: Floats
     scales: Floats
-    message: Bools
+    message: Words
     counters: Ints
     ranks: Ints
     places: Ints
@@ -104,6 +105,12 @@ def count_least_rows(size: int) -> int:
 
 
 @kernel
+def make_message(slots: int, size: int) -> Words:
+    """Make room for the word of a batch."""
+    return np.zeros((count_rows(slots, size) + _WORD - 1) // _WORD, np.uint64)
+
+
+@kernel
 def make_attempt(slots: int, size: int) -> Attempt:
     """Make room for writing so many numbers into batches of so many slots."""
     return Attempt(
@@ -114,7 +121,7 @@ def make_attempt(slots: int, size: int) -> Attempt:
         np.zeros(size),
         np.zeros(size),
         np.zeros(size),
-        np.zeros(count_rows(slots, size), np.bool_),
+        make_message(slots, size),
         np.zeros(6, np.int64),
         np.zeros(size, np.int64),
         np.zeros(slots, np.int64),
@@ -124,7 +131,8 @@ def make_attempt(slots: int, size: int) -> Attempt:
 @kernel
 def start_attempt(attempt: Attempt, target: Floats, scales: Floats, off: bool, key: np.uint64) -> None:
     """Begin with the nearest numbers, and the scales of all records that can be kept."""
-    attempt.counters[:] = 0
+    for k in range(len(attempt.counters)):
+        attempt.counters[k] = 0
     attempt.counters[OFF] = off
     attempt.counters[LEVEL] = _FIRST_LONG if off else 0
     for i in range(len(target)):
@@ -156,17 +164,43 @@ def _count_bits(i: int, size: int, rows: int, header: int) -> int:
 
 
 @kernel
+def _put_bits(message: Words, first: int, step: int, count: int, bits: int) -> None:
+    """Set every step-th bit from the first on, so many of them, as in a number, its highest bit first."""
+    if len(message) == 1 and step == 1:
+        message[0] |= np.uint64(bits) << np.uint64(_WORD - first - count)
+        return
+    for k in range(count):
+        place = first + k * step
+        bit = np.uint64((bits >> (count - 1 - k)) & 1)
+        message[place >> 6] |= bit << np.uint64(_WORD - 1 - (place & 63))
+
+
+@kernel
+def _get_bits(message: Words, first: int, step: int, count: int) -> int:
+    """Read what `_put_bits` writes."""
+    if len(message) == 1 and step == 1:
+        return np.int64((message[0] << np.uint64(first)) >> np.uint64(_WORD - count))
+    bits = 0
+    for k in range(count):
+        place = first + k * step
+        bits = (bits << 1) | np.int64((message[place >> 6] >> np.uint64(_WORD - 1 - (place & 63))) & np.uint64(1))
+    return bits
+
+
+@kernel
 def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
     """Write into `message` the word that is tried; bits from `free` on cannot be chosen."""
     message, counters = attempt.message, attempt.counters
-    rows, size, level = len(message), len(attempt.target), counters[LEVEL]
+    size, level = len(attempt.target), counters[LEVEL]
+    rows = count_rows(len(attempt.places), size)
     header, power = _find_header(level)
-    width, message[:] = _find_width(size, rows), False
-    message[0] = level > 0
-    if level >= _FIRST_LONG:
-        message[1], message[2] = True, counters[OFF] == 1
-        for k in range(3):
-            message[3 + k] = ((level - _FIRST_LONG) >> (2 - k)) & 1
+    width = _find_width(size, rows)
+    for w in range(len(message)):
+        message[w] = 0
+    if level < _FIRST_LONG:
+        _put_bits(message, 0, 1, header, 2 * level)
+    else:
+        _put_bits(message, 0, 1, header, 0b110000 + 8 * counters[OFF] + level - _FIRST_LONG)
     if counters[OFFSET] and size > 1:
         _rank(attempt, key, free, width)
     each = _MAX_SHIFT if size == 1 else (2 if size < 4 else 1)
@@ -176,33 +210,31 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
         shift = attempt.ranks[i] * each
         offset = (counters[OFFSET] >> shift) & ((1 << each) - 1) if shift < _MAX_SHIFT else 0
         guess = attempt.guess[i]
-        dither, word = 0.0, 0
+        word = 0
         if power == _ESCAPE or guess == ALIKE:
             is_same = power != _ESCAPE and attempt.target[i] == attempt.centres[i]
             dither = find_dither(key, i, 0)
             if not is_same:
-                word = encode_pattern(attempt.target[i], dither, bits - 2, lost, offset)
-                message[header + i] = True
-                message[header + i + size] = attempt.target[i] < 0.0
+                signed = 0b11 if attempt.target[i] < 0.0 else 0b10
+                word = signed << (bits - 2) | encode_pattern(attempt.target[i], dither, bits - 2, lost, offset)
             attempt.unit[i] = abs(attempt.target[i]) * 2.0 ** (13 - bits + lost) + 1e-300
-            top = bits - 2
         else:
             top = bits - 1
             step = find_step(guess, find_factor(key, i), width, power, top)
             dither = find_dither(key, i, top)
             whole, fits = choose_residue(attempt.target[i], step, dither, lost, offset)
-            modulus = math.ldexp(1.0, top)
-            word = int(whole - math.floor(whole / modulus) * modulus) if fits else 0
-            message[header + i] = np.int64(guess) & 1
-            attempt.unit[i] = math.ldexp(step, lost)
-        for k in range(top):
-            message[header + i + (bits - top + k) * size] = (word >> (top - 1 - k)) & 1
+            modulus = np.float64(1 << top)
+            residue = int(whole - math.floor(whole / modulus) * modulus) if fits else 0
+            word = (np.int64(guess) & 1) << top | residue
+            attempt.unit[i] = step * np.float64(1 << lost)
+        _put_bits(message, header + i, size, bits, word)
 
 
 @kernel
 def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> None:
     """Rank the numbers by how little it costs to write the second nearest instead, cheapest first."""
-    rows, size = len(attempt.message), len(attempt.target)
+    size = len(attempt.target)
+    rows = count_rows(len(attempt.places), size)
     header, power = _find_header(attempt.counters[LEVEL])
     costs = np.ones(size)
     for i in range(size):
@@ -217,18 +249,18 @@ def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> None:
 
 
 @kernel
-def read_header(message: Bools) -> tuple[int, bool]:
+def read_header(message: Words) -> tuple[int, bool]:
     """Read which header a word has, and whether its numbers are off."""
-    if not message[0]:
-        return 0, False
-    if not message[1]:
-        return 1, False
-    return _FIRST_LONG + 4 * message[3] + 2 * message[4] + message[5], bool(message[2])
+    bits = np.int64(message[0] >> np.uint64(_WORD - LONG_HEADER))
+    if bits < 0b110000:
+        return bits >> (LONG_HEADER - 1), False
+    return _FIRST_LONG + (bits & 7), bool(bits & 8)
 
 
 @kernel
 def read_numbers(
-    message: Bools,
+    message: Words,
+    rows: int,
     size: int,
     centres: Floats,
     scales: Floats,
@@ -239,7 +271,8 @@ def read_numbers(
     """Read the numbers of a word.
 
     Args:
-        message: the word; shape (rows,).
+        message: the word; see `Attempt`.
+        rows: the number of its bits.
         size: the number of numbers.
         centres: the average of what the kept records say of each; shape (size,).
         scales: their standard deviations; shape (size,).
@@ -250,27 +283,25 @@ def read_numbers(
     Returns:
         whether they are the same if the side information is off a little.
     """
-    rows, level = len(message), read_header(message)[0]
-    header, power = _find_header(level)
+    header, power = _find_header(read_header(message)[0])
     width, steady = _find_width(size, rows), True
     for i in range(size):
         bits = _count_bits(i, size, rows, header)
         alike = scales[i] == 0.0
         top = bits - (2 if power == _ESCAPE or alike else 1)
-        word = 0
-        for j in range(top):
-            word = (word << 1) | message[header + i + (bits - top + j) * size]
+        word = _get_bits(message, header + i, size, bits)
+        first, rest = word >> top, word & ((1 << top) - 1)
         if power == _ESCAPE or alike:
             numbers[i], exponents[i] = centres[i], ALIKE
-            if message[header + i]:
-                number = decode_pattern(word, find_dither(key, i, 0), top)
-                numbers[i] = -number if message[header + i + size] else number
+            if first & 2:
+                number = decode_pattern(rest, find_dither(key, i, 0), top)
+                numbers[i] = -number if first & 1 else number
             continue
         factor = find_factor(key, i)
-        exponents[i], rise = choose_exponent(scales[i], factor, message[header + i])
+        exponents[i], rise = choose_exponent(scales[i], factor, first == 1)
         step = find_step(exponents[i], factor, width, power, top)
-        numbers[i], apart = find_nearest(np.float64(word), step, find_dither(key, i, top), top, centres[i])
-        steady &= is_steady(apart, rise, scales[i], centres[i], math.ldexp(step, top))
+        numbers[i], apart = find_nearest(np.float64(rest), step, find_dither(key, i, top), top, centres[i])
+        steady &= is_steady(apart, rise, scales[i], centres[i], step * np.float64(1 << top))
     return steady
 
 
@@ -359,21 +390,22 @@ def write_averages(
     Returns:
         whether the numbers are marked as off.
     """
-    size = len(target)
-    if spread.min() > 0.0:
-        for i in range(size):
-            attempt.scales[i] = NORMAL * spread[i]
-    else:
+    size, varied = len(target), True
+    for i in range(size):
+        attempt.scales[i] = NORMAL * spread[i]
+        varied &= spread[i] > 0.0
+    if not varied:
         measure(atoms, can, size, attempt.places, attempt.centres, attempt.scales)
     start_attempt(attempt, target, attempt.scales, off, key)
+    rows = count_rows(len(keep), size)
     while True:
         compose(attempt, key, free)
-        write_message(attempt.message, free, code, keep)
-        if free < len(attempt.message):
-            read_message(keep, attempt.message)
+        write_words(attempt.message, free, code, keep)
+        if free < rows:
+            read_words(keep, rows, attempt.message)
         clear = measure(atoms, keep, size, attempt.places, attempt.centres, attempt.scales)
         steady = read_numbers(
-            attempt.message, size, attempt.centres, attempt.scales, key, attempt.numbers, attempt.exponents
+            attempt.message, rows, size, attempt.centres, attempt.scales, key, attempt.numbers, attempt.exponents
         )
         if judge(attempt, clear, steady, far, marks, key):
             return bool(attempt.counters[OFF] == 1)

@@ -47,7 +47,7 @@ def write_words(
             nearby[i] = numbers[i] + spread[i] * (draw_uniform(coins, length + i) - 0.5) / length
         move_averages(nearby, values, can, weights, 0.0, target, deviations)
         marks[:] = off
-        write_batch(values, can, target, near, far, deviations, trial, coins, BITS, writer, keep, found, marks)
+        write_batch(values, can, target, near, far, deviations, trial, coins, BITS, True, writer, keep, found, marks)
         for i in range(size):
             residuals[trial, i] = abs(found[i] - target[i])
             deviation = find_deviation(target[i], values[:, i], can, weights)

@@ -15,6 +15,8 @@ from vestige.types import Bools, Floats
 _EPSILON = float(np.finfo(np.float64).eps)
 _EXACT = 1e-12
 """If values are equal up to this share of themselves, an average that is as near counts as exact."""
+_SMALLEST = 1e-250
+"""Squares above it lose no digits."""
 _HALF = 0.5
 """An error above this share of a standard error is worth a note."""
 
@@ -81,16 +83,22 @@ def move_averages(
 @kernel
 def find_deviation(center: float, atoms: Floats, present: Bools, weights: Floats) -> float:
     """Find the root mean square distance of the atoms that are present from `center`; no square overflows."""
-    largest, total, count = 0.0, 0.0, 0.0
+    total, count, largest = 0.0, 0.0, 0.0
     for j in range(len(atoms)):
+        if present[j]:
+            total += weights[j] * (atoms[j] - center) ** 2
+            count += weights[j]
+    if _SMALLEST < total / count < np.inf:
+        return math.sqrt(total / count)
+    for j in range(len(atoms)):  # squares overflow, or vanish
         if present[j]:
             largest = max(largest, abs(atoms[j] - center))
     if largest == 0.0:
         return 0.0
+    total = 0.0
     for j in range(len(atoms)):
         if present[j]:
             total += weights[j] * ((atoms[j] - center) / largest) ** 2
-            count += weights[j]
     return largest * math.sqrt(total / count)
 
 
