@@ -44,7 +44,29 @@ def kernel(function: F) -> F:
         >>> kernel.__module__
         'vestige._numba'
     """
-    compiled = functools.partial(numba.njit, nogil=True, error_model="numpy")
+    return _compile(function, counts_references=True)
+
+
+def inner_kernel(function: F) -> F:
+    """Compile a kernel that allocates nothing: references to its arrays are not counted, which takes time in each call.
+
+    Those who call it hold the arrays. It may call kernels that allocate what they need and return only numbers.
+
+    Args:
+        function: the function, in the subset of Python that numba compiles.
+
+    Returns:
+        The compiled function, which has the same signature.
+
+    Example:
+        >>> inner_kernel.__module__
+        'vestige._numba'
+    """
+    return _compile(function, counts_references=False)
+
+
+def _compile(function: F, counts_references: bool) -> F:
+    compiled = functools.partial(numba.njit, nogil=True, error_model="numpy", _nrt=counts_references)
     try:
         dispatcher: Any = compiled(cache=True)(function)
         dispatcher._cache._cache_file._source_stamp = _digest_sources()

@@ -14,7 +14,7 @@ import numpy as np
 from vestige._numba import kernel
 from vestige.channels.layout import MAX_BITS
 from vestige.channels.residues import ALIKE, find_dither, find_factor
-from vestige.channels.syndrome import read_message
+from vestige.channels.syndrome import pack_message, read_message
 from vestige.channels.word import read_header, read_numbers
 from vestige.types import Bools, Floats, Ints
 
@@ -95,9 +95,10 @@ def score_words(
         if averages[row]:
             numbers[row] = centres
             continue
-        level, off = read_header(messages[row])
+        word = pack_message(messages[row])
+        level, off = read_header(word)
         before[:] = numbers[row]
-        read_numbers(messages[row], size, centres, scales, key, numbers[row], exponents)
+        read_numbers(word, messages.shape[1], size, centres, scales, key, numbers[row], exponents)
         score = _score_same(level + _MARK * off == headers[row], _CHANCES[min(level, 2)])
         headers[row] = level + _MARK * off
         for i in range(size):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vestige._numba import kernel
+from vestige._numba import inner_kernel, kernel
 from vestige.channels.residues import measure
 from vestige.channels.segments import FLAGS, can_average, read_averages, write_flagged_averages, write_near_averages
 from vestige.channels.syndrome import Code, make_code, prepare, read_words
@@ -77,7 +77,7 @@ def is_word(present: Bools, mode: int) -> bool:
     return mode == BITS or (mode == AUTO and bool(present[-CONTROLS:].any()))
 
 
-@kernel
+@inner_kernel
 def write_batch(
     values: Floats,
     can: Bools,

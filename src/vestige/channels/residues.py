@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from vestige._numba import kernel
+from vestige._numba import inner_kernel, kernel
 from vestige.random.kernels import draw, draw_uniform
 from vestige.types import Bools, Floats, Ints
 
@@ -39,7 +39,7 @@ _FACTORS = 1.0 + np.floor(64.0 * (2.0 ** ((np.arange(64) + 0.5) / 64.0) - 1.0)) 
 """Numbers from 1 to 2, evenly spaced in their logarithms, as float64 tells them apart."""
 
 
-@kernel
+@inner_kernel
 def measure(atoms: Floats, present: Bools, columns: int, places: Ints, centres: Floats, scales: Floats) -> bool:
     """Write the average of the present atoms in each of the first columns, and their standard deviation if normal.
 
@@ -99,7 +99,7 @@ def find_step(exponent: float, factor: float, width: float, power: int, bits: in
 @kernel
 def find_dither(key: np.uint64, i: int, bits: int) -> float:
     """Find the public dither of a number, in steps."""
-    return draw_uniform(key, 2 * i + 1) * np.float64(1 << bits)
+    return draw_uniform(key, 2 * i + 1) * float(1 << bits)
 
 
 @kernel
@@ -111,7 +111,7 @@ def choose_residue(number: float, step: float, dither: float, lost: int, offset:
     Returns:
         the residue without its lost bits; and whether it is a finite number of steps.
     """
-    unit = np.float64(1 << lost)
+    unit = float(1 << lost)
     place = (number / step + dither) / unit
     whole = math.floor(place)
     towards = -1.0 if place - whole < 0.5 else 1.0
@@ -127,7 +127,7 @@ def find_nearest(residue: float, step: float, dither: float, bits: int, centre: 
     Returns:
         the number; and how near the centre is to being between two of them, 0.5 if it is.
     """
-    modulus = np.float64(1 << bits)
+    modulus = float(1 << bits)
     apart = (centre / step + dither - 0.5 - residue) / modulus
     turns = np.rint(apart)
     return (residue - dither + 0.5 + turns * modulus) * step, abs(apart - turns)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vestige._numba import kernel
+from vestige._numba import inner_kernel, kernel
 from vestige.channels.layout import MAX_ROWS
 from vestige.random.kernels import draw
 from vestige.types import Bools, Ints, Words
@@ -133,7 +133,7 @@ def _find_last(words: Words) -> int:
     return (w + 1) * _WORD - 1 - zeros
 
 
-@kernel
+@inner_kernel
 def prepare(can: Bools, rows: int, code: Code) -> int:
     """Prepare to write into the records that can be kept.
 
@@ -156,7 +156,7 @@ def prepare(can: Bools, rows: int, code: Code) -> int:
     return free
 
 
-@kernel
+@inner_kernel
 def _prepare_block(can: Bools, block: int, rows: int, code: Code) -> int:
     """Find the checks of a block, and the places that are given up; return the rows before the first of these."""
     blocks, given_up = len(code.wet), code.given_up[block]
@@ -185,7 +185,7 @@ def _prepare_block(can: Bools, block: int, rows: int, code: Code) -> int:
     return free
 
 
-@kernel
+@inner_kernel
 def _find_extras(can: Bools, block: int, rows: int, code: Code) -> int:
     """Find as many extras of a block as are of use, and their columns; return their number."""
     blocks, count = len(code.wet), 0
@@ -201,6 +201,16 @@ def _find_extras(can: Bools, block: int, rows: int, code: Code) -> int:
 
 
 @kernel
+def pack_message(message: Bools) -> Words:
+    """Write a message as bits of words, with zeros after its last row."""
+    words = np.zeros((len(message) + _WORD - 1) // _WORD, np.uint64)
+    for i in range(len(message)):
+        if message[i]:
+            _flip(words, i)
+    return words
+
+
+@kernel
 def write_message(message: Bools, free: int, code: Code, keep: Bools) -> None:
     """Mark in `keep` the records whose syndrome begins with the first `free` bits of the message.
 
@@ -212,14 +222,10 @@ def write_message(message: Bools, free: int, code: Code, keep: Bools) -> None:
         code: as `prepare` left it; its vector is changed.
         keep: which slots to keep; shape (slots,).
     """
-    words = np.zeros((len(message) + _WORD - 1) // _WORD, np.uint64)
-    for i in range(len(message)):
-        if message[i]:
-            _flip(words, i)
-    write_words(words, free, code, keep)
+    write_words(pack_message(message), free, code, keep)
 
 
-@kernel
+@inner_kernel
 def write_words(message: Words, free: int, code: Code, keep: Bools) -> None:
     """Mark in `keep` the records of a message that is given as bits of words, with zeros after its last row."""
     rows, blocks, left, newest_first = len(code.checks), len(code.wet), code.left, keep[::-1]
@@ -240,7 +246,7 @@ def write_words(message: Words, free: int, code: Code, keep: Bools) -> None:
         _substitute(left, here, code.columns, newest_first[block::blocks])
 
 
-@kernel
+@inner_kernel
 def _take_block(message: Words, block: int, blocks: int, count: int, left: Words) -> None:
     """Write the first bits of a block into words, and zeros after them."""
     for w in range(len(left)):
@@ -256,7 +262,7 @@ def _take_block(message: Words, block: int, blocks: int, count: int, left: Words
         left[w] = word
 
 
-@kernel
+@inner_kernel
 def _substitute(left: Words, rows: int, columns: Words, keep: Bools) -> None:
     """Keep the records whose columns add up to what is left, by back-substitution."""
     for w in range((rows - 1) // _WORD, -1, -1):
@@ -269,7 +275,7 @@ def _substitute(left: Words, rows: int, columns: Words, keep: Bools) -> None:
                 left[v] ^= columns[i, v] & mask
 
 
-@kernel
+@inner_kernel
 def _give_up(block: int, rows: int, sure: int, code: Code, keep: Bools) -> None:
     """Choose the bits that are given up so that no wet record is asked for, and keep the extras among them."""
     left, blocks, count = code.left, len(code.wet), code.counts[block]

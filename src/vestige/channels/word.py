@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vestige._numba import kernel
+from vestige._numba import inner_kernel, kernel
 from vestige.channels.layout import LONG_HEADER, MAX_BITS, MIN_BITS
 from vestige.channels.residues import (
     ALIKE,
@@ -128,7 +128,7 @@ def make_attempt(slots: int, size: int) -> Attempt:
     )
 
 
-@kernel
+@inner_kernel
 def start_attempt(attempt: Attempt, target: Floats, scales: Floats, off: bool, key: np.uint64) -> None:
     """Begin with the nearest numbers, and the scales of all records that can be kept."""
     for k in range(len(attempt.counters)):
@@ -179,15 +179,16 @@ def _put_bits(message: Words, first: int, step: int, count: int, bits: int) -> N
 def _get_bits(message: Words, first: int, step: int, count: int) -> int:
     """Read what `_put_bits` writes."""
     if len(message) == 1 and step == 1:
-        return np.int64((message[0] << np.uint64(first)) >> np.uint64(_WORD - count))
+        return int(np.int64((message[0] << np.uint64(first)) >> np.uint64(_WORD - count)))
     bits = 0
     for k in range(count):
         place = first + k * step
-        bits = (bits << 1) | np.int64((message[place >> 6] >> np.uint64(_WORD - 1 - (place & 63))) & np.uint64(1))
+        bit = (message[place >> 6] >> np.uint64(_WORD - 1 - (place & 63))) & np.uint64(1)
+        bits = (bits << 1) | int(np.int64(bit))
     return bits
 
 
-@kernel
+@inner_kernel
 def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
     """Write into `message` the word that is tried; bits from `free` on cannot be chosen."""
     message, counters = attempt.message, attempt.counters
@@ -223,10 +224,10 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
             step = find_step(guess, find_factor(key, i), width, power, top)
             dither = find_dither(key, i, top)
             whole, fits = choose_residue(attempt.target[i], step, dither, lost, offset)
-            modulus = np.float64(1 << top)
+            modulus = float(1 << top)
             residue = int(whole - math.floor(whole / modulus) * modulus) if fits else 0
-            word = (np.int64(guess) & 1) << top | residue
-            attempt.unit[i] = step * np.float64(1 << lost)
+            word = (int(guess) & 1) << top | residue
+            attempt.unit[i] = step * float(1 << lost)
         _put_bits(message, header + i, size, bits, word)
 
 
@@ -251,13 +252,13 @@ def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> None:
 @kernel
 def read_header(message: Words) -> tuple[int, bool]:
     """Read which header a word has, and whether its numbers are off."""
-    bits = np.int64(message[0] >> np.uint64(_WORD - LONG_HEADER))
+    bits = int(np.int64(message[0] >> np.uint64(_WORD - LONG_HEADER)))
     if bits < 0b110000:
         return bits >> (LONG_HEADER - 1), False
     return _FIRST_LONG + (bits & 7), bool(bits & 8)
 
 
-@kernel
+@inner_kernel
 def read_numbers(
     message: Words,
     rows: int,
@@ -301,11 +302,11 @@ def read_numbers(
         exponents[i], rise = choose_exponent(scales[i], factor, first == 1)
         step = find_step(exponents[i], factor, width, power, top)
         numbers[i], apart = find_nearest(np.float64(rest), step, find_dither(key, i, top), top, centres[i])
-        steady &= is_steady(apart, rise, scales[i], centres[i], step * np.float64(1 << top))
+        steady &= is_steady(apart, rise, scales[i], centres[i], step * float(1 << top))
     return steady
 
 
-@kernel
+@inner_kernel
 def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools, key: np.uint64) -> bool:
     """Tell whether the word may stay as it was written; if not, change what is tried next.
 
@@ -356,7 +357,7 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
     return False
 
 
-@kernel
+@inner_kernel
 def write_averages(
     atoms: Floats,
     can: Bools,
