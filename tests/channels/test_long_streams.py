@@ -93,7 +93,9 @@ def follow(
                 rest[i] += (total[i] - (new - part)) + (values[k, j, i] - part)
                 total[i] = new
         can = wet[k] >= 0.1 if k % 3 == 0 else everyone
-        write_batch(values[k], can, target, near, far, spread, start, np.uint64(0), BITS, writer, keep, estimate, off)
+        write_batch(
+            values[k], can, target, near, far, spread, start, np.uint64(0), BITS, False, writer, keep, estimate, off
+        )
         read_batch(values[k], keep, start, BITS, again, marks)
         for i in range(size):
             wrong += again[i] != estimate[i] or marks[i] != off[i]
