@@ -179,6 +179,7 @@ def follow(values: Floats, can: Bools, length: int, mode: int, allowed: float, s
             start + 1,
             draw(np.uint64(seed), k),
             mode,
+            False,
             writer,
             keep,
             estimate,
