@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import vestige
-from vestige._numba import kernel
+from vestige._numba import _read_sources, kernel
 
 UNCACHED = "vestige: kernels are compiled in each process, which takes about half a minute, since no cache folder is writable; set NUMBA_CACHE_DIR to a writable folder\n"  # noqa: E501
 COMPILING = "vestige: compiling kernels; this takes about half a minute, once per installation"
@@ -145,3 +145,11 @@ def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(installed
     called.write_text(source)
     assert source.count("* 2.0**-53") == 1
     assert float(after) == float(before) / 2.0 > 0.0
+
+
+def test_every_file_that_defines_kernels_counts_as_changed() -> None:
+    package = Path(vestige.__file__).parent
+    defining = {
+        path.relative_to(package).as_posix() for path in package.rglob("*.py") if "kernel\ndef " in path.read_text()
+    }
+    assert {"channels/word.py", "random/kernels.py"} <= defining <= _read_sources().keys()

@@ -80,13 +80,14 @@ def _compile(function: F, counts_references: bool) -> F:
 @functools.cache
 def _digest_sources() -> str:
     """Digest the files that define kernels, or constants of theirs."""
+    sources = _read_sources()
+    return hashlib.sha256(b"".join(sources[name] for name in sorted(sources))).hexdigest()
+
+
+def _read_sources() -> dict[str, bytes]:
     package = Path(__file__).parent
     sources = {path.relative_to(package).as_posix(): path.read_bytes() for path in package.rglob("*.py")}
-    digest = hashlib.sha256()
-    for name in sorted(sources):
-        if b"import kernel" in sources[name] or name in _SOURCES:
-            digest.update(sources[name])
-    return digest.hexdigest()
+    return {name: text for name, text in sources.items() if b"from vestige._numba import" in text or name in _SOURCES}
 
 
 def _type_call(type_call: Callable[..., object], args: Sequence[Type], keywords: Mapping[str, Type]) -> object:
