@@ -109,7 +109,7 @@ def test_the_plain_output_says_what_is_held(files: dict[str, Path]) -> None:
         (["-", "--column", "a"], "a,b\n1,2\n4711\n", "-: row 2 does not match the header: it has 1 fields"),
         (["-", "--column", "a"], "a\n1\ninf\n", "row 2 has an infinite value"),
         (["-", "--column", "a"], "a\n1\n1e305\n", "beyond 1e+300 in magnitude"),
-        (["-", "--column", "a", "--retention", "20"], "a\n1\n", "use retention >= 56"),
+        (["-", "--column", "a", "--retention", "20"], "a\n1\n", "use retention >= 44"),
         (["-", "--column", "a"], "PAR1 and so on", "Parquet cannot be read from a pipe"),
     ],
 )

@@ -169,31 +169,21 @@ def test_an_answer_that_missed_its_target_is_not_called_all_time(tmp_path: Path)
     assert json.loads(vestige(*what, "--channel", "average", "--json").stdout)["missed"]
 
 
-def test_an_answer_that_rounding_may_have_put_off_is_not_called_all_time(tmp_path: Path) -> None:
+def test_an_answer_that_is_marked_as_off_is_not_called_all_time(tmp_path: Path) -> None:
+    """A fit that leaves nothing has no standard error: with few bits its coefficients are off by more than that."""
     path = tmp_path / "a.csv"
-    rows = 1_000.0 + np.random.default_rng(0).normal(size=5_000)
-    path.write_text("x\n" + "".join(f"{x}\n" for x in rows))
-    what = ("run", path, "--column", "x", "--statistic", "moments", "--seed", 1)
-    coarse = (*what, "--retention", 224)
+    rows = np.random.default_rng(0).normal(size=5_000)
+    path.write_text("x,y\n" + "".join(f"{x},{3.0 * x + 7.0}\n" for x in rows))
+    what = ("run", path, "--column", "x", "--target", "y", "--statistic", "regression", "--seed", 1)
+    coarse = (*what, "--retention", 200)
     shown = vestige(*coarse).stdout
-    assert "Moments of 5,000 records, which may be far off" in shown
-    assert "Note: Rounding may have put numbers off" in " ".join(shown.split())
+    assert "of 5,000 records, which may be far off" in shown
+    assert "Note: The encoded answer has missed its target" in " ".join(shown.split())
     strict = vestige(*coarse, "--strict")
     assert strict.exit_code == 1
     assert "1 missed the target" in strict.stderr
-    assert strict.stderr.endswith("; the notes say why; a larger --retention, or columns near zero, keep more digits\n")
+    assert strict.stderr.endswith("; the notes say why; a larger --retention keeps more digits\n")
     assert json.loads(vestige(*coarse, "--json").stdout)["missed"]
-    assert vestige(*what, "--retention", 512, "--strict").exit_code == 0
-
-
-@pytest.mark.parametrize("channel", ["auto", "bits"])
-def test_bits_are_not_recommended_where_they_have_too_few_digits(tmp_path: Path, channel: str) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("x\n" + "".join(f"{1_000_000 + i}\n" for i in range(5_000)))
-    strict = vestige("run", path, "--column", "x", "--retention", 56, "--seed", 1, "--channel", channel, "--strict")
-    assert strict.exit_code == 1
-    assert "1 missed the target" in strict.stderr
-    assert strict.stderr.endswith("; the notes say why; a larger --retention, or columns near zero, keep more digits\n")
 
 
 def test_a_start_over_by_request_is_not_blamed_on_a_limit_in_time(tmp_path: Path) -> None:

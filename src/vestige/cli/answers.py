@@ -142,7 +142,7 @@ def _find_remedies(stream: Stream, *, restarted: bool, missed: bool) -> tuple[st
         remedies.append("a larger --retention leaves more records to continue with after a removal request")
     if missed:
         averages = isinstance(stream.policy, Encoded) and not stream.policy.encoding.has_bits
-        digits = "a larger --retention, or columns near zero, keep more digits"
+        digits = "a larger --retention keeps more digits"
         remedies.append("--channel bits can hold any value" if averages else digits)
     return tuple(remedies)
 

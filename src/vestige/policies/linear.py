@@ -28,7 +28,9 @@ from vestige.validation import check_bool, check_int
 
 _USELESS = 0.01
 """If rounding may put the coefficients off by more than this share of themselves, there is no answer."""
-_NOTEWORTHY = 1e-4
+_NOTEWORTHY = 5e-4
+_LEAST_ROUNDING = 1e-12
+"""What adding up products of many records rounds off, at least."""
 _COLLINEAR = 10.0
 """Up to this condition number, digits are lost by rounding alone, which is noted with the errors."""
 
@@ -200,6 +202,7 @@ class LinearRegression(Encoded[LinearEstimate]):
             )
         sizes, axes = np.linalg.eigh(fit.predictors / np.outer(lengths, lengths))
         condition = float(sizes[-1] / sizes[0]) if sizes[0] > 0.0 else np.inf
+        rounding = max(rounding, _LEAST_ROUNDING)
         if condition * rounding > _USELESS and condition > _COLLINEAR:
             raise NoAnswerError(
                 f"the predictors are collinear so far (condition number {condition:.1g}; their products are rounded "
@@ -222,7 +225,7 @@ class LinearRegression(Encoded[LinearEstimate]):
             self._to_scalar(of_offset),
             self._to_scalar(noise),
             condition,
-            notes=_list_notes(condition, rounding, enough=worth > known),
+            notes=_list_notes(condition, rounding, enough=worth > known, exact=not fit.noise.all()),
         )
 
     def _to_shape(self, table: Floats) -> Floats:
@@ -232,12 +235,17 @@ class LinearRegression(Encoded[LinearEstimate]):
         return float(numbers[0]) if self.outputs == 1 else numbers
 
 
-def _list_notes(condition: float, rounding: float, *, enough: bool) -> tuple[str, ...]:
+def _list_notes(condition: float, rounding: float, *, enough: bool, exact: bool) -> tuple[str, ...]:
     notes = []
     if condition * rounding > _NOTEWORTHY and condition > _COLLINEAR:
         notes.append(
             f"The predictors are nearly collinear (condition number {condition:.1g}), and their products are rounded "
             f"to {rounding:.1g} of their deviations; a larger retention keeps more digits."
+        )
+    if exact and enough:
+        notes.append(
+            "The fit leaves nothing that could be told from rounding: standard errors of zero mean that it is exact, or "
+            "nearly so."
         )
     if not enough:
         notes.append(

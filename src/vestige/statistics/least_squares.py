@@ -18,6 +18,10 @@ from vestige.statistics.statistic import Averages
 from vestige.types import Floats
 
 _SINGULAR = 1e-12
+_EXACT = 2.0**-40
+"""What a fit leaves of a record counts as nothing up to this share of the largest output."""
+EXACT_FIT = 2.0**-46
+"""The residual variance counts as nothing up to this share of that of the output: rounding is as large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ class LeastSquares(Averages):
         fit, d, n = self.fit(numbers), self.dim, len(values)
         apart = values - fit.means
         left = apart[:, d:] - apart[:, :d] @ fit.slopes
+        left[np.abs(left) <= _EXACT * np.abs(apart[:, d:]).max(axis=0, initial=0.0)] = 0.0
         through = apart[:, :d] @ _invert(fit.predictors)
         slopes = (through[:, :, None] * left[:, None, :]).reshape(n, -1)
         upper = np.triu_indices(d)
@@ -139,7 +144,8 @@ class LeastSquares(Averages):
         across, squares = raw.slopes, raw.noise
         slopes = _invert(raw.predictors) @ across
         noise = squares - (slopes * across).sum(axis=0)
-        return np.concatenate((averages[: -slopes.size - len(noise)], slopes.ravel(), np.maximum(noise, 0.0)))
+        noise = np.where(noise > EXACT_FIT * squares, noise, 0.0)
+        return np.concatenate((averages[: -slopes.size - len(noise)], slopes.ravel(), noise))
 
 
 def _invert(predictors: Floats) -> Floats:
