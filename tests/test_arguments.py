@@ -304,6 +304,7 @@ def calls(folder: Path) -> dict[str, Call]:
     theories: dict[str, object] = {"dim": 2, "error": 0.01, "variance": 1.0, "constant": 4.0, "segmented": True}
     theories |= {"ratio": 1.0, "retention": 50, "rounds": 1_000, "gradient": 1.0, "convexity": 1.0, "steps": 10}
     theories |= {"group": 16, "radius": 0.1, "bound": 2.0, "noise": 1.0, "size": 10, "batch": 5, "batches": 10}
+    theories |= {"records": 1_000_000, "window": 20, "bits": 20}
     theories |= {"deviation": 1.0, "smallest_eigenvalue": 1.0, "largest_eigenvalue": 1.0}
     for name in theory.__all__:
         function = getattr(theory, name)
@@ -454,6 +455,6 @@ def test_a_clock_holds_whole_numbers_of_python() -> None:
     assert made == Clock(t=5, due=7)
     assert [type(value) for value in (made.t, made.due)] == [int, int]
     Stream(Mean(), retention=96, clock=made, retained=Records.empty(1)).extend(np.arange(200.0))
-    for wrong in ({"t": 5.5}, {"t": 5, "last": 3.0}, {"t": 5, "last": 3, "gaps": 0.5}, {"rounding": Decimal("nan")}):
+    for wrong in ({"t": 5.5}, {"t": 5, "last": 3.0}, {"t": 5, "last": 3, "gaps": 0.5}, {"updates": Decimal("nan")}):
         with pytest.raises(ParameterError, match="is not a valid clock"):
             Clock(**wrong)

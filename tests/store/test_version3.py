@@ -164,5 +164,6 @@ def test_an_unknown_version_is_refused_and_left_as_it_is(path: Path, version: in
 
 @pytest.mark.parametrize("word", [0, WORD_VERSION + 1, -1, 1.5, None, "1"])
 def test_no_clock_has_an_unknown_version(word: object) -> None:
-    with pytest.raises(ParameterError, match=rf"word=.* \(1 to {WORD_VERSION}\); use the Vestige that wrote it$|is not a valid clock"):
+    sentence = rf"word=.* \(1 to {WORD_VERSION}\); use the Vestige that wrote it$|is not a valid clock"
+    with pytest.raises(ParameterError, match=sentence):
         Clock(word=word)  # type: ignore[arg-type]

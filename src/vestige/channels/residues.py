@@ -108,6 +108,13 @@ def choose_residue(number: float, step: float, dither: float, lost: int, offset:
 
     These only add, so the others are rounded down. The offset counts the nearest choice as 0, the next as 1, and so on.
 
+    Args:
+        number: the number to write.
+        step: see `find_step`.
+        dither: see `find_dither`.
+        lost: the number of bits that cannot be chosen.
+        offset: which choice.
+
     Returns:
         the residue without its lost bits; and whether it is a finite number of steps.
     """
@@ -123,6 +130,13 @@ def choose_residue(number: float, step: float, dither: float, lost: int, offset:
 @kernel
 def find_nearest(residue: float, step: float, dither: float, bits: int, centre: float) -> tuple[float, float]:
     """Find the number with this residue that is nearest to the centre.
+
+    Args:
+        residue: as a whole number of steps.
+        step: see `find_step`.
+        dither: see `find_dither`.
+        bits: the number of bits of the residue.
+        centre: of what the kept records say.
 
     Returns:
         the number; and how near the centre is to being between two of them, 0.5 if it is.
@@ -143,6 +157,9 @@ def is_steady(apart: float, rise: float, scale: float, centre: float, span: floa
         scale: of the kept records.
         centre: of the kept records.
         span: the modulus of the residue, in units of the number.
+
+    Returns:
+        whether it is.
     """
     wobble = _WOBBLE * (abs(centre) + scale)
     return apart + wobble / span < 0.5 - _WOBBLE and rise + 2.0 * wobble / scale < 1.0 - _WOBBLE

@@ -317,6 +317,9 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
         far: numbers that are written farther away than this are marked as off; shape (size,).
         marks: one of these records must be kept.
         key: of the public clock.
+
+    Returns:
+        whether it may stay.
     """
     counters, wide, changed, missed, stuck = attempt.counters, False, False, False, not marks.any()
     is_escape = _find_header(counters[LEVEL])[1] == _ESCAPE

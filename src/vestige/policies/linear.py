@@ -244,8 +244,8 @@ def _list_notes(condition: float, rounding: float, *, enough: bool, exact: bool)
         )
     if exact and enough:
         notes.append(
-            "The fit leaves nothing that could be told from rounding: standard errors of zero mean that it is exact, or "
-            "nearly so."
+            "The fit leaves nothing that could be told from rounding: standard errors of zero mean that it is exact, "
+            "or nearly so."
         )
     if not enough:
         notes.append(

@@ -327,7 +327,8 @@ class Stream(Generic[E_co]):
         """
         check_list("requests", requests, object, "lists of rounds")
         check_bool("now", now)
-        ids = [None] * len(requests) if receipt_ids is None else list(receipt_ids)
+        ids = [None] * len(requests) if receipt_ids is None else receipt_ids
+        check_list("receipt_ids", ids, object, "ids")
         if len(ids) != len(requests):
             raise ParameterError(f"receipt_ids has {len(ids)} entries for {len(requests)} requests; pass one each")
         with self._lock:
