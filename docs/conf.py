@@ -16,7 +16,9 @@ from sphinx.application import Sphinx
 
 import vestige
 from vestige import types
+from vestige.cli.group import load_commands
 
+load_commands()
 HERE = Path(__file__).parent
 project = "Vestige"
 author = "The Vestige authors"

@@ -19,6 +19,7 @@ from pyarrow import csv, parquet
 
 from vestige import Mean, Stream
 from vestige.cli import command
+from vestige.cli.group import COMMANDS, load_commands
 
 PATH = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 ROWS = np.random.default_rng(0).normal(10.0, 2.0, (2_000, 2))
@@ -220,16 +221,18 @@ def test_a_pipe_that_is_read_in_blocks(tmp_path: Path) -> None:
 
 def examples() -> list[str]:
     """The command lines that the help pages show."""
-    pages = [page.help or "" for page in command.commands.values()]
+    pages = [page.help or "" for page in load_commands().commands.values()]
     return [line.strip() for page in pages for line in page.splitlines() if re.match(r" +(vestige|zcat) ", line)]
 
 
 def test_help_pages_teach() -> None:
     """Each command in a line that is not cut off, and examples that stay as they are."""
     page = vestige("--help").output
-    assert set(command.commands) <= set(re.findall(r"^  (\w+)  ", page, flags=re.M))
+    entries = re.findall(r"^  (\w+)  +(.+)", page.split("Commands:")[1], flags=re.M)
+    assert entries == [(name, entry.get_short_help_str(72)) for name, entry in load_commands().commands.items()]
+    assert entries == [(name, help_line) for name, (_, help_line) in COMMANDS.items()]
     assert "..." not in page.split("Commands:")[1]
-    for name in command.commands:
+    for name in COMMANDS:
         shown = vestige(name, "--help").output
         assert "\\b" not in shown
         assert all(

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from vestige.cli import command
+from vestige.cli.group import load_commands
 
 
 def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -21,7 +22,7 @@ def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
 
 SINGLE = [
     pytest.param(path, option, id=" ".join((*path, option.opts[0])))
-    for path, entry in leaves(command)
+    for path, entry in leaves(load_commands())
     for option in entry.params
     if isinstance(option, click.Option) and not (option.multiple or option.is_flag)
 ]
@@ -45,7 +46,7 @@ def test_what_may_be_given_again_still_may() -> None:
     assert result.exit_code == 0, result.output
 
 
-@pytest.mark.parametrize("path", [path for path, _ in leaves(command)], ids=" ".join)
+@pytest.mark.parametrize("path", [path for path, _ in leaves(load_commands())], ids=" ".join)
 def test_the_help_of_an_option_stands_alone(path: tuple[str, ...]) -> None:
     """It is read without the one above: it refers to nothing that only stands there."""
     entry = dict(leaves(command))[path]

@@ -11,7 +11,7 @@ from types import ModuleType
 import vestige
 from vestige import errors
 
-HEAVY = ("numba", "scipy", "pyarrow", "rich", "click", "matplotlib", "pandas")
+HEAVY = {"numba", "scipy", "pyarrow", "rich", "click", "matplotlib", "pandas"}
 
 
 def test_all_is_the_sorted_public_names() -> None:
@@ -34,10 +34,23 @@ def test_every_error_is_exported() -> None:
     assert all(getattr(vestige, kind.__name__) is kind and kind.__name__ in vestige.__all__ for kind in kinds)
 
 
+def loaded(statement: str) -> set[str]:
+    """The modules that a statement imports."""
+    program = f"import json, sys; {statement}; print(json.dumps(list(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
 def test_import_is_light() -> None:
-    program = "import sys, json, vestige; print(json.dumps(sorted(sys.modules)))"
-    loaded = json.loads(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout)
-    assert not set(HEAVY) & set(loaded)
+    assert not loaded("import vestige") & HEAVY
+
+
+def test_the_command_starts_light() -> None:
+    """What reads files and what computes is imported once there is something to read or to compute."""
+    assert not loaded("from vestige.cli.group import load_commands; load_commands()") & HEAVY - {"rich", "click"}
+    called = loaded("from vestige.cli import command; command(['estimate', '--help'], standalone_mode=False)")
+    assert "vestige.cli.store" in called
+    assert "vestige.cli.run" not in called
 
 
 def test_the_version_is_that_of_the_package() -> None:

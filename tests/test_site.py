@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import click
 import pytest
 
-from vestige.cli import command
+from vestige.cli.group import load_commands
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted(path.stem for path in (ROOT / "docs" / "reference").glob("vestige*.md"))
@@ -142,7 +142,9 @@ def commands(group: click.Command, path: str) -> Iterator[tuple[str, list[str]]]
                 yield from commands(each, f"{path} {name}")
 
 
-@pytest.mark.parametrize(("path", "options"), list(commands(command, "vestige")), ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(
+    ("path", "options"), list(commands(load_commands(), "vestige")), ids=lambda value: str(value)[:30]
+)
 def test_every_command_is_in_the_reference(path: str, options: list[str], pages: dict[Path, Page], site: Path) -> None:
     anchors = pages[site / "reference" / "commands.html"].anchors
     words = path.replace(" ", "-")

@@ -22,7 +22,7 @@ import vestige.sources.parquet
 from vestige.errors import SourceError
 from vestige.sources import Block, FileSource, chunks, delimited, ndjson
 from vestige.sources.positions import encode_position
-from vestige.sources.timestamps import Unit
+from vestige.sources.protocol import Unit
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -14,7 +14,8 @@ import pytest
 from vestige.errors import SourceError
 from vestige.sources import FileSource
 from vestige.sources.positions import encode_position
-from vestige.sources.timestamps import Unit, parse_times
+from vestige.sources.protocol import Unit
+from vestige.sources.timestamps import parse_times
 
 MOMENT = np.datetime64("2024-05-31T12:30:15", "us")
 PER_SECOND: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -3,7 +3,6 @@
 Results go to standard output, progress and errors to standard error, so that the command can stand in a pipe.
 """
 
-from vestige.cli import audit, keys, lab, plan, receipts, removal, retention, run, store
 from vestige.cli.group import command
 
-__all__ = ["audit", "command", "keys", "lab", "plan", "receipts", "removal", "retention", "run", "store"]
+__all__ = ["command"]

@@ -1,6 +1,8 @@
 """The group of all commands, and the types of their parameters.
 
-Guarantee: an error is one line on standard error and exit status 1; held by tests/test_cli.py.
+The module of a command is imported when that command is called, since most of them take long to import.
+Guarantee: an error is one line on standard error and exit status 1; the page of help shows each command; held by
+tests/test_cli.py.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import os
 import re
 import sys
 from datetime import datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,23 @@ import click
 from vestige.cli.output import enable_progress, escape
 from vestige.errors import MissingExtraError, VestigeError
 from vestige.times import to_utc
+
+COMMANDS = {
+    "audit": ("vestige.cli.audit", "Measure what retained records reveal about erased ones."),
+    "estimate": ("vestige.cli.store", "Print the answers in STORE."),
+    "forget": ("vestige.cli.removal", "Request that records leave STORE."),
+    "lab": ("vestige.cli.lab", "Test the claims of the paper."),
+    "list": ("vestige.cli.store", "Show the streams in STORE and their limits."),
+    "plan": ("vestige.cli.plan", "Predict the retention required for a target error."),
+    "receipts": ("vestige.cli.receipts", "Show the removal requests in STORE."),
+    "rekey": ("vestige.cli.keys", "Create a new key for the subjects in STORE."),
+    "remove": ("vestige.cli.removal", "Erase whole streams of STORE, their names included."),
+    "retained": ("vestige.cli.store", "Export the records that STORE holds."),
+    "run": ("vestige.cli.run", "Stream SOURCE and print an all-time statistic."),
+    "sweep": ("vestige.cli.retention", "Erase what is due in STORE."),
+    "verify": ("vestige.cli.store", "Check that nothing is left in STORE that should be gone."),
+}
+"""Module of each command, which adds the command to the group, and the first sentence of its help."""
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -54,9 +74,22 @@ class Commands(click.Group):
 
 
 class _Command(Commands):
-    """Turns our errors into one line on standard error and exit status 1."""
+    """Imports the command that is called, and turns our errors into one line on standard error and exit status 1."""
 
     group_class = Commands
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for name, (_, help_line) in COMMANDS.items():
+            self.add_command(click.Command(name, short_help=help_line))  # its module replaces it
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand, whole."""
+        if args[0] in COMMANDS:
+            import_module(COMMANDS[args[0]][0])
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand."""
@@ -83,6 +116,13 @@ def command() -> None:
     erased records are really gone, and the other commands query, clean and check that file. `audit` measures what the
     choice of records reveals about records that were erased.
     """
+
+
+def load_commands() -> click.Group:
+    """Import all commands, for those who read their options and pages: the tests and the site."""
+    for module, _ in COMMANDS.values():
+        import_module(module)
+    return command
 
 
 def parse_duration(text: str) -> timedelta:

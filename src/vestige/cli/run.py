@@ -23,7 +23,7 @@ from vestige.policies import STATISTICS, Encoded
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.sources import FileSource, IfReplaced
-from vestige.sources.timestamps import Unit
+from vestige.sources.protocol import Unit
 from vestige.store import Store, open_store
 from vestige.stream import Stream
 

@@ -13,7 +13,7 @@ from vestige.errors import ParameterError
 from vestige.ingest.maintenance import EVERY
 from vestige.policies import Encoded
 from vestige.sources import FileSource, IfReplaced
-from vestige.sources.timestamps import Unit
+from vestige.sources.protocol import Unit
 from vestige.store import Store
 from vestige.stream import Stream
 from vestige.times import format_duration

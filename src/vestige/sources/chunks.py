@@ -20,7 +20,9 @@ from typing import IO, cast
 
 from vestige.errors import SourceError
 
-GZIP = b"\x1f\x8b"
+GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
+"""First bytes of a file."""
+
 CHUNK = 1 << 20
 _BOM = codecs.BOM_UTF8
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

@@ -19,7 +19,8 @@ from pyarrow import compute
 from vestige.errors import SourceError
 from vestige.sources.block import Block, Texts
 from vestige.sources.positions import FilePositions
-from vestige.sources.timestamps import ACCEPTED, Unit, find_unreadable, parse_times
+from vestige.sources.protocol import Unit
+from vestige.sources.timestamps import ACCEPTED, find_unreadable, parse_times
 from vestige.types import Bools, Floats, Ints
 
 Batches = tuple[pa.RecordBatch, pa.RecordBatch]

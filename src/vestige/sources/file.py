@@ -1,4 +1,6 @@
-"""Files and standard input as a source: opened, recognised by format, and read block by block.
+"""Files and standard input as a source: its parameters, where it is resumed, and its blocks.
+
+What parses the formats is imported when a file is first read, since commands that read no file shall start quickly.
 
 Guarantee: the rows are those of Python's own csv and json modules at every block size, or the file is refused; held by
 tests/sources/test_file.py and tests/sources/test_delimited.py.
@@ -9,29 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from os import strerror
 from pathlib import Path
-from typing import IO, get_args
+from typing import get_args
 
-import pyarrow as pa
-
-from vestige.errors import ParameterError, SourceError
-from vestige.sources import delimited, ndjson, parquet
+from vestige.errors import MissingExtraError, ParameterError
 from vestige.sources.block import Block
-from vestige.sources.boundaries import CsvBoundary, LineBoundary, RecordChunks
-from vestige.sources.chunks import Decompressed, open_bytes, read_chunks, strip_bom
-from vestige.sources.columns import Batches, Columns, make_block
 from vestige.sources.positions import decode_position
-from vestige.sources.protocol import History, Resumption, Source
+from vestige.sources.protocol import History, Resumption, Source, Unit
 from vestige.sources.resumption import resume_file
-from vestige.sources.timestamps import Unit
 from vestige.validation import check_bool, check_choice, check_float, show_value
-
-FORMATS = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson", ".parquet": "parquet"}
-"""Format of a file by its ending; `.gz` may follow."""
-
-_FORMAT_NAMES = "CSV, NDJSON or Parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,85 +139,15 @@ class FileSource(Source):
 
         Raises:
             ParameterError: the position is not bytes.
+            MissingExtraError: Arrow is not installed.
             SourceError: the file cannot be read. The message names file, column and row, never what a row holds.
         """
         after = self.order(position)
-        columns = Columns(tuple(self.columns), self.time, self.subject, self.by, self.time_unit)
         try:
-            with open_bytes(self.path) as stream:
-                yield from self._read_blocks(stream, columns, after)
-        except SourceError as problem:
-            raise SourceError(f"{self.path}: {problem}") from None
-        except OSError as problem:
-            reason = strerror(problem.errno) if problem.errno else "an unknown cause"
-            raise SourceError(
-                f"{self.path}: cannot be read: {reason}; check that it exists and that you may read it"
-            ) from None
-        except UnicodeError:
-            raise SourceError(
-                f"{self.path}: contains text that is not UTF-8; convert the file to UTF-8 first"
-            ) from None
-        except (pa.ArrowException, ValueError, ArithmeticError):  # whose text may quote a record
-            raise SourceError(
-                f"{self.path}: contains rows that cannot be read; check that it is a {_FORMAT_NAMES} file"
-            ) from None
-
-    def _read_blocks(self, stream: IO[bytes], columns: Columns, after: int) -> Iterator[Block]:
-        read, every = 0, None if self.resumable else self.every
-        for batches, unfinished in self._read_batches(stream, columns, every):
-            start, read = read, read + len(batches[0])
-            if read > max(after, start) or unfinished or (every is not None and read == start):
-                known = min(max(after - start, 0), read - start)
-                yield make_block(
-                    (batches[0].slice(known), batches[1].slice(known)),
-                    columns,
-                    start=start + known,
-                    identity=self.identity,
-                    offset=stream.tell() if stream.seekable() else 0,
-                    unfinished=unfinished,
-                )
-        if read < after:
-            raise SourceError(
-                f"has {read:,} rows, but {after:,} were read from it before; if it was replaced, give the new file "
-                "another name"
-            )
-
-    def _read_batches(self, stream: IO[bytes], columns: Columns, every: float | None) -> Iterator[tuple[Batches, bool]]:
-        """Yield numbers and texts, whatever the format, and at the end whether a line was left out."""
-        decompressed = Decompressed(read_chunks(stream, every))
-        chunks = strip_bom(iter(decompressed))
-        head = b""
-        for head in chunks:
-            if head:
-                break
-            yield columns.empty, False
-        chunks = chain([head], chunks)
-        kind = self._find_format(head)
-        if kind == "parquet":
-            if not self.resumable:
-                raise SourceError("Parquet cannot be read from a pipe; give a path, or pipe CSV or NDJSON")
-            yield from ((batches, False) for batches in parquet.read_parquet(stream, columns))
-            return
-        growing = self.growing and not decompressed.is_gzip and self.resumable
-        if kind == "csv":
-            size = delimited.BLOCK if columns.by is None else delimited.BLOCK_BY
-            records = RecordChunks(chunks, CsvBoundary(), size, growing=growing)
-            read = delimited.read_csv(records, columns)
-        else:
-            records = RecordChunks(chunks, LineBoundary(), ndjson.BLOCK, growing=growing)
-            read = ndjson.read_ndjson(records, columns)
-        yield from ((columns.empty if batches is None else batches, False) for batches in read)
-        if records.unfinished:
-            yield columns.empty, True
-
-    def _find_format(self, head: bytes) -> str:
-        """Find the format by the file's ending, or by its first bytes if the ending is unknown."""
-        suffix = Path(self.path.removesuffix(".gz")).suffix.lower()
-        by_name = FORMATS.get(suffix) if self.path != "-" else None
-        by_content = "parquet" if head.startswith(parquet.SIGNATURE) else None
-        if head and by_name is not None and "parquet" in (by_name, by_content) and by_name != by_content:
-            raise SourceError(f"ends in {suffix}, but its content has another format; give it the ending of its format")
-        return by_name or by_content or ("ndjson" if head.lstrip().startswith(b"{") else "csv")
+            from vestige.sources.formats import read_blocks  # noqa: PLC0415  # Arrow takes half a second to import
+        except ModuleNotFoundError as missing:
+            raise MissingExtraError(f"reading a file (here: {missing.name})", "cli") from None
+        yield from read_blocks(self, after)
 
 
 def _check_columns(columns: Sequence[str]) -> tuple[str, ...]:

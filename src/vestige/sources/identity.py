@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from vestige.errors import SourceError
-from vestige.sources.chunks import GZIP
-from vestige.sources.parquet import SIGNATURE, read_names
+from vestige.sources.chunks import GZIP, PARQUET
 from vestige.sources.positions import decode_position
 
 _LAYOUT = struct.Struct("<QQQI16s12sQ")
@@ -226,7 +225,9 @@ def _read_header(path: str) -> bytes:
             head = file.read(_HEAD)
             if head.startswith(GZIP):
                 head = zlib.decompressobj(31).decompress(head, _HEAD)
-            if head.startswith(SIGNATURE):
+            if head.startswith(PARQUET):
+                from vestige.sources.parquet import read_names  # noqa: PLC0415  # Arrow takes long to import
+
                 return "\n".join(read_names(file)).encode()
     except (SourceError, zlib.error, OSError):
         raise SourceError(f"{path}: cannot be read; it is truncated or damaged, or permission is denied") from None

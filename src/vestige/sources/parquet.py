@@ -21,7 +21,6 @@ from vestige.sources.columns import Batches, Columns
 from vestige.sources.delimited import check_columns
 
 ROWS, ROWS_BY = 1 << 16, 1 << 19
-SIGNATURE = b"PAR1"
 _DAMAGE = (pa.ArrowException, OSError, EOFError, zlib.error)
 
 

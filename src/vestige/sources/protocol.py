@@ -18,6 +18,9 @@ from vestige.sources.block import Block
 IfReplaced = Literal["refuse", "restart", "continue"]
 """What to do with a source that is not the one that was read before under its name."""
 
+Unit = Literal["s", "ms", "us", "ns"]
+"""Unit of time stamps that are plain numbers."""
+
 
 class Source(Protocol):
     """Where records come from; subclass it to inherit the defaults.

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import compute, csv, types
 
+from vestige.sources.protocol import Unit
 from vestige.types import Ints, Times
-
-Unit = Literal["s", "ms", "us", "ns"]
 
 ACCEPTED = (
     "ISO 8601 such as 2024-05-31T12:30:00Z (without a zone: UTC), dates such as 2024-05-31 or 20240531, and Unix times "

@@ -1,0 +1,124 @@
+"""Formats of files: found by the file's ending or by its first bytes, and read block by block.
+
+Guarantee: the rows are those of Python's own csv and json modules at every block size, or the file is refused; held by
+tests/sources/test_file.py and tests/sources/test_delimited.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from os import strerror
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import pyarrow as pa
+
+from vestige.errors import SourceError
+from vestige.sources import delimited, ndjson, parquet
+from vestige.sources.block import Block
+from vestige.sources.boundaries import CsvBoundary, LineBoundary, RecordChunks
+from vestige.sources.chunks import PARQUET, Decompressed, open_bytes, read_chunks, strip_bom
+from vestige.sources.columns import Batches, Columns, make_block
+
+if TYPE_CHECKING:
+    from vestige.sources.file import FileSource
+
+FORMATS = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson", ".parquet": "parquet"}
+"""Format of a file by its ending; `.gz` may follow."""
+
+_FORMAT_NAMES = "CSV, NDJSON or Parquet"
+
+
+def read_blocks(source: FileSource, after: int) -> Iterator[Block]:
+    """Yield the rows that come after those that were read before, block by block.
+
+    Args:
+        source: the file.
+        after: number of rows that were read before.
+
+    Yields:
+        The next rows.
+
+    Raises:
+        SourceError: the file cannot be read. The message names file, column and row, never what a row holds.
+    """
+    columns = Columns(tuple(source.columns), source.time, source.subject, source.by, source.time_unit)
+    try:
+        with open_bytes(source.path) as stream:
+            yield from _read_rows(source, stream, columns, after)
+    except SourceError as problem:
+        raise SourceError(f"{source.path}: {problem}") from None
+    except OSError as problem:
+        reason = strerror(problem.errno) if problem.errno else "an unknown cause"
+        raise SourceError(
+            f"{source.path}: cannot be read: {reason}; check that it exists and that you may read it"
+        ) from None
+    except UnicodeError:
+        raise SourceError(f"{source.path}: contains text that is not UTF-8; convert the file to UTF-8 first") from None
+    except (pa.ArrowException, ValueError, ArithmeticError):  # whose text may quote a record
+        raise SourceError(
+            f"{source.path}: contains rows that cannot be read; check that it is a {_FORMAT_NAMES} file"
+        ) from None
+
+
+def _read_rows(source: FileSource, stream: IO[bytes], columns: Columns, after: int) -> Iterator[Block]:
+    read, every = 0, None if source.resumable else source.every
+    for batches, unfinished in _read_batches(source, stream, columns, every):
+        start, read = read, read + len(batches[0])
+        if read > max(after, start) or unfinished or (every is not None and read == start):
+            known = min(max(after - start, 0), read - start)
+            yield make_block(
+                (batches[0].slice(known), batches[1].slice(known)),
+                columns,
+                start=start + known,
+                identity=source.identity,
+                offset=stream.tell() if stream.seekable() else 0,
+                unfinished=unfinished,
+            )
+    if read < after:
+        raise SourceError(
+            f"has {read:,} rows, but {after:,} were read from it before; if it was replaced, give the new file "
+            "another name"
+        )
+
+
+def _read_batches(
+    source: FileSource, stream: IO[bytes], columns: Columns, every: float | None
+) -> Iterator[tuple[Batches, bool]]:
+    """Yield numbers and texts, whatever the format, and at the end whether a line was left out."""
+    decompressed = Decompressed(read_chunks(stream, every))
+    chunks = strip_bom(iter(decompressed))
+    head = b""
+    for head in chunks:
+        if head:
+            break
+        yield columns.empty, False
+    chunks = chain([head], chunks)
+    kind = _find_format(source.path, head)
+    if kind == "parquet":
+        if not source.resumable:
+            raise SourceError("Parquet cannot be read from a pipe; give a path, or pipe CSV or NDJSON")
+        yield from ((batches, False) for batches in parquet.read_parquet(stream, columns))
+        return
+    growing = source.growing and not decompressed.is_gzip and source.resumable
+    if kind == "csv":
+        size = delimited.BLOCK if columns.by is None else delimited.BLOCK_BY
+        records = RecordChunks(chunks, CsvBoundary(), size, growing=growing)
+        read = delimited.read_csv(records, columns)
+    else:
+        records = RecordChunks(chunks, LineBoundary(), ndjson.BLOCK, growing=growing)
+        read = ndjson.read_ndjson(records, columns)
+    yield from ((columns.empty if batches is None else batches, False) for batches in read)
+    if records.unfinished:
+        yield columns.empty, True
+
+
+def _find_format(path: str, head: bytes) -> str:
+    """Find the format by the file's ending, or by its first bytes if the ending is unknown."""
+    suffix = Path(path.removesuffix(".gz")).suffix.lower()
+    by_name = FORMATS.get(suffix) if path != "-" else None
+    by_content = "parquet" if head.startswith(PARQUET) else None
+    if head and by_name is not None and "parquet" in (by_name, by_content) and by_name != by_content:
+        raise SourceError(f"ends in {suffix}, but its content has another format; give it the ending of its format")
+    return by_name or by_content or ("ndjson" if head.lstrip().startswith(b"{") else "csv")
