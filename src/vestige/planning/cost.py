@@ -18,7 +18,7 @@ from vestige.stream import Stream
 from vestige.types import Floats
 
 _MAX_RETENTION = 8_192
-_MIN_SECONDS = 0.05
+_MIN_SECONDS = 0.02
 _MAX_VALUES = 10_000_000
 
 

@@ -7,6 +7,9 @@ Guarantee: held by tests/planning/test_honesty.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from typing import TypeVar, cast
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -18,6 +21,8 @@ from vestige.random.generators import make_generator
 from vestige.stream.arrivals import read_rows
 from vestige.types import Floats
 from vestige.validation import check_float, show_value
+
+T = TypeVar("T")
 
 DEFAULT_MEAN = 1.0
 """Assumed distance of the mean from zero, in standard deviations."""
@@ -66,7 +71,7 @@ class DataModel:
         self.mean = _check_mean(mean, has_sample=self.has_sample)
         self.is_mean_assumed = not self.has_sample and mean is None
         self.rows = _check_sample(policy, sample) if sample is not None else _assume_rows(policy, self.mean or 0.0)
-        self._linearizations: dict[Encoded, Linearization] = {}
+        self._remembered: dict[Hashable, object] = {}
         self.linearization = self.linearize(policy)
         influence = self.linearization.propagate(self.linearization.influence)
         self.spread: Floats = np.sqrt((influence**2).mean(axis=0))
@@ -83,9 +88,21 @@ class DataModel:
         Returns:
             Its linearization, computed once.
         """
-        if policy not in self._linearizations:
-            self._linearizations[policy] = linearize(policy, self.rows)
-        return self._linearizations[policy]
+        return self.remember(("linearization", policy), lambda: linearize(policy, self.rows))
+
+    def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Compute what depends on these records alone, once.
+
+        Args:
+            key: what it is.
+            compute: computes it.
+
+        Returns:
+            What was computed.
+        """
+        if key not in self._remembered:
+            self._remembered[key] = compute()
+        return cast(T, self._remembered[key])
 
     def average_relative(self, variances: Floats) -> float:
         """Average variances of the answer in units of the squared spread, over the numbers that vary.

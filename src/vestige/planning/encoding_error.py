@@ -21,11 +21,13 @@ import numpy as np
 from vestige import statistics
 from vestige.channels import Channel, FixedPoint, Target
 from vestige.channels.auto import Auto
+from vestige.channels.bits import Bits
 from vestige.channels.compiled import Compiled
 from vestige.channels.layout import LONG_HEADER, MAX_BITS, find_precision
+from vestige.planning.data_model import DataModel
 from vestige.policies import Encoded
 from vestige.random.generators import make_generator
-from vestige.types import Floats
+from vestige.types import Bools, Floats
 
 _MOMENTS, _TRIALS_PER_MOMENT, _FEW = 5, 200, 8
 _WORDS, _MAX_WORDS, _FEWEST_WORDS, _MAX_CELLS = 400, 100_000, 16, 4_000_000
@@ -55,15 +57,13 @@ class EncodingVariance(NamedTuple):
 
 
 def find_encoding_variance(
-    policy: Encoded, encoded: Floats, influence: Floats, rows: Floats, batch: int, batches: int, noise: float
+    model: DataModel, policy: Encoded, batch: int, batches: int, noise: float
 ) -> EncodingVariance:
     """Find the variance that encoding has added after a number of batches.
 
     Args:
-        policy: policy that encodes the numbers.
-        encoded: the numbers; shape (size,).
-        influence: influence of each record on them; shape (n, size).
-        rows: the records; shape (n, columns).
+        model: the records.
+        policy: policy that encodes numbers of them.
         batch: number of records in a batch.
         batches: number of batches.
         noise: standard deviation of noise in the average of each batch.
@@ -73,14 +73,16 @@ def find_encoding_variance(
 
     Example:
         >>> from vestige import Mean
-        >>> rows = np.random.default_rng(0).normal(size=(1_000, 1))
+        >>> policy = Mean(channel="bits")
+        >>> model = DataModel(policy)
         >>> short, long = (
-        ...     find_encoding_variance(Mean(channel="bits"), np.ones(1), rows, rows, batch, 100, 0.0).expected[0]
-        ...     for batch in (22, 32)
+        ...     find_encoding_variance(model, policy, batch, 100, 0.0).expected[0] for batch in (22, 32)
         ... )
         >>> bool(short > 1e5 * long)
         True
     """
+    linearization, rows = model.linearize(policy), model.rows
+    encoded, influence = linearization.encoded, linearization.influence
     channel, spread, size = policy.encoding, np.sqrt((influence**2).mean(axis=0)), len(encoded)
     moments, weights = _choose_moments(batches)
     if isinstance(channel, FixedPoint):
@@ -102,9 +104,11 @@ def find_encoding_variance(
             return EncodingVariance(variance, variance)
         share = float(shares.mean())
         doubt = _upper_limit(share, len(moments) * _TRIALS_PER_MOMENT) - share
-    words = _Words(policy.statistic, channel, encoded, influence, rows, batch)
+    length = min(batch, LONG_HEADER + MAX_BITS * size)  # more records are not used
+    key = ("words", policy.statistic if _is_compiled(policy.statistic, channel) else policy, length)
+    words = model.remember(key, lambda: _Words(policy, encoded, influence, rows, length))
     expected, upper = (
-        weights @ words.find_variances(moments, np.minimum(shares + more, 1.0), residuals, deviations)
+        weights @ words.find_variances(batch, moments, np.minimum(shares + more, 1.0), residuals, deviations)
         for more, deviations in ((0.0, 0.0), (doubt, _DEVIATIONS))
     )
     return EncodingVariance(expected, upper)
@@ -114,28 +118,18 @@ class _Words:
     """Words by trial, or by the law if that takes too long.
 
     Args:
-        statistic: what records say of the numbers.
-        channel: channel that writes words.
+        policy: policy that encodes the numbers.
         encoded: the numbers; shape (size,).
         influence: influence of each record on them; shape (n, size).
         rows: the records; shape (n, columns).
-        batch: number of records in a batch.
+        length: number of records that words are written into.
     """
 
-    def __init__(
-        self,
-        statistic: statistics.Statistic,
-        channel: Channel,
-        encoded: Floats,
-        influence: Floats,
-        rows: Floats,
-        batch: int,
-    ) -> None:
-        size, self.batch = len(encoded), batch
-        self.statistic, self.channel, self.encoded, self.rows = statistic, channel, encoded, rows
+    def __init__(self, policy: Encoded, encoded: Floats, influence: Floats, rows: Floats, length: int) -> None:
+        size, self.length = len(encoded), length
+        self.statistic, self.channel, self.encoded, self.rows = policy.statistic, policy.encoding, encoded, rows
         self.spread = np.sqrt((influence**2).mean(axis=0))
-        self.length = min(batch, LONG_HEADER + MAX_BITS * size)  # more records are not used
-        self.is_compiled = isinstance(channel, Compiled) and isinstance(statistic, statistics.Mean)
+        self.is_compiled = _is_compiled(self.statistic, self.channel)
         self.trials = min(_MAX_WORDS if self.is_compiled else _WORDS, _MAX_CELLS // (self.length * size))
         if self.trials < _FEWEST_WORDS:
             self.variance = (find_precision(self.length, size) * _NORMAL * np.abs(influence).mean(axis=0)) ** 2
@@ -145,10 +139,13 @@ class _Words:
         self.variance = squares.mean(axis=0)
         self.uncertainty = squares.std(axis=0) / np.sqrt(self.trials)
 
-    def find_variances(self, moments: Floats, shares: Floats, residuals: Floats, deviations: float) -> Floats:
+    def find_variances(
+        self, batch: int, moments: Floats, shares: Floats, residuals: Floats, deviations: float
+    ) -> Floats:
         """The variance that one update adds at each moment, where words are written in these shares of updates.
 
         Args:
+            batch: number of records in a batch.
             moments: numbers of batches; shape (moments,).
             shares: shape (moments,).
             residuals: mean squared residuals of the other updates; shape (moments, size).
@@ -158,7 +155,7 @@ class _Words:
             The variances; shape (moments, size).
         """
         share, word = shares[:, None], self.variance + deviations * self.uncertainty
-        marked = self._find_marked(moments, shares)[:, None]
+        marked = self._find_marked(batch, moments, shares)[:, None]
         coarse = self.marked_variance if marked.any() else word
         variances: Floats = (1.0 - marked) * ((1.0 - share) * residuals + share * word) + marked * coarse
         return variances
@@ -169,10 +166,10 @@ class _Words:
         variance: Floats = self._write(max(self.trials // 4, _FEWEST_WORDS), off=True)[0].mean(axis=0)
         return variance
 
-    def _find_marked(self, moments: Floats, shares: Floats) -> Floats:
+    def _find_marked(self, batch: int, moments: Floats, shares: Floats) -> Floats:
         """The share of streams whose numbers are marked as off by each moment; see `find_far_limit`."""
         every: Floats = np.unique(np.concatenate((np.geomspace(1.0, moments[-1], _STEPS), moments)))
-        limits = 0.25 / (self.batch * every)  # half of a standard error by then, squared
+        limits = 0.25 / (batch * every)  # half of a standard error by then, squared
         large = np.sort(self.misses**2)[-_MAX_MISSES:, None]
         chances = (np.minimum(large / limits, 1.0) * (large * every > limits)).sum(axis=0) / len(self.misses)
         rates = chances * np.interp(every, moments, shares)
@@ -182,30 +179,13 @@ class _Words:
 
     def _write(self, trials: int, *, off: bool) -> tuple[Floats, Floats]:
         """Squares of what is missed, shape (trials, size), and the most of each batch in its own deviations."""
-        from vestige.planning.kernels import write_words  # noqa: PLC0415
-
-        write = write_words if self.is_compiled else self._write_any
-        residuals, misses = write(
-            self.rows, self.encoded, self.spread, self.length, trials, off, np.uint64(self.length)
+        rng = make_generator(self.length)
+        numbers = self.encoded + self.spread * rng.uniform(-0.5, 0.5, (trials, len(self.encoded))) / self.length
+        channel = Bits() if self.is_compiled else self.channel
+        residuals, misses, _ = _write_batches(
+            channel, self.statistic, self.rows, self.encoded, numbers, 1.0, self.length, 0.0, off=off, rng=rng
         )
         return np.where(self.spread > 0.0, residuals, 0.0) ** 2, misses
-
-    def _write_any(
-        self, rows: Floats, numbers: Floats, spread: Floats, length: int, trials: int, off: bool, key: np.uint64
-    ) -> tuple[Floats, Floats]:
-        """The same as `vestige.planning.kernels.write_words`, for any statistic and any channel."""
-        rng, everyone, size = make_generator(int(key)), np.ones(length, np.bool_), len(numbers)
-        residuals, misses = np.empty((trials, size)), np.empty(trials)
-        for trial in range(trials):
-            values = rows[rng.integers(len(rows), size=length)]
-            target = numbers + spread * rng.uniform(-0.5, 0.5, size) / length
-            wanted = Target.exactly(target, np.full(size, off))
-            keep = self.channel.write(values, everyone, wanted, self.statistic, trial, np.uint64(trial))
-            deviations = self.statistic.find_deviations(values, target)
-            values[~keep] = 0.0
-            residuals[trial] = abs(self.channel.read_slots(values, keep, self.statistic, trial).numbers - target)
-            misses[trial] = (residuals[trial] / np.where(deviations > 0.0, deviations, np.inf)).max()
-        return residuals, misses
 
 
 class _Averages:
@@ -225,7 +205,6 @@ class _Averages:
     ) -> None:
         self.policy, self.encoded, self.spread, self.columns, self.batch = policy, encoded, spread, columns, batch
         self.length = max(min(length, _MAX_LENGTH * len(encoded)), policy.encoding.find_min_batch(len(encoded)))
-        self.statistic, self.can_keep = statistics.Mean(len(encoded)), np.ones(self.length, np.bool_)
         self.rng = make_generator(self.length)
 
     def run(self, moments: Floats, noise: float) -> tuple[Floats, Floats]:
@@ -238,33 +217,63 @@ class _Averages:
 
     def _simulate_moment(self, k: int, noise: float) -> tuple[float, Floats]:
         """The same at the k-th batch."""
-        trials, size = _TRIALS_PER_MOMENT, len(self.encoded)
+        trials, size, share = _TRIALS_PER_MOMENT, len(self.encoded), 1.0 / k
         before = self.encoded + self.spread * self.rng.normal(size=size) / np.sqrt(max(k - 1, 1) * self.batch)
         moved = np.hypot(self.spread / np.sqrt(self.batch), noise)
-        words, total = 0, np.zeros(size)
-        for _ in range(trials):
-            fresh = self.encoded + moved * self.rng.normal(size=size)
-            target = before + (fresh - before) / k
-            before, is_word = self._write(target, k)
-            if is_word:
-                words, before = words + 1, target  # the variance of words is known better than from these
-            total += (before - target) ** 2
-        return words / trials, total / max(trials - words, 1)
+        residuals, _, words = _write_batches(
+            self.policy.encoding,
+            statistics.Mean(size),
+            self.columns,
+            before,
+            self.encoded + moved * self.rng.normal(size=(trials, size)),
+            share,
+            self.length,
+            self.policy.tolerance * share / np.sqrt(self.batch),
+            off=False,
+            rng=self.rng,
+        )
+        count = len(words) - int(words.sum())
+        squares: Floats = (residuals[~words] ** 2).sum(axis=0) / max(count, 1)  # that of words is known better
+        return 1.0 - count / len(words), squares
 
-    def _write(self, target: Floats, k: int) -> tuple[Floats, bool]:
-        """Write a target through the channel, and read it back; whether it is a word."""
-        from vestige.channels.kernels import is_word  # noqa: PLC0415
-        from vestige.statistics.kernels import find_tolerance  # noqa: PLC0415
 
-        channel, first = self.policy.encoding, int(self.rng.integers(2**40))
-        values = self.columns[self.rng.integers(len(self.columns), size=self.length)]
-        spread, allowed = np.abs(values - values.mean(axis=0)).mean(axis=0), self.policy.tolerance
-        near = [find_tolerance(allowed, s, self.batch, 1.0 / k, t) for s, t in zip(spread, target, strict=True)]
-        wanted = Target.exactly(target)._replace(near=np.array(near))
-        keep = channel.write(values, self.can_keep, wanted, self.statistic, first, np.uint64(first))
+def _is_compiled(statistic: statistics.Statistic, channel: Channel) -> bool:
+    """Whether kernels write the numbers."""
+    return isinstance(channel, Compiled) and isinstance(statistic, statistics.Mean)
+
+
+def _write_batches(
+    channel: Channel,
+    statistic: statistics.Statistic,
+    rows: Floats,
+    before: Floats,
+    averages: Floats,
+    share: float,
+    length: int,
+    near_share: float,
+    *,
+    off: bool,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats, Bools]:
+    """The same as `vestige.planning.kernels.write_batches`, for any statistic and any channel."""
+    if isinstance(channel, Compiled) and _is_compiled(statistic, channel):
+        from vestige.planning.kernels import write_batches  # noqa: PLC0415
+
+        key = rng.integers(2**63, dtype=np.uint64)
+        return write_batches(rows, before, averages, share, length, channel.mode, near_share, off, key)
+    residuals, misses, everyone = np.empty(averages.shape), np.empty(len(averages)), np.ones(length, np.bool_)
+    for first, average in enumerate(averages):
+        target = average if share == 1.0 else before + share * (average - before)
+        values = rows[rng.integers(len(rows), size=length)]
+        near = near_share * np.abs(values - values.mean(axis=0)).mean(axis=0) if near_share else np.zeros(len(target))
+        wanted = Target.exactly(target, np.full(len(target), off))._replace(near=near)
+        keep = channel.write(values, everyone, wanted, statistic, first, np.uint64(first))
+        deviations = statistic.find_deviations(values, target)
         values[~keep] = 0.0
-        numbers = channel.read_slots(values, keep, self.statistic, first).numbers
-        return numbers, isinstance(channel, Auto) and bool(is_word(keep, channel.mode))
+        before = channel.read_slots(values, keep, statistic, first).numbers
+        residuals[first] = abs(before - target)
+        misses[first] = (residuals[first] / np.where(deviations > 0.0, deviations, np.inf)).max()
+    return residuals, misses, np.zeros(len(averages), np.bool_)
 
 
 def _choose_moments(batches: int) -> tuple[Floats, Floats]:

@@ -1,4 +1,4 @@
-"""Many words written in one compiled call, to see how often one has to be written again, and at what cost.
+"""Many batches written in one compiled call, to see how near numbers come, and how often by a word.
 
 Guarantee: held by tests/planning/test_honesty.py.
 """
@@ -8,49 +8,70 @@ from __future__ import annotations
 import numpy as np
 
 from vestige._numba import kernel
-from vestige.channels.kernels import BITS, make_writer, write_batch
+from vestige.channels.kernels import is_word, make_writer, write_batch
 from vestige.random.kernels import draw, draw_uniform
-from vestige.statistics.kernels import find_deviation, move_averages
-from vestige.types import Floats
+from vestige.statistics.kernels import find_deviation, find_tolerance, move_averages
+from vestige.types import Bools, Floats
 
 
 @kernel
-def write_words(
-    rows: Floats, numbers: Floats, spread: Floats, length: int, trials: int, off: bool, key: np.uint64
-) -> tuple[Floats, Floats]:
-    """Write numbers near the given ones into random batches.
+def write_batches(
+    rows: Floats,
+    before: Floats,
+    averages: Floats,
+    share: float,
+    length: int,
+    mode: int,
+    near_share: float,
+    off: bool,
+    key: np.uint64,
+) -> tuple[Floats, Floats, Bools]:
+    """Write numbers into random batches, one after the other: each moves what the one before it says.
 
     Args:
         rows: records to draw batches from; shape (n, size).
-        numbers: about what to write; shape (size,).
-        spread: standard deviation of a record in each column; shape (size,).
+        before: what is written before the first batch; shape (size,).
+        averages: what moves the numbers at each batch; shape (batches, size).
+        share: by which share of the way it moves them.
         length: number of records in a batch.
-        trials: number of batches.
+        mode: how the channel writes; see `vestige.channels.kernels`.
+        near_share: an average within this share of the mean absolute deviation of a batch is near enough.
         off: whether the numbers are marked as off.
         key: the coins.
 
     Returns:
-        By how much each number is missed, shape (trials, size); and the most in a batch in its own standard deviations,
-        shape (trials,).
+        By how much each number is missed, shape (batches, size); the most in a batch in its own standard deviations,
+        shape (batches,); and which batches hold a word, after which the numbers go on as if it were exact, shape
+        (batches,).
     """
-    size = len(numbers)
-    values, near, far = np.empty((length, size)), np.zeros(size), np.full(size, np.inf)
-    nearby, target, deviations, found = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    batches, size = averages.shape
+    values, near, far = np.empty((length, size)), np.empty(size), np.full(size, np.inf)
+    said, moved, target, deviations, found = (
+        before.copy(),
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+    )
     can, keep, weights = np.ones(length, np.bool_), np.zeros(length, np.bool_), np.ones(length)
-    residuals, misses = np.empty((trials, size)), np.zeros(trials)
+    residuals, misses, words = np.empty((batches, size)), np.zeros(batches), np.empty(batches, np.bool_)
     writer, marks = make_writer(length, size), np.empty(size, np.bool_)
-    for trial in range(trials):
-        coins = draw(key, trial)
+    for batch in range(batches):
+        coins = draw(key, batch)
         for j in range(length):
             values[j] = rows[int(draw_uniform(coins, j) * len(rows))]
         for i in range(size):
-            nearby[i] = numbers[i] + spread[i] * (draw_uniform(coins, length + i) - 0.5) / length
-        move_averages(nearby, values, can, weights, 0.0, target, deviations)
-        marks[:] = off
-        write_batch(values, can, target, near, far, deviations, trial, coins, BITS, True, writer, keep, found, marks)
+            moved[i] = said[i] + share * (averages[batch, i] - said[i])
+        move_averages(moved, values, can, weights, 0.0, target, deviations)
         for i in range(size):
-            residuals[trial, i] = abs(found[i] - target[i])
+            near[i] = find_tolerance(near_share, deviations[i], 1, 1.0, target[i])
+        marks[:] = off
+        write_batch(values, can, target, near, far, deviations, batch, coins, mode, True, writer, keep, found, marks)
+        words[batch] = is_word(keep, mode)
+        for i in range(size):
+            said[i] = target[i] if words[batch] else found[i]
+            residuals[batch, i] = abs(found[i] - target[i])
             deviation = find_deviation(target[i], values[:, i], can, weights)
             if deviation > 0.0:
-                misses[trial] = max(misses[trial], residuals[trial, i] / deviation)
-    return residuals, misses
+                misses[batch] = max(misses[batch], residuals[batch, i] / deviation)
+    return residuals, misses, words

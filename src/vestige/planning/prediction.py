@@ -124,9 +124,7 @@ def predict_with(
     batch_noise = policy.batch_noise(batch)
     expected = upper = np.zeros(len(linearization.encoded))
     if batches:
-        variance = find_encoding_variance(
-            policy, linearization.encoded, linearization.influence, model.rows, batch, batches, batch_noise
-        )
+        variance = find_encoding_variance(model, policy, batch, batches, batch_noise)
         expected, upper = (each * (batches * batch / count) ** 2 for each in variance)
     noise = batch_noise * batch * math.sqrt(count / batch if steady and batches else batches) / count
     worst = _combine(model, linearization, count, noise, upper).error
