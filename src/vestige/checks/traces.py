@@ -7,7 +7,7 @@ Guarantee: every method is called; held by tests/test_patient.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from itertools import pairwise
@@ -111,7 +111,7 @@ class _Recorder(Policy):
     """Passes every call on to `policy` and records it."""
 
     policy: Policy
-    exchanges: list[Exchange]
+    record: Callable[[Exchange], None]  # a list would be spelled out at the start of each stream
 
     @property
     def columns(self) -> int:
@@ -162,7 +162,7 @@ class _Recorder(Policy):
 
     def _ask(self, method: str, clock: Clock, *arguments: object) -> object:
         reply = _call(self.policy, method, clock, *arguments)
-        self.exchanges.append(Exchange(Question(method, clock, arguments), _freeze(reply)))
+        self.record(Exchange(Question(method, clock, arguments), _freeze(reply)))
         return reply
 
 
@@ -189,8 +189,8 @@ def record_exchanges(policy: Policy, batch: int, rows: Floats, seed: int) -> lis
         CheckError: if the policy breaks a rule, fails, or stores something in the stream that calls it.
     """
     exchanges: list[Exchange] = []
-    recorder, few = _Recorder(policy, exchanges), rows[: 6 * batch + batch // 3]
-    wide = min(2 * batch, policy.max_batch or 2 * batch)
+    record, few = exchanges.append, rows[: 6 * batch + batch // 3]
+    recorder, wide = _Recorder(policy, record), min(2 * batch, policy.max_batch or 2 * batch)
     _drive_stream(_start_stream(recorder, batch, seed), rows, seed, steps=max(1, batch // 3))
     _drive_stream(_start_stream(recorder, batch, seed, LATE), few, seed, steps=max(1, batch // 3))
     _drive_stream(
@@ -199,7 +199,7 @@ def record_exchanges(policy: Policy, batch: int, rows: Floats, seed: int) -> lis
     if has_update_many(policy):
         for start, some in ((0, rows), (LATE, few)):
             _drive_stream(
-                _start_stream(_RecorderOfMany(policy, exchanges), batch, seed, start), some, seed, steps=3 * batch
+                _start_stream(_RecorderOfMany(policy, record), batch, seed, start), some, seed, steps=3 * batch
             )
     return exchanges
 
@@ -264,7 +264,8 @@ def updates_agree(policy: Policy, batch: int, rows: Floats, seed: int) -> bool:
     Returns:
         Whether clock and records agree after each call.
     """
-    at_once, each = (_start_stream(kind(policy, []), batch, seed) for kind in (_RecorderOfMany, _Recorder))
+    recorders = (kind(policy, lambda _: None) for kind in (_RecorderOfMany, _Recorder))
+    at_once, each = (_start_stream(recorder, batch, seed) for recorder in recorders)
     for start in range(0, len(rows), 3 * batch):
         at_once.extend(rows[start : start + 3 * batch])
         each.extend(rows[start : start + 3 * batch])
