@@ -27,7 +27,7 @@ from vestige import theory
 from vestige._numba import kernel
 from vestige.channels.averages import draw_mark
 from vestige.channels.kernels import AUTO, BITS, count_free_rows, make_writer, write_batch
-from vestige.channels.layout import LONG_HEADER, MAX_BITS, find_precision, find_width
+from vestige.channels.layout import MAX_BITS, find_precision, find_width
 from vestige.channels.word import LEVEL, TRIES, count_rows
 from vestige.random.kernels import draw
 from vestige.statistics.kernels import find_deviation, find_far_limit, find_tolerance, find_weights, move_averages
@@ -188,7 +188,7 @@ def follow(values: Floats, can: Bools, length: int, mode: int, allowed: float, s
         weight = ((k + 1) / batches) ** 2
         for i in range(size):
             counts[0] += weight * (estimate[i] - target[i]) ** 2
-        header = LONG_HEADER if off.any() else 1
+        header = 3 if off.any() else 1
         lost = max(0, min(rows, header + size * MAX_BITS) - free) / size
         counts[1] += weight * size * (2.0 * 4.0**lost - 1.0)
         if writer.attempt.counters[LEVEL] >= 0:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 MASK = (1 << 64) - 1
 SYNDROME_KEY, WORD_KEY = 0x76657374696765, 0x776F7264
-MAX_BITS, POWERS = 49, (0, 2, 3, 4, 6, 9, 13, None)
+MAX_BITS, POWERS = 49, (2, 4, 8, None)
 NORMAL = 1.2533141373155001
 Number = Any
 """A float or a fraction."""
@@ -97,7 +97,9 @@ def read_header(message: Sequence[int]) -> tuple[int, int | None, bool]:
         return 1, 0, False
     if not message[1]:
         return 2, 1, False
-    return 6, POWERS[4 * message[3] + 2 * message[4] + message[5]], bool(message[2])
+    if not message[2]:
+        return 3, 0, True
+    return 6, POWERS[2 * message[4] + message[5]], bool(message[3])
 
 
 def decode_float(word: int, dither: float, bits: int) -> float:

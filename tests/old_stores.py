@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,15 @@ import numpy as np
 import pytest
 
 from reading import read_streams
-from vestige.clock import Clock
+from vestige import SqliteStore
+from vestige.clock import WORD_VERSION, Clock
 from vestige.errors import StoreError
+from vestige.policies import Encoded
 from vestige.records import Records
 from vestige.store import Position, State, Terms, open_reader
 from vestige.store.position import encode_count
+from vestige.stream import Stream, open_stream
+from vestige.types import Floats
 
 FIXTURES = Path(__file__).with_name("store") / "fixtures"
 
@@ -69,3 +74,40 @@ def check_records(held: Records, facts: dict[str, Any], start: int = 0) -> None:
     assert held.leaving.tolist() == facts["leaving"][start:]
     assert [None if np.isnat(t) else str(t) for t in held.times] == facts["times"][start:]
     assert list(held.subjects) == facts["subjects"][start:]
+
+
+def open_old(store: SqliteStore, name: str) -> Stream:
+    """Open a stream of an old store with its seed, if it may have one."""
+    return open_stream(store, name, seed=None if name.startswith("private") else 1)
+
+
+def find_errors(policy: Encoded, clock: Clock, records: Records, numbers: Floats) -> Floats:
+    """Half of the standard error of each number, and six deviations of the noise that one batch adds."""
+    deviations = policy.statistic.find_deviations(records.values, numbers)
+    length, worth = clock.last - clock.first + 1, policy._find_worth(clock, records)
+    errors: Floats = deviations / np.sqrt(worth) / 2.0 + 6.0 * policy.batch_noise(length) * length / clock.encoded
+    return errors
+
+
+def check_stream_goes_on(path: Path, name: str, word: int, missed: bool) -> None:
+    """After an update, the numbers are those of the version before moved by its records, or are said to be off."""
+    rng = np.random.default_rng(0)
+    with SqliteStore(path) as store:
+        stream = open_old(store, name)
+        policy, before, held = stream.policy, stream.clock, stream.retained
+        assert isinstance(policy, Encoded)
+        assert before.word == word
+        rows = []
+        while stream.clock.last == before.last:
+            rows.append(held.values[rng.integers(len(held))])
+            stream.push(rows[-1])
+        clock = stream.clock
+        assert (clock.word, clock.since, clock.gaps) == (WORD_VERSION, before.since, before.gaps)
+    state = read_streams(path)[name][1]
+    assert state.clock == clock
+    everything = held.concat(Records(np.arange(before.t + 1, clock.t + 1), rows))
+    wanted = policy._compute_numbers(replace(before, t=clock.t), everything)
+    numbers, off = policy._read(clock, state.retained)
+    near = np.abs(numbers - wanted) <= find_errors(policy, clock, everything, wanted)
+    assert (near | off).all()
+    assert off.any() == missed, "what was said to be off stays so"

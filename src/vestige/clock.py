@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from vestige.errors import ParameterError
 from vestige.validation import show_value
 
-WORD_VERSION = 2
+WORD_VERSION = 3
 """The version of the word that updates write, see `vestige.channels.word`; those before it can be read."""
 _LARGEST = 2**62
 """No round or time lies beyond."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from old_stores import check_readers_refuse, check_stream, copy_store, read_facts
+from old_stores import check_readers_refuse, check_stream, check_stream_goes_on, copy_store, open_old, read_facts
 from reading import read_streams
 from vestige import Estimate, SqliteStore
 from vestige.channels import version1
@@ -19,13 +18,11 @@ from vestige.clock import WORD_VERSION, Clock
 from vestige.errors import ParameterError, StoreError
 from vestige.operations import sweep
 from vestige.policies import Encoded
-from vestige.records import Records
 from vestige.serialization import from_dict
 from vestige.store import open_reader
 from vestige.store.sqlite.layout import seal, unseal
 from vestige.store.sqlite.tables import Tables
-from vestige.stream import Stream, open_stream
-from vestige.types import Floats
+from vestige.stream import open_stream
 
 FACTS = read_facts(3)
 ENCODED = [name for name, facts in FACTS.items() if facts["encoded"]]
@@ -34,10 +31,6 @@ ENCODED = [name for name, facts in FACTS.items() if facts["encoded"]]
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return copy_store(3, tmp_path)
-
-
-def open_old(store: SqliteStore, name: str) -> Stream:
-    return open_stream(store, name, seed=None if name.startswith("private") else 1)
 
 
 def test_readers_say_so_in_a_sentence_and_leave_it_as_it_is(path: Path) -> None:
@@ -71,37 +64,10 @@ def test_the_rounding_that_version_3_counted_is_told_from_the_length_of_words(na
     assert told == pytest.approx(clock["rounding"], rel=0.1)
 
 
-def find_errors(policy: Encoded, clock: Clock, records: Records, numbers: Floats) -> Floats:
-    """Half of the standard error of each number, and six deviations of the noise that one batch adds."""
-    deviations = policy.statistic.find_deviations(records.values, numbers)
-    length, worth = clock.last - clock.first + 1, policy._find_worth(clock, records)
-    errors: Floats = deviations / np.sqrt(worth) / 2.0 + 6.0 * policy.batch_noise(length) * length / clock.encoded
-    return errors
-
-
 @pytest.mark.parametrize("name", ENCODED)
 def test_its_streams_go_on_in_the_present_word(path: Path, name: str) -> None:
     """After an update, the numbers are those of version 1 moved by its records, or are said to be off."""
-    rng = np.random.default_rng(0)
-    with SqliteStore(path) as store:
-        stream = open_old(store, name)
-        policy, before, held = stream.policy, stream.clock, stream.retained
-        assert isinstance(policy, Encoded)
-        assert before.word == 1
-        rows = []
-        while stream.clock.last == before.last:
-            rows.append(held.values[rng.integers(len(held))])
-            stream.push(rows[-1])
-        clock = stream.clock
-        assert (clock.word, clock.since, clock.gaps) == (WORD_VERSION, before.since, before.gaps)
-    state = read_streams(path)[name][1]
-    assert state.clock == clock
-    everything = held.concat(Records(np.arange(before.t + 1, clock.t + 1), rows))
-    wanted = policy._compute_numbers(replace(before, t=clock.t), everything)
-    numbers, off = policy._read(clock, state.retained)
-    near = np.abs(numbers - wanted) <= find_errors(policy, clock, everything, wanted)
-    assert (near | off).all()
-    assert off.any() == FACTS[name]["missed"], "what was said to be off stays so"
+    check_stream_goes_on(path, name, 1, FACTS[name]["missed"])
 
 
 @pytest.mark.parametrize(

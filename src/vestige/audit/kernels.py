@@ -15,7 +15,7 @@ from vestige._numba import kernel
 from vestige.channels.layout import MAX_BITS
 from vestige.channels.residues import ALIKE, find_dither, find_factor
 from vestige.channels.syndrome import pack_message, read_message
-from vestige.channels.word import read_header, read_numbers
+from vestige.channels.word import find_header, read_header, read_numbers
 from vestige.types import Bools, Floats, Ints
 
 _LEAST_GAP = 2.0**-20
@@ -29,8 +29,8 @@ _SLOPE = 8.0
 """How sharply the exponent of a scale follows from the kept records."""
 _SAME = 0.9
 """The share of words that have the same header as the word before."""
-_CHANCES = (0.5, 0.25, 1.0 / 64.0)
-"""How often a random word has the short header, the next, and each of the long ones."""
+_CHANCES = (0.5, 0.25, 0.125, 1.0 / 64.0)
+"""How often a random word has each of the three short headers, and each of the long ones."""
 _MARK = 16
 """Added to the number of a header whose numbers are marked as off."""
 _FIXED_HEADER = 2
@@ -97,9 +97,10 @@ def score_words(
             continue
         word = pack_message(messages[row])
         level, off = read_header(word)
+        header, power = find_header(level)
         before[:] = numbers[row]
-        read_numbers(word, messages.shape[1], size, centres, scales, key, numbers[row], exponents)
-        score = _score_same(level + _MARK * off == headers[row], _CHANCES[min(level, 2)])
+        read_numbers(word, messages.shape[1], size, header, power, centres, scales, key, numbers[row], exponents)
+        score = _score_same(level + _MARK * off == headers[row], _CHANCES[min(level, 3)])
         headers[row] = level + _MARK * off
         for i in range(size):
             score += _score_number(numbers[row, i], before[i], centres[i], scales[i], kept)

@@ -7,6 +7,7 @@ Guarantee: held by tests/channels/test_word.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,9 @@ from vestige.channels.channel import Reading, Target
 from vestige.channels.compiled import Compiled
 from vestige.channels.layout import find_min_rows
 from vestige.statistics import Mean, Statistic
-from vestige.types import Bools, Floats
+from vestige.types import Bools, Floats, Words
+
+Header = tuple[int, int, bool]
 
 
 class Bits(Compiled):
@@ -37,17 +40,7 @@ class Bits(Compiled):
         """Read the numbers that presence spells; see `Channel.read_slots`."""
         if isinstance(statistic, Mean):
             return super().read_slots(values, present, statistic, first)
-        from vestige.channels.syndrome import read_words  # noqa: PLC0415
-        from vestige.channels.word import count_rows, find_key, make_message, read_header, read_numbers  # noqa: PLC0415
-
-        size, slots = statistic.size, len(present)
-        numbers, rows, message = np.full(size, np.nan), count_rows(slots, size), make_message(slots, size)
-        if not present.any():
-            return Reading(numbers, np.zeros(size, np.bool_))
-        read_words(present, rows, message)
-        centres, scales, _ = find_side_information(statistic, values[present])
-        read_numbers(message, rows, size, centres, scales, np.uint64(find_key(first, slots)), numbers, np.empty(size))
-        return Reading(numbers, np.full(size, read_header(message)[1]))
+        return read_word(values, present, statistic, first, _read_header)
 
     def write(
         self, values: Floats, can: Bools, target: Target, statistic: Statistic, first: int, key: np.uint64
@@ -70,11 +63,62 @@ class Bits(Compiled):
             read_words(keep, rows, attempt.message)
             if keep.any():
                 attempt.centres[:], attempt.scales[:], clear = find_side_information(statistic, values[keep])
+            header, power = word.find_header(word.read_header(attempt.message)[0])
             steady = word.read_numbers(
-                attempt.message, rows, size, attempt.centres, attempt.scales, dither, attempt.numbers, attempt.exponents
+                attempt.message,
+                rows,
+                size,
+                header,
+                power,
+                attempt.centres,
+                attempt.scales,
+                dither,
+                attempt.numbers,
+                attempt.exponents,
             )
             if word.judge(attempt, clear, steady, target.far, keep, dither):
                 return keep
+
+
+def read_word(
+    values: Floats, present: Bools, statistic: Statistic, first: int, read_header: Callable[[Words], Header]
+) -> Reading:
+    """Read the numbers of a word.
+
+    Args:
+        values: by slot; shape (slots, columns).
+        present: which slots are kept; shape (slots,).
+        statistic: the numbers.
+        first: the round of the first slot.
+        read_header: tells the length of the header, the power of four that it says, and whether numbers are off.
+
+    Returns:
+        the numbers, nan if there is no record, and which of them are marked as off.
+
+    Example:
+        >>> read_word(np.zeros((22, 1)), np.zeros(22, np.bool_), Mean(1), 1, _read_header).numbers
+        array([nan])
+    """
+    from vestige.channels import word  # noqa: PLC0415
+    from vestige.channels.syndrome import read_words  # noqa: PLC0415
+
+    size, slots, numbers = statistic.size, len(present), np.full(statistic.size, np.nan)
+    if not present.any():
+        return Reading(numbers, np.zeros(size, np.bool_))
+    rows, message, key = word.count_rows(slots, size), word.make_message(slots, size), word.find_key(first, slots)
+    read_words(present, rows, message)
+    length, power, off = read_header(message)
+    centres, scales, _ = find_side_information(statistic, values[present])
+    word.read_numbers(message, rows, size, length, power, centres, scales, np.uint64(key), numbers, np.empty(size))
+    return Reading(numbers, np.full(size, off))
+
+
+def _read_header(message: Words) -> Header:
+    from vestige.channels.word import find_header, read_header  # noqa: PLC0415
+
+    level, off = read_header(message)
+    length, power = find_header(level)
+    return length, power, off
 
 
 def find_side_information(statistic: Statistic, values: Floats) -> tuple[Floats, Floats, bool]:

@@ -19,6 +19,7 @@ from vestige.channels.word import (
     Attempt,
     count_least_rows,
     count_rows,
+    find_header,
     find_key,
     make_attempt,
     make_message,
@@ -161,5 +162,6 @@ def read_batch(values: Floats, present: Bools, first: int, mode: int, numbers: F
         centres, scales, exponents = np.empty(size), np.empty(size), np.empty(size)
         read_words(present, rows, message)
         measure(values, present, size, np.empty(slots, np.int64), centres, scales)
-        read_numbers(message, rows, size, centres, scales, find_key(first, slots), numbers, exponents)
-        off[:] = read_header(message)[1]
+        level, off[:] = read_header(message)
+        header, power = find_header(level)
+        read_numbers(message, rows, size, header, power, centres, scales, find_key(first, slots), numbers, exponents)

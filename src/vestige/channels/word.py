@@ -4,14 +4,15 @@ The bits of the word are the syndrome of presence (`vestige.channels.syndrome`),
 
 | bits | what |
 |---|---|
-| 0, or 10, or 11 and four more | the header: as usual; the range times 4; whether numbers are off, and one of eight |
+| 0, 10, 110, or 111 and three more | the header: as usual; the range times 4; off; whether off, and one of four |
 | of each number in turn: first, second, ... | see `vestige.channels.residues` |
 
-The eight are powers of 4 that the range is multiplied by, for data that drift or are sorted, and the escape: numbers as
-floats, without side information. Every word is read by its writer before it counts, with its side information off a
+Numbers are off from the first word on that missed them, see `vestige.statistics.kernels.find_far_limit`. The four are
+powers of 4 that the range is multiplied by, for data that drift or are sorted, and the escape: numbers as floats,
+without side information. Every word is read by its writer before it counts, with its side information off a
 little too. If it does not come out, the next nearest numbers are tried, with the scale that the kept records had, then
 the next header. The escape always comes out.
-This is version 2 of the word (`vestige.clock.WORD_VERSION`); see `vestige.channels.version1` for the one before.
+This is version 3 of the word (`vestige.clock.WORD_VERSION`); see `vestige.channels.version2` for the one before.
 Guarantee: what is written is read back, near its target or marked as off; held by tests/channels/test_word.py.
 """
 
@@ -44,10 +45,10 @@ from vestige.random.kernels import draw
 from vestige.types import Bools, Floats, Ints, Words
 
 _KEY = np.uint64(0x776F7264)
-_POWERS = np.array([0, 2, 3, 4, 6, 9, 13, -1])
-"""What the last three bits of a long header say: the power of four, or the escape."""
+_POWERS = np.array([2, 4, 8, -1])
+"""What the last two bits of a long header say: the power of four, or the escape."""
 _ESCAPE = -1
-_FIRST_LONG = 2
+_WIDE_LEVEL, _OFF_LEVEL, _FIRST_LONG = 1, 2, 3
 _TRIES = 24
 _WIDE, _WIDER = 3, 12
 """So many tries may be out of range before the range is widened; before a long header, which costs more than tries."""
@@ -134,7 +135,7 @@ def start_attempt(attempt: Attempt, target: Floats, scales: Floats, off: bool, k
     for k in range(len(attempt.counters)):
         attempt.counters[k] = 0
     attempt.counters[OFF] = off
-    attempt.counters[LEVEL] = _FIRST_LONG if off else 0
+    attempt.counters[LEVEL] = _OFF_LEVEL if off else 0
     for i in range(len(target)):
         attempt.target[i] = target[i]
         attempt.guess[i] = find_exponent(scales[i], find_factor(key, i))
@@ -150,10 +151,10 @@ def _find_width(size: int, rows: int) -> float:
 
 
 @kernel
-def _find_header(level: int) -> tuple[int, int]:
-    """The length of a header, and the power of four that it says; -1 for the escape."""
+def find_header(level: int) -> tuple[int, int]:
+    """Find the length of a header, and the power of four that it says; -1 for the escape."""
     if level < _FIRST_LONG:
-        return level + 1, level
+        return level + 1, 1 if level == _WIDE_LEVEL else 0
     return LONG_HEADER, _POWERS[level - _FIRST_LONG]
 
 
@@ -194,14 +195,14 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
     message, counters = attempt.message, attempt.counters
     size, level = len(attempt.target), counters[LEVEL]
     rows = count_rows(len(attempt.places), size)
-    header, power = _find_header(level)
+    header, power = find_header(level)
     width = _find_width(size, rows)
     for w in range(len(message)):
         message[w] = 0
     if level < _FIRST_LONG:
-        _put_bits(message, 0, 1, header, 2 * level)
+        _put_bits(message, 0, 1, header, (2 << level) - 2)
     else:
-        _put_bits(message, 0, 1, header, 0b110000 + 8 * counters[OFF] + level - _FIRST_LONG)
+        _put_bits(message, 0, 1, header, 0b111000 + 4 * counters[OFF] + level - _FIRST_LONG)
     if counters[OFFSET] and size > 1:
         _rank(attempt, key, free, width)
     each = _MAX_SHIFT if size == 1 else (2 if size < 4 else 1)
@@ -236,7 +237,7 @@ def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> None:
     """Rank the numbers by how little it costs to write the second nearest instead, cheapest first."""
     size = len(attempt.target)
     rows = count_rows(len(attempt.places), size)
-    header, power = _find_header(attempt.counters[LEVEL])
+    header, power = find_header(attempt.counters[LEVEL])
     costs = np.ones(size)
     for i in range(size):
         if power != _ESCAPE and attempt.guess[i] != ALIKE:
@@ -255,7 +256,9 @@ def read_header(message: Words) -> tuple[int, bool]:
     bits = int(np.int64(message[0] >> np.uint64(_WORD - LONG_HEADER)))
     if bits < 0b110000:
         return bits >> (LONG_HEADER - 1), False
-    return _FIRST_LONG + (bits & 7), bool(bits & 8)
+    if bits < 0b111000:
+        return _OFF_LEVEL, True
+    return _FIRST_LONG + (bits & 3), bool(bits & 4)
 
 
 @inner_kernel
@@ -263,6 +266,8 @@ def read_numbers(
     message: Words,
     rows: int,
     size: int,
+    header: int,
+    power: int,
     centres: Floats,
     scales: Floats,
     key: np.uint64,
@@ -275,6 +280,8 @@ def read_numbers(
         message: the word; see `Attempt`.
         rows: the number of its bits.
         size: the number of numbers.
+        header: the length of its header.
+        power: the power of four that this says, or -1; see `find_header`.
         centres: the average of what the kept records say of each; shape (size,).
         scales: their standard deviations; shape (size,).
         key: of the public clock.
@@ -284,7 +291,6 @@ def read_numbers(
     Returns:
         whether they are the same if the side information is off a little.
     """
-    header, power = _find_header(read_header(message)[0])
     width, steady = _find_width(size, rows), True
     for i in range(size):
         bits = _count_bits(i, size, rows, header)
@@ -322,7 +328,7 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
         whether it may stay.
     """
     counters, wide, changed, missed, stuck = attempt.counters, False, False, False, not marks.any()
-    is_escape = _find_header(counters[LEVEL])[1] == _ESCAPE
+    is_escape = find_header(counters[LEVEL])[1] == _ESCAPE
     good = steady and (clear or is_escape) and not stuck
     for i in range(len(far)):
         error = abs(attempt.numbers[i] - attempt.target[i])
@@ -337,7 +343,7 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
         return True
     counters[TRIES] += 1
     if good:
-        counters[OFF], counters[LEVEL] = 1, max(counters[LEVEL], _FIRST_LONG)
+        counters[OFF], counters[LEVEL] = 1, max(counters[LEVEL], _OFF_LEVEL)
         counters[OFFSET] = counters[CHANGES] = counters[WIDE] = counters[TRIES] = 0
         return False
     for i in range(len(far)):
@@ -349,10 +355,10 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
     counters[CHANGES] += changed
     if not changed or counters[CHANGES] % 2 == 0:
         counters[OFFSET] += 1
-    most = _WIDER if counters[LEVEL] == 1 else _WIDE
+    most = _WIDER if counters[LEVEL] in (_WIDE_LEVEL, _OFF_LEVEL) else _WIDE
     if counters[WIDE] >= most or counters[TRIES] >= _TRIES:
         counters[LEVEL] += 1
-        if counters[LEVEL] == _FIRST_LONG and not counters[OFF]:
+        if counters[LEVEL] == _OFF_LEVEL and not counters[OFF]:
             counters[LEVEL] += 1
         if not is_escape:
             counters[OFFSET] = counters[CHANGES] = counters[WIDE] = counters[TRIES] = 0
@@ -408,8 +414,18 @@ def write_averages(
         if free < rows:
             read_words(keep, rows, attempt.message)
         clear = measure(atoms, keep, size, attempt.places, attempt.centres, attempt.scales)
+        header, power = find_header(read_header(attempt.message)[0])
         steady = read_numbers(
-            attempt.message, rows, size, attempt.centres, attempt.scales, key, attempt.numbers, attempt.exponents
+            attempt.message,
+            rows,
+            size,
+            header,
+            power,
+            attempt.centres,
+            attempt.scales,
+            key,
+            attempt.numbers,
+            attempt.exponents,
         )
         if judge(attempt, clear, steady, far, marks, key):
             return bool(attempt.counters[OFF] == 1)

@@ -406,6 +406,10 @@ class Encoded(Policy[E_co]):
     def _read(self, clock: Clock, retained: Records) -> Reading:
         if clock.word == WORD_VERSION:
             return self.encoding.read(retained, clock, self.statistic)
+        from vestige.channels import version2  # noqa: PLC0415
+
+        if clock.word == version2.VERSION:
+            return version2.read(self.encoding, retained, clock, self.statistic)
         return self._read_version1(clock, retained)
 
     def _read_version1(self, clock: Clock, retained: Records) -> Reading:
