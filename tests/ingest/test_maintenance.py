@@ -20,11 +20,20 @@ from reading import read_streams
 from vestige import Mean, MemoryStore, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import StoreError
-from vestige.ingest.maintenance import Maintenance
+from vestige.ingest.maintenance import EVERY, Maintenance
 from vestige.store import State
 
 PATIENCE = 60.0
 """Seconds after which a test gives up; on an idle machine each wait is over in two or three."""
+OFTEN = 0.1
+"""Seconds between two rounds, instead of one second, where it does not matter how long they are apart."""
+PROGRAM = """
+import sys
+from vestige.ingest import maintenance
+maintenance.EVERY = float(sys.argv.pop(1))
+from vestige.__main__ import main
+main()
+"""
 
 
 def vestige(*arguments: object, stdin: str | None = None) -> Result:
@@ -32,10 +41,10 @@ def vestige(*arguments: object, stdin: str | None = None) -> Result:
 
 
 @contextmanager
-def running(store: Path, *options: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A run that waits on a pipe."""
+def running(store: Path, *options: object, every: float = OFTEN) -> Iterator[subprocess.Popen[bytes]]:
+    """A run that waits on a pipe, with so many seconds between two rounds of maintenance."""
     what = ["run", "-", "--column", "v", "--retention", "96", "--seed", "1", "--store", store, *options]
-    line = [sys.executable, "-m", "vestige", *map(str, what)]
+    line = [sys.executable, "-c", PROGRAM, str(every), *map(str, what)]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             yield process
@@ -69,13 +78,13 @@ def test_a_quiet_pipe_keeps_its_limits_and_those_of_the_streams_beside_it(tmp_pa
     with SqliteStore(store) as opened:
         other = Stream(Mean(), retention=96, max_age=timedelta(hours=1), store=opened.stream("other"))
         other.extend([1.0] * 9, times=[datetime.now(UTC) - timedelta(minutes=59, seconds=59)] * 9)
-    with running(store, "--max-age", "3s") as process:
+    with running(store, "--max-age", "2s") as process:
         say(process, "v\n" + "".join(f"{i}\n" for i in range(50)))
         until(lambda: state_of(store).clock.t == 50)
         arrived = state_of(store).retained.times.max()
         until(lambda: len(state_of(store).retained) == 0)
-        late = datetime.now(UTC).replace(tzinfo=None) - arrived.astype(datetime) - timedelta(seconds=3)
-        assert late < timedelta(seconds=5), "about a second on an idle machine"
+        late = datetime.now(UTC).replace(tzinfo=None) - arrived.astype(datetime) - timedelta(seconds=2)
+        assert late < timedelta(seconds=5), "about a tenth of a second on an idle machine"
         until(lambda: len(state_of(store, "other").retained) == 0)
         assert process.poll() is None, "it waits on"
         say(process, "7\n8\n")
@@ -90,18 +99,19 @@ def test_a_quiet_pipe_keeps_its_limits_and_those_of_the_streams_beside_it(tmp_pa
 def test_a_kill_loses_at_most_what_came_in_the_last_second(tmp_path: Path) -> None:
     """And rows are stamped when they come, not when their block is full or done with."""
     store, sent = tmp_path / "a.db", []
-    with running(store, "--max-age", "1h") as process:
+    with running(store, "--max-age", "1h", every=EVERY) as process:
         say(process, "v\n1\n")
         until(lambda: state_of(store).clock.t == 1)
-        for i in range(40):
+        for i in range(30):
             say(process, f"{i}\n")
             sent.append(time.monotonic())
             time.sleep(0.1)
         process.kill()
         end = time.monotonic()
     state = state_of(store)
+    assert EVERY == 1.0
     surely = 1 + sum(moment < end - 2.5 for moment in sent)  # a second, and the time that a commit takes under load
-    assert 1 < surely <= state.clock.t <= 41
+    assert 1 < surely <= state.clock.t <= 31
     times = state.retained.times.astype(datetime)
     assert times[-1] - times[1] >= timedelta(seconds=0.1 * (surely - 2) - 1.0)
 
@@ -131,7 +141,7 @@ def test_a_stream_that_is_removed_under_a_run_is_neither_trouble_nor_listed(tmp_
         until(lambda: state_of(store, name).clock.t > 0)
         removed = vestige("remove", store, "--stream", name)
         assert removed.exit_code == 0, removed.output
-        time.sleep(2.5)  # two looks after it
+        time.sleep(5 * OFTEN)  # a few looks after it
         shown, errors = process.communicate(timeout=PATIENCE)
     assert b"Trouble" not in errors
     assert process.returncode == (0 if by else 1)
@@ -223,12 +233,12 @@ def test_an_old_row_on_a_pipe_stops_no_deadline_but_its_own(tmp_path: Path) -> N
     store = tmp_path / "a.db"
     with SqliteStore(store) as opened:
         other = Stream(Mean(), retention=96, max_age=timedelta(hours=1), store=opened.stream("other"))
-        other.extend([1.0] * 3, times=[datetime.now(UTC) - timedelta(minutes=59, seconds=57)] * 3)
-    with running(store, "--max-age", "4s", "--time", "at", "--by", "k") as process:
+        other.extend([1.0] * 3, times=[datetime.now(UTC) - timedelta(minutes=59, seconds=59)] * 3)
+    with running(store, "--max-age", "2s", "--time", "at", "--by", "k") as process:
         say(process, "v,k,at\n1,first,2024-05-31\n")
         until(lambda: state_of(store, "first").clock.t == 1)
         now = time.time()
-        say(process, f"1,A,{now:.0f}\n" * 10 + f"1,B,{now - 3_600:.0f}\n")
+        say(process, f"1,A,{now:.3f}\n" * 10 + f"1,B,{now - 3_600:.3f}\n")
         until(lambda: state_of(store, "B").clock.t == 1)
         until(lambda: state_of(store, "A").clock.t == 10 and not len(state_of(store, "A").retained))
         until(lambda: not len(state_of(store, "other").retained))
