@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from rich.console import Console
 
-from vestige.demo import COLUMNS, draw_tour, make_fit_table, make_table, run_tour
+from test_docs import ROOT, check_output, sessions
+from vestige.demo import COLUMNS, draw_tour, main, make_table, run_tour
 from vestige.flights import flights
 
 
@@ -31,13 +33,23 @@ def test_the_tour(tmp_path: Path) -> None:
     assert (tmp_path / "deep" / "tour.png").stat().st_size > 10_000
 
 
-def test_the_fits() -> None:
-    console = Console(file=io.StringIO(), width=140)
-    console.print(make_fit_table())
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    ours = [float(off) for off in re.findall(r"([+-][0-9.]+) s\.e\.", shown)][::2]
+def test_all_flights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The means are those that the README shows, and the fits are as near."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["demo"])
+    main()
+    printed = capsys.readouterr().out
+    ((_, shown),) = (step for _, steps in sessions() for step in steps if step[0] == "make demo" and step[1])
+    check_output(shown, printed)
+    assert "vestige verify found nothing in it" in " ".join(printed.split())
+    ours = [float(off) for off in re.findall(r"([+-][0-9.]+) s\.e\.", printed.partition("least squares")[2])][::2]
     assert len(ours) == 5
     assert max(map(abs, ours)) <= 0.05
+    assert (tmp_path / "out" / "flights.png").stat().st_size > 10_000
+
+
+def test_make_runs_it() -> None:
+    assert re.search(r"^demo:.*\n\t\$\(BIN\)/python -m vestige.demo\n\n", (ROOT / "Makefile").read_text(), flags=re.M)
 
 
 def test_flights_are_in_time_order() -> None:

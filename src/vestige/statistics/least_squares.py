@@ -9,13 +9,14 @@ Guarantee: the steps compose to the least-squares fit to every prefix; held by t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations_with_replacement
 
 import numpy as np
 
 from vestige.statistics.moments import Products
 from vestige.statistics.statistic import Averages
-from vestige.types import Floats
+from vestige.types import Floats, Ints
 
 _SINGULAR = 1e-12
 _EXACT = 2.0**-40
@@ -67,11 +68,7 @@ class LeastSquares(Averages):
 
     @property
     def _products(self) -> Products:
-        d, k = self.dim, self.outputs
-        predictors = tuple(combinations_with_replacement(range(d), 2))
-        across = tuple((i, d + j) for i in range(d) for j in range(k))
-        squares = tuple((d + j, d + j) for j in range(k))
-        return Products(d + k, predictors + across + squares, centred=self.intercept)
+        return _list_products(self.dim, self.outputs, self.intercept)
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the fit to all records so far; see `Statistic.step`."""
@@ -95,7 +92,7 @@ class LeastSquares(Averages):
         left[np.abs(left) <= _EXACT * np.abs(apart[:, d:]).max(axis=0, initial=0.0)] = 0.0
         through = apart[:, :d] @ _invert(fit.predictors)
         slopes = (through[:, :, None] * left[:, None, :]).reshape(n, -1)
-        upper = np.triu_indices(d)
+        upper = _find_upper(d)
         products = apart[:, upper[0]] * apart[:, upper[1]] - fit.predictors[upper]
         means = apart if self.intercept else apart[:, :0]
         return numbers, np.concatenate((means, products, slopes, left**2 - fit.noise), axis=1)
@@ -106,7 +103,7 @@ class LeastSquares(Averages):
         raw = self.fit(centred)
         sizes, axes = np.linalg.eigh(raw.predictors)
         means = (self.dim + self.outputs) * self.intercept
-        upper = np.triu_indices(self.dim)
+        upper = _find_upper(self.dim)
         centred[means : means + len(upper[0])] = ((axes * np.maximum(sizes, 0.0)) @ axes.T)[upper]
         return self._encode(centred)
 
@@ -120,10 +117,12 @@ class LeastSquares(Averages):
             the fit.
         """
         d, k = self.dim, self.outputs
-        means, first, second = np.split(estimate, np.cumsum([(d + k) * self.intercept, d * (d + 1) // 2]))
+        start = (d + k) * self.intercept
+        stop = start + d * (d + 1) // 2
+        means, second = estimate[:start], estimate[stop:]
         predictors = np.empty((d, d))
-        upper = np.triu_indices(d)
-        predictors[upper] = predictors[upper[::-1]] = first
+        upper = _find_upper(d)
+        predictors[upper] = predictors[upper[::-1]] = estimate[start:stop]
         return Fit(
             means if self.intercept else np.zeros(d + k),
             predictors,
@@ -135,7 +134,7 @@ class LeastSquares(Averages):
         """The averages of products that have this fit."""
         across = fit.predictors @ fit.slopes
         squares = fit.noise + (fit.slopes * across).sum(axis=0)
-        upper = fit.predictors[np.triu_indices(self.dim)]
+        upper = fit.predictors[_find_upper(self.dim)]
         return np.concatenate((fit.means * self.intercept, upper, across.ravel(), squares))[-self.size :]
 
     def _encode(self, averages: Floats) -> Floats:
@@ -146,6 +145,21 @@ class LeastSquares(Averages):
         noise = squares - (slopes * across).sum(axis=0)
         noise = np.where(noise > EXACT_FIT * squares, noise, 0.0)
         return np.concatenate((averages[: -slopes.size - len(noise)], slopes.ravel(), noise))
+
+
+@cache
+def _list_products(dim: int, outputs: int, intercept: bool) -> Products:
+    """The products of pairs of columns that a fit is made of."""
+    predictors = tuple(combinations_with_replacement(range(dim), 2))
+    across = tuple((i, dim + j) for i in range(dim) for j in range(outputs))
+    squares = tuple((dim + j, dim + j) for j in range(outputs))
+    return Products(dim + outputs, predictors + across + squares, centred=intercept)
+
+
+@cache
+def _find_upper(dim: int) -> tuple[Ints, Ints]:
+    """The rows and columns of the upper triangle of a square matrix."""
+    return np.triu_indices(dim)
 
 
 def _invert(predictors: Floats) -> Floats:
