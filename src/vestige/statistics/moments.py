@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from vestige.statistics.statistic import Averages
-from vestige.types import Floats
+from vestige.types import Floats, Ints
 
 
 def _move_mean(before: Floats | None, values: Floats, weights: Floats, share: float) -> tuple[Floats, Floats]:
@@ -86,6 +87,13 @@ def _shift_moment(central: Floats, p: int, shift: float) -> float:
     return math.fsum(math.comb(p, j) * known[j] * shift ** (p - j) for j in range(p + 1))
 
 
+@cache
+def _split_pairs(pairs: tuple[tuple[int, int], ...]) -> tuple[Ints, Ints]:
+    """The first and the second column of each pair."""
+    first, second = np.array(pairs, np.intp).T
+    return first, second
+
+
 @dataclass(frozen=True, slots=True)
 class Products(Averages):
     """The averages of products of pairs of columns: about the means, which then come first, or about zero.
@@ -111,7 +119,7 @@ class Products(Averages):
         mean, moved = np.zeros(self.columns), np.zeros(self.columns)
         if self.centred:
             mean, moved = _move_mean(None if estimate is None else estimate[:means], values, weights, share)
-        first, second = np.array(self.pairs, np.intp).T
+        first, second = _split_pairs(self.pairs)
         apart = values - mean
         products = (weights / weights.sum()) @ (apart[:, first] * apart[:, second])
         if estimate is not None:
@@ -121,14 +129,14 @@ class Products(Averages):
 
     def atoms(self, values: Floats) -> Floats:
         """Compute the products, after the values if products are about means; see `Averages.atoms`."""
-        first, second = np.array(self.pairs, np.intp).T
+        first, second = _split_pairs(self.pairs)
         products = values[:, first] * values[:, second]
         return np.concatenate((values, products), axis=1) if self.centred else products
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the products of the records, and how far each moves them; see `Statistic.influence`."""
         numbers, means = self.step(None, values, np.ones(len(values)), 1.0), self.columns if self.centred else 0
-        first, second = np.array(self.pairs, np.intp).T
+        first, second = _split_pairs(self.pairs)
         apart = values - numbers[:means] if means else values
         return numbers, np.concatenate((apart[:, :means], apart[:, first] * apart[:, second] - numbers[means:]), axis=1)
 
@@ -136,6 +144,6 @@ class Products(Averages):
         """Compute the products about the means from those about zero; see `Averages.from_averages`."""
         if not self.centred:
             return averages
-        first, second = np.array(self.pairs, np.intp).T
+        first, second = _split_pairs(self.pairs)
         means, products = averages[: self.columns], averages[self.columns :]
         return np.concatenate((means, products - means[first] * means[second]))
