@@ -17,7 +17,7 @@ from vestige.types import Bools
 
 
 def audit(policy: Policy, **options: Any) -> Leakage:
-    given: dict[str, Any] = {"retention": 64, "t": 64 + 32 * 30, "trials": 300, "workers": 1} | options
+    given: dict[str, Any] = {"retention": 64, "t": 64 + 32 * 8, "trials": 150, "workers": 1} | options
     return measure_leakage(policy, **given)
 
 
@@ -93,10 +93,10 @@ def test_a_planted_leak_is_found_by_the_pattern_of_presence() -> None:
 
 
 def test_results_do_not_depend_on_the_number_of_processes() -> None:
-    one = audit(Mean(), t=300, trials=260, adversary="knows-distribution")
-    two = audit(Mean(), t=300, trials=260, adversary="knows-distribution", workers=2)
+    one = audit(Mean(), t=130, trials=220, adversary="knows-distribution")
+    two = audit(Mean(), t=130, trials=220, adversary="knows-distribution", workers=2)
     assert one == two
-    assert one != audit(Mean(), t=300, trials=260, adversary="knows-distribution", seed=1)
+    assert one != audit(Mean(), t=130, trials=220, adversary="knows-distribution", seed=1)
 
 
 def test_checkpoints_come_at_growing_ages_and_progress_is_reported() -> None:
@@ -105,7 +105,7 @@ def test_checkpoints_come_at_growing_ages_and_progress_is_reported() -> None:
     assert [checkpoint.age for checkpoint in found.checkpoints] == [-33, 0, 32, 96, 320, 351]
     assert told[-1] == 1.0
     assert told == sorted(told)
-    assert (found.trials, found.confidence, found.delta) == (300, 0.95, 0.0)
+    assert (found.trials, found.confidence, found.delta) == (150, 0.95, 0.0)
 
 
 def test_custom_data() -> None:

@@ -72,7 +72,7 @@ def falling(parameters: Floats, rows: Floats) -> tuple[Floats, Floats]:
 
 def test_a_curve_with_three_parameters() -> None:
     truth, errors = np.array([2.5, 1.3, 0.5]), []
-    for seed in range(20):
+    for seed in range(10):
         rng = RNG(seed)
         x = rng.uniform(0.0, 4.0, 40_000)
         y = truth[0] * np.exp(-truth[1] * x) + truth[2] + rng.normal(0.0, 0.2, len(x))

@@ -100,9 +100,9 @@ def test_with_a_half_life_each_record_that_stayed_makes_those_before_it_count_le
 def test_standard_errors_are_those_of_the_records_that_stayed(half_life: float | None) -> None:
     off = []
     for seed in range(40):
-        rows = np.random.default_rng(seed).normal(size=(5_120, 1))
+        rows = np.random.default_rng(seed).normal(size=(2_560, 1))
         policy = Mean(spread=True, half_life=half_life)
-        stream, stayed = with_gaps(policy, rows, 512, 0.7, seed)
+        stream, stayed = with_gaps(policy, rows, 256, 0.7, seed)
         estimate = stream.estimate()
         assert estimate.standard_error is not None
         off.append(float(estimate.value) / float(estimate.standard_error))

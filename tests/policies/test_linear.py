@@ -11,7 +11,7 @@ from vestige.flights import flights
 from vestige.types import Floats
 
 RNG = np.random.default_rng
-PER_AVERAGE, BATCHES, COORDINATES = 34, 200, 32
+PER_AVERAGE, BATCHES, COORDINATES = 34, 200, 16
 
 
 def least_squares(x: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -61,7 +61,7 @@ def test_the_error_is_that_of_all_data(dim: int, kind: str) -> None:
     assert errors[0] <= 0.05 * errors[1]
 
 
-@pytest.mark.parametrize("names", [("distance",), ("distance", "hour")])
+@pytest.mark.parametrize("names", [pytest.param(("distance",), marks=pytest.mark.slow), ("distance", "hour")])
 def test_air_time_of_flights(names: tuple[str, ...]) -> None:
     rows = flights(*names, "air_time")
     stream = Stream(LinearRegression(len(names)), retention=1024, seed=0)

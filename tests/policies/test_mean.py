@@ -38,16 +38,19 @@ def error_in_standard_errors(rows: Floats, policy: Mean | Window, retention: int
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_as_good_as_the_mean_of_all_data(name: str) -> None:
-    """Mean squared error at most 1.05 times that of the all-data mean, over 200 seeded streams."""
+    """Mean squared error at most 1.05 times that of the all-data mean, over 50 seeded streams.
+
+    What encoding adds has mean 0 whatever the records are, so that its squares add to those of the mean of all.
+    """
     draw, truth = DISTRIBUTIONS[name]
-    ours, optimum = [], []
-    for seed in range(STREAMS):
+    added, optimum = [], []
+    for seed in range(STREAMS // 4):
         rows = draw(np.random.default_rng(seed), RECORDS)
         stream = Stream(Mean(), retention=96, seed=seed)
         stream.extend(rows)
-        ours.append(float(stream.estimate().value - truth) ** 2)
+        added.append(float(stream.estimate().value - rows.mean()) ** 2)
         optimum.append((rows.mean() - truth) ** 2)
-    assert np.mean(ours) <= 1.05 * np.mean(optimum)
+    assert np.mean(added) <= 0.05 * np.mean(optimum)
 
 
 def test_as_good_as_the_mean_of_all_data_in_four_dimensions() -> None:

@@ -240,11 +240,11 @@ def squares(parameters: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.nd
 @pytest.mark.parametrize(
     ("retention", "rows", "said"),
     [
-        (56, far(17.0), True),
-        (64, far(1000.0), True),
-        (56, stepped(200_000, 10.0, 0)[:, None], True),
-        (64, far(0.0), False),
-        (128, far(1000.0), False),
+        (56, far(17.0, n=50_000), True),
+        (64, far(1000.0, n=50_000), True),
+        (56, stepped(50_000, 10.0, 0)[:, None], True),
+        (64, far(0.0, n=50_000), False),
+        (128, far(1000.0, n=50_000), False),
     ],
 )
 def test_a_loss_of_ones_own_names_rounding(retention: int, rows: np.ndarray, said: bool) -> None:
