@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from stopped import KILLED
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
 from vestige.errors import StoreError
-from vestige.store import open_reader
+from vestige.store import open_reader, open_store
 from vestige.store.position import decode_count
 
 SHOPS, PEOPLE = ("north", "south", "west"), [f"person-{i}@example.org" for i in range(40)]
@@ -283,12 +284,15 @@ def test_times_that_run_backwards_are_refused_and_nothing_is_lost(tmp_path: Path
     assert "allow rows to be late with --lateness" in output
 
 
-def test_somebody_who_holds_the_file_is_reported_and_waited_for(tmp_path: Path) -> None:
+def test_somebody_who_holds_the_file_is_reported_and_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vestige.cli.run.open_store", partial(open_store, patience=0.5))
     path, store = write(tmp_path / "a.csv", 0, 200), tmp_path / "a.db"
     said(*run(path, store))
     hold = (
         "import sqlite3, sys, time; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN');"
-        "c.execute('SELECT * FROM states').fetchone(); print('held', flush=True); time.sleep(7)"
+        "c.execute('SELECT * FROM states').fetchone(); print('held', flush=True); time.sleep(1.5)"
     )
     with subprocess.Popen([sys.executable, "-c", hold, store], stdout=subprocess.PIPE) as foreign:
         assert foreign.stdout is not None

@@ -98,6 +98,7 @@ def run(folder: Path, way: str, *, thorough: bool) -> dict[str, int]:
     Unless it is thorough, each fails in one of these four ways.
     """
     act, told = WAYS[way], {"injected": 0, "raised": 0}
+    (folder := folder / way).mkdir()
     store, stream = start(folder / "whole.db")
     faults.fault_arm(-1, 0, 0)
     act(store, stream)
@@ -121,4 +122,5 @@ def run(folder: Path, way: str, *, thorough: bool) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(run(Path(sys.argv[1]), sys.argv[2], thorough=len(sys.argv) > 3)))
+    folder, *how = sys.argv[1:]
+    sys.stdout.write(json.dumps({way: run(Path(folder), way, thorough=bool(how)) for way in WAYS}))

@@ -128,11 +128,12 @@ def check(path: Path, way: str) -> None:
 def run(folder: Path, way: str) -> int:
     """Kill a process at each of its writes; how many that were."""
     prepare, act = WAYS[way]
+    (prepared := folder / way).mkdir()
+    prepare(prepared / "a.db")
     number = 0
     while True:
-        path = folder / str(number) / "a.db"
-        path.parent.mkdir()
-        prepare(path)
+        path = folder / f"{way}, {number}" / "a.db"
+        shutil.copytree(prepared, path.parent)
         process = os.fork()
         if not process:
             faults.fault_arm(number, 1, 0)
@@ -151,4 +152,4 @@ def run(folder: Path, way: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(run(Path(sys.argv[1]), sys.argv[2])))
+    sys.stdout.write(json.dumps({way: run(Path(sys.argv[1]), way) for way in WAYS}))

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,27 +34,31 @@ def folder() -> Iterator[Path]:
         yield Path(made)
 
 
-@pytest.mark.parametrize("how", [(), pytest.param(("thorough",), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("way", ["extend", "flush", "add", "drop", "tidy", "name", "forget"])
-def test_a_write_that_fails_loses_nothing(shim: Path, folder: Path, way: str, how: tuple[str, ...]) -> None:
-    environment = os.environ | {"LD_PRELOAD": str(shim)}
-    command = [sys.executable, str(HERE / "faulty.py"), str(folder), way, *how]
-    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+def run(shim: Path, program: str, *arguments: object) -> Any:
+    """What a program says that tries each way in turn, in one process, since a new one takes a second to start."""
+    done = subprocess.run(
+        [sys.executable, HERE / program, *map(str, arguments)],
+        env=os.environ | {"LD_PRELOAD": str(shim)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    print(f"{way}: {told}")
-    assert told["injected"] >= 10
-    assert told["raised"] >= told["injected"] / 4
+    print(told)
+    return told
 
 
-@pytest.mark.parametrize(
-    "way", ["make", "name", "renew", "replace", "upgrade version 1", "upgrade version 2", "remove"]
-)
-def test_a_kill_at_any_write_leaves_a_store_that_works(shim: Path, folder: Path, way: str) -> None:
-    environment = os.environ | {"LD_PRELOAD": str(shim)}
-    command = [sys.executable, str(HERE / "killed.py"), str(folder), way]
-    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    kills = json.loads(done.stdout)
-    print(f"{way}: {kills} kills")
-    assert kills >= 3
+@pytest.mark.parametrize("how", [(), pytest.param(("thorough",), marks=pytest.mark.slow)])
+def test_a_write_that_fails_loses_nothing(shim: Path, folder: Path, how: tuple[str, ...]) -> None:
+    told = run(shim, "faulty.py", folder, *how)
+    assert told.keys() == {"extend", "flush", "add", "drop", "tidy", "name", "forget"}
+    for way, counts in told.items():
+        assert counts["injected"] >= 10, way
+        assert counts["raised"] >= counts["injected"] / 4, way
+
+
+def test_a_kill_at_any_write_leaves_a_store_that_works(shim: Path, folder: Path) -> None:
+    kills = run(shim, "killed.py", folder)
+    assert kills.keys() == {"make", "name", "renew", "replace", "upgrade version 1", "upgrade version 2", "remove"}
+    assert min(kills.values()) >= 3, kills
