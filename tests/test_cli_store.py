@@ -306,7 +306,7 @@ def test_somebody_who_holds_the_file_is_reported_and_waited_for(
 
 
 def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
-    path, store, rows = tmp_path / "long.csv", tmp_path / "a.db", 30_000
+    path, store, rows = tmp_path / "long.csv", tmp_path / "a.db", 9_000
     path.write_text("spent,key\n" + "".join(f"{i % 1000 / 8},{i % 3}\n" for i in range(rows)))
     arguments = ["run", path, "--column", "spent", "--retention", "64", "--seed", "3", "--by", "key", "--store", store]
     for commits in (1, 100):

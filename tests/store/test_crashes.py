@@ -144,8 +144,11 @@ def test_kills_at_random_moments(victims: Victims, whole: Run, tmp_path: Path, k
     assert hot > 0
 
 
-def test_opening_a_store_clears_away_the_journal_of_a_killed_writer(tmp_path: Path) -> None:
+def test_opening_a_store_clears_away_the_journal_of_a_killed_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """SQLite ignores, and leaves, a journal that was not synced yet; its header is zero, but it has pages."""
+    monkeypatch.setattr("vestige.store.sqlite.verify._SETTLING", 0.1)
     path = tmp_path / "delays.db"
     with SqliteStore(path) as store:
         stream = victim.stored(store)

@@ -268,7 +268,7 @@ def test_our_readers_do_not_stand_in_the_way(filled: Path) -> None:
     program = f"""
 import time
 from vestige.store import open_reader
-until = time.monotonic() + 4
+until = time.monotonic() + 2
 while time.monotonic() < until:
     reader = open_reader({str(filled)!r})
     reader.snapshot().all_streams()

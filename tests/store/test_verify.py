@@ -190,7 +190,8 @@ def test_a_draft_that_is_being_written_is_well_and_one_that_stays_is_not(
     assert found.startswith(f"{draft} is there: a process was killed while it wrote it")
 
 
-def test_a_journal_that_a_crash_left(path: Path) -> None:
+def test_a_journal_that_a_crash_left(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vestige.store.sqlite.verify._SETTLING", 0.1)
     image = path.read_bytes()
     victim = subprocess.Popen([sys.executable, "-c", CRASH, path], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
     assert victim.stdout is not None
@@ -205,8 +206,9 @@ def test_a_journal_that_a_crash_left(path: Path) -> None:
     assert len(path.read_bytes()) == len(image)
 
 
-def test_somebody_who_holds_the_file(path: Path) -> None:
+def test_somebody_who_holds_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The writer's journal stays as long as the other process reads."""
+    monkeypatch.setattr("vestige.store.sqlite.verify._SETTLING", 0.1)
     hold = (
         "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN');"
         "c.execute('SELECT * FROM states').fetchone(); print('held', flush=True); sys.stdin.read()"
