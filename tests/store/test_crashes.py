@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -66,6 +67,13 @@ def victims() -> Iterator[Victims]:
         yield Victims(process)
 
 
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A folder that is not in memory, so that a commit takes long enough to be killed in its midst."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     rows = np.random.default_rng(20).normal(12.0, 40.0, RECORDS)
@@ -125,15 +133,15 @@ def test_a_run_without_interruption(victims: Victims, whole: Run, tmp_path: Path
 
 
 @pytest.mark.parametrize("kills", [50, pytest.param(500, marks=pytest.mark.slow)])
-def test_kills_at_random_moments(victims: Victims, whole: Run, tmp_path: Path, kills: int) -> None:
+def test_kills_at_random_moments(victims: Victims, whole: Run, disk: Path, kills: int) -> None:
     lengths = []
     for number in range(5):
-        (tmp_path / f"whole{number}").mkdir()
-        lengths.append(victims.run(whole.source, tmp_path / f"whole{number}" / "delays.db")[1])
+        (disk / f"whole{number}").mkdir()
+        lengths.append(victims.run(whole.source, disk / f"whole{number}" / "delays.db")[1])
     left = []
     for number, share in enumerate(np.random.default_rng(kills).random(kills)):
-        (tmp_path / str(number)).mkdir()
-        path = tmp_path / str(number) / "delays.db"
+        (disk / str(number)).mkdir()
+        path = disk / str(number) / "delays.db"
         left.append(killed(victims, whole, path, float(share * np.median(lengths)), number % 2 == 1))
     amid = sum(0 < one.t < RECORDS for one in left)
     hot = sum(one.journal == HOT for one in left)

@@ -7,8 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +25,6 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    memory = Path("/dev/shm")  # noqa: S108
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as made:
-        yield Path(made)
-
-
 def run(shim: Path, program: str, *arguments: object) -> Any:
     """What a program says that tries each way in turn, in one process, since a new one takes a second to start."""
     done = subprocess.run(
@@ -50,15 +41,15 @@ def run(shim: Path, program: str, *arguments: object) -> Any:
 
 
 @pytest.mark.parametrize("how", [(), pytest.param(("thorough",), marks=pytest.mark.slow)])
-def test_a_write_that_fails_loses_nothing(shim: Path, folder: Path, how: tuple[str, ...]) -> None:
-    told = run(shim, "faulty.py", folder, *how)
+def test_a_write_that_fails_loses_nothing(shim: Path, tmp_path: Path, how: tuple[str, ...]) -> None:
+    told = run(shim, "faulty.py", tmp_path, *how)
     assert told.keys() == {"extend", "flush", "add", "drop", "tidy", "name", "forget"}
     for way, counts in told.items():
         assert counts["injected"] >= 10, way
         assert counts["raised"] >= counts["injected"] / 4, way
 
 
-def test_a_kill_at_any_write_leaves_a_store_that_works(shim: Path, folder: Path) -> None:
-    kills = run(shim, "killed.py", folder)
+def test_a_kill_at_any_write_leaves_a_store_that_works(shim: Path, tmp_path: Path) -> None:
+    kills = run(shim, "killed.py", tmp_path)
     assert kills.keys() == {"make", "name", "renew", "replace", "upgrade version 1", "upgrade version 2", "remove"}
     assert min(kills.values()) >= 3, kills
