@@ -120,11 +120,11 @@ def choose_residue(number: float, step: float, dither: float, lost: int, offset:
     """
     unit = float(1 << lost)
     place = (number / step + dither) / unit
-    whole = math.floor(place)
+    whole = np.floor(place)  # not math.floor, which numba makes an integer
     towards = -1.0 if place - whole < 0.5 else 1.0
     if offset % 2 == 0:
         towards = -towards
-    return (whole + towards * ((offset + 1) // 2)) * unit, abs(place) < 2.0**62
+    return (whole + towards * ((offset + 1) // 2)) * unit, abs(place) < 2.0**100
 
 
 @kernel
