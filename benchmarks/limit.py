@@ -148,7 +148,7 @@ def follow(values: Floats, can: Bools, length: int, mode: int, allowed: float, s
         allowed: how far from its target an average may be, as a share of its standard error.
         seed: of the coins.
         counts: output: the sum of squared residuals as they count at the end, the same as it is predicted from bits in
-            units of one writing, tries in vain, longer headers, words.
+            units of one writing, tries in vain, longer headers, words, and squared residuals each by its prediction.
     """
     size, batches = values.shape[1], len(values) // length
     estimate, off, keep = np.zeros(size), np.zeros(size, np.bool_), np.zeros(length, np.bool_)
@@ -186,11 +186,12 @@ def follow(values: Floats, can: Bools, length: int, mode: int, allowed: float, s
             off,
         )
         weight = ((k + 1) / batches) ** 2
-        for i in range(size):
-            counts[0] += weight * (estimate[i] - target[i]) ** 2
         header = 3 if off.any() else 1
         lost = max(0, min(rows, header + size * MAX_BITS) - free) / size
         counts[1] += weight * size * (2.0 * 4.0**lost - 1.0)
+        for i in range(size):
+            counts[0] += weight * (estimate[i] - target[i]) ** 2
+            counts[5] += (estimate[i] - target[i]) ** 2 / (2.0 * 4.0**lost - 1.0) / size
         if writer.attempt.counters[LEVEL] >= 0:
             counts[2] += writer.attempt.counters[TRIES]
             counts[3] += writer.attempt.counters[LEVEL] > 0
@@ -201,11 +202,11 @@ def follow(values: Floats, can: Bools, length: int, mode: int, allowed: float, s
 def judge(kind: str, mean: float, dim: int, batch: int, channel: str, streams: Iterable[int], records: int) -> Judged:
     """Measure the squared error after 1.1 N records of several streams, as a share of what is allowed."""
     batches = int(MORE * records) // batch
-    length, squares, residuals, counts, total = batches * batch, [], [], np.zeros(5), 0
+    length, squares, residuals, counts, total = batches * batch, [], [], np.zeros(6), 0
     for seed in streams:
         values, deviation = draw_rows(kind, mean, int(MORE * records), dim, seed)
         allowed = dim * deviation**2 * (1.0 / records - 1.0 / (MORE * records))
-        mine, can = np.zeros(5), np.ones(length, np.bool_)
+        mine, can = np.zeros(6), np.ones(length, np.bool_)
         answer = follow(values[:length], can, batch, MODES[channel], TOLERANCE, seed, mine)
         shift = values[0]
         squares.append(float(((answer - shift - (values[:length] - shift).mean(axis=0)) ** 2).sum()) / allowed)
@@ -261,19 +262,21 @@ def print_requests(arguments: argparse.Namespace) -> None:
     for batch in arguments.batches:
         batches = arguments.records // batch
         for share in arguments.shares:
-            wet, squares, total = round(share * batch), [], np.zeros(5)
+            wet, squares, total = round(share * batch), [], np.zeros(6)
             for seed in range(arguments.streams):
                 values, _ = draw_rows("normal", 0.0, batches * batch, 1, seed)
-                rng, counts = np.random.default_rng((seed, wet)), np.zeros(5)
+                rng, counts = np.random.default_rng((seed, wet)), np.zeros(6)
                 can = rng.permuted(np.tile(np.arange(batch) >= wet, (batches, 1)), axis=1).ravel()
                 answer = follow(values, can, batch, BITS, TOLERANCE, seed, counts)
                 squares.append(float((answer[0] - values.mean()) ** 2))
                 total += counts
             predicted = math.sqrt(total[1] / arguments.streams) * find_precision(batch, 1)
             measured, residuals = math.sqrt(np.mean(squares)), math.sqrt(total[0] / arguments.streams)
+            each = math.sqrt(total[5] / arguments.streams / batches) / find_precision(batch, 1)
             print(
-                f"batch {batch}, {share:4.0%} asked for: predicted {predicted:.3g}, by residuals "
-                f"{residuals / predicted:.3f} of that, by final errors {measured / predicted:.3f}",
+                f"batch {batch}, {share:4.0%} asked for: one word {each:.3f} of its prediction; after all "
+                f"{predicted:.3g}, by residuals {residuals / predicted:.3f} of that, by final errors "
+                f"{measured / predicted:.3f}",
                 flush=True,
             )
 
