@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 MASK = (1 << 64) - 1
 SYNDROME_KEY, WORD_KEY = 0x76657374696765, 0x776F7264
-MAX_BITS, POWERS = 49, (2, 4, 8, None)
+MAX_BITS, POWERS = 49, (2, 3, 5, 9, None, 2, 5, None)
 NORMAL = 1.2533141373155001
 Number = Any
 """A float or a fraction."""
@@ -99,7 +99,8 @@ def read_header(message: Sequence[int]) -> tuple[int, int | None, bool]:
         return 2, 1, False
     if not message[2]:
         return 3, 0, True
-    return 6, POWERS[2 * message[4] + message[5]], bool(message[3])
+    code = 4 * message[3] + 2 * message[4] + message[5]
+    return 6, POWERS[code], code >= 5
 
 
 def decode_float(word: int, dither: float, bits: int) -> float:

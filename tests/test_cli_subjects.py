@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -97,7 +98,7 @@ def test_the_summary_names_lines_and_nobody(store: Path) -> None:
     assert "(line 2 of standard input, line 5 of standard input)" in text
     assert "Skipped: 1 empty line." in text
     for name in ("ada", "mallory", "trudy"):
-        assert name not in text
+        assert not re.search(rf"\b{name}\b", text)  # whole, since ids of receipts are random digits of base 16
 
 
 def test_the_summary_says_what_it_knows(store: Path) -> None:

@@ -4,14 +4,15 @@ The bits of the word are the syndrome of presence (`vestige.channels.syndrome`),
 
 | bits | what |
 |---|---|
-| 0, 10, 110, or 111 and three more | the header: as usual; the range times 4; off; whether off, and one of four |
+| 0, 10, 110, or 111 and three more | the header: as usual; the range times 4; off; one of eight |
 | of each number in turn: first, second, ... | see `vestige.channels.residues` |
 
-Numbers are off from the first word on that missed them, see `vestige.statistics.kernels.find_far_limit`. The four are
-powers of 4 that the range is multiplied by, for data that drift or are sorted, and the escape: numbers as floats,
-without side information. Every word is read by its writer before it counts, with its side information off a
-little too. If it does not come out, the next nearest numbers are tried, with the scale that the kept records had, then
-the next header. The escape always comes out.
+Numbers are marked as off from the first word that missed them, see `vestige.statistics.kernels.find_far_limit`. The
+eight are powers of 4 that the range is multiplied by, for data that drift or are sorted, and the escape, which is
+numbers as floats without side information: four powers and the escape, or two and the escape for numbers that are off.
+Every word is read by its writer before it counts, with its side information off a little too. If it does not come out,
+the next nearest numbers are tried, with the scale that the kept records had, then the next header. The escape always
+comes out.
 This is version 3 of the word (`vestige.clock.WORD_VERSION`); see `vestige.channels.version2` for the one before.
 Guarantee: what is written is read back, near its target or marked as off; held by tests/channels/test_word.py.
 """
@@ -45,10 +46,10 @@ from vestige.random.kernels import draw
 from vestige.types import Bools, Floats, Ints, Words
 
 _KEY = np.uint64(0x776F7264)
-_POWERS = np.array([2, 4, 8, -1])
-"""What the last two bits of a long header say: the power of four, or the escape."""
 _ESCAPE = -1
-_WIDE_LEVEL, _OFF_LEVEL, _FIRST_LONG = 1, 2, 3
+_POWERS = np.array([0, 1, 0, 2, 3, 5, 9, _ESCAPE, 2, 5, _ESCAPE])
+"""The power of four that each header says, or the escape; they are tried in the order of `_find_next_level`."""
+_WIDE_LEVEL, _OFF_LEVEL, _FIRST_LONG, _LAST_LEVEL, _FIRST_LONG_OFF, _LAST_OFF_LEVEL = 1, 2, 3, 7, 8, 10
 _TRIES = 24
 _WIDE, _WIDER = 3, 12
 """So many tries may be out of range before the range is widened; before a long header, which costs more than tries."""
@@ -153,9 +154,19 @@ def _find_width(size: int, rows: int) -> float:
 @kernel
 def find_header(level: int) -> tuple[int, int]:
     """Find the length of a header, and the power of four that it says; -1 for the escape."""
-    if level < _FIRST_LONG:
-        return level + 1, 1 if level == _WIDE_LEVEL else 0
-    return LONG_HEADER, _POWERS[level - _FIRST_LONG]
+    return level + 1 if level < _FIRST_LONG else LONG_HEADER, _POWERS[level]
+
+
+@kernel
+def _find_next_level(level: int, off: bool) -> int:
+    """The header to try after this one: a wider range, at last the escape."""
+    if not off:
+        return min(level + 1 if level != _WIDE_LEVEL else _FIRST_LONG, _LAST_LEVEL)
+    if level < _OFF_LEVEL:
+        return _OFF_LEVEL
+    if level == _LAST_LEVEL:
+        return _LAST_OFF_LEVEL
+    return min(max(level + 1, _FIRST_LONG_OFF), _LAST_OFF_LEVEL)
 
 
 @kernel
@@ -202,7 +213,7 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
     if level < _FIRST_LONG:
         _put_bits(message, 0, 1, header, (2 << level) - 2)
     else:
-        _put_bits(message, 0, 1, header, 0b111000 + 4 * counters[OFF] + level - _FIRST_LONG)
+        _put_bits(message, 0, 1, header, 0b111000 + level - _FIRST_LONG)
     if counters[OFFSET] and size > 1:
         _rank(attempt, key, free, width)
     each = _MAX_SHIFT if size == 1 else (2 if size < 4 else 1)
@@ -258,7 +269,7 @@ def read_header(message: Words) -> tuple[int, bool]:
         return bits >> (LONG_HEADER - 1), False
     if bits < 0b111000:
         return _OFF_LEVEL, True
-    return _FIRST_LONG + (bits & 3), bool(bits & 4)
+    return _FIRST_LONG + (bits & 7), _FIRST_LONG + (bits & 7) >= _FIRST_LONG_OFF
 
 
 @inner_kernel
@@ -343,7 +354,7 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
         return True
     counters[TRIES] += 1
     if good:
-        counters[OFF], counters[LEVEL] = 1, max(counters[LEVEL], _OFF_LEVEL)
+        counters[OFF], counters[LEVEL] = 1, _find_next_level(counters[LEVEL], True)
         counters[OFFSET] = counters[CHANGES] = counters[WIDE] = counters[TRIES] = 0
         return False
     for i in range(len(far)):
@@ -357,12 +368,9 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
         counters[OFFSET] += 1
     most = _WIDER if counters[LEVEL] in (_WIDE_LEVEL, _OFF_LEVEL) else _WIDE
     if counters[WIDE] >= most or counters[TRIES] >= _TRIES:
-        counters[LEVEL] += 1
-        if counters[LEVEL] == _OFF_LEVEL and not counters[OFF]:
-            counters[LEVEL] += 1
+        counters[LEVEL] = _find_next_level(counters[LEVEL], counters[OFF] == 1)
         if not is_escape:
             counters[OFFSET] = counters[CHANGES] = counters[WIDE] = counters[TRIES] = 0
-        counters[LEVEL] = min(counters[LEVEL], _FIRST_LONG + len(_POWERS) - 1)
     return False
 
 

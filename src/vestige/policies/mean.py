@@ -65,7 +65,7 @@ class Mean(Encoded[MeanEstimate]):
         >>> stream = Stream(Mean(), retention=96, seed=0)
         >>> _ = stream.extend(range(1, 10_001))
         >>> estimate = stream.estimate()
-        >>> round(estimate.value, 6), estimate.t, estimate.oldest_age < 96
+        >>> round(estimate.value, 3), estimate.t, estimate.oldest_age < 96
         (5000.5, 10000, True)
         >>> recent = Stream(Mean(half_life=1_000), retention=96, seed=0)
         >>> _ = recent.extend(range(1, 10_001))
