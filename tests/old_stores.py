@@ -50,9 +50,9 @@ def check_readers_refuse(path: Path, version: int) -> None:
 
 
 def check_stream(terms: Terms, state: State, facts: dict[str, Any]) -> None:
-    """Of versions 2 and 3: all is as it was, with words of version 1."""
+    """Of versions 2 and 3: all is as it was, with words of version 1; the rounding to seven digits."""
     assert terms == Terms.parse(json.dumps(facts["terms"]))
-    clock = {name: value for name, value in facts["clock"].items() if name != "rounding"}
+    clock = {**facts["clock"], "rounding": float(np.float32(facts["clock"]["rounding"]))}
     assert state.clock == Clock(**clock, word=1)
     check_records(state.retained, facts)
     assert state.retained.numbers.tolist() == facts["numbers"]
@@ -102,7 +102,8 @@ def check_stream_goes_on(path: Path, name: str, word: int, missed: bool) -> None
             rows.append(held.values[rng.integers(len(held))])
             stream.push(rows[-1])
         clock = stream.clock
-        assert (clock.word, clock.since, clock.gaps) == (WORD_VERSION, before.since, before.gaps)
+        assert (clock.word, clock.rounding) == (WORD_VERSION, 0.0)
+        assert (clock.since, clock.gaps) == (before.since, before.gaps)
     state = read_streams(path)[name][1]
     assert state.clock == clock
     everything = held.concat(Records(np.arange(before.t + 1, clock.t + 1), rows))

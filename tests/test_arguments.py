@@ -455,6 +455,13 @@ def test_a_clock_holds_whole_numbers_of_python() -> None:
     assert made == Clock(t=5, due=7)
     assert [type(value) for value in (made.t, made.due)] == [int, int]
     Stream(Mean(), retention=96, clock=made, retained=Records.empty(1)).extend(np.arange(200.0))
-    for wrong in ({"t": 5.5}, {"t": 5, "last": 3.0}, {"t": 5, "last": 3, "gaps": 0.5}, {"updates": Decimal("nan")}):
+    for wrong in (
+        {"t": 5.5},
+        {"t": 5, "last": 3.0},
+        {"t": 5, "last": 3, "gaps": 0.5},
+        {"updates": Decimal("nan")},
+        {"rounding": np.nan},
+        {"rounding": "0"},
+    ):
         with pytest.raises(ParameterError, match="is not a valid clock"):
             Clock(**wrong)

@@ -8,6 +8,7 @@ tests/stream/test_rules.py and tests/stream/test_times.py.
 
 from __future__ import annotations
 
+import math
 import operator
 from dataclasses import dataclass
 
@@ -41,6 +42,8 @@ class Clock:
             count.
         word: version of the word that the encoded batch is written in; an update reads that one and writes the present
             one.
+        rounding: how far numbers may be off through rounding, relative to them, as counted while version 1 of the word
+            was written; 0 for all other versions, which say it themselves.
 
     Raises:
         ParameterError: the values contradict each other, or the version of the word is not known.
@@ -59,6 +62,7 @@ class Clock:
     updates: int = 0
     gaps: int = 0
     word: int = WORD_VERSION
+    rounding: float = 0.0
 
     def __post_init__(self) -> None:
         try:
@@ -67,7 +71,7 @@ class Clock:
                 if type(value) is not int and not (value is None and name == "due"):
                     object.__setattr__(self, name, operator.index(value))  # numpy's own would overflow later
             fits = 0 <= self.last <= self.t < _LARGEST and 1 <= self.since <= self.first <= self.last + 1
-            fits = fits and self.updates >= 0
+            fits = fits and self.updates >= 0 and 0.0 <= self.rounding < math.inf
             fits = fits and 0 <= self.gaps <= self.last - self.since + 1
             fits = bool(fits and (self.due is None or -_LARGEST < self.due < _LARGEST))
         except (TypeError, ValueError, ArithmeticError):  # what is not a whole number, or not one at all
@@ -75,7 +79,8 @@ class Clock:
         if not fits:
             raise ParameterError(
                 f"{show_value(self)} is not a valid clock; needs last <= t, 1 <= since <= first <= last + 1, "
-                "updates >= 0 and no more gaps than rounds: pass the clock of the stream that you restart, unchanged"
+                "updates >= 0, a finite rounding >= 0 and no more gaps than rounds: pass the clock of the stream that "
+                "you restart, unchanged"
             )
         if not can_read_word(self.word):
             raise ParameterError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_round_trip(t: int, columns: int, seed: int) -> None:
         rng.integers(0, 2**62, n),
     )
     due = None if seed % 2 else seed
-    counts = {"updates": t, "gaps": min(t, 5) // 2, "word": 1 + t % 2}
+    counts: dict[str, Any] = {"updates": t, "gaps": min(t, 5) // 2, "word": 1 + t % 2, "rounding": t / 256}
     clock = Clock(t, min(t, 3) or 1, min(t, 5), since=1, due=due, **counts)
     body = pack_state(clock, records, capacity, Heads(7, 8))
     assert len(body) == count_state_bytes(columns, capacity)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import struct
 from contextlib import closing
 from pathlib import Path
 
@@ -64,6 +65,16 @@ def test_the_rounding_that_version_3_counted_is_told_from_the_length_of_words(na
     assert told == pytest.approx(clock["rounding"], rel=0.1)
 
 
+@pytest.mark.parametrize("name", ["moments/requests", "private/requests", "regression"])
+def test_numbers_that_records_which_had_to_leave_made_coarse_stay_off(path: Path, name: str) -> None:
+    """What the old clock counted is more than the length says, and the next update passes it on."""
+    set_header(path, name, struct.pack("<d", 0.25))
+    with SqliteStore(path) as store:
+        assert open_old(store, name).estimate().missed
+    assert read_streams(path)[name][1].clock.rounding == 0.25
+    check_stream_goes_on(path, name, 1, missed=True)
+
+
 @pytest.mark.parametrize("name", ENCODED)
 def test_its_streams_go_on_in_the_present_word(path: Path, name: str) -> None:
     """After an update, the numbers are those of version 1 moved by its records, or are said to be off."""
@@ -87,14 +98,14 @@ def test_a_batch_that_is_written_again_is_written_in_the_present_word(path: Path
     assert (np.abs(policy._compute_numbers(clock, left) - wanted) <= near).all()
 
 
-def set_word(path: Path, name: str, version: int) -> None:
-    """Make a stream say that its encoded batch is written in this version, with a seal that fits."""
+def set_header(path: Path, name: str, content: bytes) -> None:
+    """Make a stream say this where it has the version of the word or, in version 3, the rounding; the seal fits."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.text_factory = bytes
         row = Tables(connection, path).tree.find_any(name)
         (body,) = connection.execute("SELECT body FROM states WHERE id = ?", (row.number,)).fetchone()
         plain = bytearray(unseal(body, "states", row.number, row.name))
-        plain[48:56] = version.to_bytes(8, "little", signed=True)
+        plain[48 : 48 + len(content)] = content
         sealed = seal(bytes(plain), "states", row.number, row.name)
         connection.execute("UPDATE states SET body = ? WHERE id = ?", (sealed, row.number))
 
@@ -104,7 +115,7 @@ def test_an_unknown_version_is_refused_and_left_as_it_is(path: Path, version: in
     with SqliteStore(path):
         pass
     before = read_streams(path)
-    set_word(path, "moments", version)
+    set_header(path, "moments", struct.pack("<i", version))
     text = (
         f"{path}, stream 'moments': its encoded batch is written in version {version} of the word, and this Vestige "
         f"reads versions 1 to {WORD_VERSION}; use the Vestige that wrote it"
@@ -120,9 +131,9 @@ def test_an_unknown_version_is_refused_and_left_as_it_is(path: Path, version: in
         assert (result.troubles, len(result.streams)) == ({"moments": text}, len(FACTS) - 1)
         open_old(store, "mean/auto").extend([5.0] * 48)
         store.remove("mean/bits")
-    set_word(path, "moments", 1)
+    set_header(path, "moments", struct.pack("<i", 1))
     assert read_streams(path)["moments"] == before["moments"]
-    set_word(path, "moments", version)
+    set_header(path, "moments", struct.pack("<i", version))
     with SqliteStore(path) as store:
         store.remove("moments")
     assert "moments" not in read_streams(path)

@@ -425,7 +425,8 @@ class Encoded(Policy[E_co]):
         if np.isnan(numbers).any() or not version1.has_words(self.encoding, self.statistic):
             return Reading(numbers, off)
         length, worth = clock.last - clock.first + 1, float(find_worth(clock.encoded, self.decay))
-        rounded = np.abs(numbers) * version1.find_rounding(length, self.statistic.size, worth)
+        rounding = clock.rounding or version1.find_rounding(length, self.statistic.size, worth)
+        rounded = np.abs(numbers) * rounding
         noise = self.batch_noise(length) * length * np.sqrt(clock.updates) / clock.encoded
         errors = self.statistic.find_deviations(retained.values, numbers) / np.sqrt(worth)
         enough = noise / 2.0 if noise else errors / 2.0

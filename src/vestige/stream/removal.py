@@ -97,7 +97,7 @@ def drop_leaving(
     if rewritten is not None:
         last, keep = rewritten
         moved = _move_last(rules, clock, retained.where(waits), last)
-        return replace(moved, word=WORD_VERSION), retained.where(keep)
+        return replace(moved, word=WORD_VERSION, rounding=0.0), retained.where(keep)
     if rules.all_or_nothing and (retained.leaving & ~waits).any():
         if clock.encoded:
             clock = Clock(clock.t, first=clock.last + 1, last=clock.last, since=clock.last + 1)

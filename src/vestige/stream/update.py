@@ -84,6 +84,7 @@ def update_batch(
         updates=clock.updates + 1,
         gaps=clock.gaps + clock.pending - len(arrivals),
         word=WORD_VERSION,
+        rounding=0.0,
     )
     return updated, kept
 

@@ -32,7 +32,7 @@ from vestige.times import EPOCH, TICK, to_ticks
 FANOUT = 16
 """How many links a stream's row has to others; see `vestige.store.sqlite.tables`."""
 _SEAL = struct.Struct("<I4x")
-_HEADER = struct.Struct("<qqqqqqqqQQ")
+_HEADER = struct.Struct("<qqqqqqifqQQ")
 _RECEIPT = struct.Struct("<8sqqqqqqq")
 _POSITION = struct.Struct(f"<8sB3xI{LONGEST_POSITION - 8}s")
 _LINKS = struct.Struct(f"<{FANOUT}I")
@@ -143,7 +143,7 @@ def pack_state(clock: Clock, retained: Records, capacity: int, heads: Heads = He
     for i in np.flatnonzero(retained.subjects != None):  # noqa: E711  # in numpy a question to each of them
         subjects[here[i]] = np.void(bytes.fromhex(retained.subjects[i]))
     due = _NEVER if clock.due is None else clock.due
-    counts = clock.updates, clock.word, clock.gaps
+    counts = clock.updates, clock.word, clock.rounding, clock.gaps
     header = _HEADER.pack(clock.t, clock.first, clock.last, clock.since, due, *counts, *heads)
     return b"".join((header, *(part.tobytes() for part in (rounds, values, leaving, times, subjects, numbers))))
 
@@ -152,13 +152,13 @@ def unpack_state(body: bytes, columns: int, capacity: int) -> tuple[Clock, Recor
     """The state that was packed."""
     if len(body) != count_state_bytes(columns, capacity):
         raise DamagedError("a stored state has another length than its terms say")
-    t, first, last, since, due, updates, word, gaps, *heads = _HEADER.unpack_from(body)
+    t, first, last, since, due, updates, word, rounding, gaps, *heads = _HEADER.unpack_from(body)
     if not can_read_word(word):
         raise WordError(
             f"its encoded batch is written in version {word} of the word, and this Vestige reads versions 1 to "
             f"{WORD_VERSION}; use the Vestige that wrote it"
         )
-    clock = Clock(t, first, last, since, None if due == _NEVER else due, updates, gaps, word)
+    clock = Clock(t, first, last, since, None if due == _NEVER else due, updates, gaps, word, rounding)
     at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8, PSEUDONYM])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
     values = np.frombuffer(body, "<f8", capacity * columns, at[1]).reshape(capacity, columns)

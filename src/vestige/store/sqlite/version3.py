@@ -1,11 +1,13 @@
 """Stores that were written in version 3 of the format, read so that they can be written in the present one.
 
-Version 3 had the relative rounding of numbers where the version of the word is today, and all its words are of version
-1: whoever reads one knows from its length how coarse it is.
+Version 3 had the relative rounding of numbers, with all digits, where the version of the word and the first digits of
+that rounding are today. All its words are of version 1.
 Guarantee: all else comes out as it was, and every answer is the same; held by tests/store/test_version3.py.
 """
 
 from __future__ import annotations
+
+import struct
 
 from vestige.clock import Clock
 from vestige.records import Records
@@ -14,12 +16,13 @@ from vestige.store.sqlite.layout import Heads, unpack_state
 from vestige.store.terms import Terms
 
 _WORD = slice(48, 56)
-"""Where the header of a state has the version of the word today."""
-_FIRST = (1).to_bytes(8, "little")
+"""Where the header of a state has the version of the word and the rounding today."""
 
 
 class Tables(tables.Tables):
     """The tables of a store of version 3."""
 
     def _unpack(self, body: bytes, terms: Terms) -> tuple[Clock, Records, Heads]:
-        return unpack_state(body[: _WORD.start] + _FIRST + body[_WORD.stop :], terms.columns, terms.capacity)
+        (rounding,) = struct.unpack("<d", body[_WORD])
+        word = struct.pack("<if", 1, rounding)
+        return unpack_state(body[: _WORD.start] + word + body[_WORD.stop :], terms.columns, terms.capacity)
