@@ -31,14 +31,14 @@ from vestige.types import Floats
     "policy",
     [
         Mean(dim=2, channel="bits"),  # one column alone is the example of check_policy
-        Window(),
         LinearRegression(2),
-        paper.SimpleMean(2),
         leaky.Window(),
         pytest.param(CustomLoss(leaky.honest_loss, (0.0,)), id="Gradient", marks=pytest.mark.slow),  # as the classifier
         *(
             pytest.param(policy, marks=pytest.mark.slow)  # each of a kind that is above
             for policy in (
+                Window(),
+                paper.SimpleMean(2),
                 Moments(),
                 Mean(dim=3),
                 Mean(channel="average"),

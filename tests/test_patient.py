@@ -21,6 +21,9 @@ ALIKE = (
     *("the calling stream", "the environment of the process", "what is called at exit", "numpy's print options"),
     *("the recursion limit", "the interpreter's tables", "a finalizer", "the decimal context", "can_encode", "answer"),
     *("where nobody checks", "freed memory", "deep inside a library", "random", "the locale"),
+    *("a method's attribute", "a variable of a base class", "a generator", "a variable of a thread", "a pipe"),
+    *("numpy.random", "a module made up", "a library's variable", "a signal handler", "a timer", "the environment"),
+    *("the working directory", "a context variable", "a limit of the process", "when a file was read last", "rewrite"),
 )
 """What is found, or not, in the same way as another that is tried in the fast tests."""
 

@@ -320,7 +320,12 @@ def test_no_audit_refutes_it(adversary: str) -> None:
 
 @pytest.mark.parametrize(
     ("broken", "trials"),
-    [pytest.param(Halved, 2_500, marks=pytest.mark.slow), (Quartered, 500), (FirstBare, 150), (Known, 150)],
+    [
+        pytest.param(Halved, 2_500, marks=pytest.mark.slow),
+        pytest.param(Quartered, 500, marks=pytest.mark.slow),
+        (FirstBare, 150),
+        (Known, 150),
+    ],
 )
 def test_broken_copies_are_refuted(broken: type[Private], trials: int) -> None:
     policy = broken(**PROMISE)
