@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoder import Decoded, Number, decode, decode_fixed, measure
+from decoder import NORMAL, Decoded, Number, decode, decode_fixed, measure, read_syndrome
 from vestige import channels, statistics
 from vestige.channels import FixedPoint, Reading, Target, word
 from vestige.channels.kernels import count_free_rows
@@ -26,6 +26,7 @@ from vestige.channels.layout import (
     find_relative_precision,
     find_width,
 )
+from vestige.channels.residues import ALIKE, find_exponent, find_factor, find_step
 from vestige.types import Bools, Floats
 
 BITS = channels.find_channel("bits")
@@ -143,6 +144,20 @@ def test_errors_have_mean_zero_with_and_without_wet_records(size: int, share: fl
     assert np.all(np.abs(found.mean(axis=0)) <= 4.0 * found.std(axis=0) / np.sqrt(len(found)))
 
 
+@pytest.mark.parametrize("mean", [3.0, 17.0])
+def test_errors_have_mean_zero_where_steps_are_as_fine_as_float64(mean: float) -> None:
+    """In 48 bits a step is about the distance of neighbouring floats; the dither leaves a mean of 2^-6 of a step."""
+    rng, values = RNG(4), np.empty((64, 1))
+    errors = []
+    for trial in range(1_500):
+        values[:, 0] = rng.normal(mean, 1.0, 64)
+        target = mean + rng.normal(0.0, 0.05, 1)
+        errors.append(float((write(values, target, first=1 + 64 * trial)[1].numbers - target)[0]))
+    step = find_width(1, LONG_HEADER + MAX_BITS) * 2.0**-48
+    assert abs(np.mean(errors)) <= 4.0 * np.std(errors) / np.sqrt(len(errors)) + step * 2.0**-6
+    assert abs(np.mean(errors)) < step / 8.0
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_the_final_error_is_that_of_errors_that_do_not_add_up(share: float) -> None:
     """Each number is written again 400 times: a bias would add up to 400 errors, chance adds up to 20."""
@@ -247,13 +262,27 @@ def test_a_word_is_read_alike_if_its_side_information_moves(kind: str) -> None:
                 assert was == now or (not span and abs(was - now) <= abs(was) * Fraction(2.0**-39))
 
 
-def test_where_it_is_not_clear_whether_records_are_alike_no_word_counts() -> None:
+def test_a_word_is_read_alike_if_its_centre_is_between_two_numbers() -> None:
+    """Half zeros and half ones, and a number half a range away from their average: as many of both are not kept."""
+    values = np.tile([0.0, 1.0], 32)[:, None]
+    for first in range(1, 1 + 60 * 64, 64):
+        factor = find_factor(np.uint64(word.find_key(first, 64)), 0)
+        span = find_step(find_exponent(NORMAL / 2.0, factor), factor, find_width(1, LONG_HEADER + MAX_BITS), 0, 0)
+        keep, _ = write(values, np.array([(1.0 + span) / 2.0]), first=first)
+        rows, kept = values.tolist(), np.flatnonzero(keep).tolist()
+        plain = decode(rows, kept, 64, 1, first, Fraction)
+        for by in (-(2.0**-40), 2.0**-40):
+            assert decode(rows, kept, 64, 1, first, Fraction, shake(by)).numbers == plain.numbers
+
+
+@pytest.mark.parametrize("factor", [1.0 - 2.0**-12, 1.0, 1.0 + 2.0**-12])
+def test_where_it_is_not_clear_whether_records_are_alike_no_word_counts(factor: float) -> None:
     """Halves that differ by about as much as counts as alike: the deviation of as many of both is at the border."""
-    for trial in range(100):
-        values = np.where(np.arange(64) % 2, 1.0, 1.0 + 2.0**-35 / 1.2533141373155001)[:, None]
+    for trial in range(60):
+        values = np.where(np.arange(64) % 2, 1.0, 1.0 + factor * 2.0**-35 / NORMAL)[:, None]
         keep, reading = write(values, np.array([1.0 + 2.0**-37]), first=1 + trial)
         found = check(values, keep, reading, 1 + trial)
-        apart = 1.2533141373155001 * np.abs(values[keep] - values[keep].mean()).mean() * 2.0**36
+        apart = NORMAL * np.abs(values[keep] - values[keep].mean()).mean() * 2.0**36
         assert abs(apart - 1.0) > 2.0**-9 or (apart > 0.0 and not any(found.spans))
 
 
@@ -297,6 +326,21 @@ def test_one_column_that_is_rare_does_not_drag_the_others_along() -> None:
     # the long header costs a bit or two, and an indicator that is zero in all kept records is written as a float
     assert np.sqrt(np.mean(np.square(errors), axis=0))[1:].max() <= 8.0 * find_precision(80, 4)
     assert np.abs(np.array(errors)[:, 0]).max() <= 0.001 * 2.0**-5
+
+
+def test_columns_that_are_constant_do_not_widen_the_range() -> None:
+    """Where a word does not come out, another number is moved: as often as if all of them varied, within chance."""
+    wide = {}
+    for constant in (0, 2):
+        rng, headers = RNG(12), []
+        for trial in range(200):
+            values = rng.lognormal(size=(200, 6))
+            target = values.mean(axis=0)
+            values[:, :constant] = target[:constant] = 7.0
+            keep, _ = write(values, target, first=1 + trial * 200)
+            headers.append(read_syndrome(np.flatnonzero(keep).tolist(), 200, 200)[0])
+        wide[constant] = sum(headers)
+    assert wide[2] <= wide[0] + 4.0 * np.sqrt(wide[0])
 
 
 def test_plain_layout_is_that_of_the_kernels() -> None:
@@ -369,3 +413,20 @@ def test_a_long_header_is_the_last_resort() -> None:
         levels.append(attempt.counters[word.LEVEL])
     assert levels[:-1] == [1] * 11
     assert levels[-1] > 1
+
+
+@pytest.mark.parametrize(("steps", "may_stay"), [(1.5, True), (5.0, False), (-5.0, False)])
+def test_a_number_stays_only_if_it_is_within_two_steps_of_its_target(steps: float, may_stay: bool) -> None:
+    """Where few bits are free, the next number with the same residue is only some steps away."""
+    attempt = word.make_attempt(22, 1)
+    attempt.unit[0], attempt.numbers[0] = 1.0, steps
+    assert word.judge(attempt, True, True, np.array([np.inf]), np.ones(22, np.bool_), np.uint64(1)) == may_stay
+
+
+def test_a_word_that_would_keep_nobody_has_a_longer_header_at_once() -> None:
+    """Where the number is the common value of the records all bits are zero, and no offset changes that."""
+    attempt = word.make_attempt(22, 1)
+    attempt.guess[0] = attempt.exponents[0] = ALIKE
+    for _ in range(3):
+        assert not word.judge(attempt, True, True, np.array([np.inf]), np.zeros(22, np.bool_), np.uint64(1))
+    assert attempt.counters[word.LEVEL] == 1

@@ -4,12 +4,13 @@ Coding with side information at the decoder (Wyner and Ziv 1976, https://doi.org
 knows roughly where the number is, from the average of what the kept records say of it, and how precise that is, from
 their mean absolute deviation. So only the residue modulo a multiple of that scale is written, after a bit that says
 whether the exponent of the scale is odd: then the exponent is the same although the scale depends a little on the
-choice of records. Nothing is spent on sign, exponent or mean, and the error is the same in all units. A dither from the
-public clock, over the whole modulus, makes rounding unbiased (Schuchman 1964,
+choice of records. Apart from that bit, nothing is spent on the sign, the exponent or the mean, and the error is the
+same in all units. A dither from the public clock, over the whole modulus, makes rounding unbiased (Schuchman 1964,
 https://doi.org/10.1109/TCOM.1964.1088973).
 If the kept records are all alike there is no scale: then a bit says whether the number is their common value, and if
 not, the bits are the leading ones of a float64.
-Guarantee: errors have mean 0 and do not depend on units; held by tests/channels/test_word.py.
+Guarantee: errors have mean 0, up to 2^-6 of a step in words of 48 bits a number, since the dither itself has 53 bits;
+they do not depend on units; held by tests/channels/test_word.py.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _WOBBLE = 2.0**-40
 _ALIKE = 2.0**-36
 """Records are alike if they vary by no more than this share of the largest."""
 _CLEAR = 2.0**-8
-"""What adding up rounds off is far less than this share of that."""
+"""It is not clear whether records are alike if their deviation is this near the limit, as a share of the limit.
+
+The rounding error of adding them up is far smaller."""
 _PATTERN = 2.0**63
 _INFINITE = 0x7FF << 52
 _FACTOR_BITS = 6
@@ -119,9 +122,12 @@ def choose_residue(number: float, step: float, dither: float, lost: int, offset:
         the residue without its lost bits; and whether it is a finite number of steps.
     """
     unit = float(1 << lost)
-    place = (number / step + dither) / unit
-    whole = np.floor(place)  # not math.floor, which numba makes an integer
-    towards = -1.0 if place - whole < 0.5 else 1.0
+    place, shift = number / step / unit, dither / unit
+    whole = np.floor(place) + np.floor(shift)  # not math.floor, which numba makes an integer
+    # fractions are added on their own: where a step is as fine as float64, a sum of all would be rounded to the nearest
+    rest = (place - np.floor(place)) + (shift - np.floor(shift))
+    whole += np.floor(rest)
+    towards = -1.0 if rest - np.floor(rest) < 0.5 else 1.0
     if offset % 2 == 0:
         towards = -towards
     return (whole + towards * ((offset + 1) // 2)) * unit, abs(place) < 2.0**100
@@ -167,7 +173,16 @@ def is_steady(apart: float, rise: float, scale: float, centre: float, span: floa
 
 @kernel
 def choose_exponent(scale: float, factor: float, is_odd: bool) -> tuple[float, float]:
-    """Find the exponent that is read, the nearest even or odd one; and how far away it is, 1 if the next is as near."""
+    """Choose the even or the odd exponent that is nearest to the logarithm of a scale.
+
+    Args:
+        scale: of the kept records.
+        factor: see `find_factor`.
+        is_odd: whether the exponent is odd.
+
+    Returns:
+        the exponent; and its distance from the logarithm, 1 if the next one of the same parity is as near.
+    """
     odd, exact = 1.0 if is_odd else 0.0, math.log2(scale / factor)
     exponent = odd + 2.0 * np.rint((exact - odd) / 2.0)
     return exponent, abs(exact - exponent)

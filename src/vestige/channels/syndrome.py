@@ -3,11 +3,12 @@
 A wet paper code (Fridrich, Goljan, Lisonek, Soukal 2005, https://doi.org/10.1109/TSP.2005.855393; for memories with
 defects, Kuznetsov and Tsybakov 1974). The presence of the records is a vector x of bits, the message is its syndrome
 H x mod 2. H is public: the column of slot j, counted from the newest record back, has random bits above row j, a one in
-row j, and zeros below, so that back-substitution finds x. Records that cannot be kept are wet. The row of the inverse
-of H that belongs to a wet record says which bits of the message must sum to zero for it not to be kept. These rows are
-combined until their last ones differ; each then has the bit there given up, to make the sum right. So each wet record
-costs the last row that is left, wherever it lies, and all of them together cost one or two more. Records beyond the
-last row are given up first.
+row j, and zeros below, so that back-substitution finds x. Records that cannot be kept are wet. A wet record has a row
+in the inverse of H: it says which bits of the message must add up to an even number, so that the record is not kept.
+These rows are added to each other until no two of them end at the same bit. Then the last bit of each is given up: it
+is set so that the sum is even. So each wet record costs one bit at the end of the message, wherever the record lies,
+and all of them together cost one or two more. Where there are more records than bits, those left over take the place
+of bits that would be given up.
 Long messages are split into blocks of at most 1,024 rows with the same H, slot j and row i in block j or i modulo their
 number, so that time and memory are linear in the length.
 Guarantee: the rows that `prepare` counts are read back as they were written, whatever the message; held by
@@ -26,7 +27,9 @@ from vestige.random.kernels import draw
 from vestige.types import Bools, Ints, Words
 
 _SPARE = 64
-"""Records beyond the last row that are used in addition to one for each wet record: all fail one time in 2^64."""
+"""Records beyond the last row that are used, in addition to one for each wet record.
+
+The chance that so many random columns do not suffice is 2^-64."""
 _WORD = 64
 _ONE = np.uint64(1)
 _LAST = np.uint64(63)

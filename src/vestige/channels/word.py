@@ -4,15 +4,18 @@ The bits of the word are the syndrome of presence (`vestige.channels.syndrome`),
 
 | bits | what |
 |---|---|
-| 0, 10, 110, or 111 and three more | the header: as usual; the range times 4; off; one of eight |
-| of each number in turn: first, second, ... | see `vestige.channels.residues` |
+| 0 | the header: the usual range |
+| or 10 | the usual range, times 4 |
+| or 110 | the usual range, and the numbers are marked as off |
+| or 111 and three more | a wider range or the escape; marked as off or not |
+| the first bit of each number, then the second of each, ... | see `vestige.channels.residues` |
 
-Numbers are marked as off from the first word that missed them, see `vestige.statistics.kernels.find_far_limit`. The
-eight are powers of 4 that the range is multiplied by, for data that drift or are sorted, and the escape, which is
-numbers as floats without side information: four powers and the escape, or two and the escape for numbers that are off.
-Every word is read by its writer before it counts, with its side information off a little too. If it does not come out,
-the next nearest numbers are tried, with the scale that the kept records had, then the next header. The escape always
-comes out.
+Numbers are marked as off in the first word that is too far from them (`vestige.statistics.kernels.find_far_limit`), and
+in all words after it. Ranges wider by 4^2, 4^3, 4^5 or 4^9, if the numbers are marked 4^2 or 4^5, are for data that
+drift or are sorted. The escape writes numbers as floats, which are read without side information.
+Every word is read by its writer before it counts, and must say the same if its side information is off a little. If a
+number does not come out, the writer tries the scale that the kept records had, then the second nearest numbers and so
+on, then the next header. The escape always comes out.
 This is version 3 of the word (`vestige.clock.WORD_VERSION`); see `vestige.channels.version2` for the one before.
 Guarantee: what is written is read back, near its target or marked as off; held by tests/channels/test_word.py.
 """
@@ -52,7 +55,7 @@ _POWERS = np.array([0, 1, 0, 2, 3, 5, 9, _ESCAPE, 2, 5, _ESCAPE])
 _WIDE_LEVEL, _OFF_LEVEL, _FIRST_LONG, _LAST_LEVEL, _FIRST_LONG_OFF, _LAST_OFF_LEVEL = 1, 2, 3, 7, 8, 10
 _TRIES = 24
 _WIDE, _WIDER = 3, 12
-"""So many tries may be out of range before the range is widened; before a long header, which costs more than tries."""
+"""The number of tries out of range before the range is widened; more before a long header, which costs four bits."""
 _MAX_SHIFT = 30
 _WORD = 64
 LEVEL, OFFSET, CHANGES, WIDE, TRIES, OFF = 0, 1, 2, 3, 4, 5
@@ -63,15 +66,16 @@ class Attempt(NamedTuple):
 
     Attributes:
         target: the numbers to write; shape (size,).
-        guess: the exponent of each scale, `ALIKE` where kept records are expected to be; shape (size,).
+        guess: the exponent of the scale that the kept records are expected to have in each number, or `ALIKE` if they
+            are expected to be alike; shape (size,).
         unit: the distance of the numbers that can be written; shape (size,).
         numbers: what is read; shape (size,).
         exponents: the exponents that are read; shape (size,).
         centres: the average of what the kept records say of each number; shape (size,).
         scales: their standard deviations; shape (size,).
-        message: the bits of the word, in words of 64; the first is the highest bit of the first.
+        message: the bits of the word in integers of 64 bits; the first bit is the highest one of the first integer.
         counters: header, offset, changes of scales, tries out of range, tries, and whether the numbers are off.
-        ranks: of each number, by how little it costs to write the second nearest instead; shape (size,).
+        ranks: the rank of each number by what it costs to write the second nearest instead; shape (size,).
         places: of the records that are kept, to compute with; shape (slots,).
     """
 
@@ -245,7 +249,11 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
 
 @kernel
 def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> None:
-    """Rank the numbers by how little it costs to write the second nearest instead, cheapest first."""
+    """Rank the numbers by what it costs to write the second nearest instead, in steps; the cheapest comes first.
+
+    Floats come after residues, since their steps are longer. A number that equals the common value of the kept records
+    comes last: one bit says so, and no other choice says the same.
+    """
     size = len(attempt.target)
     rows = count_rows(len(attempt.places), size)
     header, power = find_header(attempt.counters[LEVEL])
@@ -256,8 +264,10 @@ def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> None:
             lost = min(bits, max(0, bits - (free - header - i + size - 1) // size))
             step = find_step(attempt.guess[i], find_factor(key, i), width, power, bits - 1)
             place = (attempt.target[i] / step + find_dither(key, i, bits - 1)) / 2.0**lost
-            costs[i] = abs(place - math.floor(place) - 0.5)
-    for rank, i in enumerate(np.argsort(-costs)):
+            costs[i] = 1.0 - 2.0 * abs(place - math.floor(place) - 0.5)
+        elif power != _ESCAPE and attempt.target[i] == attempt.centres[i]:
+            costs[i] = np.inf
+    for rank, i in enumerate(np.argsort(costs)):
         attempt.ranks[i] = rank
 
 
