@@ -7,17 +7,22 @@ import pickle
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
+from scipy.stats import hypergeom
 
 import chained
 from chained import POLICY, RETENTION, chain, draw_rows, get_byte
 from vestige import Memory, Private, Stream, Window, open_store
 from vestige.channels import syndrome
 from vestige.checks import check_policy
-from vestige.errors import CheckError, ParameterError, RuleError, StoreError
+from vestige.errors import CheckError, NoRecordsError, ParameterError, RuleError, StoreError
+from vestige.records import Records
 from vestige.serialization import from_dict, to_dict
 from vestige.types import Bools, Floats
 
@@ -34,10 +39,6 @@ def grow(state: bytes, rows: Floats) -> bytes:
 
 def overflow(state: bytes, rows: Floats) -> bytes:  # noqa: ARG001
     return b"\x00\x10"
-
-
-def say_something(state: bytes) -> str:
-    return f"of {len(state)} bytes"
 
 
 def see_everything(rows: Floats, since: int = 1) -> bytes:
@@ -78,8 +79,26 @@ def test_truncation_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(syndrome, "write_message", forget_the_last)
     rows = draw_rows(10 * RETENTION)
     stream = Stream(POLICY, retention=RETENTION, seed=0)
-    stream.extend(rows)
+    for start in range(0, len(rows), stream.batch):  # 20 states are written, half of which have a one at the end
+        stream.extend(rows[start : start + stream.batch])
     assert stream.estimate().state != see_everything(rows)
+
+
+def test_a_record_that_is_missing_is_noticed_half_of_the_time_and_changes_the_state() -> None:
+    rows = draw_rows(3 * RETENTION // 2)
+    stream = Stream(POLICY, retention=RETENTION, seed=0)
+    stream.extend(rows)
+    errors = 0
+    for missing in stream.retained.rounds:
+        left = stream.retained.where(stream.retained.rounds != missing)
+        try:
+            assert POLICY.answer(stream.clock, left).state != see_everything(rows)
+        except NoRecordsError:
+            errors += 1
+    expected = len(stream.retained) / 2.0
+    assert abs(errors - expected) <= 4.0 * np.sqrt(expected / 2.0)
+    with pytest.raises(NoRecordsError, match="are missing"):
+        POLICY.answer(stream.clock, Records.empty(1))
 
 
 def test_requests_within_the_reserve_cost_nothing() -> None:
@@ -96,16 +115,24 @@ def test_requests_within_the_reserve_cost_nothing() -> None:
     assert stream.estimate().state == see_everything(rows)
 
 
-@pytest.mark.parametrize("bits", [256, 5_000])
-def test_the_reserve_is_enough(bits: int) -> None:
-    """Fewer than one batch in 50,000 starts over if its whole reserve is spent."""
-    for reserve in (0.02, 0.1, 0.4):
-        policy = Memory(bits, stay, get_byte, reserve=reserve)
-        batch = policy.min_batch
-        for seed in range(20):
-            can = np.ones(batch, np.bool_)
-            can[RNG(seed).choice(batch, int(reserve * batch), replace=False)] = False
-            assert policy._prepare(can) is not None
+@pytest.mark.parametrize("bits", [256, 5_000, 60_000])
+@pytest.mark.parametrize("reserve", [0.02, 0.1, 0.4, 0.9])
+def test_the_reserve_is_enough(bits: int, reserve: float) -> None:
+    """Fewer than one batch in 50,000 starts over if its whole reserve is spent at random places.
+
+    A block with k more records that can be kept than rows fails with a chance of at most 2^-k, which
+    tests/channels/test_syndrome.py tries; how many of its records are wet is hypergeometric.
+    """
+    policy = Memory(bits, stay, get_byte, reserve=reserve)
+    batch, blocks = policy.min_batch, -(-(bits + 1) // 1_024)
+    slots, rows = batch // blocks, -(-(bits + 1) // blocks)
+    wet = np.arange(slots + 1)
+    chances = hypergeom.pmf(wet, batch, int(reserve * batch), slots)
+    assert blocks * (chances * 2.0 ** -np.maximum(slots - wet - rows, 0)).sum() < 1.0 / 50_000
+    if bits < 60_000 and reserve < 0.9:
+        can = np.ones(batch, np.bool_)
+        can[RNG(bits).choice(batch, int(reserve * batch), replace=False)] = False
+        assert policy._prepare(can) is not None
 
 
 def test_forty_thousand_bits() -> None:
@@ -212,10 +239,30 @@ def test_states_that_do_not_fit_are_refused() -> None:
         stream = Stream(Memory(12, step, get_byte), retention=100, seed=0)
         with pytest.raises(RuleError, match=text):
             stream.extend(draw_rows(50))
-    stream = Stream(Memory(12, stay, say_something), retention=100, seed=0)
+
+
+@pytest.mark.parametrize("answer", ["of 2 bytes", "3", 1j, np.array([1j]), 10**400, None, [1.0, None], [[1], [1, 2]]])
+def test_answers_that_are_not_numbers_are_refused(answer: object) -> None:
+    stream = Stream(Memory(12, stay, Mock(__qualname__="say", return_value=answer)), retention=100, seed=0)
     stream.extend(draw_rows(50))
-    with pytest.raises(RuleError, match="conclude returned a str; return a number"):
+    with pytest.raises(
+        ParameterError, match=f"conclude returned a value of type {type(answer).__name__}, .* let conclude"
+    ):
         stream.estimate()
+
+
+@pytest.mark.parametrize("answer", [3, True, 10**30, Fraction(1, 3), np.float32(0.1), [1, 2.5], np.arange(3)])
+def test_answers_are_numbers_or_arrays_of_numbers(answer: ArrayLike) -> None:
+    stream = Stream(Memory(12, stay, Mock(__qualname__="say", return_value=answer)), retention=100, seed=0)
+    stream.extend(draw_rows(50))
+    assert np.array_equal(stream.estimate().value, np.array(answer, np.float64))
+
+
+def test_errors_do_not_show_functions_or_states() -> None:
+    with pytest.raises(
+        ParameterError, match=r"that Memory\(bits=256, columns=1, reserve=0.1\) needs; use retention >= "
+    ):
+        Stream(Memory(256, chained.chain, get_byte, start=bytes(32)), retention=100)
 
 
 @pytest.mark.parametrize(
@@ -250,3 +297,11 @@ def test_the_check_accepts_it_and_finds_a_step_that_remembers() -> None:
     with pytest.raises(CheckError, match="remembers"):
         check_policy(Memory(256, chained.count_calls, get_byte))
     chained.MEMORY.clear()
+    with pytest.raises(CheckError, match="depends on where batches end"):
+        check_policy(Memory(64, chained.take_last, get_byte))
+
+
+def test_the_check_names_a_function_that_a_fresh_process_cannot_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stay, "__module__", "__main__")
+    with pytest.raises(CheckError, match="stay is defined in __main__"):
+        check_policy(Memory(64, stay, get_byte))

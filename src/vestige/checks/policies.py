@@ -20,8 +20,10 @@ import numpy as np
 from vestige.checks.fingerprint import take_fingerprints
 from vestige.checks.subprocess_check import check_in_subprocess
 from vestige.checks.traces import (
+    TOLERANCE,
     Exchange,
     Question,
+    answers_agree,
     has_update_many,
     record_exchanges,
     replay,
@@ -36,7 +38,6 @@ from vestige.types import Floats, Ints
 from vestige.validation import check_int, show_value
 
 Rows = Callable[[np.random.Generator, int], Floats]
-_ORDER_TOLERANCE = 1e-9
 _MIN_RECORDS = 1_500
 """Smallest number of records of a stream: a policy may wait before it cheats."""
 
@@ -46,8 +47,8 @@ def check_policy(policy: Policy, *, batch: int | None = None, rows: Rows | None 
 
     All of its methods are called, with requests and batches that are closed early, in streams of 1,500 records and in
     some that begin at round 10,000,000, here and, with half as many records, in a fresh process that is watched. The
-    check also rejects a `can_encode` that returns True if all records are leaving, and a `rewrite` whose batch depends
-    on values.
+    check also rejects a `can_encode` that returns True if all records are leaving, a `rewrite` whose batch depends on
+    values, and a policy that `is_exact` but answers otherwise in batches of another size.
 
     No check of this kind can find a policy that waits for something that does not happen here: an hour, a certain
     value, certain other rounds, a process without the check. Nor a `can_encode` that returns True if a few records can
@@ -89,6 +90,11 @@ def check_policy(policy: Policy, *, batch: int | None = None, rows: Rows | None 
     replay(policy, shuffled, f"{name} remembers", "after it had seen another stream")
     if has_update_many(policy) and not updates_agree(policy, size, data[1], seed + 1):
         raise CheckError(f"{name}.update_many keeps other records than update for each batch; make them agree")
+    if policy.is_exact and not answers_agree(policy, size, data[1], seed + 1):
+        raise CheckError(
+            f"{name} depends on where batches end: batches of another size gave another answer, although is_exact says "
+            "that nothing is rounded; let the same rows, in one call or in several, lead to the same state"
+        )
     for place, fingerprint in take_fingerprints(policy).items():
         if found.get(place, fingerprint) != fingerprint:
             raise CheckError(f"{name} keeps something: what can be reached from {place} changed while it ran")
@@ -102,8 +108,12 @@ def check_policy(policy: Policy, *, batch: int | None = None, rows: Rows | None 
 
 
 def _pickle_policy(policy: Policy, name: str) -> bytes:
-    if type(policy).__module__ == "__main__":
-        raise CheckError(f"{name} is defined in __main__, where a fresh process cannot find it; move it to a module")
+    for part in (type(policy), *getattr(policy, "__dict__", {}).values()):
+        if callable(part) and getattr(part, "__module__", None) == "__main__":
+            part_name = getattr(part, "__qualname__", name)
+            raise CheckError(
+                f"{part_name} is defined in __main__, where a fresh process cannot find it; move it to a module"
+            )
     try:
         return pickle.dumps(policy)
     except Exception as reason:
@@ -127,7 +137,7 @@ def _check_record_order(policy: Policy, exchanges: Sequence[Exchange], name: str
         moved, order = _shuffle_records(question, rng)
         reply, expected = moved.ask(policy), exchange.reply
         if question.method == "answer":
-            fine = np.allclose(reply, expected, rtol=_ORDER_TOLERANCE, atol=_ORDER_TOLERANCE, equal_nan=True)  # type: ignore[arg-type]
+            fine = np.allclose(reply, expected, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)  # type: ignore[arg-type]
         elif question.method == "update":
             fine = replies_equal(reply, np.asarray(expected)[order])
         else:

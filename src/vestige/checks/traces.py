@@ -26,6 +26,8 @@ from vestige.stream import Stream
 from vestige.types import Bools, Floats, Ints
 
 Reply = Bools | float | Floats | bool | tuple[int, Bools] | None
+TOLERANCE = 1e-9
+"""What an answer may differ by if float64 adds up the same numbers in another order."""
 LATE = 10**7
 """Some streams begin after this round, to find a policy that waits for fewer records before it cheats."""
 _START_TIME = np.datetime64("2020-01-01", "us")
@@ -272,6 +274,26 @@ def updates_agree(policy: Policy, batch: int, rows: Floats, seed: int) -> bool:
         if at_once.clock != each.clock or at_once.retained != each.retained:
             return False
     return True
+
+
+def answers_agree(policy: Policy, batch: int, rows: Floats, seed: int) -> bool:
+    """Return whether the answer is the same if batches end elsewhere.
+
+    Args:
+        policy: policy that rounds nothing.
+        batch: number of records in a batch; one more in the other stream.
+        rows: records; shape (n, columns).
+        seed: seed of the coins.
+
+    Returns:
+        Whether the answers agree, up to what float64 rounds off.
+    """
+    sizes = [size for size in (batch, batch + 1) if policy.max_batch is None or size <= policy.max_batch]
+    streams = [_start_stream(policy, size, seed) for size in sizes]
+    for stream in streams:
+        stream.extend(rows)
+    first, *others = (stream.estimate().value for stream in streams)
+    return all(np.allclose(first, other, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True) for other in others)
 
 
 def replay(policy: Policy, exchanges: Sequence[Exchange], blame: str, when: str) -> None:

@@ -253,7 +253,7 @@ class Encoded(Policy[E_co]):
 
     @property
     def min_early_batch(self) -> int:
-        """As many records as a word needs: among these, averages come near enough too."""
+        """The number of records that a word needs; averages of a choice among as many come near enough too."""
         return find_min_rows(self.statistic.size)
 
     @property
@@ -433,7 +433,11 @@ class Encoded(Policy[E_co]):
         return Reading(numbers, rounded > np.maximum(enough, _EXACT * np.abs(numbers)))
 
     def _read_encoded(self, clock: Clock, retained: Records) -> Reading:
-        """What the records of the encoded batch hold; an error where they are not all there."""
+        """What the records of the encoded batch hold, if all that were kept are there.
+
+        An error if they hold no numbers, as where none is left. Without some of them other numbers are read: stores
+        find missing records by their seals.
+        """
         reading = self._read(clock, retained)
         if np.isnan(reading.numbers).any():
             raise make_lost_error(clock)

@@ -7,7 +7,7 @@ Guarantee: squared error within 20% of a fit to all records; held by tests/polic
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -107,7 +107,7 @@ class CustomLoss(Minimum[ParametersEstimate]):
         array([3. , 0.5])
     """
 
-    loss: Loss
+    loss: Loss = field(repr=False)
     start: tuple[float, ...]
     columns: int = 1
     half_life: float | None = None

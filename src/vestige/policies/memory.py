@@ -1,19 +1,21 @@
 """Any algorithm whose state fits into the choice of records, held bit for bit.
 
 Theorem. Let a state of M bits move by `state = step(state, rows)` from batch to batch. Then batches of M + 1 records
-hold it exactly, so that it runs under a retention of 2 (M + 1). With records that cannot be kept, it still does while
-all rows of its message can be written (`vestige.channels.syndrome`); if k more records than rows can be kept in each
-block, one of the rows of a block cannot with a chance of at most 2^-k. docs/theorems.md has the proof.
+hold it exactly, so that it runs under a retention of 2 (M + 1). If some records cannot be kept, it still runs as long
+as every row of its message can be written (`vestige.channels.syndrome`). If k more records than rows can be kept in
+each block, the chance that a block has a row that cannot be written is at most 2^-k. docs/theorems.md has the proof.
 The message is a one, so that no batch is empty, and then the bits of the state.
-Guarantee: the state is that of an algorithm that saw every record since `since`, to the last bit, or the statistic
-starts over; held by tests/policies/test_memory.py.
+Guarantee: if all kept records are there, the state is that of an algorithm that saw every record since `since`, to the
+last bit, or the statistic starts over; held by tests/policies/test_memory.py. Without one of them another message is
+read; half of the time its first bit shows that. Stores find missing records by their seals.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -62,14 +64,17 @@ class MemoryEstimate(Estimate):
 class Memory(Policy[MemoryEstimate]):
     """Any algorithm whose state has a fixed number of bits: it runs as if it could remember.
 
-    The state is written bit for bit in the choice of the records that are kept. It never loses a bit: if too many
-    records of a batch cannot be kept, the algorithm starts over, and the estimate says since when it counts.
+    The state is written bit for bit in the choice of the records that are kept. As long as all of these are there, no
+    bit is lost: if too many records of a batch cannot be kept, the algorithm starts over, and the estimate says since
+    when it counts.
 
     Args:
         bits: the number of bits of the state, from 1 to 1,000,000.
         step: a function of the state and of rows in the order of their arrival, shape (n, columns), that returns the
-            next state. It must return the same whenever it is given the same, and remember nothing. It is called with
-            batches of different sizes. Define it with `def` in a module: a store knows it by its name.
+            next state. It must return the same whenever it is given the same, and remember nothing. The stream decides
+            where batches end, so rows that are passed in two calls must give the same state as in one:
+            `step(step(state, a), b)` equals `step(state, a followed by b)`. Rows are float64: hash other values, such
+            as names, to whole numbers below 2^53. Define it with `def` in a module: a store knows it by its name.
         conclude: a function of the state that returns the answer, a number or an array of numbers.
         start: the state to begin with; default: all bits are zero.
         columns: the number of values per record.
@@ -109,9 +114,9 @@ class Memory(Policy[MemoryEstimate]):
 
     is_exact: ClassVar[bool] = True
     bits: int
-    step: Step
-    conclude: Conclude
-    start: bytes | None = None
+    step: Step = field(repr=False)
+    conclude: Conclude = field(repr=False)
+    start: bytes | None = field(default=None, repr=False)
     columns: int = 1
     reserve: float = 0.1
 
@@ -184,16 +189,10 @@ class Memory(Policy[MemoryEstimate]):
             the answer, and the state.
 
         Raises:
-            RuleError: `conclude` does not return a number or an array of numbers.
+            ParameterError: `conclude` does not return a number or an array of numbers.
         """
         state = self._find_state(clock, retained)
-        concluded = self.conclude(state)
-        try:
-            value = np.array(concluded, np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise RuleError(
-                f"conclude returned a {type(concluded).__name__}; return a number or an array of numbers"
-            ) from None
+        value = _convert_answer(self.conclude(state))
         return MemoryEstimate(value if value.ndim else float(value), state=state)
 
     def _find_state(self, clock: Clock, retained: Records) -> bytes:
@@ -269,3 +268,17 @@ def _check_function(name: str, function: object) -> None:
         raise ParameterError(
             f"{name} is a function without a name of its own, such as a lambda; define it with def in a module"
         )
+
+
+def _convert_answer(concluded: object) -> Floats:
+    """What `conclude` returned, as float64."""
+    try:
+        made = np.asarray(concluded)
+        if made.dtype.kind in "biuf" or all(isinstance(number, Real) for number in made.flat):
+            return made.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ParameterError(
+        f"conclude returned a value of type {type(concluded).__name__}, which is not a number that float64 can hold "
+        "or an array of such numbers; let conclude return one"
+    )
