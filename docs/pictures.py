@@ -111,7 +111,7 @@ def draw_word(figure: Figure, batch: int = 32) -> None:
         top.text(start, 2.75 + down, name, ha=side, va="center", color=colour)
         first += count
     top.set(xlim=(-1, batch), ylim=(3.8, -0.5), xticks=[], yticks=[])
-    top.set_title(f"1. Who of the last {batch} visits is there:  \u25cf kept   \u25cb dropped")
+    top.set_title(f"1. The last {batch} visits, the newest on the right:  \u25cf kept   \u25cb dropped")
     top.spines[:].set_visible(False)
     turns = np.arange(-2, 3)
     bottom.plot(one.said + turns * apart, np.zeros(len(turns)), "|", color=BLUE, ms=16, mew=2)

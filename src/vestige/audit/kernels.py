@@ -58,7 +58,7 @@ def _score_gap(gap: float) -> float:
 
 @kernel
 def _score_same(is_same: bool, chance: float) -> float:
-    """The score of a thing that is mostly as it was before, and is so with this chance in a random word."""
+    """The score of a property that written words mostly share with the word before, and random ones with a chance."""
     return math.log(_SAME / chance + 1.0 - _SAME) if is_same else math.log(1.0 - _SAME)
 
 

@@ -24,7 +24,9 @@ from vestige.statistics import Statistic
 from vestige.types import Bools, Floats, Ints
 
 _BEYOND = 4.0
-"""What each record costs that is kept where no record of a word is, unless others cannot be kept."""
+"""What is subtracted from the score for each kept record that is older than the slots of a word.
+
+A writer keeps one only to make up for others that cannot be kept."""
 
 
 class Words:

@@ -48,8 +48,8 @@ class EncodingVariance(NamedTuple):
 
     Attributes:
         expected: the best estimate.
-        upper: the variance if coarse words are as frequent as the simulation leaves possible, and averages are replaced
-            by words as often, at a level of one in a thousand.
+        upper: an upper limit of it at a level of one in a thousand: coarse words, and words in place of averages, are
+            taken to be as frequent as the simulation does not rule out.
     """
 
     expected: Floats

@@ -1,4 +1,4 @@
-"""No policy can do better than all data, and than the bits that fit in a choice of records.
+"""A lower bound on the error of every policy: that of all data, and what the bits in a choice of records leave open.
 
 The bound of docs/theorems.md ("A sharper limit"), which is not in the paper: T records are normal with unit variance in
 each coordinate, and after the last of them the state is a subset of the newest w, of which 2^n are possible. Even a
