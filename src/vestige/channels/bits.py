@@ -2,13 +2,14 @@
 
 See `vestige.channels.word`. Where the numbers are not averages of the values themselves, what the kept records say of
 them is computed by the statistic: what they come to, and how far each record moves that.
-Guarantee: held by tests/channels/test_word.py.
+Guarantee: held by tests/channels/test_word.py; that all processors read the same, by
+tests/channels/test_side_information.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -18,7 +19,12 @@ from vestige.channels.layout import find_min_rows
 from vestige.statistics import Mean, Statistic
 from vestige.types import Bools, Floats, Words
 
+if TYPE_CHECKING:
+    from vestige.channels.word import Attempt
+
 Header = tuple[int, int, bool]
+Influence = tuple[Floats, Floats]
+"""What records come to, and how far each moves it; or the errors of both."""
 
 
 class Bits(Compiled):
@@ -61,8 +67,10 @@ class Bits(Compiled):
             word.compose(attempt, dither, free)
             write_words(attempt.message, free, code, keep)
             read_words(keep, rows, attempt.message)
-            if keep.any():
-                attempt.centres[:], attempt.scales[:], clear = find_side_information(statistic, values[keep])
+            kept = values[keep]
+            said = statistic.influence(kept) if len(kept) else None
+            if len(kept):
+                attempt.centres[:], attempt.scales[:], clear = _measure(said, size)
             header, power = word.find_header(word.read_header(attempt.message)[0])
             steady = word.read_numbers(
                 attempt.message,
@@ -76,6 +84,9 @@ class Bits(Compiled):
                 attempt.numbers,
                 attempt.exponents,
             )
+            if steady and said is not None and power >= 0:
+                errors = statistic.find_influence_errors(kept, *said)
+                steady = _is_known(said, errors, attempt, rows, header, power, dither)
             if word.judge(attempt, clear, steady, target.far, keep, dither):
                 return keep
 
@@ -121,6 +132,33 @@ def _read_header(message: Words) -> Header:
     return length, power, off
 
 
+def _is_known(
+    said: Influence, errors: Influence, attempt: Attempt, rows: int, header: int, power: int, key: np.uint64
+) -> bool:
+    """Whether a word is read alike if what its records say is off by its errors; see `find_influence_errors`.
+
+    A number depends on its centre and on its scale, both ways monotonically, so that the extremes of both suffice.
+    """
+    from vestige.channels.residues import ALIKE_SHARE, NORMAL  # noqa: PLC0415
+    from vestige.channels.word import read_numbers  # noqa: PLC0415
+
+    of_centres, of_scales = errors[0], 2.0 * NORMAL * errors[1].mean(axis=0)
+    spread = NORMAL * np.abs(said[1] - said[1].mean(axis=0)).mean(axis=0)
+    border = ALIKE_SHARE * np.abs(said[0] + said[1]).max(axis=0)
+    if (np.abs(spread - border) < of_scales).any() or not np.isfinite(of_centres).all():
+        return False
+    size = len(of_centres)
+    alike, numbers, exponents = attempt.scales == 0.0, np.empty(size), np.empty(size)
+    for sign in (-1.0, 1.0):
+        scales = np.where(alike, 0.0, attempt.scales + sign * of_scales)
+        for other in (-1.0, 1.0):
+            centres = np.where(alike, attempt.centres, attempt.centres + other * of_centres)
+            read_numbers(attempt.message, rows, size, header, power, centres, scales, key, numbers, exponents)
+            if (scales < 0.0).any() or not np.array_equal(numbers, attempt.numbers):
+                return False
+    return True
+
+
 def find_side_information(statistic: Statistic, values: Floats) -> tuple[Floats, Floats, bool]:
     """Find what records say of each number, and how sure that is.
 
@@ -136,14 +174,17 @@ def find_side_information(statistic: Statistic, values: Floats) -> tuple[Floats,
         >>> find_side_information(Mean(1), np.array([[1.0], [3.0]]))[0]
         array([2.])
     """
+    return _measure(statistic.influence(values), statistic.size)
+
+
+def _measure(said: Influence | None, size: int) -> tuple[Floats, Floats, bool]:
+    """The same from the influence of the records."""
     from vestige.channels.residues import measure  # noqa: PLC0415
 
-    size = statistic.size
-    centres, scales = np.zeros(size), np.zeros(size)
-    said, clear = statistic.influence(values), True
+    centres, scales, clear = np.zeros(size), np.zeros(size), True
     if said is not None and np.isfinite(said[0]).all() and np.isfinite(said[1]).all():
         numbers, moves = said
-        n = len(values)
+        n = len(moves)
         clear = measure(numbers + moves, np.ones(n, np.bool_), size, np.empty(n, np.int64), centres, scales)
         centres[:] = numbers
     return centres, scales, clear

@@ -29,7 +29,7 @@ ALIKE = -np.inf
 """In place of an exponent where kept records are all alike."""
 _WOBBLE = 2.0**-40
 """Side information may be off by this share of itself without changing what is read."""
-_ALIKE = 2.0**-36
+ALIKE_SHARE = 2.0**-36
 """Records are alike if they vary by no more than this share of the largest."""
 _CLEAR = 2.0**-8
 """It is not clear whether records are alike if their deviation is this near the limit, as a share of the limit.
@@ -74,7 +74,7 @@ def measure(atoms: Floats, present: Bools, columns: int, places: Ints, centres: 
         centres[i] = first + total / count
         for k in range(count):
             apart += abs(atoms[places[k], i] - centres[i])
-        scales[i], border = NORMAL * apart / count, _ALIKE * largest
+        scales[i], border = NORMAL * apart / count, ALIKE_SHARE * largest
         clear &= scales[i] == 0.0 or abs(scales[i] - border) > _CLEAR * border
         if scales[i] <= border or not np.isfinite(scales[i]):
             scales[i] = 0.0

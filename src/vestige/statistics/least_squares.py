@@ -14,13 +14,15 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from vestige.statistics.moments import Products
+from vestige.statistics.moments import Products, find_mean_errors
 from vestige.statistics.statistic import Averages
 from vestige.types import Floats, Ints
 
 _SINGULAR = 1e-12
 _EXACT = 2.0**-40
 """What a fit leaves of a record counts as nothing up to this share of the largest output."""
+_ROUNDING = 2.0**-49
+"""How far averages of products may be off, relative to the lengths of their factors; and eigenvalues, for each."""
 EXACT_FIT = 2.0**-46
 """The residual variance counts as nothing up to this share of that of the output: rounding is as large."""
 
@@ -89,13 +91,52 @@ class LeastSquares(Averages):
         fit, d, n = self.fit(numbers), self.dim, len(values)
         apart = values - fit.means
         left = apart[:, d:] - apart[:, :d] @ fit.slopes
-        left[np.abs(left) <= _EXACT * np.abs(apart[:, d:]).max(axis=0, initial=0.0)] = 0.0
+        left[np.abs(left) <= _find_least_residual(apart[:, d:])] = 0.0
         through = apart[:, :d] @ _invert(fit.predictors)
         slopes = (through[:, :, None] * left[:, None, :]).reshape(n, -1)
         upper = _find_upper(d)
         products = apart[:, upper[0]] * apart[:, upper[1]] - fit.predictors[upper]
         means = apart if self.intercept else apart[:, :0]
         return numbers, np.concatenate((means, products, slopes, left**2 - fit.noise), axis=1)
+
+    def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:
+        """Find what rounding makes of a fit; see `Statistic.find_influence_errors`.
+
+        Where the products of predictors of length 1 are off by E, and their smallest eigenvalue is s, coefficients are
+        off by up to E / s of themselves and of the output; and what the fit leaves of a record by E times how far it
+        moves them, besides E / s of the output for the inverse itself (Higham, "Accuracy and Stability of Numerical
+        Algorithms", 2002, chapters 14 and 20).
+        """
+        fit, d, n = self.fit(numbers), self.dim, len(values)
+        apart, off = values - fit.means, find_mean_errors(values, fit.means)
+        lengths, sizes, _ = _decompose(fit.predictors)
+        rounded, smallest = _ROUNDING * d, _find_smallest(sizes, _ROUNDING * d)
+        if not smallest:
+            return np.full_like(numbers, np.inf), np.full_like(moves, np.inf)
+        units = np.where(fit.predictors.diagonal() > 0.0, 1.0 / lengths, 0.0)
+        scaled = lengths[:, None] * fit.slopes
+        heights = np.sqrt((apart[:, d:] ** 2).mean(axis=0))
+        outputs, of_inverse = heights + np.sqrt((scaled**2).sum(axis=0)), rounded / smallest * heights
+        slopes = rounded / smallest * outputs * units[:, None]
+        exact = EXACT_FIT * outputs**2
+        noise = rounded * outputs**2 + of_inverse * heights + np.where(fit.noise <= 2.0 * exact, exact, 0.0)
+        through = apart[:, :d] @ _invert(fit.predictors)
+        reach = np.sqrt(((through * lengths) ** 2).sum(axis=1))[:, None]
+        of_through = (rounded * reach + np.sqrt(((off[:d] * units) ** 2).sum())) / smallest * units
+        left = apart[:, d:] - apart[:, :d] @ fit.slopes
+        of_left = rounded * (np.abs(apart[:, d:]) + np.abs(apart[:, :d]) @ np.abs(fit.slopes) + reach * outputs)
+        of_left += np.sqrt(((apart[:, :d] * units) ** 2).sum(axis=1))[:, None] * of_inverse
+        of_left += off[d:] + off[:d] @ np.abs(fit.slopes)
+        least = _find_least_residual(apart[:, d:])
+        unclear = np.abs(np.abs(left) - least) <= of_left
+        left = np.where(np.abs(left) <= least, 0.0, left)
+        of_left = np.where(unclear, of_left + least, np.where(left == 0.0, 0.0, of_left))
+        of_slopes = (
+            of_through[:, :, None] * np.abs(left)[:, None, :] + np.abs(through)[:, :, None] * of_left[:, None, :]
+        )
+        of_products = self._products.find_influence_errors(values, numbers, moves)[1][:, : -slopes.size - len(noise)]
+        errors = np.concatenate((np.zeros(of_products.shape[1]), slopes.ravel(), noise))
+        return errors, np.concatenate((of_products, of_slopes.reshape(n, -1), 2.0 * np.abs(left) * of_left), axis=1)
 
     def from_averages(self, averages: Floats) -> Floats:
         """Compute the fit; a variance of predictors that noise made negative counts as zero."""
@@ -162,11 +203,32 @@ def _find_upper(dim: int) -> tuple[Ints, Ints]:
     return np.triu_indices(dim)
 
 
-def _invert(predictors: Floats) -> Floats:
-    """The inverse of averages of products; of as much of it as can be inverted."""
+def _find_least_residual(outputs: Floats) -> Floats:
+    """What a fit leaves of a record counts as nothing up to this; shape (outputs,)."""
+    least: Floats = _EXACT * np.abs(outputs).max(axis=0, initial=0.0)
+    return least
+
+
+def _decompose(predictors: Floats) -> tuple[Floats, Floats, Floats]:
+    """The lengths of predictors; and, for predictors of length 1, the eigenvalues and axes of their products."""
     lengths = np.sqrt(np.maximum(predictors.diagonal(), 0.0))
     lengths = np.where(lengths > 0.0, lengths, 1.0)
     sizes, axes = np.linalg.eigh(predictors / np.outer(lengths, lengths))
+    return lengths, sizes, axes
+
+
+def _find_smallest(sizes: Floats, off: float) -> float:
+    """The smallest eigenvalue that is inverted, less the next below it; 0 where it may be another."""
+    cut = _SINGULAR * max(sizes[-1], 0.0)
+    if (np.abs(sizes - cut) < off * sizes[-1]).any():
+        return 0.0
+    kept, dropped = sizes[sizes > cut], sizes[sizes <= cut]
+    return float(kept.min(initial=1.0) - np.abs(dropped).max(initial=0.0))
+
+
+def _invert(predictors: Floats) -> Floats:
+    """The inverse of averages of products; of as much of it as can be inverted."""
+    lengths, sizes, axes = _decompose(predictors)
     inverse = np.where(sizes > _SINGULAR * max(sizes[-1], 0.0), 1.0 / np.where(sizes > 0.0, sizes, 1.0), 0.0)
     result: Floats = ((axes * inverse) @ axes.T) / np.outer(lengths, lengths)
     return result

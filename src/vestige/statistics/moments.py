@@ -17,12 +17,32 @@ import numpy as np
 from vestige.statistics.statistic import Averages
 from vestige.types import Floats, Ints
 
+_LAST_DIGIT = 2.0**-52
+
 
 def _move_mean(before: Floats | None, values: Floats, weights: Floats, share: float) -> tuple[Floats, Floats]:
     """The mean of each column after these records, and by how much it moved."""
     pivot = values[0] if before is None else before
     moved = (1.0 if before is None else share) * ((weights / weights.sum()) @ (values - pivot))
     return pivot + moved, moved
+
+
+def find_mean_errors(values: Floats, means: Floats) -> Floats:
+    """Find how far rounding may put means off: far from zero, that is much of what records vary by.
+
+    Args:
+        values: shape (n, columns).
+        means: shape (columns,).
+
+    Returns:
+        the errors, zero where all records are alike; shape (columns,).
+
+    Example:
+        >>> find_mean_errors(np.array([[1.0, 2.0], [3.0, 2.0]]), np.array([2.0, 2.0])) > 0.0
+        array([ True, False])
+    """
+    errors: Floats = np.where((values == values[0]).all(axis=0), 0.0, _LAST_DIGIT * np.abs(means))
+    return errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +91,15 @@ class Moments(Averages):
             power = power * apart
             moves[:, p - 1] = power - numbers[p - 1] - p * before[p - 2] * apart
         return numbers, moves
+
+    def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:
+        """Find what the last digit of the mean makes of the moments; see `Statistic.find_influence_errors`."""
+        (off,), apart = find_mean_errors(values, numbers[:1]), np.abs(values[:, 0] - numbers[0])
+        errors, of_moves = np.zeros_like(numbers), np.zeros_like(moves)
+        for p in range(2, self.order + 1):
+            errors[p - 1] = off * p * abs(numbers[p - 2]) if p > 2 else 0.0
+            of_moves[:, p - 1] = off * p * apart ** (p - 1)
+        return errors, of_moves
 
     def from_averages(self, averages: Floats) -> Floats:
         """Compute the moments about the mean from those about zero; see `Averages.from_averages`."""
@@ -139,6 +168,16 @@ class Products(Averages):
         first, second = _split_pairs(self.pairs)
         apart = values - numbers[:means] if means else values
         return numbers, np.concatenate((apart[:, :means], apart[:, first] * apart[:, second] - numbers[means:]), axis=1)
+
+    def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:
+        """Find what the last digits of the means make of products; see `Statistic.find_influence_errors`."""
+        errors, of_moves = np.zeros_like(numbers), np.zeros_like(moves)
+        if self.centred:
+            first, second = _split_pairs(self.pairs)
+            means = numbers[: self.columns]
+            off, apart = find_mean_errors(values, means), np.abs(values - means)
+            of_moves[:, self.columns :] = apart[:, first] * off[second] + apart[:, second] * off[first]
+        return errors, of_moves
 
     def from_averages(self, averages: Floats) -> Floats:
         """Compute the products about the means from those about zero; see `Averages.from_averages`."""

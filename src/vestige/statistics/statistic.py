@@ -18,6 +18,8 @@ import numpy as np
 from vestige.types import Floats
 
 _NUDGE = 1e-4
+_DIFFERENCES = 2.0**-30
+"""Derivatives by differences are known to far less than this share of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,23 @@ class Statistic(ABC):
             shape (n, size). None where that cannot be said beforehand.
         """
         return None
+
+    def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
+        """Find how far rounding may put off what `influence` computes, on whichever processor.
+
+        A word counts only if it is read alike with these errors. What adds up plain averages rounds off is left out:
+        it is far below 2^-40 of them, which every word must bear.
+
+        Args:
+            values: the records; shape (n, columns).
+            numbers: what `influence` says they come to; shape (size,).
+            moves: and how far each of them moves that; shape (n, size).
+
+        Returns:
+            the errors of the numbers, shape (size,), and of the moves, shape (n, size); infinite where a number may as
+            well be another one.
+        """
+        return np.zeros_like(numbers), np.zeros_like(moves)
 
     def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
         """Find the root mean square distance of what each record says from the numbers.
@@ -124,6 +143,10 @@ class Averages(Statistic):
         numbers = self.step(None, values, np.ones(len(values)), 1.0)
         averages, moves = self._atom_moves(values)
         return numbers, moves @ differentiate(self.from_averages, averages, moves).T
+
+    def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
+        """Find how far differences are from derivatives; see `Statistic.find_influence_errors`."""
+        return np.zeros_like(numbers), _DIFFERENCES * np.abs(moves)
 
     def norms(self, values: Floats) -> Floats:
         """Compute the norm of the atoms of each record; see `Statistic.norms`."""
