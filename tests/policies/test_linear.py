@@ -106,13 +106,45 @@ def test_what_cannot_be_told_is_refused() -> None:
     rng = RNG(3)
     x = rng.normal(size=5_000)
     stream = Stream(LinearRegression(2), retention=1024, seed=0)
-    stream.extend(np.column_stack([x, 2.0 * x, x]))
+    stream.extend(np.column_stack([x, 2.0 * x, x + rng.normal(size=5_000)]))
     with pytest.raises(NoAnswerError, match="the predictors are collinear so far"):
+        stream.estimate()
+    stream = Stream(LinearRegression(2), retention=1024, seed=0)
+    stream.extend(np.column_stack([x, 2.0 * x, x]))
+    with pytest.raises(NoAnswerError, match="the predictors cannot be told apart at this precision"):
         stream.estimate()
     stream = Stream(LinearRegression(1), retention=512, seed=0)
     stream.extend(np.column_stack([np.ones(5_000), x]))
     with pytest.raises(NoAnswerError, match=r"predictor 0 .* is constant so far"):
         stream.estimate()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_condition_is_claimed_from_numbers_that_are_off(seed: int) -> None:
+    """Predictors that are a 200,000th apart, in words of eighteen bits for each number."""
+    rng = RNG(seed)
+    x = rng.normal(size=20_000)
+    near = x + 5e-6 * rng.normal(size=20_000)
+    stream = Stream(LinearRegression(2), retention=340, seed=0)
+    stream.extend(np.column_stack([x, near, x + near + rng.standard_t(1.5, 20_000)]))
+    with pytest.raises(NoAnswerError, match=r"cannot be told apart .* \(condition number [12]e\+11 of the held"):
+        stream.estimate()
+
+
+def test_where_numbers_are_off_the_held_records_tell_the_condition() -> None:
+    rng = RNG(0)
+    x = np.column_stack([rng.normal(size=8_000), rng.standard_cauchy(8_000)])
+    stream = Stream(LinearRegression(2), retention=340, seed=0)
+    stream.extend(np.column_stack([x, x.sum(axis=1) + rng.normal(size=8_000)]))
+    estimate, held = stream.estimate(), np.corrcoef(stream.retained.values[:, :2].T)
+    assert estimate.missed
+    assert estimate.condition == pytest.approx(np.linalg.cond(held))
+
+
+@pytest.mark.parametrize(("variance", "what"), [(0.0, "is constant"), (-1e-9, "cannot be told from a constant")])
+def test_a_predictor_is_called_constant_only_if_it_is(variance: float, what: str) -> None:
+    with pytest.raises(NoAnswerError, match=rf"^predictor 0 \(counted from 0\) {what} so far; "):
+        LinearRegression(1).conclude(np.array([0.0, 0.0, variance, 1.0, 1.0]), 100.0, 1e-3)
 
 
 @pytest.mark.parametrize(("retention", "said"), [(710, True), (1024, False)])

@@ -313,11 +313,16 @@ class Encoded(Policy[E_co]):
     def answer(self, clock: Clock, retained: Records) -> E_co:
         """Answer with the statistic of all records that count: the encoded ones, moved by those that arrived since."""
         worth, rounding = self._find_worth(clock, retained), self._find_rounding(clock)
-        made = self.conclude(self._compute_numbers(clock, retained), worth, rounding)
-        notes = note_rounding(rounding, worth)
+        numbers, notes = self._compute_numbers(clock, retained), note_rounding(rounding, worth)
         if clock.encoded and self._read(clock, retained).off.any():
-            notes = (*notes, _OFF)
+            made, notes = self._conclude_off(numbers, worth, rounding, retained), (*notes, _OFF)
+        else:
+            made = self.conclude(numbers, worth, rounding)
         return replace(made, notes=made.notes + notes, missed=True) if notes else made
+
+    def _conclude_off(self, numbers: Floats, worth: float, rounding: float, retained: Records) -> E_co:  # noqa: ARG002
+        """What `conclude` gives where numbers are marked as off."""
+        return self.conclude(numbers, worth, rounding)
 
     def _derive_keys(self, coins: int) -> NDArray[np.uint64]:
         """The coins of one update as `_advance` takes them."""

@@ -10,7 +10,7 @@ Guarantee: within 5% of the all-data error; held by tests/policies/test_linear.p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -46,7 +46,8 @@ class LinearEstimate(Estimate):
             of the shape of `value`.
         intercept_error: the standard error of the intercept.
         noise: the variance of the residuals; a float, or of shape (outputs,).
-        condition: the condition number of the predictors, each scaled to unit length.
+        condition: the condition number of the predictors, each scaled to unit length; that of the held records if the
+            encoded answer has missed its target.
     """
 
     value: Floats
@@ -194,14 +195,12 @@ class LinearRegression(Encoded[LinearEstimate]):
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> LinearEstimate:
         """Give the fit, its standard errors, and whether the predictors determine it; see `Encoded.conclude`."""
         fit = self.statistic.fit(numbers)
-        lengths = np.sqrt(np.maximum(fit.predictors.diagonal(), 0.0))
-        if not lengths.all():
-            column = int(np.flatnonzero(lengths == 0.0)[0])
-            raise NoAnswerError(
-                f"predictor {column} (counted from 0) is constant so far; drop it, or wait for more records"
-            )
-        sizes, axes = np.linalg.eigh(fit.predictors / np.outer(lengths, lengths))
-        condition = float(sizes[-1] / sizes[0]) if sizes[0] > 0.0 else np.inf
+        variances = fit.predictors.diagonal()
+        if (variances <= 0.0).any():
+            column = int(np.flatnonzero(variances <= 0.0)[0])
+            what = "is constant so far" if variances[column] == 0.0 else "cannot be told from a constant so far"
+            raise NoAnswerError(f"predictor {column} (counted from 0) {what}; drop it, or wait for more records")
+        lengths, sizes, axes, condition = _decompose(fit.predictors)
         rounding = max(rounding, _LEAST_ROUNDING)
         if condition * rounding > _USELESS and condition > _COLLINEAR:
             raise NoAnswerError(
@@ -228,11 +227,39 @@ class LinearRegression(Encoded[LinearEstimate]):
             notes=_list_notes(condition, rounding, enough=worth > known, exact=not fit.noise.all()),
         )
 
+    def _conclude_off(self, numbers: Floats, worth: float, rounding: float, retained: Records) -> LinearEstimate:  # noqa: ARG002
+        """The same where numbers are off by a standard error or more: so are eigenvalues, and no condition is known.
+
+        The held records tell the condition instead, of those predictors that vary among them.
+        """
+        rows = retained.values[:, : self.dim]
+        rows = rows[:, (rows != rows[0]).any(axis=0)]
+        rows = rows - rows.mean(axis=0) if self.intercept else rows
+        condition = _decompose(rows.T @ rows)[-1] if rows.size else np.inf
+        try:
+            made = self.conclude(numbers, worth, 0.0) if condition <= np.sqrt(worth) else None
+        except NoAnswerError:
+            made = None
+        if made is None:
+            raise NoAnswerError(
+                f"the predictors cannot be told apart at this precision (condition number {condition:.1g} of the held "
+                "records; the encoded answer has missed its target and may be off by more than a standard error); drop "
+                "a predictor that nearly follows from the others or is nearly constant, or use a larger retention"
+            )
+        return replace(made, condition=condition)
+
     def _to_shape(self, table: Floats) -> Floats:
         return table[0] if self.outputs == 1 else table
 
     def _to_scalar(self, numbers: Floats) -> float | Floats:
         return float(numbers[0]) if self.outputs == 1 else numbers
+
+
+def _decompose(predictors: Floats) -> tuple[Floats, Floats, Floats, float]:
+    """The lengths of predictors; and, scaled to length 1, eigenvalues, axes and condition number of their products."""
+    lengths = np.sqrt(predictors.diagonal())
+    sizes, axes = np.linalg.eigh(predictors / np.outer(lengths, lengths))
+    return lengths, sizes, axes, float(sizes[-1] / sizes[0]) if sizes[0] > 0.0 else np.inf
 
 
 def _list_notes(condition: float, rounding: float, *, enough: bool, exact: bool) -> tuple[str, ...]:
