@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venv-bench
 LOWEST := .venv-lowest
+# Many processes start below; compiled modules are kept for the next, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo pictures report docs test lint doctest test-slow test-lowest bench format lock clean
 
