@@ -17,5 +17,5 @@ MEMORY = Path("/dev/shm")  # noqa: S108  # a commit waits for the disk, which ta
 if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 1 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
 settings.load_profile("repeatable")

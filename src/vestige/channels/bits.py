@@ -84,7 +84,7 @@ class Bits(Compiled):
                 attempt.numbers,
                 attempt.exponents,
             )
-            if steady and said is not None and power >= 0:
+            if steady and said is not None and power >= 0 and word.is_near(attempt):
                 errors = statistic.find_influence_errors(kept, *said)
                 steady = _is_known(said, errors, attempt, rows, header, power, dither)
             if word.judge(attempt, clear, steady, target.far, keep, dither):

@@ -334,6 +334,22 @@ def read_numbers(
 
 
 @inner_kernel
+def _find_reach(attempt: Attempt, i: int) -> float:
+    """How far from its target a number may come out."""
+    reach: float = attempt.unit[i] * (2.0 + attempt.counters[OFFSET]) + 2.0**-48 * abs(attempt.target[i])
+    return reach
+
+
+@inner_kernel
+def is_near(attempt: Attempt) -> bool:
+    """Tell whether all numbers came out near their targets."""
+    for i in range(len(attempt.target)):
+        if not abs(attempt.numbers[i] - attempt.target[i]) <= _find_reach(attempt, i):
+            return False
+    return True
+
+
+@inner_kernel
 def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools, key: np.uint64) -> bool:
     """Tell whether the word may stay as it was written; if not, change what is tried next.
 
@@ -353,9 +369,8 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
     good = steady and (clear or is_escape) and not stuck
     for i in range(len(far)):
         error = abs(attempt.numbers[i] - attempt.target[i])
-        reach = attempt.unit[i] * (2.0 + counters[OFFSET]) + 2.0**-48 * abs(attempt.target[i])
         guessed = is_escape or attempt.exponents[i] == attempt.guess[i]
-        if not guessed or not error <= reach:
+        if not guessed or not error <= _find_reach(attempt, i):
             good = False
             wide |= guessed
         missed |= not error <= far[i]

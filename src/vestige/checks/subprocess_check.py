@@ -114,6 +114,7 @@ def find_faults(policy: bytes, case: Case) -> str:
     Returns:
         A sentence that describes the fault; empty if there is none.
     """
+    sys.dont_write_bytecode = True  # or a module that it is the first to import would count as a file that it writes
     watch = _Watch()
     sys.addaudithook(watch)
     watch.events = _OUTSIDE_EVENTS
