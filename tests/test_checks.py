@@ -58,6 +58,7 @@ def test_honest_policies_pass(policy: Policy) -> None:
     check_policy(policy, batch=20 if policy.max_batch else None)
 
 
+@pytest.mark.slow
 def test_an_honest_classifier_passes() -> None:
     def rows(rng: np.random.Generator, n: int) -> Floats:
         x = rng.normal(size=n)

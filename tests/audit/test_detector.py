@@ -99,7 +99,11 @@ def test_twenty_snapshots_are_enough(policy: Policy) -> None:
     assert count_rejected(policy, 20) == 20
 
 
-@pytest.mark.parametrize("policy", [BITS, AVERAGE, Mean(), PRIVATE], ids=["bits", "average", "auto", "private"])
+@pytest.mark.parametrize(
+    "policy",
+    [BITS, AVERAGE, Mean(), pytest.param(PRIVATE, marks=pytest.mark.slow)],
+    ids=["bits", "average", "auto", "private"],
+)
 def test_twenty_snapshots_far_apart_are_enough(policy: Policy) -> None:
     assert count_rejected(policy, 20, apart=10) == 20
 
@@ -144,6 +148,7 @@ def test_false_alarms_at_the_stated_rate(kept: float | int, data: Data) -> None:
     check_p_values(collect_p_values(1_000, kept, data, trials=499))
 
 
+@pytest.mark.slow
 def test_the_slots_of_an_honest_subsample_have_uniform_p_values() -> None:
     """Not only rarely small: as spread out as they should be, so that nothing is given away."""
     from scipy.stats import kstest  # noqa: PLC0415

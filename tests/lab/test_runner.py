@@ -107,7 +107,7 @@ def test_files_say_what_made_them_and_are_not_mixed(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
-@pytest.mark.parametrize("where", ["processes", "dask"])
+@pytest.mark.parametrize("where", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
 def test_results_are_the_same_wherever_trials_run(tmp_path: Path, where: str) -> None:
     run([FAST], tmp_path / "here", trials=3)
     if where == "processes":

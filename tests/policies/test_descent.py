@@ -70,6 +70,7 @@ def falling(parameters: Floats, rows: Floats) -> tuple[Floats, Floats]:
     return gap**2 / 2.0, gap[:, None] * np.column_stack([fall, -parameters[0] * x * fall, np.ones(len(x))])
 
 
+@pytest.mark.slow
 def test_a_curve_with_three_parameters() -> None:
     truth, errors = np.array([2.5, 1.3, 0.5]), []
     for seed in range(10):

@@ -96,7 +96,7 @@ def test_with_a_half_life_each_record_that_stayed_makes_those_before_it_count_le
     assert stream.estimate().value == pytest.approx(weights @ left / weights.sum(), abs=1e-3)
 
 
-@pytest.mark.parametrize("half_life", [None, 500.0])
+@pytest.mark.parametrize("half_life", [None, pytest.param(500.0, marks=pytest.mark.slow)])
 def test_standard_errors_are_those_of_the_records_that_stayed(half_life: float | None) -> None:
     off = []
     for seed in range(40):

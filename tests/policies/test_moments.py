@@ -111,6 +111,7 @@ def test_variances_that_underflow_are_not_trusted(policy: Policy) -> None:
         assert note[0].startswith("In 1 of 2 columns all records are alike, or they differ by so little")
 
 
+@pytest.mark.slow
 def test_the_standard_error_of_the_variance_is_that_of_repeated_streams() -> None:
     found = []
     for seed in range(150):

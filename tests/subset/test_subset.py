@@ -66,7 +66,7 @@ def test_what_must_be_in_is_in(method: str, items: list[tuple[float, bool]], tar
     assert chosen.residual == close_to(expected, values, target) or abs(chosen.residual - expected) <= tolerance
 
 
-@pytest.mark.parametrize("n", [23, 24, 27, 31, 36])
+@pytest.mark.parametrize("n", [23, *(pytest.param(n, marks=pytest.mark.slow) for n in (24, 27, 31, 36))])
 @pytest.mark.parametrize("kind", ["normal", "skewed", "two values", "huge range"])
 def test_four_lists_agree_with_sorted_lists(n: int, kind: str) -> None:
     rng = RNG(n)
