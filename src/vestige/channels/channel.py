@@ -136,11 +136,7 @@ class Channel(ABC):
             >>> channels.find_channel("average").read(held, Clock(8, first=1, last=8), Mean(1)).numbers
             array([3.])
         """
-        length = clock.last - clock.first + 1
-        slots = retained.rounds - clock.first
-        inside = (slots >= 0) & (slots < length)
-        values = lay_out(slots[inside], retained.values[inside], length)
-        present = lay_out(slots[inside], np.ones(int(inside.sum()), np.bool_), length)
+        values, present = lay_out_encoded(retained, clock)
         return self.read_slots(values, present, statistic, clock.first)
 
     @abstractmethod
@@ -218,6 +214,27 @@ class Channel(ABC):
             which slots of the last batch to keep; None where the channel has no compiled loop.
         """
         return None
+
+
+def lay_out_encoded(retained: Records, clock: Clock) -> tuple[Floats, Bools]:
+    """Lay out what is held of the encoded batch, `clock.first` to `clock.last`.
+
+    Args:
+        retained: the records that are held; those of other rounds are ignored.
+        clock: the public clock.
+
+    Returns:
+        the values by slot, and which slots are present; shapes (length, columns) and (length,).
+
+    Example:
+        >>> from vestige import Clock, Records
+        >>> lay_out_encoded(Records([1, 3], [[2.0], [4.0]]), Clock(4, first=1, last=4))[1]
+        array([ True, False,  True, False])
+    """
+    slots, length = retained.rounds - clock.first, clock.last - clock.first + 1
+    inside = (slots >= 0) & (slots < length)
+    values = lay_out(slots[inside], retained.values[inside], length)
+    return values, lay_out(slots[inside], np.ones(int(inside.sum()), np.bool_), length)
 
 
 def lay_out(slots: Ints, rows: NDArray[T], length: int) -> NDArray[T]:

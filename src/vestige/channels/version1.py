@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from vestige.channels.channel import Channel, Reading, lay_out
+from vestige.channels.channel import Channel, Reading, lay_out_encoded
 from vestige.channels.compiled import Compiled
 from vestige.channels.fixed_point import FixedPoint
 from vestige.clock import Clock
@@ -60,12 +60,10 @@ def read(channel: Channel, retained: Records, clock: Clock, statistic: Statistic
     """
     if not isinstance(channel, Compiled | FixedPoint):
         return channel.read(retained, clock, statistic)
-    length, slots = clock.last - clock.first + 1, retained.rounds - clock.first
-    inside = (slots >= 0) & (slots < length)
-    present = lay_out(slots[inside], np.ones(int(inside.sum()), np.bool_), length)
+    values, present = lay_out_encoded(retained, clock)
     if has_words(channel, statistic):
         return _read_words(present, statistic.size)
-    return _read_segments(lay_out(slots[inside], retained.values[inside], length), present, channel.has_bits)
+    return _read_segments(values, present, channel.has_bits)
 
 
 def has_words(channel: Channel, statistic: Statistic) -> bool:

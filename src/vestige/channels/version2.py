@@ -8,10 +8,8 @@ Guarantee: every number is read as the code that wrote it read it; held by tests
 
 from __future__ import annotations
 
-import numpy as np
-
 from vestige.channels.bits import read_word
-from vestige.channels.channel import Channel, Reading, lay_out
+from vestige.channels.channel import Channel, Reading, lay_out_encoded
 from vestige.channels.compiled import Compiled
 from vestige.clock import Clock
 from vestige.records import Records
@@ -43,12 +41,9 @@ def read(channel: Channel, retained: Records, clock: Clock, statistic: Statistic
     """
     from vestige.channels.kernels import is_word  # noqa: PLC0415
 
-    length, slots = clock.last - clock.first + 1, retained.rounds - clock.first
-    inside = (slots >= 0) & (slots < length)
-    present = lay_out(slots[inside], np.ones(int(inside.sum()), np.bool_), length)
+    values, present = lay_out_encoded(retained, clock)
     if not isinstance(channel, Compiled) or not is_word(present, channel.mode):
         return channel.read(retained, clock, statistic)
-    values = lay_out(slots[inside], retained.values[inside], length)
     return read_word(values, present, statistic, clock.first, _read_header)
 
 

@@ -230,10 +230,8 @@ class Memory(Policy[MemoryEstimate]):
 
         if not clock.encoded:
             return bytes(self._length) if self.start is None else self.start
-        slots, length = retained.rounds - clock.first, clock.last - clock.first + 1
-        inside = (slots >= 0) & (slots < length)
         message = np.empty(self.bits + _HEADER, np.bool_)
-        read_message(channels.lay_out(slots[inside], np.ones(int(inside.sum()), np.bool_), length), message)
+        read_message(channels.lay_out_encoded(retained, clock)[1], message)
         if not message[0]:
             raise make_lost_error(clock)
         return np.packbits(message[_HEADER:], bitorder="little").tobytes()
