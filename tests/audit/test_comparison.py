@@ -20,7 +20,7 @@ def compared() -> Comparison:
         "Private": Private(bound=3.0, epsilon=1.0, delta=1e-6),
         "my own": Mean(channel="average", tolerance=0.1),
     }
-    return compare(policies, t=64 + 32 * 12, trials=100, values=(-3.0, 3.0), workers=1)
+    return compare(policies, t=64 + 32 * 12, trials=60, values=(-3.0, 3.0), workers=1)
 
 
 def test_each_definition_has_its_column(compared: Comparison) -> None:
@@ -40,9 +40,9 @@ def test_each_definition_has_its_column(compared: Comparison) -> None:
 def test_accuracy_is_measured(compared: Comparison) -> None:
     assert compared["Mean, bits"].error < 0.01
     # a window of 64 of 448 records: the deviation of its mean from that of all is sqrt(448 / 64 - 1) standard errors
-    assert compared["Window"].error == pytest.approx(np.sqrt(448 / 64 - 1), rel=5 / np.sqrt(2 * 50))
+    assert compared["Window"].error == pytest.approx(np.sqrt(448 / 64 - 1), rel=5 / np.sqrt(2 * 30))
     price = Private(bound=3.0, epsilon=1.0, delta=1e-6).price(32, 0.973)
-    assert compared["Private"].error == pytest.approx(np.sqrt(price - 1), rel=5 / np.sqrt(2 * 50))
+    assert compared["Private"].error == pytest.approx(np.sqrt(price - 1), rel=5 / np.sqrt(2 * 30))
 
 
 def test_it_prints_as_a_table_and_converts_to_a_dict(compared: Comparison) -> None:

@@ -216,14 +216,14 @@ def test_one_long_batch_shows_that_only_its_end_is_kept() -> None:
 @pytest.mark.parametrize(
     ("policy", "batch"),
     [
-        (Mean(dim=2, channel="bits"), 48),
-        (Mean(dim=2, channel="average"), 96),
+        pytest.param(Mean(dim=2, channel="bits"), 48, marks=pytest.mark.slow),
+        pytest.param(Mean(dim=2, channel="average"), 96, marks=pytest.mark.slow),
         (Mean(dim=2), 96),
         (Mean(spread=True), 48),
         (Moments(order=4), 96),
-        (Covariance(2), 96),
+        pytest.param(Covariance(2), 96, marks=pytest.mark.slow),
         (LinearRegression(2), 160),
-        (LinearRegression(2, intercept=False), 120),
+        pytest.param(LinearRegression(2, intercept=False), 120, marks=pytest.mark.slow),
         (LogisticRegression(2), 96),
         (Private(Covariance(2), bound=5.0, epsilon=1.0, delta=1e-6), 96),
         (Mean(tolerance=1e-4), 22),

@@ -93,10 +93,10 @@ def test_a_planted_leak_is_found_by_the_pattern_of_presence() -> None:
 
 
 def test_results_do_not_depend_on_the_number_of_processes() -> None:
-    one = audit(Mean(), t=130, trials=220, adversary="knows-distribution")
-    two = audit(Mean(), t=130, trials=220, adversary="knows-distribution", workers=2)
+    one = audit(Mean(), t=130, trials=60, adversary="knows-distribution")
+    two = audit(Mean(), t=130, trials=60, adversary="knows-distribution", workers=2)
     assert one == two
-    assert one != audit(Mean(), t=130, trials=220, adversary="knows-distribution", seed=1)
+    assert one != audit(Mean(), t=130, trials=60, adversary="knows-distribution", seed=1)
 
 
 def test_checkpoints_come_at_growing_ages_and_progress_is_reported() -> None:

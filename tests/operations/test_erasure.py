@@ -26,7 +26,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from([Mean(channel="bits"), Window()]),
     steps,

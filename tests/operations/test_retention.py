@@ -20,7 +20,7 @@ from vestige.types import Bools, Ints
 POLICIES = (Mean(), Mean(channel="bits"), Moments(2), Window(), KeepsHalf())
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(POLICIES), st.integers(1, 300), st.integers(0, 15 * 24), st.booleans())
 def test_a_dry_run_is_right(policy: Policy, n: int, hours: int, is_open: bool) -> None:
     store = MemoryStore()

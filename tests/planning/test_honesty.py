@@ -256,7 +256,7 @@ def test_what_encoding_adds_reaches_the_answer(policy: Encoded) -> None:
     assert LOW <= found.encoding / float(np.mean(squares)) ** 0.5 <= HIGH
 
 
-@pytest.mark.parametrize(("shape", "mean"), [("normal", 17.0), ("lognormal", 0.0)])
+@pytest.mark.parametrize(("shape", "mean"), [pytest.param("normal", 17.0, marks=pytest.mark.slow), ("lognormal", 0.0)])
 def test_what_is_asked_for_is_enough(shape: str, mean: float) -> None:
     """A million records, for which one word in ten thousand that is coarse would show."""
     cell = Cell("auto", shape, mean, 0, records=1_000_000)

@@ -54,6 +54,7 @@ def off(policy: Mean, retention: int, records: int, trials: int) -> float:
     return float(np.sqrt(1.0 + records * np.mean(apart)))
 
 
+@pytest.mark.slow
 def test_what_is_asked_for_is_enough_and_a_little_less_is_not() -> None:
     """Four means of four million records: where too few of them are held, what is rounded off shows."""
     policy = Mean(4, channel="bits")

@@ -131,7 +131,7 @@ def test_parameters_are_checked() -> None:
 @pytest.mark.parametrize("share", [0.01, 0.05])
 def test_requests_cost_little(channel: str, share: float) -> None:
     """On drifting flights, with removal requested for many of the newest records: still far below a standard error."""
-    rows = flights("dep_delay")[:40_000, 0]
+    rows = flights("dep_delay")[:20_000, 0]
     stream = Stream(Mean(channel=channel), retention=80, seed=1)
     rng = np.random.default_rng(5)
     for start in range(0, len(rows), stream.batch):

@@ -307,7 +307,7 @@ def stands(policy: Private, found: Leakage) -> bool:
 @pytest.mark.parametrize("adversary", ["knows-all", pytest.param("knows-distribution", marks=pytest.mark.slow)])
 def test_no_audit_refutes_it(adversary: str) -> None:
     policy = Private(**PROMISE)
-    found = audited(policy, 1, trials=700, adversary=adversary, workers=1)
+    found = audited(policy, 1, trials=400, adversary=adversary, workers=1)
     assert stands(policy, found)
     assert found.checkpoints[0].retained == 0.0
     # and the audit is not blind: a record moves the sum of its batch by mu deviations of the noise, that of the others

@@ -241,11 +241,11 @@ def squares(parameters: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.nd
 @pytest.mark.parametrize(
     ("retention", "rows", "said"),
     [
-        (56, far(17.0, n=50_000), True),
-        (64, far(1000.0, n=50_000), True),
-        (56, stepped(50_000, 10.0, 0)[:, None], True),
-        (64, far(0.0, n=50_000), False),
-        (128, far(1000.0, n=50_000), False),
+        (56, far(17.0, n=20_000), True),
+        pytest.param(64, far(1000.0, n=20_000), True, marks=pytest.mark.slow),
+        (56, stepped(20_000, 10.0, 0)[:, None], True),
+        (64, far(0.0, n=20_000), False),
+        pytest.param(128, far(1000.0, n=20_000), False, marks=pytest.mark.slow),
     ],
 )
 def test_a_loss_of_ones_own_names_rounding(retention: int, rows: np.ndarray, said: bool) -> None:
@@ -264,7 +264,10 @@ def test_eleven_digits_are_not_enough_for_a_loss_of_ones_own_far_from_zero() -> 
     assert stream.estimate().missed
 
 
-@pytest.mark.parametrize(("mean", "retention", "said"), [(0.0, 112, False), (60.0, 76, True), (0.0, 256, False)])
+@pytest.mark.parametrize(
+    ("mean", "retention", "said"),
+    [pytest.param(0.0, 112, False, marks=pytest.mark.slow), (60.0, 76, True), (0.0, 256, False)],
+)
 def test_a_classifier_names_rounding(mean: float, retention: int, said: bool) -> None:
     """Far from zero, intercept and slope are rounded apart though only their sum is known well."""
     rng = np.random.default_rng(0)

@@ -221,7 +221,7 @@ class BothStores(RuleBasedStateMachine):
 
 TestBothStores = BothStores.TestCase
 TestBothStores.settings = settings(
-    max_examples=40,
+    max_examples=25,
     stateful_step_count=30,
     deadline=None,
     phases=[Phase.reuse, Phase.generate],  # with Phase.shrink a failure is short, and takes minutes

@@ -151,8 +151,8 @@ def check_flips(path: Path, flips: list[tuple[int, int]]) -> None:
 def test_a_changed_bit_is_refused_or_changes_nothing(path: Path) -> None:
     rng = np.random.default_rng(0)
     counts = [(8196, 0), (8196, 1), (16388, 0), (16388, 1)]  # of the rows of two tables
-    places = [*rng.choice(HEADERS, 200).tolist(), *rng.integers(32768, size=200).tolist()]
-    check_flips(path, [*counts, (24, 0), *zip(places, rng.integers(8, size=400).tolist(), strict=True)])
+    places = [*rng.choice(HEADERS, 80).tolist(), *rng.integers(32768, size=80).tolist()]
+    check_flips(path, [*counts, (24, 0), *zip(places, rng.integers(8, size=160).tolist(), strict=True)])
 
 
 @pytest.mark.slow
