@@ -59,8 +59,8 @@ test-lowest:  ## Try the oldest versions that pyproject.toml allows, in an envir
 	    --python $(LOWEST)/bin/python --no-header --no-annotate --output-file $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --requirement $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation --editable .
-	NUMBA_CACHE_DIR=$(LOWEST)/kernels $(LOWEST)/bin/pytest -o filterwarnings=default README.md tests/test_public.py \
-	    tests/test_river.py tests/test_sklearn.py tests/test_figures.py tests/test_cli.py tests/test_cli_store.py tests/sources
+	NUMBA_CACHE_DIR=$(LOWEST)/kernels $(LOWEST)/bin/pytest -o filterwarnings=default README.md tests/test_numba.py \
+	    tests/test_public.py tests/test_river.py tests/test_sklearn.py tests/test_figures.py tests/test_cli.py tests/test_cli_store.py tests/sources
 
 $(BENCH)/.ready: pyproject.toml benchmarks/peers.txt
 	$(PYTHON) -m venv $(BENCH)

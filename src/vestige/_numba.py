@@ -105,7 +105,6 @@ class _PartLowering(NativeLowering):
         super().run_pass(state)  # type: ignore[no-untyped-call]
         key = object()  # callers find the part by it, as they find other functions by their addresses
         state.targetctx.insert_user_function(key, state["cr"].fndesc, [state.library])
-        state.reload_init.extend(state.library._reload_init)
         state["cr"] = state["cr"]._replace(cfunc=key)
         return True
 
