@@ -16,6 +16,7 @@ import pytest
 import vestige.errors
 from vestige import (
     Batched,
+    Bundle,
     Covariance,
     CustomLoss,
     LinearRegression,
@@ -173,6 +174,7 @@ def calls(folder: Path) -> dict[str, Call]:
             opened(Memory),
             {"bits": 12, "step": keep_state, "conclude": len, "start": None, "columns": 1, "reserve": 0.1},
         ),
+        "Bundle": (opened(Bundle), {"metrics": {"a": Mean()}, "half_life": 9.0}),
         "Private": (opened(Private), {"policy": Mean(), "bound": 1.0, "epsilon": 1.0, "delta": 1e-6}),
         "Window": (opened(Window), {"policy": Mean()}),
         "SimpleMean": (opened(paper.SimpleMean), {"dim": 1}),
@@ -337,6 +339,7 @@ VALUES = {
     "LinearEstimate",
     "LogisticEstimate",
     "MeanEstimate",
+    "BundleEstimate",
     "MemoryEstimate",
     "MomentsEstimate",
     "ParametersEstimate",

@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from vestige.statistics import LeastSquares, Mean, Moments, Products, Statistic
+from vestige.statistics import Joint, LeastSquares, Mean, Moments, Present, Products, Statistic
 from vestige.statistics.kernels import find_share, find_weights, find_worth
 from vestige.types import Floats
 
@@ -74,6 +74,33 @@ def test_least_squares(rows: Floats, decay: float, intercept: bool) -> None:
     assert fit.predictors == pytest.approx(table[:, :2].T @ table[:, :2], rel=1e-8)
     assert fit.slopes == pytest.approx(slopes, rel=1e-8)
     assert fit.noise == pytest.approx(((table[:, 2:] - table[:, :2] @ slopes) ** 2).sum(axis=0), rel=1e-8)
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.5 ** (1 / 60)])
+def test_values_that_are_missing(rows: Floats, decay: float) -> None:
+    """In the first two batches nothing is there, in another none either."""
+    rows[np.random.default_rng(1).random(500) < 0.5, 0] = rows[:8, 0] = rows[48:50, 0] = np.nan
+    there = ~np.isnan(rows[:, 0])
+    share = weights(decay) @ there
+    inner = weights(decay)[there] / share
+    mean = inner @ rows[there]
+    variance = inner @ (rows[there] - mean) ** 2
+    found = composed(Joint((((0,), Present(Moments(2))), ((0, 2), Present(Mean(2))))), rows, decay)
+    assert found == pytest.approx([share, mean[0], variance[0], share, mean[0], mean[2]], rel=1e-8)
+
+
+@pytest.mark.parametrize("statistic", [Moments(3), Products(1, ((0, 0),), centred=True), Mean(1)])
+def test_the_influence_of_records_with_missing_values(statistic: Statistic) -> None:
+    """One record more or less moves the numbers by its influence over the number of records."""
+    rows = np.random.default_rng(0).gumbel(size=(4_000, 1)) + 3.0
+    rows[::3] = np.nan
+    present = Present(statistic)  # type: ignore[arg-type]
+    numbers, moves = present.influence(rows)
+    for i in (0, 1, 2):
+        others = np.delete(rows, i, axis=0)
+        without = present.step(None, others, np.ones(len(others)), 1.0)
+        assert numbers - without == pytest.approx(moves[i] / len(rows), rel=2e-2, abs=1e-5)
+    assert present.from_averages(present.atoms(rows).mean(axis=0)) == pytest.approx(numbers, rel=1e-9)
 
 
 def test_weights() -> None:

@@ -20,6 +20,8 @@ from vestige.errors import (
 )
 from vestige.estimate import Estimate
 from vestige.policies import (
+    Bundle,
+    BundleEstimate,
     Covariance,
     CovarianceEstimate,
     CustomLoss,
@@ -47,6 +49,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Batched",
+    "Bundle",
+    "BundleEstimate",
     "CheckError",
     "Clock",
     "Covariance",

@@ -96,6 +96,11 @@ class Policy(ABC, Generic[E_co]):
         """Largest magnitude of a value that it can take."""
         return 1e300
 
+    @property
+    def takes_missing(self) -> bool:
+        """Whether a value may be missing, which is nan."""
+        return False
+
     def check_rows(self, rows: Floats) -> None:
         """Refuse rows that the policy cannot take; by default it takes all finite numbers up to `max_magnitude`.
 

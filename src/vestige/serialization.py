@@ -45,6 +45,8 @@ def _to_plain(value: object) -> object:
         if CHANNELS.get(value.name) == value:
             return value.name
         return repr(value) if is_dataclass(value) else f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, tuple | list):
+        return [_to_plain(item) for item in value]
     if callable(value):
         return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
@@ -73,10 +75,16 @@ def from_dict(description: Mapping[str, object]) -> Policy:
             f"policy {name} is not registered, so it cannot be made from its name; import the module that registers it "
             "with vestige.register_policy, or open the stream in Python with vestige.Stream(policy, ..., store=...)"
         )
-    given = {key: from_dict(value) if isinstance(value, Mapping) else value for key, value in parameters.items()}
+    given = {key: _from_plain(value) for key, value in parameters.items()}
     try:
         return POLICIES[str(name)](**given)
     except (TypeError, ValueError) as problem:
         raise StoreError(
             f"policy {name} cannot be made from its stored parameters ({problem}); open the stream in Python"
         ) from None
+
+
+def _from_plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return from_dict(value)
+    return tuple(_from_plain(item) for item in value) if isinstance(value, list) else value

@@ -1,6 +1,7 @@
 """The policies that users reach for: statistics written through channels, and the window as the baseline."""
 
 from vestige.policies.base import Encoded
+from vestige.policies.bundle import Bundle, BundleEstimate
 from vestige.policies.covariance import Covariance, CovarianceEstimate
 from vestige.policies.custom_loss import CustomLoss, ParametersEstimate
 from vestige.policies.linear import LinearEstimate, LinearRegression
@@ -16,6 +17,8 @@ from vestige.policies.window import Window
 __all__ = [
     "POLICIES",
     "STATISTICS",
+    "Bundle",
+    "BundleEstimate",
     "Covariance",
     "CovarianceEstimate",
     "CustomLoss",

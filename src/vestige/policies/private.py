@@ -89,6 +89,10 @@ class Private(Encoded[E_co]):
             raise ParameterError(
                 f"policy={self.policy!r} is not a running average; use Mean, Moments, Covariance or LinearRegression"
             )
+        if self.policy.takes_missing:
+            raise ParameterError(
+                "policy is a Bundle, whose columns have no bound in common; make one of its parts private"
+            )
         if self.policy.half_life is not None:
             raise ParameterError(
                 f"half_life={self.policy.half_life} is not for Private, in which all records count alike; leave it out"

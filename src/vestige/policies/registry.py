@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from vestige.errors import ParameterError
 from vestige.policies.base import Encoded
+from vestige.policies.bundle import Bundle
 from vestige.policies.covariance import Covariance
 from vestige.policies.linear import LinearRegression
 from vestige.policies.logistic import LogisticRegression
@@ -36,7 +37,7 @@ STATISTICS: dict[str, type[Encoded]] = {
 }
 """The statistics that the command offers, by their names for `--statistic`."""
 
-_WRAPPERS: tuple[type[Policy], ...] = (Private, Window)
+_WRAPPERS: tuple[type[Policy], ...] = (Bundle, Private, Window)
 
 POLICIES: dict[str, type[Policy]] = {f"vestige.{kind.__name__}": kind for kind in (*STATISTICS.values(), *_WRAPPERS)}
 """The policies that can be made from stored parameters, by the name in the store."""

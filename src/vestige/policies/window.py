@@ -62,6 +62,11 @@ class Window(Policy[E_co]):
         """The number of values that the statistic takes."""
         return self.policy.columns
 
+    @property
+    def takes_missing(self) -> bool:
+        """Whether the statistic takes records with missing values."""
+        return self.policy.takes_missing
+
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Name the numbers of the answer.
 

@@ -4,6 +4,7 @@ from vestige.statistics.averages import Clipped, Mean
 from vestige.statistics.least_squares import Fit, LeastSquares
 from vestige.statistics.moments import Moments, Products
 from vestige.statistics.newton import Descent, Model
+from vestige.statistics.present import Joint, Present
 from vestige.statistics.statistic import Averages, Statistic, differentiate
 
 __all__ = [
@@ -11,10 +12,12 @@ __all__ = [
     "Clipped",
     "Descent",
     "Fit",
+    "Joint",
     "LeastSquares",
     "Mean",
     "Model",
     "Moments",
+    "Present",
     "Products",
     "Statistic",
     "differentiate",

@@ -101,6 +101,11 @@ class Moments(Averages):
             of_moves[:, p - 1] = off * p * apart ** (p - 1)
         return errors, of_moves
 
+    def find_usual_deviations(self, numbers: Floats) -> Floats:
+        """Find those of normal records with this variance; see `Averages.find_usual_deviations`."""
+        variance = max(float(numbers[1]), 0.0)
+        return np.array([math.sqrt(math.prod(range(1, 2 * p, 2)) * variance**p) for p in range(1, self.order + 1)])
+
     def from_averages(self, averages: Floats) -> Floats:
         """Compute the moments about the mean from those about zero; see `Averages.from_averages`."""
         raw, mean = (1.0, *averages.tolist()), float(averages[0])
@@ -178,6 +183,17 @@ class Products(Averages):
             off, apart = find_mean_errors(values, means), np.abs(values - means)
             of_moves[:, self.columns :] = apart[:, first] * off[second] + apart[:, second] * off[first]
         return errors, of_moves
+
+    def find_usual_deviations(self, numbers: Floats) -> Floats:
+        """Find those of normal records with these variances; see `Averages.find_usual_deviations`."""
+        if not self.centred:
+            return Averages.find_usual_deviations(self, numbers)
+        first, second = _split_pairs(self.pairs)
+        products, variances = numbers[self.columns :], np.zeros(self.columns)
+        alike = first == second
+        variances[first[alike]] = np.maximum(products[alike], 0.0)
+        of_products = np.sqrt(variances[first] * variances[second] + products**2)
+        return np.concatenate((np.sqrt(variances), of_products))
 
     def from_averages(self, averages: Floats) -> Floats:
         """Compute the products about the means from those about zero; see `Averages.from_averages`."""

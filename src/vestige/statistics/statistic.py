@@ -148,6 +148,19 @@ class Averages(Statistic):
         """Find how far differences are from derivatives; see `Statistic.find_influence_errors`."""
         return np.zeros_like(numbers), _DIFFERENCES * np.abs(moves)
 
+    def find_usual_deviations(self, numbers: Floats) -> Floats:
+        """Find about how far what a record says is from the numbers, from the numbers alone.
+
+        It is what is known where no record of a batch has the values. A subclass that tracks variances overrides it.
+
+        Args:
+            numbers: shape (size,).
+
+        Returns:
+            the distances, zero where nothing is known, so that all rounding is marked as off; shape (size,).
+        """
+        return np.zeros_like(numbers)
+
     def norms(self, values: Floats) -> Floats:
         """Compute the norm of the atoms of each record; see `Statistic.norms`."""
         norms: Floats = np.linalg.norm(self.atoms(values), axis=1)

@@ -52,6 +52,8 @@ def read_rows(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
         )
     table = np.require(table, requirements=("C", "W"))  # one layout, so that each kernel is compiled once
     fine = np.abs(table) <= largest
+    if policy.takes_missing:
+        fine |= np.isnan(table)
     if not fine.all():
         row, column = np.argwhere(~fine)[0]
         raise DataError(

@@ -1,0 +1,180 @@
+"""Statistics of columns that are missing in some records, and of several groups of columns at once.
+
+A missing value is nan. What is tracked is the share of the records that have all values, and the numbers of another
+statistic over those records: a ratio of two averages, so that no count outside the records depends on values.
+Guarantee: the steps compose to the statistic of the records that have the values, over every prefix; held by
+tests/test_statistics.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from vestige.statistics.statistic import Averages
+from vestige.types import Bools, Floats
+
+_LEAST_DEVIATION = 2.0**-24
+"""Numbers whose deviation is not known count as varying by this share: far more than a float of a word is rounded."""
+
+
+def find_present(values: Floats) -> Bools:
+    """Find the records that have all values.
+
+    Args:
+        values: shape (n, columns), nan where a value is missing.
+
+    Returns:
+        shape (n,).
+
+    Example:
+        >>> find_present(np.array([[1.0, 2.0], [3.0, np.nan]]))
+        array([ True, False])
+    """
+    return ~np.asarray(np.isnan(values).any(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Present(Averages):
+    """The share of the records that have all values, then the numbers of those records; zeros while there are none.
+
+    Attributes:
+        of: the statistic of the records that have all values.
+    """
+
+    of: Averages
+
+    @property
+    def size(self) -> int:
+        """One more than that of the other statistic."""
+        return 1 + self.of.size
+
+    def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
+        """Compute the share and the numbers of all records so far; see `Statistic.step`."""
+        present = find_present(values)
+        here = float(weights[present].sum() / weights.sum())
+        before = 0.0 if estimate is None else max(float(estimate[0]), 0.0)
+        total = here if estimate is None else before + share * (here - before)
+        numbers = np.zeros(self.of.size) if estimate is None else estimate[1:]
+        if here > 0.0:
+            known = None if before == 0.0 else numbers
+            part = 1.0 if known is None else share * here / total
+            numbers = self.of.step(known, values[present], weights[present], part)
+        return np.concatenate(([total], numbers))
+
+    def atoms(self, values: Floats) -> Floats:
+        """Compute whether the values are there, then the atoms of the other statistic; see `Averages.atoms`."""
+        present, atoms = find_present(values), np.zeros((len(values), self.size))
+        atoms[present, 0] = 1.0
+        atoms[present, 1:] = self.of.atoms(values[present])
+        return atoms
+
+    def from_averages(self, averages: Floats) -> Floats:
+        """Compute the numbers of the records that have the values; see `Averages.from_averages`."""
+        share = float(averages[0])
+        numbers = self.of.from_averages(averages[1:] / share) if share > 0.0 else np.zeros(self.of.size)
+        return np.concatenate(([share], numbers))
+
+    def influence(self, values: Floats) -> tuple[Floats, Floats]:
+        """Compute the numbers of the records, and how far each moves them; see `Statistic.influence`."""
+        present, moves, numbers = find_present(values), np.zeros((len(values), self.size)), np.zeros(self.size)
+        share = numbers[0] = float(present.mean())
+        moves[:, 0] = present - share
+        said, inner = (
+            self.of.influence(values[present]) if share > 0.0 else (np.full(self.of.size, np.nan), moves[:0, 1:])
+        )
+        if np.isfinite(said).all() and np.isfinite(inner).all():  # else they say nothing, such as one record of a fit
+            numbers[1:], moves[present, 1:] = said, inner / share
+        return numbers, moves
+
+    def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:
+        """Find those of the records that have the values; see `Statistic.find_influence_errors`."""
+        errors, of_moves, present = np.zeros_like(numbers), np.zeros_like(moves), find_present(values)
+        share = float(present.mean())
+        if moves[:, 1:].any():
+            inner = moves[present, 1:] * share
+            errors[1:], found = self.of.find_influence_errors(values[present], numbers[1:], inner)
+            of_moves[present, 1:] = found / share
+        return errors, of_moves
+
+    def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
+        """Find how far what each record says is from the numbers; see `Statistic.find_deviations`.
+
+        Few records of a batch may have the values, or none. Then it is what the numbers themselves say of how far
+        records are from them; as long as that is nothing, a small share of the numbers stands for it.
+        """
+        deviations = Averages.find_deviations(self, values, numbers)
+        if numbers[0] > 0.0:
+            usual = self.of.find_usual_deviations(numbers[1:]) / np.sqrt(numbers[0])
+            known = np.maximum(deviations[1:] if find_present(values).any() else 0.0, usual)
+            deviations[1:] = np.where(known > 0.0, known, _LEAST_DEVIATION * np.abs(numbers[1:]))
+        return deviations
+
+
+@dataclass(frozen=True)
+class Joint(Averages):
+    """Several statistics side by side, each of columns of its own choice; all of them may miss values.
+
+    Attributes:
+        parts: the statistics, each with its columns, counted from 0.
+    """
+
+    parts: tuple[tuple[tuple[int, ...], Averages], ...]
+
+    @property
+    def size(self) -> int:
+        """The sum of those of the parts."""
+        return sum(part.size for _, part in self.parts)
+
+    @cached_property
+    def places(self) -> tuple[slice, ...]:
+        """Where the numbers of each part are."""
+        ends = np.cumsum([part.size for _, part in self.parts]).tolist()
+        return tuple(slice(end - part.size, end) for end, (_, part) in zip(ends, self.parts, strict=True))
+
+    def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
+        """Compute the numbers of all parts; see `Statistic.step`."""
+        return np.concatenate(
+            [
+                part.step(None if estimate is None else estimate[here], values[:, list(columns)], weights, share)
+                for here, (columns, part) in zip(self.places, self.parts, strict=True)
+            ]
+        )
+
+    def atoms(self, values: Floats) -> Floats:
+        """Compute the atoms of all parts; see `Averages.atoms`."""
+        return np.concatenate([part.atoms(values[:, list(columns)]) for columns, part in self.parts], axis=1)
+
+    def from_averages(self, averages: Floats) -> Floats:
+        """Compute the numbers of all parts; see `Averages.from_averages`."""
+        pairs = zip(self.places, self.parts, strict=True)
+        return np.concatenate([part.from_averages(averages[here]) for here, (_, part) in pairs])
+
+    def influence(self, values: Floats) -> tuple[Floats, Floats]:
+        """Compute the numbers of all parts, and how far each record moves them; see `Statistic.influence`."""
+        found = [part.influence(values[:, list(columns)]) for columns, part in self.parts]
+        return np.concatenate([numbers for numbers, _ in found]), np.concatenate([moves for _, moves in found], axis=1)
+
+    def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:
+        """Find those of all parts; see `Statistic.find_influence_errors`."""
+        found = [
+            part.find_influence_errors(values[:, list(columns)], numbers[here], moves[:, here])
+            for here, (columns, part) in zip(self.places, self.parts, strict=True)
+        ]
+        return np.concatenate([errors for errors, _ in found]), np.concatenate([moves for _, moves in found], axis=1)
+
+    def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
+        """Find those of all parts; see `Statistic.find_deviations`."""
+        return np.concatenate(
+            [
+                part.find_deviations(values[:, list(columns)], numbers[here])
+                for here, (columns, part) in zip(self.places, self.parts, strict=True)
+            ]
+        )
+
+    def find_usual_deviations(self, numbers: Floats) -> Floats:
+        """Find those of all parts; see `Averages.find_usual_deviations`."""
+        pairs = zip(self.places, self.parts, strict=True)
+        return np.concatenate([part.find_usual_deviations(numbers[here]) for here, (_, part) in pairs])

@@ -1,0 +1,194 @@
+"""Several statistics in one word: each is that of the records that have its columns, whatever the others miss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vestige import (
+    Bundle,
+    BundleEstimate,
+    Covariance,
+    LinearRegression,
+    LogisticRegression,
+    Mean,
+    Moments,
+    NoAnswerError,
+    ParameterError,
+    Private,
+    Stream,
+    Window,
+    open_store,
+)
+from vestige.checks import check_policy
+from vestige.errors import DataError
+from vestige.types import Floats
+
+BUNDLE = Bundle(
+    {"amount": [Mean(), Moments(3)], "rating": Moments(2), ("amount", "rating"): [LinearRegression(1), Covariance(2)]}
+)
+
+
+def draw(n: int, missing: tuple[float, float], mean: float = 1_000.0, seed: int = 0) -> Floats:
+    """Amounts about a mean, and ratings that depend on them; each is missing in a share of the rows."""
+    rng = np.random.default_rng(seed)
+    amount = rng.gamma(2.0, 3.0, n)
+    rows = np.column_stack((mean + amount, amount + rng.normal(size=n)))
+    rows[rng.random((n, 2)) < missing] = np.nan
+    return rows
+
+
+def check(stream: Stream[BundleEstimate], rows: Floats, *, near: float = 0.01) -> None:
+    """Compare each answer with numpy's on the rows that have its columns, in standard errors."""
+    estimate: Any = stream.estimate()
+    amount, rating = (column[~np.isnan(column)] for column in rows.T)
+    both = rows[~np.isnan(rows).any(axis=1)]
+    for name, column in (("amount:mean", amount), ("amount:moments", amount), ("rating:moments", rating)):
+        answer = estimate[name]
+        error = column.std() / np.sqrt(len(column))
+        assert abs(np.ravel(answer.value)[0] - column.mean()) <= near * error, name
+        assert answer.counted == len(column)
+        assert answer.standard_error == pytest.approx(error, rel=0.02)
+        if name != "amount:mean":
+            assert answer.value[1] == pytest.approx(column.var(), rel=near / np.sqrt(len(column)) * 10.0)
+    slope, _ = np.polyfit(both[:, 0] - both[:, 0].mean(), both[:, 1], 1)
+    assert estimate["amount,rating:regression"].value[0] == pytest.approx(slope, abs=near / np.sqrt(len(both)))
+    assert estimate["amount,rating:covariance"].value == pytest.approx(np.cov(both.T, bias=True), rel=1e-3)
+    assert not estimate.missed
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e6])
+@pytest.mark.parametrize("missing", [(0.0, 0.0), (0.1, 0.4), (0.02, 0.97)])
+def test_each_answer_is_that_of_the_records_that_have_its_columns(missing: tuple[float, float], mean: float) -> None:
+    rows = draw(24_000, missing, mean)
+    stream = Stream(BUNDLE, retention=BUNDLE.default_retention, seed=0)
+    stream.extend(rows[:7])
+    assert stream.estimate().counted == 7
+    stream.extend(rows[7:])
+    check(stream, rows)
+
+
+def test_a_drift_and_requests_are_followed() -> None:
+    rows = draw(20_000, (0.1, 0.4))
+    rows[:, 0] += np.linspace(0.0, 100.0, len(rows))
+    stream = Stream(BUNDLE, retention=BUNDLE.default_retention, seed=0)
+    rng = np.random.default_rng(1)
+    for start in range(0, len(rows), stream.batch):
+        stream.extend(rows[start : start + stream.batch - 1])
+        stream.forget(rounds=stream.t - np.flatnonzero(rng.random(stream.batch - 1) < 0.1))
+        stream.extend(rows[start + stream.batch - 1 : start + stream.batch])
+    check(stream, rows)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.001])
+def test_a_column_that_is_rarely_there_neither_loses_nor_spoils_others(share: float) -> None:
+    """Most batches have no record with it, so that its numbers are written without side information."""
+    policy = Bundle({"rare": Mean(), "usual": Mean()})
+    rng, n = np.random.default_rng(0), 40_000
+    rows = rng.normal((500.0, 3.0), 1.0, (n, 2))
+    rows[rng.random(n) >= share, 0] = np.nan
+    stream = Stream(policy, retention=policy.default_retention, seed=0)
+    stream.extend(rows)
+    estimate = stream.estimate()
+    for name, column in zip(("rare:mean", "usual:mean"), rows.T, strict=True):
+        there = column[~np.isnan(column)]
+        assert estimate[name].value == pytest.approx(there.mean(), abs=0.02 / np.sqrt(len(there)))
+        assert estimate[name].counted == len(there)
+    assert not estimate.missed
+
+
+def test_a_column_that_is_never_there_has_no_answer_until_it_is() -> None:
+    policy = Bundle({"a": Mean(), "b": Mean()})
+    stream = Stream(policy, retention=policy.default_retention, seed=0)
+    stream.extend(np.column_stack((np.arange(2_000.0), np.full(2_000, np.nan))))
+    estimate = stream.estimate()
+    assert estimate.answers["b:mean"] is None
+    assert estimate.shares == {"a": 1.0, "b": 0.0}
+    with pytest.raises(NoAnswerError, match="'b:mean' has no answer yet"):
+        estimate["b:mean"]
+    with pytest.raises(ParameterError, match="'c:mean' is unknown; use one of a:mean, b:mean"):
+        estimate["c:mean"]
+    assert policy.report(estimate, policy.column_names).rows[1][:2] == ("b:mean", "no answer")
+    stream.extend([[0.0, 7.0]])
+    assert stream.estimate()["b:mean"].value == 7.0
+    stream.extend(np.column_stack((np.arange(2_000.0), np.full(2_000, np.nan))))
+    assert stream.estimate()["b:mean"].value == pytest.approx(7.0, rel=1e-9)
+
+
+def test_records_with_nothing_at_all_count() -> None:
+    policy = Bundle({"a": Mean()})
+    stream = Stream(policy, retention=policy.default_retention, seed=0)
+    stream.extend([None, 3.0, None, 5.0])
+    estimate = stream.estimate()
+    assert (estimate.counted, estimate["a:mean"].counted, estimate["a:mean"].value) == (4, 2, 4.0)
+
+
+def test_what_stands_for_two_metrics_is_kept_once() -> None:
+    one, two = (Bundle({"a": metrics}) for metrics in (Moments(2), [Moments(2), Mean(spread=True)]))
+    assert one.statistic.size == 3
+    assert two.statistic.size == 5, "other statistics are kept beside it"
+
+
+def test_a_half_life_is_that_of_all_records() -> None:
+    policy = Bundle({"a": Mean()}, half_life=500.0)
+    rows = np.where(np.random.default_rng(2).random((6_000, 1)) < 0.3, np.nan, np.arange(6_000.0)[:, None])
+    stream = Stream(policy, retention=policy.default_retention, seed=0)
+    stream.extend(rows)
+    weights = policy.decay ** np.arange(len(rows))[::-1] * ~np.isnan(rows[:, 0])
+    assert stream.estimate()["a:mean"].value == pytest.approx(np.nansum(weights * rows[:, 0]) / weights.sum(), rel=1e-6)
+
+
+def test_a_window_of_a_bundle_answers_from_what_is_held() -> None:
+    stream = Stream(Window(Bundle({"a": Mean(), "b": Mean()})), retention=100)
+    stream.extend(np.column_stack((np.arange(300.0), np.where(np.arange(300) % 2, np.nan, 1.0))))
+    estimate = stream.estimate()
+    assert estimate.value == pytest.approx([stream.retained.values[:, 0].mean(), 1.0])
+
+
+def test_a_store_reopens_it(tmp_path: Path) -> None:
+    rows = draw(6_000, (0.1, 0.4))
+    for part in (rows[:3_000], rows[3_000:]):
+        with open_store(tmp_path / "a.db") as store:
+            Stream(BUNDLE, retention=BUNDLE.default_retention, seed=0, store=store.stream("all")).extend(part)
+    whole = Stream(BUNDLE, retention=BUNDLE.default_retention, seed=0)
+    whole.extend(rows)
+    with open_store(tmp_path / "a.db") as store:
+        again = Stream(BUNDLE, retention=BUNDLE.default_retention, seed=0, store=store.stream("all"))
+        assert np.array_equal(again.estimate().value, whole.estimate().value)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "text"),
+    [
+        ({}, "metrics is empty"),
+        ({"a": [Mean(), Mean()]}, "'a:mean' is given twice"),
+        ({"a": LogisticRegression(1)}, "is not made of averages"),
+        ({"a": Mean(half_life=9.0)}, r"half_life=9.0; give it to the bundle"),
+        ({"a": Covariance(2)}, "takes 2 columns, not 1"),
+        ({("a", "a"): Covariance(2)}, "a tuple of different names"),
+    ],
+)
+def test_what_cannot_be_part_of_a_bundle_is_refused(metrics: Any, text: str) -> None:
+    with pytest.raises(ParameterError, match=text):
+        Bundle(metrics)
+
+
+def test_noise_has_no_bound_for_all_columns() -> None:
+    with pytest.raises(ParameterError, match="no bound in common"):
+        Private(Bundle({"a": Mean()}), bound=1.0, epsilon=1.0, delta=1e-6)
+
+
+def test_infinite_values_are_refused_and_missing_ones_only_by_others() -> None:
+    with pytest.raises(DataError, match="row 0 of 1, column 0, is missing, infinite"):
+        Stream(Bundle({"a": Mean()}), retention=400).extend([np.inf])
+    with pytest.raises(DataError, match="row 0 of 1, column 0, is missing"):
+        Stream(Mean(), retention=400).extend([np.nan])
+
+
+@pytest.mark.slow
+def test_the_check_accepts_it() -> None:
+    check_policy(BUNDLE)
+    check_policy(Bundle({"a": Mean()}), rows=lambda rng, n: np.where(rng.random((n, 1)) < 0.3, np.nan, 1.0))
