@@ -17,6 +17,7 @@ import vestige.errors
 from vestige import (
     Batched,
     Bundle,
+    Count,
     Covariance,
     CustomLoss,
     LinearRegression,
@@ -165,6 +166,7 @@ def calls(folder: Path) -> dict[str, Call]:
     small: dict[str, object] = {"trials": 20, "confidence": 0.9, "seed": 0}
     made: dict[str, Call] = {
         "Mean": (opened(Mean), {"dim": 1, "channel": "auto", "half_life": 9.0, "tolerance": 0.1, "spread": False}),
+        "Count": (opened(Count), {"columns": 1}),
         "Moments": (opened(Moments), {"order": 2, "half_life": 9.0}),
         "Covariance": (opened(Covariance), {"dim": 2, "half_life": 9.0}),
         "LinearRegression": (opened(LinearRegression), {"dim": 1, "intercept": True, "outputs": 1, "half_life": 9.0}),

@@ -12,6 +12,7 @@ import pytest
 
 import leaky
 from vestige import (
+    Count,
     Covariance,
     CustomLoss,
     LinearRegression,
@@ -45,6 +46,7 @@ from vestige.types import Floats
                 Mean(half_life=50.0),
                 Mean(spread=True),
                 Covariance(2),
+                Count(),
                 LinearRegression(1, intercept=False, outputs=2),
                 Window(LinearRegression(1)),
                 paper.CoordinateMean(2),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from vestige import (
+    Count,
     Covariance,
     CustomLoss,
     LinearRegression,
@@ -25,6 +26,7 @@ OURS: list[Policy] = [
     Mean(),
     Mean(dim=3, channel="bits", half_life=10.5, spread=True),
     Moments(order=2),
+    Count(2),
     Covariance(3),
     LinearRegression(2, intercept=False, outputs=2),
     LogisticRegression(2, classes=3),

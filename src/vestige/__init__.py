@@ -22,6 +22,7 @@ from vestige.estimate import Estimate
 from vestige.policies import (
     Bundle,
     BundleEstimate,
+    Count,
     Covariance,
     CovarianceEstimate,
     CustomLoss,
@@ -53,6 +54,7 @@ __all__ = [
     "BundleEstimate",
     "CheckError",
     "Clock",
+    "Count",
     "Covariance",
     "CovarianceEstimate",
     "CustomLoss",

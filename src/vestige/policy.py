@@ -33,6 +33,8 @@ class Policy(ABC, Generic[E_co]):
         requires_secret_coins: whether nobody may be able to guess the coins, as where they generate noise; then they
             have 256 bits, and a stream refuses a seed.
         is_exact: whether it carries the answer over without rounding, however few records a batch has.
+        needs_records: whether the answer is read off kept records; False where the public clock alone says it, as for
+            a count, so that there is an answer although no record is held.
         is_window: whether it keeps every record that it may, and answers from those alone.
 
     Example:
@@ -56,6 +58,7 @@ class Policy(ABC, Generic[E_co]):
     all_or_nothing: ClassVar[bool] = True
     requires_secret_coins: ClassVar[bool] = False
     is_exact: ClassVar[bool] = False
+    needs_records: ClassVar[bool] = True
     is_window: ClassVar[bool] = False
 
     def unwrap(self) -> Policy:

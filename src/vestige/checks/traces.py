@@ -140,6 +140,10 @@ class _Recorder(Policy):
         return self.policy.all_or_nothing
 
     @property
+    def needs_records(self) -> bool:  # type: ignore[override]
+        return self.policy.needs_records
+
+    @property
     def requires_secret_coins(self) -> bool:  # type: ignore[override]
         return self.policy.requires_secret_coins
 

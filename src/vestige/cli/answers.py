@@ -127,8 +127,8 @@ class StreamAnswer:
         show_table(report.header, report.rows, words=("term",))
         for remark in report.remarks:
             say(remark)
-        ago = format_count(estimate.oldest_age, "record")
-        say(f"Held: {format_count(estimate.held, 'record')}; the oldest arrived {ago} ago ({limit}).")
+        ago = f"; the oldest arrived {format_count(estimate.oldest_age, 'record')} ago" if estimate.held else ""
+        say(f"Held: {format_count(estimate.held, 'record')}{ago} ({limit}).")
         for note in estimate.notes:
             say(f"Note: {note}")
 

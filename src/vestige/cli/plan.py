@@ -13,7 +13,7 @@ from vestige.cli.output import announce_if_slow, print_json, say, show_progress,
 from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError, SourceError
 from vestige.planning import Plan, Row, draw_plan, plan
-from vestige.policies import STATISTICS, Encoded
+from vestige.policies import STATISTICS, NamedPolicy
 from vestige.sources import FileSource
 from vestige.types import Floats
 
@@ -115,7 +115,7 @@ def plan_retention(
         )
         if figure is not None:
             draw_plan(result, figure, sample)
-    errors = dict(zip(names, result.errors.tolist(), strict=True)) if result.sampled else None
+    errors = dict(zip(names, result.errors.tolist(), strict=True)) if result.sampled and len(result.errors) else None
     if machine:
         print_json({"statistic": statistic, **_to_facts(result), "errors": errors})
         return
@@ -130,7 +130,7 @@ def plan_retention(
 
 def _make_policy(
     source: str | None, columns: tuple[str, ...], targets: tuple[str, ...], statistic: str, dim: int | None
-) -> tuple[Encoded, list[str]]:
+) -> tuple[NamedPolicy, list[str]]:
     """The policy to plan, and the labels of the numbers of its answer."""
     if source is None:
         for option, names in (("--column", columns), ("--target", targets)):
@@ -138,12 +138,15 @@ def _make_policy(
                 raise ParameterError(f"{option} {names[0]} needs a SOURCE; use --dim instead, or give a file")
         if dim is not None and dim < 1:
             raise ParameterError(f"--dim {dim} is out of range; use a whole number, 1 or more")
-        if statistic == "moments" and dim not in (None, 1):
+        kind = STATISTICS[statistic]
+        if dim is not None and kind.max_columns is not None and dim > kind.max_columns:
+            most = "one column" if kind.max_columns == 1 else f"{kind.max_columns} columns"
             raise ParameterError(
-                f"--dim {dim} is too large for --statistic moments, which takes one column; use --dim 1"
+                f"--dim {dim} is too large for --statistic {statistic}, which takes {most}; use --dim "
+                f"{kind.max_columns}"
             )
-        columns = tuple(f"column {i + 1}" for i in range(dim or 1))
-        targets = ("target",) if statistic in ("regression", "logistic") else ()
+        columns = tuple(f"column {i + 1}" for i in range(dim or kind.min_columns))
+        targets = ("target",) * kind.min_targets
     elif not columns:
         raise ParameterError(f"{source}: no --column is given; give the columns of a record")
     elif dim is not None and dim != len(columns):
@@ -188,12 +191,15 @@ def _to_facts(plan: Plan) -> dict[str, object]:
 
 
 def _describe(plan: Plan, statistic: str) -> str:
+    columns = f"{plan.policy.columns} column{'s'[: plan.policy.columns > 1]}"
+    if plan.policy.is_exact:
+        return f"Plan for {statistic}, {columns}: exact, after any number of records."
     unit = "a record" if statistic == "mean" else "one record's influence"
     data = f"a sample of {plan.sampled:,} records"
     if plan.mean is not None:
         data = f"assuming normal records, mean {plan.mean:g} and deviation 1"
     return (
-        f"Plan for {statistic}, {plan.policy.columns} column{'s'[: plan.policy.columns > 1]} ({data}): an error of "
+        f"Plan for {statistic}, {columns} ({data}): an error of "
         f"{plan.error:.3g} standard deviations of {unit}, after {plan.records:,} records."
     )
 
@@ -226,7 +232,11 @@ def _format_time(seconds: float) -> str:
 
 def _summarize(plan: Plan) -> Iterator[str]:
     """The table in sentences."""
-    ours, window, least = plan.rows[0], plan.row("window"), plan.row("lower bound")
+    ours = plan.rows[0]
+    if plan.policy.is_exact:
+        yield f"{ours.name} requires a retention of {ours.retention:,} records."
+        return
+    window, least = plan.row("window"), plan.row("lower bound")
     if ours.retention is not None:
         yield (
             f"{ours.name.split(',')[0]} requires a retention of {ours.retention:,} records; a sliding window requires "

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from vestige.errors import ParameterError
 from vestige.estimate import Estimate
-from vestige.policies import STATISTICS, Encoded, Report, Window
+from vestige.policies import STATISTICS, Encoded, NamedPolicy, Report, Window
 from vestige.policies.report import make_plain_report
 from vestige.policy import Policy
 
@@ -34,7 +34,7 @@ def make_title(name: str, *, all_time: bool) -> str:
 
 def make_policy(
     statistic: str, columns: Sequence[str], targets: Sequence[str], channel: str, half_life: float | None
-) -> Encoded:
+) -> NamedPolicy:
     """Make the policy that keeps a statistic of named columns.
 
     Args:
@@ -60,10 +60,16 @@ def make_policy(
     if len(targets) < kind.min_targets or (kind.max_targets is not None and len(targets) > kind.max_targets):
         count = "one --target" if kind.max_targets == 1 else "at least one --target"
         raise ParameterError(f"--statistic {statistic} has {len(targets)} targets; give {count}, the column to explain")
-    if kind.max_columns is not None and len(columns) > kind.max_columns:
+    if kind.max_columns == 1 and len(columns) > 1:
         raise ParameterError(f"--statistic {statistic} takes one --column, not {len(columns)}; run it for each")
+    if len(columns) < kind.min_columns or (kind.max_columns is not None and len(columns) > kind.max_columns):
+        exactly = "" if kind.max_columns == kind.min_columns else "at least "
+        raise ParameterError(
+            f"--statistic {statistic} takes {exactly}{kind.min_columns} columns, not {len(columns)}; give --column for "
+            "each of them"
+        )
     policy = kind.from_columns(len(columns), len(targets), channel, half_life)
-    if channel == "average" and policy.encoding.name != "average":
+    if channel == "average" and not (isinstance(policy, Encoded) and policy.encoding.name == "average"):
         raise ParameterError(f"--channel average cannot hold --statistic {statistic}; use --channel bits or auto")
     return policy
 
@@ -79,6 +85,6 @@ def make_report(policy: Policy, estimate: Estimate, columns: Sequence[str]) -> R
     Returns:
         the table, and the same facts for machines.
     """
-    if not isinstance(policy, Encoded | Window):
+    if not isinstance(policy, NamedPolicy | Window):
         return make_plain_report(estimate)
     return policy.report(estimate, columns) if columns else make_plain_report(estimate, policy.labels(()))

@@ -19,7 +19,7 @@ from vestige.cli.run_report import check_troubles, collect_facts, explain_before
 from vestige.cli.signals import catch_signals, end_by_signal
 from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest, StreamNames
-from vestige.policies import STATISTICS, Encoded
+from vestige.policies import STATISTICS, Encoded, NamedPolicy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.sources import FileSource, IfReplaced
@@ -149,7 +149,7 @@ def run(**given: Any) -> None:
         sys.exit(1)
 
 
-def _ingest(options: RunOptions, source: FileSource, policy: Encoded) -> tuple[Ingest, dict[str, StreamAnswer]]:
+def _ingest(options: RunOptions, source: FileSource, policy: NamedPolicy) -> tuple[Ingest, dict[str, StreamAnswer]]:
     """Read the source into streams, and ask each of them; a signal ends the program between two blocks."""
     path = options.path
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=options.key)
@@ -189,11 +189,12 @@ def _check_taken(options: RunOptions, ingest: Ingest, answers: Mapping[str, Stre
 
 
 def _report(
-    options: RunOptions, policy: Encoded, ingest: Ingest, answers: Mapping[str, StreamAnswer], seconds: float
+    options: RunOptions, policy: NamedPolicy, ingest: Ingest, answers: Mapping[str, StreamAnswer], seconds: float
 ) -> None:
     """Print the answers and what happened to the rows."""
     if options.machine:
-        facts = {"retention": options.retention, "half_life": policy.half_life, "channel": policy.encoding.name}
+        channel = policy.encoding.name if isinstance(policy, Encoded) else None
+        facts = {"retention": options.retention, "half_life": policy.half_life, "channel": channel}
         counts = collect_facts(ingest) | {"seconds": seconds}
         print_facts(options.statistic, options.by, answers, facts | counts, explain_before(ingest))
         return
@@ -211,7 +212,7 @@ def _check_begin(source: FileSource, path: str | None) -> None:
         raise SourceError(f"{problem}{'' if path is None else '; nothing was taken'}") from None
 
 
-def _load_kernels(policy: Encoded) -> None:
+def _load_kernels(policy: NamedPolicy) -> None:
     """Compile or load the kernels before the time is measured."""
     rehearsal = Stream(policy, retention=2 * policy.min_batch, seed=AuditSeed(0))
     rehearsal.extend(policy.draw_rows(make_generator(0), 2 * rehearsal.batch + 1, 0.0))

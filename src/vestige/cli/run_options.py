@@ -11,7 +11,7 @@ from datetime import timedelta
 from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError
 from vestige.ingest.maintenance import EVERY
-from vestige.policies import Encoded
+from vestige.policies import NamedPolicy
 from vestige.sources import FileSource, IfReplaced
 from vestige.sources.protocol import Unit
 from vestige.store import Store
@@ -111,7 +111,7 @@ class RunOptions:
         _check_below("--lateness", self.lateness, self.max_age, "a row could be too old when it arrives")
         _check_below("--max-ahead", self.max_ahead, self.max_age, "one wrong date could erase all records as too old")
 
-    def make_policy(self) -> Encoded:
+    def make_policy(self) -> NamedPolicy:
         """Make the policy of the streams."""
         return make_policy(self.statistic, self.columns, self.targets, self.channel, self.half_life)
 
@@ -128,7 +128,7 @@ class RunOptions:
             every=EVERY,
         )
 
-    def make_stream(self, policy: Encoded, store: Store | None = None, name: str = "") -> Stream:
+    def make_stream(self, policy: NamedPolicy, store: Store | None = None, name: str = "") -> Stream:
         """Make a stream, in the store if there is one."""
         return Stream(
             policy,

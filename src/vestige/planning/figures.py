@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from vestige import theory
 from vestige.figures import find_style, make_figure, save_figure, use_style
-from vestige.planning.data_model import DataModel
+from vestige.planning.data_model import DataModel, check_policy
 from vestige.planning.plan import Plan
 from vestige.planning.prediction import predict_with
 from vestige.policies import Window
@@ -36,6 +36,7 @@ def draw_plan(plan: Plan, path: str | Path | None = None, sample: ArrayLike | No
 
     Raises:
         MissingExtraError: if matplotlib is not installed.
+        ParameterError: the policy is exact, so that no error depends on the retention.
 
     Example:
         >>> from vestige import Mean
@@ -47,16 +48,17 @@ def draw_plan(plan: Plan, path: str | Path | None = None, sample: ArrayLike | No
     axes = figure.add_subplot(
         xscale="log", yscale="log", xlabel="retention (records)", ylabel="expected error (standard deviations)"
     )
-    model = DataModel(plan.policy, sample, plan.mean)
-    policies: dict[str, Policy] = dict(plan.policy.variants())
+    planned = check_policy(plan.policy)
+    model = DataModel(planned, sample, plan.mean)
+    policies: dict[str, Policy] = dict(planned.variants())
     if plan.private is not None:
         policies["Private"] = plan.private
-    policies["window"] = Window(plan.policy)
+    policies["window"] = Window(planned)
     for number, (name, policy) in enumerate(policies.items()):
         retentions, style = _choose_retentions(policy, plan), find_style(name, number)
         errors = [predict_with(model, policy, m, plan.records, with_notes=False, steady=True).error for m in retentions]
         axes.plot(retentions, errors, color=style.colour, marker=style.marker, ls=style.line, label=name, ms=5)
-    least, means = plan.row("lower bound").retention or 1, plan.policy.answered_means
+    least, means = plan.row("lower bound").retention or 1, planned.answered_means
     held = np.unique(np.geomspace(2, 1.5 * least + 4, 40).astype(int))
     floor = [np.sqrt(theory.streaming_floor(means, plan.records, int(m)) / means) for m in held]
     axes.plot(

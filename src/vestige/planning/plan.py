@@ -13,21 +13,25 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige import paper, theory
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.planning.cost import measure_seconds_per_record, memory_bytes
-from vestige.planning.data_model import DEFAULT_MEAN, DataModel
+from vestige.planning.data_model import DEFAULT_MEAN, DataModel, check_policy
 from vestige.planning.prediction import Prediction, predict_with
-from vestige.policies import Encoded, Private, Window
+from vestige.policies import Encoded, NamedPolicy, Private, Window
 from vestige.policy import Policy
+from vestige.random.generators import make_generator
+from vestige.stream.arrivals import read_rows
 from vestige.types import Floats
 from vestige.validation import check_at_most, check_int
 
 TOLERANCE = 1.1
 """The error that a policy may have, as a multiple of that of all records."""
 _PRICED = (1, 8, 64)
+_EXAMPLES = 1_000
 _MAX_RECORDS = 10**12
 _Requirement = tuple[Callable[[int, float], int], Callable[[int, float], int]]
 
@@ -63,18 +67,19 @@ class Plan:
 
     Attributes:
         policy: policy whose statistic is planned.
-        error: target error, as a root mean squared error in standard deviations of one record's influence.
+        error: target error, as a root mean squared error in standard deviations of one record's influence; 0 where the
+            policy is exact.
         records: number of records that a policy that learns from all of them needs, or will have.
         sampled: number of records in the sample; 0 where records are assumed to be normal.
         mean: without a sample, the assumed distance of the mean from zero, in standard deviations; else None.
         errors: target error of each number of the answer, in the units of the data; shape (numbers,).
-        rows: the policies, the window, the paper's algorithms, and the lower bound.
+        rows: the policies, the window, the paper's algorithms, and the lower bound; of a policy that is exact, itself.
         private: the `Private` policy that was planned; None where there is none.
         prices: its price at some retentions, as pairs.
         notes: doubts about the sample, in sentences.
     """
 
-    policy: Encoded
+    policy: NamedPolicy
     error: float
     records: int
     sampled: int
@@ -106,7 +111,7 @@ class Plan:
 
 
 def plan(
-    policy: Encoded,
+    policy: NamedPolicy,
     *,
     error: float | None = None,
     records: int | None = None,
@@ -120,7 +125,8 @@ def plan(
     """Find the retention that each policy requires for a target error, or to be within 10% of that of all records.
 
     Args:
-        policy: Mean, Moments, Covariance or LinearRegression: the statistic to plan.
+        policy: the statistic to plan: one that is written as averages, such as Mean, Sum, Histogram, Moments or
+            LinearRegression, or one that is exact, such as Count.
         error: target root mean squared error, in standard deviations of a record; for statistics other than the mean,
             of one record's influence on each number. Give this or `records`.
         records: number of records that will arrive.
@@ -148,6 +154,9 @@ def plan(
         [('Mean, auto', 44), ('window', 10000), ('lower bound', 7)]
     """
     target, count = _find_target(error, records)
+    if isinstance(policy, NamedPolicy) and policy.is_exact:
+        return _plan_exact(policy, count, sample, mean)
+    policy = check_policy(policy)
     model = DataModel(policy, sample, mean)
     private, refusal = _make_private(model, policy, epsilon, delta, bound)
     tasks = list(_list_tasks(model, policy, private, refusal, target, count))
@@ -182,6 +191,17 @@ def _find_target(error: float | None, records: int | None) -> tuple[float, int]:
     if target < TOLERANCE / math.sqrt(_MAX_RECORDS):
         raise ParameterError(f"error={error} requires more than {_MAX_RECORDS:,} records; use a larger one")
     return target, math.ceil((TOLERANCE / target) ** 2 * (1.0 - 1e-12))  # 10,000 for 0.011, despite rounding
+
+
+def _plan_exact(policy: NamedPolicy, records: int, sample: ArrayLike | None, mean: float | None) -> Plan:
+    """The plan of a policy that rounds nothing: what its smallest batches require."""
+    far = DEFAULT_MEAN if mean is None else mean
+    rows = policy.draw_rows(make_generator(0), _EXAMPLES, far) if sample is None else read_rows(sample, policy)
+    retention, name = policy.default_retention, type(policy).__name__
+    seconds = measure_seconds_per_record(policy, retention, records, rows)
+    row = Row(name, retention, records, 0.0, memory_bytes(policy.columns, retention), seconds, notes=(_EXACT,))
+    sampled = 0 if sample is None else len(rows)
+    return Plan(policy, 0.0, records, sampled, None if sampled else far, np.zeros(0), (row,), None, (), ())
 
 
 def _make_private(
@@ -288,6 +308,7 @@ _BOUND = (
     f"Its bound assumes a mean at most {DEFAULT_MEAN:g} standard deviation from zero; farther from zero the bound must "
     "be larger, and the noise grows with it."
 )
+_EXACT = "Nothing is rounded: the answer is that of the same algorithm over all records."
 _ALL_HELD = "The retention is so long that no batch will have been closed, and all records are still held."
 _WINDOW_BETTER = (
     "A window with this retention has a smaller error, and reveals nothing of erased records either: with so few "

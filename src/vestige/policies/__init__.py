@@ -2,6 +2,7 @@
 
 from vestige.policies.base import Encoded
 from vestige.policies.bundle import Bundle, BundleEstimate
+from vestige.policies.count import Count
 from vestige.policies.covariance import Covariance, CovarianceEstimate
 from vestige.policies.custom_loss import CustomLoss, ParametersEstimate
 from vestige.policies.linear import LinearEstimate, LinearRegression
@@ -9,6 +10,7 @@ from vestige.policies.logistic import LogisticEstimate, LogisticRegression
 from vestige.policies.mean import Mean, MeanEstimate
 from vestige.policies.memory import Memory, MemoryEstimate
 from vestige.policies.moments import Moments, MomentsEstimate
+from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.private import Private
 from vestige.policies.registry import POLICIES, STATISTICS, register_policy
 from vestige.policies.report import Report
@@ -19,6 +21,7 @@ __all__ = [
     "STATISTICS",
     "Bundle",
     "BundleEstimate",
+    "Count",
     "Covariance",
     "CovarianceEstimate",
     "CustomLoss",
@@ -33,6 +36,7 @@ __all__ = [
     "MemoryEstimate",
     "Moments",
     "MomentsEstimate",
+    "NamedPolicy",
     "ParametersEstimate",
     "Private",
     "Report",

@@ -8,9 +8,9 @@ Guarantee: one update at a time and many at once give the same state; held by te
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,9 @@ from vestige.channels.layout import find_min_rows, find_precision
 from vestige.clock import WORD_VERSION, Clock
 from vestige.errors import ParameterError
 from vestige.estimate import E_co
-from vestige.policies.report import Report, make_plain_report
+from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.rounding import note_rounding
-from vestige.policy import Policy, count_waiting, make_lost_error, mask_arrivals
+from vestige.policy import count_waiting, make_lost_error, mask_arrivals
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
 from vestige.validation import check_float
@@ -73,18 +73,13 @@ def find_max_magnitude(power: int) -> float:
     return float(10.0 ** (300 // power))
 
 
-class Encoded(Policy[E_co]):
+class Encoded(NamedPolicy[E_co]):
     """A statistic written through a channel.
 
     A subclass defines `statistic`, `columns` and `conclude`; `docs/plan.md` and the command draw on `labels`, `report`,
     `influence`, `draw_rows` and `variants`, which have defaults. Make it a frozen dataclass.
 
     Attributes:
-        name: its name for `--statistic`; empty where the command does not offer it.
-        min_targets: the fewest columns that it explains by the others, such as the output of a regression.
-        max_targets: the most; None if there is no limit.
-        max_columns: the most columns besides the targets; None if there is no limit.
-        half_life: after this number of records, a record counts half as much; None if all count alike.
         tolerance: a search for an average stops this near its target, as a share of the standard error of the mean.
 
     Example:
@@ -101,30 +96,7 @@ class Encoded(Policy[E_co]):
         array([-2.,  2.])
     """
 
-    name: ClassVar[str] = ""
-    min_targets: ClassVar[int] = 0
-    max_targets: ClassVar[int | None] = 0
-    max_columns: ClassVar[int | None] = None
-    half_life: float | None = None
     tolerance: float = 0.0
-
-    @classmethod
-    def from_columns(cls, columns: int, targets: int, channel: str, half_life: float | None) -> Self:  # noqa: ARG003
-        """Make the policy that the command runs for a number of columns.
-
-        Args:
-            columns: the number of columns, without targets.
-            targets: the number of targets.
-            channel: the name of a channel.
-            half_life: see `half_life`.
-
-        Returns:
-            the policy.
-
-        Raises:
-            ParameterError: the statistic has no such form.
-        """
-        raise ParameterError(f"{cls.__name__} cannot be made from columns alone; pass it in Python")
 
     @property
     @abstractmethod
@@ -151,29 +123,6 @@ class Encoded(Policy[E_co]):
         Raises:
             NoAnswerError: the numbers do not determine an answer, such as those of collinear predictors.
         """
-
-    def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
-        """Name the numbers of the answer.
-
-        Args:
-            columns: the names of the columns of a record, targets last.
-
-        Returns:
-            one label for each number of the answer; empty where they are not known beforehand.
-        """
-        return ()
-
-    def report(self, estimate: E_co, columns: Sequence[str]) -> Report:  # type: ignore[misc]
-        """Make a table of an answer.
-
-        Args:
-            estimate: the answer.
-            columns: the names of the columns of a record, targets last.
-
-        Returns:
-            the table, and the same facts for machines.
-        """
-        return make_plain_report(estimate, self.labels(columns))
 
     def influence(self, rows: Floats) -> tuple[Floats, Floats]:
         """Compute what records come to, and how far each of them moves each encoded number.
@@ -205,19 +154,6 @@ class Encoded(Policy[E_co]):
     def answered_means(self) -> int:
         """The number of means of columns that an answer includes."""
         return self.columns
-
-    def draw_rows(self, rng: np.random.Generator, count: int, mean: float) -> Floats:
-        """Draw records to plan with where there is no sample: normal, with standard deviation 1 in each column.
-
-        Args:
-            rng: the source of randomness.
-            count: the number of records.
-            mean: the mean of each column.
-
-        Returns:
-            the records; shape (count, columns).
-        """
-        return rng.normal(mean, 1.0, (count, self.columns))
 
     def variants(self) -> Mapping[str, Encoded]:
         """List the policies that keep the same statistic without noise, such as a mean by each channel.

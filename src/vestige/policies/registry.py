@@ -11,13 +11,14 @@ from dataclasses import is_dataclass
 from typing import TypeVar
 
 from vestige.errors import ParameterError
-from vestige.policies.base import Encoded
 from vestige.policies.bundle import Bundle
+from vestige.policies.count import Count
 from vestige.policies.covariance import Covariance
 from vestige.policies.linear import LinearRegression
 from vestige.policies.logistic import LogisticRegression
 from vestige.policies.mean import Mean
 from vestige.policies.moments import Moments
+from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.private import Private
 from vestige.policies.window import Window
 from vestige.policy import Policy
@@ -25,10 +26,11 @@ from vestige.validation import show_value
 
 P = TypeVar("P", bound=type[Policy])
 
-STATISTICS: dict[str, type[Encoded]] = {
+STATISTICS: dict[str, type[NamedPolicy]] = {
     kind.name: kind
     for kind in (
         Mean,
+        Count,
         Moments,
         Covariance,
         LinearRegression,

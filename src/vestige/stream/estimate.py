@@ -32,10 +32,10 @@ def make_estimate(policy: Policy[E], batch: int, clock: Clock, retained: Records
         The answer with its notes.
 
     Raises:
-        NoRecordsError: no record is held.
+        NoRecordsError: no record is held, and the answer needs one.
         RuleError: the answer is not a finite number or an array of them.
     """
-    if not len(retained):
+    if not len(retained) and policy.needs_records:
         raise NoRecordsError(
             "no record has arrived yet; push one first"
             if not clock.t
@@ -51,7 +51,7 @@ def make_estimate(policy: Policy[E], batch: int, clock: Clock, retained: Records
         since=clock.since,
         counted=count_represented(policy, clock, retained),
         held=len(retained),
-        oldest_age=clock.t - int(retained.rounds[0]),
+        oldest_age=clock.t - int(retained.rounds[0]) if len(retained) else 0,
     )
 
 
@@ -111,4 +111,5 @@ def count_represented(policy: Policy, clock: Clock, retained: Records) -> int:
     Returns:
         Their number; where each record stands for itself alone, as in a window, that of the records that are held.
     """
-    return clock.encoded + count_waiting(clock, retained) if policy.all_or_nothing else len(retained)
+    stands_alone = policy.needs_records and not policy.all_or_nothing
+    return len(retained) if stands_alone else clock.encoded + count_waiting(clock, retained)

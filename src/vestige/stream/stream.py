@@ -700,7 +700,7 @@ class Stream(Generic[E_co]):
     def _close_early(self, now: int) -> None:
         """Close the batch that waits if it could not be saved after `now`."""
         rules, state = self._rules, self._state
-        if not rules.all_or_nothing or not state.pending.size:
+        if not rules.closes_early or not state.pending.size:
             return
         oldest = find_earliest(state.pending.times[: state.pending.size])
         urgent = must_close(rules.limits, now, oldest, state.updated.due)

@@ -139,7 +139,7 @@ def can_close(rules: Rules, clock: Clock, waiting: Records, min_records: int) ->
     Returns:
         True if enough of its records can be kept to encode the answer.
     """
-    if not rules.all_or_nothing or np.count_nonzero(~waiting.leaving) < min_records:
+    if not rules.closes_early or np.count_nonzero(~waiting.leaving) < min_records:
         return False
     answer = rules.policy.can_encode(clock.copy(), waiting.rounds, waiting.leaving)
     return check_encodable(rules.policy, answer)

@@ -17,7 +17,7 @@ from vestige.cli.audit.group import audit, figure_option, json_option, seed_opti
 from vestige.cli.output import print_json, say, show_progress, show_table
 from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError, SourceError
-from vestige.policies import STATISTICS, Encoded, Private, Window
+from vestige.policies import STATISTICS, Encoded, NamedPolicy, Private, Window
 from vestige.policy import Policy
 from vestige.sources import FileSource
 from vestige.types import Floats
@@ -151,7 +151,7 @@ def audit_source(
         say(line)
 
 
-def _choose_policy(kept: Encoded, window: bool, epsilon: float | None, delta: float, bound: float | None) -> Policy:
+def _choose_policy(kept: NamedPolicy, window: bool, epsilon: float | None, delta: float, bound: float | None) -> Policy:
     """Return the policy to audit."""
     if window and epsilon is not None:
         raise ParameterError("--window and --epsilon select different policies; give only one of them")
@@ -160,8 +160,8 @@ def _choose_policy(kept: Encoded, window: bool, epsilon: float | None, delta: fl
             "--epsilon and --bound must be given together: the guarantee, and the largest norm of a record"
         )
     if epsilon is not None and bound is not None:
-        return Private(kept, bound=bound, epsilon=epsilon, delta=delta)
-    return Window(kept) if window else kept
+        return Private(kept, bound=bound, epsilon=epsilon, delta=delta)  # type: ignore[arg-type]  # refuses others
+    return Window(kept) if window else kept  # type: ignore[arg-type]  # refuses others
 
 
 def _name_policy(policy: Policy) -> str:
