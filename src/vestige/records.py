@@ -183,7 +183,7 @@ class Records:
         if not isinstance(other, Records):
             return NotImplemented
         return all(
-            np.array_equal(getattr(self, name), getattr(other, name), equal_nan=name == "times")
+            np.array_equal(getattr(self, name), getattr(other, name), equal_nan=name in ("times", "values"))
             for name in self.__slots__
         )
 

@@ -34,8 +34,15 @@ from vestige.stream import Stream
     "--column",
     "columns",
     multiple=True,
-    required=True,
     help="Numeric column to read; repeat it for records of several values.",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="COLUMN:STATISTIC,...",
+    help="Statistics of a column, in place of --column and --statistic; repeat it for other columns. A value that is "
+    "missing in one column leaves the metrics of the others alone.",
 )
 @click.option(
     "--statistic",
@@ -114,7 +121,7 @@ def run(**given: Any) -> None:
     """Stream SOURCE and print an all-time statistic.
 
     SOURCE is a CSV, NDJSON or Parquet file, or - for CSV or NDJSON on standard input. A row with a missing value in a
-    column is skipped and counted.
+    column is skipped and counted; with --metric, it counts for the metrics whose columns it has.
 
     With --store, the same command on the same SOURCE continues where it stopped, and counts each record once; another
     SOURCE adds to the stream. A file that was replaced is refused. Standard input is always read from its current
@@ -127,6 +134,7 @@ def run(**given: Any) -> None:
       vestige run flights.csv --column dep_delay --retention 512 --by carrier --store delays.db
       vestige run visits.csv --column spent --retention 512 --max-age 30d --time at --subject email --store visits.db
       vestige run flights.parquet --column dep_delay --column distance --retention 512 --json
+      vestige run flights.csv --metric dep_delay:mean,moments --metric air_time:mean --retention 2048
       vestige run flights.csv --statistic regression --column distance --target air_time --retention 1024
       zcat log.csv.gz | vestige run - --column latency --retention 1000
     """  # noqa: D301  # \b keeps the lines as they are
@@ -196,7 +204,7 @@ def _report(
         channel = policy.encoding.name if isinstance(policy, Encoded) else None
         facts = {"retention": options.retention, "half_life": policy.half_life, "channel": channel}
         counts = collect_facts(ingest) | {"seconds": seconds}
-        print_facts(options.statistic, options.by, answers, facts | counts, explain_before(ingest))
+        print_facts(options.kind, options.by, answers, facts | counts, explain_before(ingest))
         return
     try:
         show_answers(options.by, answers, options.retention)

@@ -12,6 +12,7 @@ from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError
 from vestige.ingest.maintenance import EVERY
 from vestige.policies import NamedPolicy
+from vestige.policies.metrics import METRICS, parse_metrics
 from vestige.sources import FileSource, IfReplaced
 from vestige.sources.protocol import Unit
 from vestige.store import Store
@@ -26,6 +27,7 @@ class RunOptions:
     Attributes:
         source: path of the source, or - for standard input.
         columns: numeric columns.
+        metrics: statistics of columns, as text.
         statistic: name of the statistic.
         targets: columns to predict.
         half_life: number of records after which a record counts half as much.
@@ -50,6 +52,7 @@ class RunOptions:
 
     source: str
     columns: tuple[str, ...]
+    metrics: tuple[str, ...]
     statistic: str
     targets: tuple[str, ...]
     half_life: float | None
@@ -74,14 +77,19 @@ class RunOptions:
     @property
     def numbers(self) -> tuple[str, ...]:
         """All columns that are read as numbers."""
-        return self.columns + self.targets
+        return parse_metrics(self.metrics).column_names if self.metrics else self.columns + self.targets
+
+    @property
+    def kind(self) -> str:
+        """The statistic, or that there are several."""
+        return METRICS if self.metrics else self.statistic
 
     @property
     def about(self) -> dict[str, object]:
         """What the store says of the streams of this run."""
         about: dict[str, object] = {
-            "statistic": self.statistic,
-            "columns": list(self.columns),
+            "statistic": self.kind,
+            "columns": list(self.numbers if self.metrics else self.columns),
             "targets": list(self.targets),
             "time": self.time_column,
             "subject": self.subject,
@@ -95,6 +103,7 @@ class RunOptions:
         Raises:
             ParameterError: they do not.
         """
+        self._check_columns()
         for column in self.numbers:
             if self.numbers.count(column) > 1:
                 raise ParameterError(f"column {column!r} is given twice; name each column once")
@@ -111,8 +120,24 @@ class RunOptions:
         _check_below("--lateness", self.lateness, self.max_age, "a row could be too old when it arrives")
         _check_below("--max-ahead", self.max_ahead, self.max_age, "one wrong date could erase all records as too old")
 
+    def _check_columns(self) -> None:
+        """Check that either columns or metrics are given, and nothing that metrics say themselves."""
+        if not self.metrics:
+            if not self.columns:
+                raise ParameterError("no column is given; give --column NAME, or --metric NAME:STATISTIC")
+            return
+        for option, given in (("--column", self.columns), ("--target", self.targets)):
+            if given:
+                raise ParameterError(f"{option} {given[0]} cannot be used with --metric; name the column in a --metric")
+        if self.statistic != "mean":
+            raise ParameterError(f"--statistic {self.statistic} cannot be used with --metric; name it after the column")
+        if self.channel == "average":
+            raise ParameterError("--channel average cannot hold metrics; use --channel bits or auto")
+
     def make_policy(self) -> NamedPolicy:
         """Make the policy of the streams."""
+        if self.metrics:
+            return parse_metrics(self.metrics, self.half_life)
         return make_policy(self.statistic, self.columns, self.targets, self.channel, self.half_life)
 
     def make_source(self) -> FileSource:
@@ -126,6 +151,7 @@ class RunOptions:
             self.time_unit,
             growing=self.path is not None,
             every=EVERY,
+            keep_missing=bool(self.metrics),
         )
 
     def make_stream(self, policy: NamedPolicy, store: Store | None = None, name: str = "") -> Stream:

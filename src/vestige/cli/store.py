@@ -20,6 +20,7 @@ from vestige.cli.output import announce_if_slow, escape, print_json, say, show_t
 from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeError
 from vestige.ingest import verify_sources
 from vestige.policies import STATISTICS
+from vestige.policies.metrics import METRICS
 from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.sources.identity import FileIdentity
@@ -149,7 +150,9 @@ def _make_unanswered(copy: StoreSnapshot, name: str, problem: str) -> StreamAnsw
 def _answer(terms: Terms, state: State) -> StreamAnswer:
     about = terms.about
     names = (*_read_texts(about.get("columns")), *_read_texts(about.get("targets")))
-    return StreamAnswer.from_stream(copy_stream(terms, state), names if about.get("statistic") in STATISTICS else ())
+    return StreamAnswer.from_stream(
+        copy_stream(terms, state), names if about.get("statistic") in (METRICS, *STATISTICS) else ()
+    )
 
 
 def _read_texts(value: object) -> Iterator[str]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from vestige.errors import SourceError
 from vestige.ingest.names import StreamNames
+from vestige.policies.metrics import METRICS
 from vestige.sources import FileSource
 from vestige.sources.comparison import RowComparison, explain_difference, explain_uncompared
 from vestige.sources.identity import FileIdentity, FileProgress, digest_key
@@ -87,7 +88,9 @@ def _find_file(source: str, group: _Group) -> FileSource | None:
     if not isinstance(columns, list) or not isinstance(targets, list):
         return None
     subject, by = (None if value is None else str(value) for value in (subject, by))
-    return FileSource(source, tuple(map(str, columns + targets)), subject=subject, by=by, growing=True)
+    missing = about.get("statistic") == METRICS
+    names = tuple(map(str, columns + targets))
+    return FileSource(source, names, subject=subject, by=by, growing=True, keep_missing=missing)
 
 
 def _compare_rows(

@@ -162,11 +162,11 @@ class Bundle(Encoded[BundleEstimate]):
                 continue
             report = policy.report(answer, names)
             facts[name] = {**report.facts, "counted": answer.counted}
-            errors = np.ravel(getattr(answer, "standard_error", None) or np.nan)
             values, labels = np.ravel(answer.value), policy.labels(names)
+            errors = np.ravel(getattr(answer, "standard_errors", getattr(answer, "standard_error", np.nan)))
             for i, value in enumerate(values.tolist()):
                 label = f" {labels[i]}" if len(values) > 1 and i < len(labels) else ""
-                error = format_number(errors[i]) if len(errors) == len(values) and np.isfinite(errors[i]) else ""
+                error = format_number(errors[i]) if i < len(errors) and np.isfinite(errors[i]) else ""
                 rows.append((f"{name}{label}", format_number(value), error, f"{answer.counted:,}"))
         header = ("metric", "value", "standard error", "of records")
         return Report("statistics", header, tuple(rows), {"value": facts, "shares": dict(estimate.shares)})

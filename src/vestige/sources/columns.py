@@ -1,7 +1,7 @@
 """Columns of a format's batch as a block: numbers as floats, times as UTC, subjects and keys as text.
 
-A row with a missing value in a column that is read is skipped and counted. Errors name the column and the row, never
-what the row holds.
+A row with a missing value in a column that is read is skipped and counted, unless numbers may be missing. Errors name
+the column and the row, never what the row holds.
 Guarantee: at every block size the rows are the same; held by tests/sources/test_file.py.
 """
 
@@ -23,6 +23,7 @@ from vestige.sources.protocol import Unit
 from vestige.sources.timestamps import ACCEPTED, find_unreadable, parse_times
 from vestige.types import Bools, Floats, Ints
 
+_NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
 Batches = tuple[pa.RecordBatch, pa.RecordBatch]
 """Numeric columns and text columns of the same rows."""
 
@@ -37,6 +38,7 @@ class Columns:
         subject: column of subjects, if any.
         by: column of keys, if any.
         time_unit: unit of time stamps that are plain numbers; None to infer it.
+        keep_missing: whether rows with missing numbers are read, with nan in their place.
     """
 
     numbers: tuple[str, ...]
@@ -44,6 +46,7 @@ class Columns:
     subject: str | None
     by: str | None
     time_unit: Unit | None
+    keep_missing: bool = False
 
     @property
     def texts(self) -> list[str]:
@@ -86,7 +89,7 @@ def make_block(
     times = None if columns.time is None else _read_times(texts, columns.time, columns.time_unit, start)
     subjects = None if columns.subject is None else _read_texts(texts, columns.subject, start)
     groups = None if columns.by is None else _read_texts(texts, columns.by, start)
-    complete = cast(Bools, ~np.isnan(table).any(axis=1))
+    complete = cast(Bools, ~np.isnan(table).any(axis=1)) | columns.keep_missing
     for label in (times, subjects, groups):
         if label is not None:
             complete &= label.is_valid().to_numpy(zero_copy_only=False)
@@ -131,7 +134,7 @@ def _read_numbers(batch: pa.RecordBatch, columns: Sequence[str], start: int) -> 
     for name in columns:
         column = batch.column(name)
         kind = column.type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        if not any(is_kind(kind) for is_kind in _NUMERIC):
             raise SourceError(
                 f"column {name!r} is not numeric in rows {start + 1} to {start + len(batch)}; name a numeric column"
             )

@@ -74,7 +74,9 @@ class RowComparison:
 
     def _compare(self, block: Block, key: str, held: Records, at: Ints) -> Bools:
         """Compare records with the rows at which they should be."""
-        same = np.asarray((block.rows[at] == held.values).all(axis=1), np.bool_)
+        rows = block.rows[at]
+        missing = np.isnan(rows) & np.isnan(held.values)
+        same = np.asarray(((rows == held.values) | missing).all(axis=1), np.bool_)
         if block.times is not None:
             same &= block.times[at] == held.times
         if block.subjects is not None:

@@ -39,6 +39,7 @@ class FileSource(Source):
         every: number of seconds after which a pipe yields a block, with the rows that have arrived completely, even if
             there are none. Default: blocks are yielded when they are full.
         identity: encoded identity of the file, a part of each position; see `vestige.sources.identity`.
+        keep_missing: whether rows with missing numbers are read, with nan in their place. Default: they are skipped.
 
     Raises:
         ParameterError: a value is not one of those above.
@@ -63,6 +64,7 @@ class FileSource(Source):
     growing: bool = False
     every: float | None = None
     identity: bytes = b""
+    keep_missing: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _check_columns(self.columns))
@@ -71,6 +73,7 @@ class FileSource(Source):
         if self.every is not None:
             check_float("every", self.every, lambda n: 0.0 < n < math.inf, "a number of seconds above 0, or None")
         check_bool("growing", self.growing)
+        check_bool("keep_missing", self.keep_missing)
         _check_bytes("identity", self.identity, "the encoded identity of a file")
         for role, name in (("time", self.time), ("subject", self.subject), ("by", self.by)):
             if name is not None and not isinstance(name, str):

@@ -43,7 +43,9 @@ def read_blocks(source: FileSource, after: int) -> Iterator[Block]:
     Raises:
         SourceError: the file cannot be read. The message names file, column and row, never what a row holds.
     """
-    columns = Columns(tuple(source.columns), source.time, source.subject, source.by, source.time_unit)
+    columns = Columns(
+        tuple(source.columns), source.time, source.subject, source.by, source.time_unit, source.keep_missing
+    )
     try:
         with open_bytes(source.path) as stream:
             yield from _read_rows(source, stream, columns, after)

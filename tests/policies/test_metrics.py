@@ -1,0 +1,44 @@
+"""Metrics as text are what they say, or an error says how to write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from vestige import Bundle, LinearRegression, Mean, Moments, ParameterError
+from vestige.policies.metrics import parse_metrics
+
+
+def test_metrics_are_what_they_say() -> None:
+    found = parse_metrics(["amount:mean,moments", "rating : mean", "amount,rating:regression", "amount:covariance"])
+    assert [(names, [policy.name for policy in policies]) for names, policies in found.groups] == [
+        (("amount",), ["mean", "moments", "covariance"]),
+        (("rating",), ["mean"]),
+        (("amount", "rating"), ["regression"]),
+    ]
+    assert parse_metrics(["a:mean"], 9.0) == Bundle({"a": Mean()}, 9.0)
+    assert parse_metrics(["a,b,c:regression", "at 9:00:moments"]) == Bundle(
+        {("a", "b", "c"): LinearRegression(2), "at 9:00": Moments()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("amount", "is not a column, a colon and statistics; write it as amount:mean"),
+        ("amount:", "is not a column, a colon"),
+        (":mean", "is not a column, a colon"),
+        ("a,:mean", "is not a column, a colon"),
+        ("amount:mean moments", "is not a column, a colon"),
+        ("amount:mean[3", "is not a column, a colon"),
+        ("amount:mean[3]", "mean takes nothing in brackets"),
+        ("amount:median", "the statistic 'median' is unknown; use one of mean, moments"),
+        ("a,b:moments", "moments does not take 2 columns"),
+        ("a:regression", "regression does not take 1 columns"),
+        ("a:logistic", "logistic does not take 1 columns"),
+        ("a,b:logistic", "is not made of averages"),
+        ("a:mean,mean", "'a:mean' is given twice"),
+    ],
+)
+def test_what_is_not_a_metric_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ParameterError, match=problem):
+        parse_metrics([text])

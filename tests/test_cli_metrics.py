@@ -1,0 +1,92 @@
+"""Several metrics in one pass of the command, with values missing here and there, against numpy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from vestige.cli import command
+
+N = 6_000
+RNG = np.random.default_rng(0)
+AMOUNT, RATING = RNG.gamma(2.0, 10.0, N), RNG.integers(1, 6, N).astype(np.float64)
+AMOUNT[RNG.random(N) < 0.05], RATING[RNG.random(N) < 0.6] = np.nan, np.nan
+COUNTRY = np.where(np.arange(N) % 3, "DE", "FR")
+METRICS = ("--metric", "amount:mean,moments", "--metric", "rating:mean", "--metric", "amount,rating:regression")
+
+
+def vestige(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], prog_name="vestige")
+
+
+def said(*arguments: object) -> Any:
+    result = vestige(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def write(path: Path, stop: int = N) -> Path:
+    cells = (
+        ("" if np.isnan(a) else repr(float(a)), "" if np.isnan(r) else str(int(r)))
+        for a, r in zip(AMOUNT, RATING, strict=True)
+    )
+    lines = [f"{country},{amount},{rating}" for country, (amount, rating) in zip(COUNTRY, cells, strict=True)]
+    path.write_text("\n".join(["country,amount,rating", *lines[:stop]]) + "\n")
+    return path
+
+
+def test_a_store_of_metrics_grows_and_answers(tmp_path: Path) -> None:
+    store, file = tmp_path / "v.db", tmp_path / "v.csv"
+    run = ("run", file, *METRICS, "--by", "country", "--retention", 2_048, "--store", store)
+    for stop, before in ((4_000, 0), (N, 4_000), (N, N)):
+        write(file, stop)
+        found = said(*run)
+        assert (found["statistic"], found["taken"], found["skipped"]) == ("metrics", stop - before, 0)
+    for country in ("DE", "FR"):
+        here = country == COUNTRY
+        for key, column in (("amount", AMOUNT), ("rating", RATING)):
+            values = column[here & ~np.isnan(column)]
+            mean = found["streams"][country]["value"][f"{key}:mean"]
+            assert mean["counted"] == len(values)
+            assert abs(mean["value"][key] - values.mean()) <= 0.01 * values.std() / np.sqrt(len(values))
+    assert {name: answer["value"] for name, answer in said("estimate", store).items()} == {
+        name: answer["value"] for name, answer in found["streams"].items()
+    }
+    assert "nothing found" in vestige("verify", store).output
+    table = vestige("estimate", store).output
+    assert "amount:moments variance" in table
+    assert "standard error" in table
+
+
+def test_a_held_row_that_misses_a_value_is_compared_too(tmp_path: Path) -> None:
+    store, file = tmp_path / "v.db", write(tmp_path / "v.csv")
+    run = ("run", file, "--metric", "rating:mean", "--retention", 400, "--store", store)
+    said(*run)
+    text = file.read_text().splitlines()
+    file.write_text("\n".join([*text[:-60], *(f"{line}4" if line.endswith(",") else line for line in text[-60:])]))
+    result = vestige(*run)
+    assert result.exit_code == 1
+    assert "has changed in row" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ([], "no column is given; give --column NAME, or --metric NAME:STATISTIC"),
+        (["--metric", "amount:mean", "--column", "amount"], "--column amount cannot be used with --metric"),
+        (["--metric", "amount:mean", "--target", "amount"], "--target amount cannot be used with --metric"),
+        (["--metric", "a:mean", "--statistic", "moments"], "--statistic moments cannot be used with --metric"),
+        (["--metric", "a:mean", "--channel", "average"], "--channel average cannot hold metrics"),
+        (["--metric", "a:median"], "the statistic 'median' is unknown"),
+        (["--metric", "nobody:mean"], "nobody"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: list[str], text: str) -> None:
+    result = vestige("run", write(tmp_path / "v.csv", 3), "--retention", 2_048, *options)
+    assert result.exit_code != 0
+    assert text in result.output
