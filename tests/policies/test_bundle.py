@@ -11,6 +11,7 @@ import pytest
 from vestige import (
     Bundle,
     BundleEstimate,
+    Count,
     Covariance,
     LinearRegression,
     LogisticRegression,
@@ -130,6 +131,20 @@ def test_what_stands_for_two_metrics_is_kept_once() -> None:
     one, two = (Bundle({"a": metrics}) for metrics in (Moments(2), [Moments(2), Mean(spread=True)]))
     assert one.statistic.size == 3
     assert two.statistic.size == 5, "other statistics are kept beside it"
+
+
+def test_counts_are_those_of_the_records_that_have_the_column() -> None:
+    policy = Bundle({"a": Count(), "b": [Count(), Mean()]})
+    assert policy.statistic.size == 4
+    rows = np.ones((5_000, 2))
+    rows[::7, 0] = rows[::3, 1] = np.nan
+    stream = Stream(policy, retention=policy.default_retention, seed=0)
+    stream.extend(rows)
+    estimate = stream.estimate()
+    assert [estimate[name].value for name in ("a:count", "b:count")] == (~np.isnan(rows)).sum(axis=0).tolist()
+    assert estimate["b:mean"].value == 1.0
+    with pytest.raises(ParameterError, match="a count, which takes no half_life"):
+        Bundle({"a": Count()}, half_life=9.0)
 
 
 def test_a_half_life_is_that_of_all_records() -> None:

@@ -19,7 +19,9 @@ from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.base import Encoded, check_half_life
+from vestige.policies.count import Count
 from vestige.policies.mean import Mean
+from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.report import Report, format_number
 from vestige.policy import count_waiting
 from vestige.records import Records
@@ -27,9 +29,9 @@ from vestige.types import Floats
 from vestige.validation import show_value
 
 Columns = tuple[str, ...]
-Group = tuple[Columns, tuple[Encoded, ...]]
+Group = tuple[Columns, tuple[NamedPolicy, ...]]
 """Columns, and the policies that answer of them."""
-Metrics = Mapping[str | Columns, Encoded | Sequence[Encoded]]
+Metrics = Mapping[str | Columns, NamedPolicy | Sequence[NamedPolicy]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +98,9 @@ class Bundle(Encoded[BundleEstimate]):
 
     def __post_init__(self) -> None:
         check_half_life(self.half_life)
-        groups: dict[Columns, list[Encoded]] = {}
+        groups: dict[Columns, list[NamedPolicy]] = {}
         for names, policies in _list_groups(self.metrics):
-            groups.setdefault(names, []).extend(_check_metric(names, policy) for policy in policies)
+            groups.setdefault(names, []).extend(_check_metric(names, policy, self.half_life) for policy in policies)
         object.__setattr__(self, "metrics", tuple((names, tuple(policies)) for names, policies in groups.items()))
         listed = [name for name, *_ in self._list_metrics()]
         if not listed:
@@ -179,10 +181,7 @@ class Bundle(Encoded[BundleEstimate]):
             share = shares[",".join(names)] = min(max(float(numbers[here.start]), 0.0), 1.0)
             for policy, place in zip(policies, _find_places(policies), strict=True):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
-                try:
-                    answers[name] = policy.conclude(inner, share * worth, rounding) if share > 0.0 else None
-                except NoAnswerError:
-                    answers[name] = None
+                answers[name] = _conclude(policy, inner, share * worth, rounding)
         known = [np.ravel(answer.value) for answer in answers.values() if answer is not None]
         return BundleEstimate(np.concatenate(known) if known else np.empty(0), answers, shares)
 
@@ -206,7 +205,7 @@ class Bundle(Encoded[BundleEstimate]):
                 )
         return replace(made, answers=answers)
 
-    def _list_metrics(self) -> Iterator[tuple[str, Columns, Encoded, int]]:
+    def _list_metrics(self) -> Iterator[tuple[str, Columns, NamedPolicy, int]]:
         """The name, the columns, the policy and the number in its group of each metric."""
         for names, policies in self.groups:
             for i, policy in enumerate(policies):
@@ -226,22 +225,35 @@ def _list_groups(metrics: object) -> Iterator[tuple[Columns, Sequence[object]]]:
         yield names, policies if isinstance(policies, tuple | list) else (policies,)
 
 
-def _name_metric(names: Columns, policy: Encoded) -> str:
+def _conclude(policy: NamedPolicy, numbers: Floats, worth: float, rounding: float) -> Estimate | None:
+    """The answer of one metric, if there is one."""
+    if not isinstance(policy, Encoded):
+        return Estimate(float(round(worth)))
+    try:
+        return policy.conclude(numbers, worth, rounding) if worth > 0.0 else None
+    except NoAnswerError:
+        return None
+
+
+def _name_metric(names: Columns, policy: NamedPolicy) -> str:
     return f"{','.join(names)}:{policy.name or type(policy).__name__.lower()}"
 
 
-def _check_metric(names: Columns, policy: object) -> Encoded:
+def _check_metric(names: Columns, policy: object, half_life: float | None) -> NamedPolicy:
     """The policy in the form in which a bundle keeps it."""
     if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) != len(names):
         raise ParameterError(
             "metrics has a key that is not the name of a column or a tuple of different names; pass such keys"
         )
     where = f"metrics: the statistic of {', '.join(names)}"
-    if not isinstance(policy, Encoded) or not isinstance(policy.statistic, statistics.Averages):
+    averages = isinstance(policy, Encoded) and isinstance(policy.statistic, statistics.Averages)
+    if not isinstance(policy, NamedPolicy) or not (averages or isinstance(policy, Count)):
         raise ParameterError(
-            f"{where} is {show_value(policy)}, which is not made of averages; use Mean, Moments, Covariance or "
-            "LinearRegression"
+            f"{where} is {show_value(policy)}, which is not made of averages; use Mean, Moments, Covariance, "
+            "LinearRegression or Count"
         )
+    if isinstance(policy, Count) and half_life is not None:
+        raise ParameterError(f"{where} is a count, which takes no half_life; leave one of them out")
     if policy.half_life is not None:
         raise ParameterError(f"{where} has half_life={policy.half_life}; give it to the bundle, for all metrics")
     if policy.columns != len(names):
@@ -251,7 +263,7 @@ def _check_metric(names: Columns, policy: object) -> Encoded:
     return replace(policy, spread=True, channel="auto") if isinstance(policy, Mean) else policy
 
 
-def _join(policies: Sequence[Encoded]) -> statistics.Averages:
+def _join(policies: Sequence[NamedPolicy]) -> statistics.Averages:
     """The different statistics of some policies of the same columns, side by side."""
     different = _find_different(policies)
     if len(different) == 1:
@@ -260,14 +272,16 @@ def _join(policies: Sequence[Encoded]) -> statistics.Averages:
     return statistics.Joint(tuple((everything, statistic) for statistic in different))
 
 
-def _find_different(policies: Sequence[Encoded]) -> list[statistics.Averages]:
-    return list(dict.fromkeys(policy.statistic for policy in policies))  # type: ignore[misc]  # see _check_metric
+def _find_different(policies: Sequence[NamedPolicy]) -> list[statistics.Averages]:
+    found = (policy.statistic for policy in policies if isinstance(policy, Encoded))
+    return list(dict.fromkeys(found))  # type: ignore[arg-type]  # see _check_metric
 
 
-def _find_places(policies: Sequence[Encoded]) -> list[slice]:
+def _find_places(policies: Sequence[NamedPolicy]) -> list[slice]:
     """Where the numbers of each policy are among those of their different statistics."""
-    places, end = {}, 0
+    places: dict[statistics.Statistic, slice] = {}
+    end = 0
     for statistic in _find_different(policies):
         places[statistic] = slice(end, end + statistic.size)
         end += statistic.size
-    return [places[policy.statistic] for policy in policies]  # type: ignore[index]  # see _check_metric
+    return [places[policy.statistic] if isinstance(policy, Encoded) else slice(0) for policy in policies]

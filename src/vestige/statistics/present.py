@@ -8,8 +8,10 @@ tests/test_statistics.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -131,50 +133,59 @@ class Joint(Averages):
     @cached_property
     def places(self) -> tuple[slice, ...]:
         """Where the numbers of each part are."""
-        ends = np.cumsum([part.size for _, part in self.parts]).tolist()
+        ends = accumulate(part.size for _, part in self.parts)
         return tuple(slice(end - part.size, end) for end, (_, part) in zip(ends, self.parts, strict=True))
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the numbers of all parts; see `Statistic.step`."""
-        return np.concatenate(
-            [
-                part.step(None if estimate is None else estimate[here], values[:, list(columns)], weights, share)
-                for here, (columns, part) in zip(self.places, self.parts, strict=True)
-            ]
+        return _join(
+            part.step(None if estimate is None else estimate[here], rows, weights, share)
+            for here, rows, part in self._split(values)
         )
 
     def atoms(self, values: Floats) -> Floats:
         """Compute the atoms of all parts; see `Averages.atoms`."""
-        return np.concatenate([part.atoms(values[:, list(columns)]) for columns, part in self.parts], axis=1)
+        return _join_rows(len(values), (part.atoms(rows) for _, rows, part in self._split(values)))
 
     def from_averages(self, averages: Floats) -> Floats:
         """Compute the numbers of all parts; see `Averages.from_averages`."""
-        pairs = zip(self.places, self.parts, strict=True)
-        return np.concatenate([part.from_averages(averages[here]) for here, (_, part) in pairs])
+        return _join(part.from_averages(averages[here]) for here, part in self._places())
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the numbers of all parts, and how far each record moves them; see `Statistic.influence`."""
-        found = [part.influence(values[:, list(columns)]) for columns, part in self.parts]
-        return np.concatenate([numbers for numbers, _ in found]), np.concatenate([moves for _, moves in found], axis=1)
+        found = [part.influence(rows) for _, rows, part in self._split(values)]
+        return _join(numbers for numbers, _ in found), _join_rows(len(values), (moves for _, moves in found))
 
     def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """Find those of all parts; see `Statistic.find_influence_errors`."""
         found = [
-            part.find_influence_errors(values[:, list(columns)], numbers[here], moves[:, here])
-            for here, (columns, part) in zip(self.places, self.parts, strict=True)
+            part.find_influence_errors(rows, numbers[here], moves[:, here]) for here, rows, part in self._split(values)
         ]
-        return np.concatenate([errors for errors, _ in found]), np.concatenate([moves for _, moves in found], axis=1)
+        return _join(errors for errors, _ in found), _join_rows(len(values), (errors for _, errors in found))
 
     def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
         """Find those of all parts; see `Statistic.find_deviations`."""
-        return np.concatenate(
-            [
-                part.find_deviations(values[:, list(columns)], numbers[here])
-                for here, (columns, part) in zip(self.places, self.parts, strict=True)
-            ]
-        )
+        return _join(part.find_deviations(rows, numbers[here]) for here, rows, part in self._split(values))
 
     def find_usual_deviations(self, numbers: Floats) -> Floats:
         """Find those of all parts; see `Averages.find_usual_deviations`."""
-        pairs = zip(self.places, self.parts, strict=True)
-        return np.concatenate([part.find_usual_deviations(numbers[here]) for here, (_, part) in pairs])
+        return _join(part.find_usual_deviations(numbers[here]) for here, part in self._places())
+
+    def _places(self) -> Iterator[tuple[slice, Averages]]:
+        """Where the numbers of each part are, and the part."""
+        return ((here, part) for here, (_, part) in zip(self.places, self.parts, strict=True))
+
+    def _split(self, values: Floats) -> Iterator[tuple[slice, Floats, Averages]]:
+        """The same with the columns of each part."""
+        return (
+            (here, values[:, list(columns)], part)
+            for here, (columns, part) in zip(self.places, self.parts, strict=True)
+        )
+
+
+def _join(parts: Iterable[Floats]) -> Floats:
+    return np.concatenate([np.empty(0), *parts])
+
+
+def _join_rows(n: int, parts: Iterable[Floats]) -> Floats:
+    return np.concatenate([np.empty((n, 0)), *parts], axis=1)
