@@ -233,7 +233,7 @@ def test_a_store_knows_the_function_by_its_name(tmp_path: Path) -> None:
 
 def test_states_that_do_not_fit_are_refused() -> None:
     for step, text in (
-        (grow, r"step returned \d+ bytes, .* of bits=12; return bytes of length 2"),
+        (grow, r"the next state is \d+ bytes, .* of bits=12; return bytes of length 2"),
         (overflow, "below 2"),
     ):
         stream = Stream(Memory(12, step, get_byte), retention=100, seed=0)

@@ -193,7 +193,7 @@ def _to_facts(plan: Plan) -> dict[str, object]:
 def _describe(plan: Plan, statistic: str) -> str:
     columns = f"{plan.policy.columns} column{'s'[: plan.policy.columns > 1]}"
     if plan.policy.is_exact:
-        return f"Plan for {statistic}, {columns}: exact, after any number of records."
+        return f"Plan for {statistic}, {columns}: nothing is rounded, after any number of records."
     unit = "a record" if statistic == "mean" else "one record's influence"
     data = f"a sample of {plan.sampled:,} records"
     if plan.mean is not None:

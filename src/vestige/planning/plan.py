@@ -44,7 +44,8 @@ class Row:
         name: name of the policy.
         retention: smallest retention that is enough, in records; None where none is.
         records: number of records that must have arrived; None where it never gets there.
-        error: error that is expected then, in standard deviations of one record's influence.
+        error: error that is expected then, in standard deviations of one record's influence; None where it is not
+            measured in these, as that of a sketch.
         memory: largest number of bytes that the retained records occupy.
         seconds: time per record on this machine; None where it was not measured.
         price: for `Private`, the mean squared error as a multiple of that without noise.
@@ -199,7 +200,8 @@ def _plan_exact(policy: NamedPolicy, records: int, sample: ArrayLike | None, mea
     rows = policy.draw_rows(make_generator(0), _EXAMPLES, far) if sample is None else read_rows(sample, policy)
     retention, name = policy.default_retention, type(policy).__name__
     seconds = measure_seconds_per_record(policy, retention, records, rows)
-    row = Row(name, retention, records, 0.0, memory_bytes(policy.columns, retention), seconds, notes=(_EXACT,))
+    error, notes = None if policy.plan_notes else 0.0, (_EXACT, *policy.plan_notes)
+    row = Row(name, retention, records, error, memory_bytes(policy.columns, retention), seconds, notes=notes)
     sampled = 0 if sample is None else len(rows)
     return Plan(policy, 0.0, records, sampled, None if sampled else far, np.zeros(0), (row,), None, (), ())
 

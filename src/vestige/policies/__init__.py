@@ -5,6 +5,7 @@ from vestige.policies.bundle import Bundle, BundleEstimate
 from vestige.policies.count import Count
 from vestige.policies.covariance import Covariance, CovarianceEstimate
 from vestige.policies.custom_loss import CustomLoss, ParametersEstimate
+from vestige.policies.extremes import Extremes, ExtremesEstimate
 from vestige.policies.linear import LinearEstimate, LinearRegression
 from vestige.policies.logistic import LogisticEstimate, LogisticRegression
 from vestige.policies.mean import Mean, MeanEstimate
@@ -14,6 +15,7 @@ from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.private import Private
 from vestige.policies.registry import POLICIES, STATISTICS, register_policy
 from vestige.policies.report import Report
+from vestige.policies.stateful import Stateful
 from vestige.policies.window import Window
 
 __all__ = [
@@ -26,6 +28,8 @@ __all__ = [
     "CovarianceEstimate",
     "CustomLoss",
     "Encoded",
+    "Extremes",
+    "ExtremesEstimate",
     "LinearEstimate",
     "LinearRegression",
     "LogisticEstimate",
@@ -40,6 +44,7 @@ __all__ = [
     "ParametersEstimate",
     "Private",
     "Report",
+    "Stateful",
     "Window",
     "register_policy",
 ]

@@ -80,6 +80,11 @@ class NamedPolicy(Policy[E_co]):
         """The retention used by default: two of the smallest batches."""
         return 2 * self.min_batch
 
+    @property
+    def plan_notes(self) -> tuple[str, ...]:
+        """What a plan says about its own error, in sentences: that of a sketch does not depend on the retention."""
+        return ()
+
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
         """Name the numbers of the answer.
 

@@ -14,6 +14,7 @@ from vestige.errors import ParameterError
 from vestige.policies.bundle import Bundle
 from vestige.policies.count import Count
 from vestige.policies.covariance import Covariance
+from vestige.policies.extremes import Extremes
 from vestige.policies.linear import LinearRegression
 from vestige.policies.logistic import LogisticRegression
 from vestige.policies.mean import Mean
@@ -35,6 +36,7 @@ STATISTICS: dict[str, type[NamedPolicy]] = {
         Covariance,
         LinearRegression,
         LogisticRegression,
+        Extremes,
     )
 }
 """The statistics that the command offers, by their names for `--statistic`."""
