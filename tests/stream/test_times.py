@@ -248,9 +248,9 @@ def test_spelled_policies_too() -> None:
             "max_age=0 seconds is out of range; use a milli",
         ),
         (
-            lambda _: Stream(Mean(), max_age=MONTH),
+            lambda _: Stream(Window(), max_age=MONTH),
             ParameterError,
-            "needs a limit in rounds besides max_age.*retention=128",
+            "a stream of Window needs a limit in rounds.*for example retention=",
         ),
         (
             lambda _: timed(Mean(), retained=Records([1], [[1.0]]), clock=Clock(t=1)),
@@ -266,3 +266,20 @@ def test_bad_times_are_refused_and_nothing_is_lost(action: Any, problem: type[Ex
     with pytest.raises(problem, match=text):
         action(stream)
     assert (stream.clock, stream.retained) == before
+
+
+@pytest.mark.parametrize("per_day", [3, 40])
+def test_under_a_limit_in_time_alone_the_batch_follows_from_arrivals(per_day: int) -> None:
+    """Few arrivals: a batch is closed when it is due; many: when it is full. Nothing is held for longer."""
+    rows = np.random.default_rng(0).normal(5.0, 1.0, 100 * per_day)
+    stream = Stream(Mean(channel="bits"), max_age=MONTH, seed=0)
+    assert (stream.retention, stream.batch) == (None, 64)
+    lengths = set()
+    for i, row in enumerate(rows.tolist()):
+        now = START + i * DAY / per_day
+        stream.push(row, time=now)
+        assert now - stream.retained.times.min().item().replace(tzinfo=UTC) < MONTH
+        lengths.add(stream.clock.last - stream.clock.first + 1)
+    assert max(lengths) == min(64, 15 * per_day)
+    assert stream.clock.since == 1
+    assert stream.estimate().value == pytest.approx(rows.mean(), abs=0.05 / np.sqrt(len(rows)))

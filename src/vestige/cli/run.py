@@ -55,7 +55,11 @@ from vestige.stream import Stream
 @click.option(
     "--half-life", type=float, help="Number of records after which a record counts half as much; for data that drift."
 )
-@click.option("--retention", type=int, required=True, help="Number of records after which a record is erased.")
+@click.option(
+    "--retention",
+    type=int,
+    help="Number of records after which a record is erased. Default, with --max-age: no such limit.",
+)
 @click.option("--notice", type=int, help="Number of records after a removal request by which the record is erased.")
 @click.option(
     "--max-age", type=parse_duration, metavar="DURATION", help="Age at which a record is erased, such as 30d or 12h."
@@ -132,7 +136,7 @@ def run(**given: Any) -> None:
     Examples:
       vestige run flights.csv --column dep_delay --retention 512
       vestige run flights.csv --column dep_delay --retention 512 --by carrier --store delays.db
-      vestige run visits.csv --column spent --retention 512 --max-age 30d --time at --subject email --store visits.db
+      vestige run visits.csv --column spent --max-age 30d --time at --subject email --store visits.db
       vestige run flights.parquet --column dep_delay --column distance --retention 512 --json
       vestige run flights.csv --metric dep_delay:mean,moments --metric air_time:mean --retention 2048
       vestige run flights.csv --statistic regression --column distance --target air_time --retention 1024
@@ -207,7 +211,7 @@ def _report(
         print_facts(options.kind, options.by, answers, facts | counts, explain_before(ingest))
         return
     try:
-        show_answers(options.by, answers, options.retention)
+        show_answers(options.by, answers, options.limit)
     finally:
         print_notes(options.source, ingest, options.lateness)
 

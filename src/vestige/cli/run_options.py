@@ -56,7 +56,7 @@ class RunOptions:
     statistic: str
     targets: tuple[str, ...]
     half_life: float | None
-    retention: int
+    retention: int | None
     notice: int | None
     max_age: timedelta | None
     time_column: str | None
@@ -85,6 +85,15 @@ class RunOptions:
         return METRICS if self.metrics else self.statistic
 
     @property
+    def limit(self) -> str:
+        """How long records are held, in words."""
+        if self.retention is not None:
+            return f"limit {self.retention}"
+        return (
+            f"limit {self.notice} after a request" if self.max_age is None else f"limit {format_duration(self.max_age)}"
+        )
+
+    @property
     def about(self) -> dict[str, object]:
         """What the store says of the streams of this run."""
         about: dict[str, object] = {
@@ -104,6 +113,8 @@ class RunOptions:
             ParameterError: they do not.
         """
         self._check_columns()
+        if self.retention is None and self.notice is None and self.max_age is None:
+            raise ParameterError("no limit is given; give --retention 512, the number of records, or --max-age 30d")
         for column in self.numbers:
             if self.numbers.count(column) > 1:
                 raise ParameterError(f"column {column!r} is given twice; name each column once")

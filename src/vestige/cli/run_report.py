@@ -23,16 +23,16 @@ _MAX_NAMED = 20
 """Maximum number of streams that are named if their rows were not taken; JSON names them all."""
 
 
-def show_answers(by: str | None, made: Mapping[str, StreamAnswer], retention: int) -> None:
+def show_answers(by: str | None, made: Mapping[str, StreamAnswer], limit: str) -> None:
     """Print the answers of a run, for people.
 
     Args:
         by: column of keys; None for one stream.
         made: answer of each stream, by key.
-        retention: retention of the streams.
+        limit: how long records are held, in words.
     """
     if by is None:
-        made[""].show(f"limit {retention}")
+        made[""].show(limit)
     else:
         show_many(by, made)
 

@@ -128,7 +128,7 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
     elif len(made) == 1 and not troubles:
         ((name, asked),) = made.items()
         terms, _ = copy.streams[name]
-        asked.show("no limit in records" if terms.retention is None else f"limit {terms.retention}")
+        asked.show(_describe_limit(terms))
     elif made:
         show_many("stream", made | {name: _make_unanswered(copy, name, text) for name, text in troubles.items()})
     elif not troubles:
@@ -136,6 +136,12 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
     exit_with(troubles)
     if strict:
         check_strict(made)
+
+
+def _describe_limit(terms: Terms) -> str:
+    if terms.retention is not None:
+        return f"limit {terms.retention}"
+    return "no limit in records" if terms.max_age is None else f"limit {format_duration(terms.max_age)}"
 
 
 def _make_unanswered(copy: StoreSnapshot, name: str, problem: str) -> StreamAnswer:

@@ -75,6 +75,8 @@ class Limits:
     def in_rounds(self, policy: Policy) -> tuple[str, int]:
         """Find the tighter limit in rounds, which decides the size of a batch.
 
+        Under a limit in time alone, a batch is what the policy works well with, or what has arrived when it is due.
+
         Args:
             policy: suggests a retention where there is no limit in rounds.
 
@@ -82,7 +84,7 @@ class Limits:
             The name of the limit, and its value.
 
         Raises:
-            ParameterError: there is no limit in rounds.
+            ParameterError: there is no limit, or none in rounds for a policy that keeps all that it may.
 
         Example:
             >>> from vestige import Mean
@@ -92,10 +94,12 @@ class Limits:
         given = {k: v for k, v in (("retention", self.retention), ("notice", self.notice)) if v is not None}
         if not given:
             usual = getattr(policy, "default_retention", 2 * getattr(policy, "min_batch", 1))
-            besides = " besides max_age" if self.max_age else ""
+            if self.max_age is not None and isinstance(policy, Policy) and policy.all_or_nothing:
+                return "default_retention", usual
+            of = f" of {type(policy).__name__}" if self.max_age else ""
             raise ParameterError(
-                f"a stream needs a limit in rounds{besides}, which decides the size of a batch; pass "
-                f"retention=..., notice=... or both, for example retention={usual}"
+                f"a stream{of} needs a limit in rounds, which decides the size of a batch; pass retention=..., "
+                f"notice=... or both, for example retention={usual}"
             )
         return min(given.items(), key=lambda limit: limit[1])
 

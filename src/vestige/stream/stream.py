@@ -59,8 +59,9 @@ _RECORDS_PER_CALL = 1 << 16
 class Stream(Generic[E_co]):
     """A stream of records under a legal limit, one record a round.
 
-    At least one of the limits in rounds is needed; a batch is half of the smaller one, so that a record that is kept
-    once has left at the update after.
+    At least one limit is needed. A batch is half of the smaller limit in rounds, so that a record that is kept once has
+    left at the update after. Under `max_age` alone it is half of the policy's `default_retention`, or what has arrived
+    when the oldest record has lived half of `max_age`.
 
     Args:
         policy: decides which records are kept, and answers from them.
