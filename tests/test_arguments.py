@@ -17,6 +17,7 @@ import vestige.errors
 from vestige import (
     Batched,
     Bundle,
+    Correlation,
     Count,
     Covariance,
     CustomLoss,
@@ -30,6 +31,7 @@ from vestige import (
     Private,
     SqliteStore,
     Stream,
+    Sum,
     Window,
     audit,
     checks,
@@ -167,6 +169,8 @@ def calls(folder: Path) -> dict[str, Call]:
     small: dict[str, object] = {"trials": 20, "confidence": 0.9, "seed": 0}
     made: dict[str, Call] = {
         "Mean": (opened(Mean), {"dim": 1, "channel": "auto", "half_life": 9.0, "tolerance": 0.1, "spread": False}),
+        "Sum": (opened(Sum), {"dim": 1}),
+        "Correlation": (opened(Correlation), {"dim": 2, "half_life": 9.0}),
         "Count": (opened(Count), {"columns": 1}),
         "Moments": (opened(Moments), {"order": 2, "half_life": 9.0}),
         "Covariance": (opened(Covariance), {"dim": 2, "half_life": 9.0}),
@@ -339,6 +343,8 @@ NAMES = list(calls(Path()))
 SLOW = {"plan", "predict", "check_policy", "run_outlier", "measure_leakage", "compare", "check_store"}
 """Those that work for seconds where an argument is fine after all."""
 VALUES = {
+    "CorrelationEstimate",
+    "SumEstimate",
     "CovarianceEstimate",
     "LinearEstimate",
     "LogisticEstimate",

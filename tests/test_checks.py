@@ -12,6 +12,7 @@ import pytest
 
 import leaky
 from vestige import (
+    Correlation,
     Count,
     Covariance,
     CustomLoss,
@@ -20,6 +21,7 @@ from vestige import (
     Mean,
     Moments,
     Policy,
+    Sum,
     Window,
     paper,
 )
@@ -47,6 +49,8 @@ from vestige.types import Floats
                 Mean(spread=True),
                 Covariance(2),
                 Count(),
+                Sum(),
+                Correlation(2),
                 LinearRegression(1, intercept=False, outputs=2),
                 Window(LinearRegression(1)),
                 paper.CoordinateMean(2),

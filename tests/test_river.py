@@ -35,13 +35,30 @@ def test_its_own_checks(model: Any, check: Callable[[Any], None]) -> None:
     check(model.clone())
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(river.Mean(seed=0), stats.Mean()), (river.Var(seed=0), stats.Var())])
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (river.Mean(seed=0), stats.Mean()),
+        (river.Var(seed=0), stats.Var()),
+        (river.Sum(seed=0), stats.Sum()),
+        (river.Count(), stats.Count()),
+    ],
+)
 def test_statistics_over_every_prefix(ours: Any, theirs: Any) -> None:
     assert ours.get() == theirs.get() == 0.0
-    for t, value in enumerate(np.random.default_rng(0).gumbel(size=2_000).tolist(), start=1):
+    for t, value in enumerate(np.random.default_rng(0).gumbel(size=1_000).tolist(), start=1):
         ours.update(value)
         theirs.update(value)
         assert ours.get() == pytest.approx(theirs.get(), abs=0.1 / np.sqrt(t))
+
+
+def test_correlations_over_every_prefix() -> None:
+    ours, theirs = river.PearsonCorr(seed=0), stats.PearsonCorr()
+    assert ours.get() == theirs.get() == 0.0
+    for x, y in (np.random.default_rng(0).gumbel(size=(1_000, 2)) @ [[1.0, 0.5], [0.0, 1.0]]).tolist():
+        ours.update(x, y)
+        theirs.update(x, y)
+        assert ours.get() == pytest.approx(theirs.get(), abs=1e-6)
 
 
 def test_a_pipeline_learns_as_well_as_rivers() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from vestige import (
+    Correlation,
     Count,
     Covariance,
     CustomLoss,
@@ -16,6 +17,7 @@ from vestige import (
     Mean,
     Moments,
     Policy,
+    Sum,
     Window,
     paper,
 )
@@ -27,6 +29,8 @@ OURS: list[Policy] = [
     Mean(dim=3, channel="bits", half_life=10.5, spread=True),
     Moments(order=2),
     Count(2),
+    Sum(2),
+    Correlation(3, half_life=9.0),
     Covariance(3),
     LinearRegression(2, intercept=False, outputs=2),
     LogisticRegression(2, classes=3),

@@ -12,10 +12,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from vestige.errors import DataError, MissingExtraError
+from vestige.errors import DataError, MissingExtraError, NoAnswerError
 from vestige.estimate import E
-from vestige.policies import Encoded, LinearRegression, LogisticRegression, Moments
+from vestige.policies import Correlation, Encoded, LinearRegression, LogisticRegression, Moments
+from vestige.policies import Count as CountPolicy
 from vestige.policies import Mean as MeanPolicy
+from vestige.policies import Sum as SumPolicy
 from vestige.policies.logistic import DEFAULT_L2
 from vestige.stream import Stream
 
@@ -110,6 +112,123 @@ class Var(_Univariate):
         """
         t = self._stream.t
         return float(self._stream.estimate().variance) * t / (t - 1) if t > 1 else 0.0
+
+
+class Sum(stats.base.Univariate):
+    """Total of all numbers so far.
+
+    Args:
+        retention: number of later updates after which a number is gone; default: the policy's `default_retention`.
+        seed: the same seed gives the same run; default: random.
+
+    Example:
+        >>> total = Sum(seed=0)
+        >>> for x in range(1, 1_001):
+        ...     total.update(x)
+        >>> round(total.get(), 6)
+        500500.0
+    """
+
+    def __init__(self, retention: int | None = None, seed: int | None = None) -> None:
+        self.retention = retention
+        self.seed = seed
+        self._stream = _make_stream(SumPolicy(), retention, seed)
+
+    def update(self, x: float) -> None:
+        """Update the total with one number.
+
+        Args:
+            x: the number.
+
+        Raises:
+            DataError: if the number is not finite or too large.
+        """
+        self._stream.push(float(x))
+
+    def get(self) -> float:
+        """Return the total.
+
+        Returns:
+            The total; 0 before the first update.
+        """
+        return float(self._stream.estimate().value) if self._stream.t else 0.0
+
+
+class Count(stats.base.Univariate):
+    """Number of updates so far; no value is kept.
+
+    Example:
+        >>> count = Count()
+        >>> for x in range(1, 1_001):
+        ...     count.update(x)
+        >>> count.get()
+        1000
+    """
+
+    def __init__(self) -> None:
+        self._stream = Stream(CountPolicy(), retention=CountPolicy().default_retention)
+
+    def update(self, x: Any = None) -> None:  # noqa: ARG002
+        """Count one more.
+
+        Args:
+            x: not looked at.
+        """
+        self._stream.push(0.0)
+
+    def get(self) -> int:
+        """Return the count.
+
+        Returns:
+            The number of updates.
+        """
+        return int(self._stream.estimate().value)
+
+
+class PearsonCorr(stats.base.Bivariate):
+    """Correlation of all pairs of numbers so far.
+
+    Args:
+        retention: number of later updates after which a pair is gone; default: the policy's `default_retention`.
+        half_life: number of updates after which a pair counts half as much; default: all count alike.
+        seed: the same seed gives the same run; default: random.
+
+    Example:
+        >>> correlation = PearsonCorr(seed=0)
+        >>> for i in range(1_000):
+        ...     correlation.update(i % 7, i % 7 + i % 5)
+        >>> round(correlation.get(), 3)
+        0.817
+    """
+
+    def __init__(self, retention: int | None = None, half_life: float | None = None, seed: int | None = None) -> None:
+        self.retention = retention
+        self.half_life = half_life
+        self.seed = seed
+        self._stream = _make_stream(Correlation(half_life=half_life), retention, seed)
+
+    def update(self, x: float, y: float) -> None:
+        """Update the correlation with one pair of numbers.
+
+        Args:
+            x: one number.
+            y: the other.
+
+        Raises:
+            DataError: if a number is not finite or too large.
+        """
+        self._stream.push([float(x), float(y)])
+
+    def get(self) -> float:
+        """Return the correlation.
+
+        Returns:
+            The correlation; 0 as long as one of the two has not varied.
+        """
+        try:
+            return float(self._stream.estimate().value[0, 1]) if self._stream.t else 0.0
+        except NoAnswerError:
+            return 0.0
 
 
 class _Model(base.Estimator):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige.errors import DataError, NoAnswerError, ParameterError
-from vestige.planning.influence import Linearization, linearize
+from vestige.planning.influence import MANY, Linearization, linearize
 from vestige.policies import Encoded
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
@@ -43,6 +43,7 @@ class DataModel:
             normals with standard deviation 1 in each column; outputs of a regression are the sum of the predictors plus
             noise of deviation 1.
         mean: without a sample, the distance of each column's mean from zero, in its standard deviations. Default: 1.
+        records: number of records that answers are from, on which the size of a sum depends.
 
     Attributes:
         policy: the policy.
@@ -64,9 +65,12 @@ class DataModel:
         array([1.])
     """
 
-    def __init__(self, policy: Encoded, sample: ArrayLike | None = None, mean: float | None = None) -> None:
+    def __init__(
+        self, policy: Encoded, sample: ArrayLike | None = None, mean: float | None = None, records: float = MANY
+    ) -> None:
         _check_plain(policy)
         self.policy = policy
+        self._records = records
         self.has_sample = sample is not None
         self.mean = _check_mean(mean, has_sample=self.has_sample)
         self.is_mean_assumed = not self.has_sample and mean is None
@@ -88,7 +92,7 @@ class DataModel:
         Returns:
             Its linearization, computed once.
         """
-        return self.remember(("linearization", policy), lambda: linearize(policy, self.rows))
+        return self.remember(("linearization", policy), lambda: linearize(policy, self.rows, self._records))
 
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Compute what depends on these records alone, once.

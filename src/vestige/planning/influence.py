@@ -18,7 +18,8 @@ from vestige.policies import Encoded
 from vestige.statistics import differentiate
 from vestige.types import Floats
 
-_MANY = 1e9  # records; what a policy concludes from its numbers here does not depend on how many
+MANY = 1e9
+"""The number of records to conclude from, where the answer does not depend on it; that of a sum does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,12 +64,13 @@ class Linearization:
         return variances if self.jacobian is None else self.jacobian**2 @ variances
 
 
-def linearize(policy: Encoded, rows: Floats) -> Linearization:
+def linearize(policy: Encoded, rows: Floats, records: float = MANY) -> Linearization:
     """Compute what a policy encodes of some records, and the influence of each of them.
 
     Args:
         policy: policy of running averages; may be `Private`.
         rows: the records; shape (n, columns).
+        records: number of records that the answer is from.
 
     Returns:
         The encoded numbers, the answer, and their dependence on the records.
@@ -84,7 +86,7 @@ def linearize(policy: Encoded, rows: Floats) -> Linearization:
     encoded, influence = policy.influence(rows)
 
     def conclude(numbers: Floats) -> Floats:
-        answer = policy.conclude(numbers, _MANY, float(np.finfo(np.float64).eps))
+        answer = policy.conclude(numbers, records, float(np.finfo(np.float64).eps))
         return np.ravel(answer.value)
 
     value = conclude(encoded)

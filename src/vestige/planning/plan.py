@@ -158,7 +158,7 @@ def plan(
     if isinstance(policy, NamedPolicy) and policy.is_exact:
         return _plan_exact(policy, count, sample, mean)
     policy = check_policy(policy)
-    model = DataModel(policy, sample, mean)
+    model = DataModel(policy, sample, mean, count)
     private, refusal = _make_private(model, policy, epsilon, delta, bound)
     tasks = list(_list_tasks(model, policy, private, refusal, target, count))
     rows = []

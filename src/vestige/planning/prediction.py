@@ -90,7 +90,7 @@ def predict(
         >>> [f"{predict(policy, retention=96, records=10_000).error:.3f}" for policy in (Mean(), Window())]
         ['0.010', '0.102']
     """
-    model = DataModel(unwrap_policy(policy), sample, mean)
+    model = DataModel(unwrap_policy(policy), sample, mean, check_int("records", records, 1, MAX_RECORDS))
     return predict_with(model, policy, retention, records)
 
 

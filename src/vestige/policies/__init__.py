@@ -2,6 +2,7 @@
 
 from vestige.policies.base import Encoded
 from vestige.policies.bundle import Bundle, BundleEstimate
+from vestige.policies.correlation import Correlation, CorrelationEstimate
 from vestige.policies.count import Count
 from vestige.policies.covariance import Covariance, CovarianceEstimate
 from vestige.policies.custom_loss import CustomLoss, ParametersEstimate
@@ -16,6 +17,7 @@ from vestige.policies.private import Private
 from vestige.policies.registry import POLICIES, STATISTICS, register_policy
 from vestige.policies.report import Report
 from vestige.policies.stateful import Stateful
+from vestige.policies.sum import Sum, SumEstimate
 from vestige.policies.window import Window
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "STATISTICS",
     "Bundle",
     "BundleEstimate",
+    "Correlation",
+    "CorrelationEstimate",
     "Count",
     "Covariance",
     "CovarianceEstimate",
@@ -45,6 +49,8 @@ __all__ = [
     "Private",
     "Report",
     "Stateful",
+    "Sum",
+    "SumEstimate",
     "Window",
     "register_policy",
 ]

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from vestige.errors import ParameterError
 from vestige.policies.bundle import Bundle
+from vestige.policies.correlation import Correlation
 from vestige.policies.count import Count
 from vestige.policies.covariance import Covariance
 from vestige.policies.extremes import Extremes
@@ -21,6 +22,7 @@ from vestige.policies.mean import Mean
 from vestige.policies.moments import Moments
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.private import Private
+from vestige.policies.sum import Sum
 from vestige.policies.window import Window
 from vestige.policy import Policy
 from vestige.validation import show_value
@@ -31,9 +33,11 @@ STATISTICS: dict[str, type[NamedPolicy]] = {
     kind.name: kind
     for kind in (
         Mean,
+        Sum,
         Count,
         Moments,
         Covariance,
+        Correlation,
         LinearRegression,
         LogisticRegression,
         Extremes,

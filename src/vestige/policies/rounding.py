@@ -15,6 +15,10 @@ from vestige.types import Floats
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 """The smallest number with full precision."""
+LAST_DIGITS = 2.0**-50
+"""What float64 may round off an average as it is moved again and again, as a share of it."""
+_MARGIN = 2.0**16
+"""How many times its usual size rounding may have: sorted data and heavy tails take wide ranges, requests bits."""
 _SHARE = 0.5
 """Rounding matters above this share of a standard error."""
 
@@ -40,6 +44,23 @@ def note_rounding(rounding: float, worth: float) -> tuple[str, ...]:
         f"Rounding may have put numbers off by about {max(1.0, float(f'{times:.1g}')):,.0f} times their standard "
         "errors, which do not include it: so many updates of so few records round too often; use a larger retention.",
     )
+
+
+def bound_rounding(rounding: float, worth: float) -> float:
+    """Find how far rounding may have put a number off, if no note says that it missed.
+
+    Args:
+        rounding: how far each number is off by the usual rounding, in standard deviations of a record.
+        worth: the number of equally weighted records that the numbers rest on.
+
+    Returns:
+        the distance in standard errors, at most a half.
+
+    Example:
+        >>> bound_rounding(0.001, 1_000_000.0), bound_rounding(0.0, 100.0)
+        (0.5, 0.0)
+    """
+    return min(_MARGIN * rounding * float(np.sqrt(worth)), _SHARE)
 
 
 def note_alike(variances: Floats, lost: str = "") -> tuple[str, ...]:

@@ -1,0 +1,116 @@
+"""All-time totals: the means of the whole stream, kept in a word, times the number of records that the clock counts.
+
+The clock says exactly how many records count, so a total is off by that many times what rounding put its mean off by.
+The variances are kept too, since rounding is relative to them; see `vestige.channels.residues`.
+Guarantee: numpy's sums over the whole stream, within the error that the estimate states; held by
+tests/policies/test_sum.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from vestige import statistics
+from vestige.estimate import Estimate
+from vestige.policies.base import MAX_COLUMNS, Encoded, find_max_magnitude
+from vestige.policies.named_policy import refuse_half_life
+from vestige.policies.report import Report, format_number
+from vestige.policies.rounding import LAST_DIGITS, bound_rounding
+from vestige.types import Floats
+from vestige.validation import check_int
+
+
+@dataclass(frozen=True, eq=False)
+class SumEstimate(Estimate):
+    """The total of each column.
+
+    Attributes:
+        value: the total; a float in one dimension, otherwise an array.
+        mean: the mean of each column.
+        encoding_error: how far encoding may have put the total off: 65,536 times the usual rounding of all words so
+            far, but at most half of the standard error, beyond which the estimate says that it `missed`. That leaves
+            room for sorted data and for heavy tails or, at the default retention, for requests for a third of all
+            records; where both come together, only the half of the standard error is certain.
+        standard_error: how far the totals of as many other records would vary, if records are independent.
+    """
+
+    mean: float | Floats
+    encoding_error: float | Floats
+    standard_error: float | Floats
+
+
+@dataclass(frozen=True)
+class Sum(Encoded[SumEstimate]):
+    """The total of every record that ever arrived, out of a window of them.
+
+    Args:
+        dim: the number of values per record.
+
+    Raises:
+        ParameterError: the number of values is out of range.
+
+    Example:
+        >>> from vestige import Stream
+        >>> stream = Stream(Sum(), retention=256, seed=0)
+        >>> _ = stream.extend(range(1, 10_001))
+        >>> estimate = stream.estimate()
+        >>> round(estimate.value, 1), estimate.encoding_error < 0.01, estimate.oldest_age < 256
+        (50005000.0, True, True)
+    """
+
+    name: ClassVar[str] = "sum"
+
+    dim: int = 1
+
+    def __post_init__(self) -> None:
+        check_int("dim", self.dim, 1, MAX_COLUMNS)
+
+    @classmethod
+    def from_columns(cls, columns: int, targets: int, channel: str, half_life: float | None) -> Sum:  # noqa: ARG003
+        """Make the totals of a number of columns; see `NamedPolicy.from_columns`."""
+        refuse_half_life(cls.name, half_life)
+        return cls(columns)
+
+    @property
+    def columns(self) -> int:
+        """The number of dimensions."""
+        return self.dim
+
+    @property
+    def statistic(self) -> statistics.Products:
+        """The means and the variances."""
+        return statistics.Products(self.dim, tuple((i, i) for i in range(self.dim)), centred=True)
+
+    @property
+    def max_magnitude(self) -> float:
+        """The largest value whose square does not overflow."""
+        return find_max_magnitude(2)
+
+    def labels(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Name each total by its column; see `NamedPolicy.labels`."""
+        return tuple(columns)
+
+    def report(self, estimate: SumEstimate, columns: Sequence[str]) -> Report:
+        """Make a table of the totals; see `NamedPolicy.report`."""
+        totals, errors = np.atleast_1d(estimate.value).tolist(), np.atleast_1d(estimate.encoding_error).tolist()
+        rows = tuple(
+            (name, format_number(total), f"{error:.2g}")
+            for name, total, error in zip(columns, totals, errors, strict=True)
+        )
+        facts: dict[str, object] = {
+            "value": dict(zip(columns, totals, strict=True)),
+            "encoding_error": dict(zip(columns, errors, strict=True)),
+        }
+        return Report("sum", ("column", "sum", "encoding error"), rows, facts)
+
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> SumEstimate:
+        """Give the totals, floats in one dimension, otherwise arrays; see `Encoded.conclude`."""
+        mean, deviation = np.array(numbers[: self.dim]), np.sqrt(np.maximum(numbers[self.dim :], 0.0))
+        error = deviation * np.sqrt(worth)
+        off = bound_rounding(rounding, worth) * error + worth * LAST_DIGITS * np.abs(mean)
+        shapes = (mean * worth, mean, off, error)
+        return SumEstimate(*(float(each[0]) if self.dim == 1 else each for each in shapes))

@@ -1,0 +1,117 @@
+"""Totals against those of Python over all data, within the error that each states."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from datasets import COLUMNS, make_column, run_with_requests
+from vestige import Private, Stream, Sum
+from vestige.cli import command
+from vestige.errors import ParameterError
+from vestige.planning import plan
+from vestige.policies.rounding import LAST_DIGITS
+
+QUICK = ("lognormal", "very far from zero", "sorted", "constant", "departure delays")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in COLUMNS]
+)
+def test_totals_of_the_whole_stream(name: str) -> None:
+    rows = make_column(name, 10_000)
+    stream = Stream(Sum(), retention=256, seed=0)
+    stream.extend(rows)
+    estimate, total = stream.estimate(), math.fsum(rows)
+    assert abs(float(estimate.value) - total) <= estimate.encoding_error
+    assert estimate.standard_error == pytest.approx(rows.std() * np.sqrt(len(rows)), rel=1e-4, abs=1e-9)
+    assert estimate.encoding_error <= 1e-3 * estimate.standard_error + 10_000 * LAST_DIGITS * abs(float(estimate.mean))
+    assert not estimate.missed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("retention", [76, 128])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_at_shorter_retentions_the_error_holds_or_a_miss_is_said(name: str, retention: int) -> None:
+    rows = make_column(name, 60_000)
+    stream = Stream(Sum(), retention=retention, seed=0)
+    stream.extend(rows)
+    estimate = stream.estimate()
+    assert abs(float(estimate.value) - math.fsum(rows)) <= estimate.encoding_error or estimate.missed
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "retention"),
+    [
+        ("lognormal", 0.3, 256),
+        pytest.param("normal", 0.3, 256, marks=pytest.mark.slow),
+        pytest.param("sorted", 0.1, 256, marks=pytest.mark.slow),
+        pytest.param("sorted", 0.3, 512, marks=pytest.mark.slow),
+        pytest.param("departure delays", 0.6, 512, marks=pytest.mark.slow),
+        pytest.param("lognormal", 0.6, 512, marks=pytest.mark.slow),
+    ],
+)
+def test_requests_leave_the_totals(name: str, share: float, retention: int) -> None:
+    rows = make_column(name, 8_000)
+    estimate = run_with_requests(Sum(), rows, retention, share).estimate()
+    assert estimate.since == 1
+    assert abs(float(estimate.value) - math.fsum(rows)) <= estimate.encoding_error
+
+
+def test_sixty_in_a_hundred_requests_at_the_default_retention_start_over_or_stay_within_half_a_standard_error() -> None:
+    rows = make_column("lognormal", 8_000)
+    estimate = run_with_requests(Sum(), rows, 256, 0.6).estimate()
+    total = math.fsum(rows[estimate.since - 1 :])
+    assert abs(float(estimate.value) - total) <= 0.5 * estimate.standard_error
+    assert estimate.counted == len(rows) - estimate.since + 1
+
+
+def test_several_columns_and_the_mean_before_an_update() -> None:
+    rows = np.random.default_rng(0).normal([1.0, 1e6, 0.0], [1.0, 5.0, 1e-3], (3_000, 3))
+    stream = Stream(Sum(3), retention=768, seed=0)
+    for stop in (1, 200, 3_000):
+        stream.extend(rows[stream.t : stop])
+        estimate = stream.estimate()
+        assert estimate.value == pytest.approx(rows[:stop].sum(axis=0), rel=1e-12, abs=1e-8)
+        assert estimate.mean == pytest.approx(rows[:stop].mean(axis=0), rel=1e-12, abs=1e-8)
+
+
+def test_the_error_of_a_plan_is_that_of_the_total() -> None:
+    """A total of n records has n times the error of their mean: the deviation of one record times sqrt(n)."""
+    sample = np.random.default_rng(0).normal(5.0, 3.0, 5_000)
+    found = plan(Sum(), records=10_000, sample=sample)
+    assert found.errors[0] == pytest.approx(1.1 * sample.std() * np.sqrt(10_000), rel=1e-6)
+    assert found.rows[0].name == "Sum"
+    assert found.rows[0].retention is not None
+    assert found.rows[0].retention <= 128
+
+
+def test_noise_can_be_added() -> None:
+    rows = np.random.default_rng(0).uniform(0.0, 1.0, 20_000)
+    stream = Stream(Private(Sum(), bound=1.5, epsilon=8.0, delta=1e-6), retention=4_000)
+    stream.extend(rows)
+    noise = stream.policy.noise(stream.clock, 0) * 20_000  # type: ignore[attr-defined]
+    assert abs(float(stream.estimate().value) - rows.sum()) <= 5.0 * noise
+
+
+def test_the_command_adds_up(tmp_path: Path) -> None:
+    table, rows = tmp_path / "spent.csv", np.random.default_rng(0).integers(0, 100, 1_000)
+    table.write_text("spent\n" + "\n".join(map(str, rows)) + "\n")
+    arguments = ["run", str(table), "--column", "spent", "--statistic", "sum", "--retention", "256"]
+    result = CliRunner().invoke(command, [*arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert abs(facts["value"]["spent"] - rows.sum()) <= facts["encoding_error"]["spent"] <= 0.01
+    assert "All-time sum of 1,000 records" in CliRunner().invoke(command, arguments).stdout
+    refused = CliRunner().invoke(command, [*arguments, "--half-life", "9"])
+    assert "half_life=9.0 is not for --statistic sum" in refused.stderr
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ParameterError, match="dim=0 is out of range"):
+        Sum(0)
