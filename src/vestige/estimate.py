@@ -2,20 +2,32 @@
 
 A policy answers with an estimate, of which `value`, `notes` and `missed` are its own; the stream fills in the rest.
 Each statistic has a subclass with fields of its own, such as `standard_error`, which completion and type checkers know.
-Guarantee: `mypy --strict` knows the type of each stream's estimate; held by tests/test_typed.py.
+Every estimate goes into other programs as a dictionary for JSON, as one row for each number, and as a data frame.
+Guarantee: `mypy --strict` knows the type of each stream's estimate, and whatever an estimate holds is valid JSON; held
+by tests/test_typed.py and tests/test_estimate.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from vestige.errors import MissingExtraError
+from vestige.markup import make_table
 from vestige.types import Floats
 
 if TYPE_CHECKING:
+    import pandas as pd
     from typing_extensions import TypeVar
 else:
     from typing import TypeVar
+
+_SHOWN = 20
+"""The number of rows of an estimate that a notebook shows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +44,8 @@ class Estimate:
         counted: the number of records that the statistic counts.
         held: the number of records that are retained.
         oldest_age: the number of rounds since the oldest of them arrived.
+        column_names: the names of the columns of a record; empty where they are not known.
+        labels: the name of each number of `value`; empty where they are not known.
 
     Example:
         >>> Estimate(1.5, notes=("Only an example.",)).value
@@ -46,6 +60,123 @@ class Estimate:
     counted: int = field(default=0, kw_only=True)
     held: int = field(default=0, kw_only=True)
     oldest_age: int = field(default=0, kw_only=True)
+    column_names: tuple[str, ...] = field(default=(), kw_only=True)
+    labels: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert the estimate to plain data, as for JSON.
+
+        Returns:
+            A dictionary with a key for each attribute: numbers, texts, flags, None, or lists of these. Arrays become
+            lists of their rows, bytes hexadecimal digits; a number that is not finite becomes None. Only a bundle has
+            dictionaries in it: its answers by metric.
+
+        Example:
+            >>> Estimate(np.array([1.5, np.nan]), t=2).to_dict()["value"]
+            [1.5, None]
+        """
+        return {each.name: _to_plain(getattr(self, each.name)) for each in fields(self)}
+
+    def list_errors(self) -> Floats:
+        """List the standard error of each number of `value`.
+
+        Returns:
+            The errors, nan where they are not known; shape (numbers,). By default it is the field `standard_error`, if
+            there is one of the shape of `value`.
+
+        Example:
+            >>> Estimate(1.5).list_errors()
+            array([nan])
+        """
+        errors = np.array(getattr(self, "standard_error", None), np.float64)
+        shape = np.shape(self.value)
+        return np.ravel(errors if errors.shape == shape else np.full(shape, np.nan))
+
+    def list_numbers(self) -> Iterator[tuple[str, float, float]]:
+        """List the numbers of the answer, by default those of `value`.
+
+        Yields:
+            The label, the number and its standard error, which is nan if it is not known. Numbers without a label are
+            counted from 1.
+
+        Example:
+            >>> list(Estimate(1.5, labels=("delay",)).list_numbers())
+            [('delay', 1.5, nan)]
+        """
+        values = np.ravel(self.value).tolist()
+        labels = self.labels if len(self.labels) >= len(values) else tuple(str(i + 1) for i in range(len(values)))
+        yield from zip(labels, values, self.list_errors().tolist(), strict=False)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Convert the estimate to one flat row for each number, as for a table or a database.
+
+        Returns:
+            Rows with the keys metric, value, standard_error, since, counted, held, t, missed and notes. A number that
+            is not known or not finite is None; the notes are one text, or None if there are none.
+
+        Example:
+            >>> Estimate(1.5, t=2, labels=("delay",)).to_rows()[0]["metric"]
+            'delay'
+        """
+        shared = {
+            "since": self.since,
+            "counted": self.counted,
+            "held": self.held,
+            "t": self.t,
+            "missed": bool(self.missed),
+            "notes": " ".join(self.notes) or None,
+        }
+        return [
+            {"metric": label, "value": _to_plain(value), "standard_error": _to_plain(error), **shared}
+            for label, value, error in self.list_numbers()
+        ]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Convert the estimate to a data frame with one row for each number.
+
+        Returns:
+            A frame with the columns of `to_rows`.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+
+        Example:
+            >>> Estimate(1.5, t=2, labels=("delay",)).to_pandas()["value"].tolist()
+            [1.5]
+        """
+        try:
+            import pandas as pd  # noqa: PLC0415
+        except ModuleNotFoundError:
+            raise MissingExtraError("to_pandas", "pandas") from None
+        frame = pd.DataFrame(self.to_rows())
+        return frame.astype({"metric": str, "value": float, "standard_error": float, "notes": object})
+
+    def _repr_html_(self) -> str:
+        rows = self.to_rows()
+        cells = [(row["metric"], _format(row["value"]), _format(row["standard_error"])) for row in rows[:_SHOWN]]
+        more = (f"{len(rows) - _SHOWN:,} more numbers.",) if len(rows) > _SHOWN else ()
+        start = f" from round {self.since:,}" if self.since > 1 else ""
+        caption = f"{type(self).__name__} of {self.counted:,} records{start}; {self.held:,} held"
+        return make_table(caption, ("metric", "value", "standard error"), cells, (*more, *self.notes))
+
+
+def _to_plain(value: object) -> Any:
+    """What JSON has for a field of an estimate."""
+    if isinstance(value, np.ndarray | np.generic):
+        return _to_plain(value.tolist())
+    if isinstance(value, Estimate):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {key: _to_plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_plain(each) for each in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _format(number: float | None) -> str:
+    return "-" if number is None else f"{number:.10g}"
 
 
 E = TypeVar("E", bound=Estimate)

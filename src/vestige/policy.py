@@ -8,6 +8,7 @@ Guarantee: `vestige.checks.check_policy` catches one that does; held by tests/te
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, Generic
 
 import numpy as np
@@ -68,6 +69,22 @@ class Policy(ABC, Generic[E_co]):
             the policy.
         """
         return self
+
+    def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
+        """Name the numbers of the answer.
+
+        Args:
+            columns: the names of the columns of a record, targets last; empty where they are not known.
+
+        Returns:
+            one label for each number of the answer; empty where they are not known beforehand.
+        """
+        return ()
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the values of a record; empty if it takes any."""
+        return ()
 
     @property
     def columns(self) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from vestige.audit.data import make_source
 from vestige.audit.game import Data
 from vestige.audit.leakage import ADVERSARIES, Leakage, measure_leakage
 from vestige.errors import ParameterError
+from vestige.markup import make_table
 from vestige.policies import Mean, Private, Window
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
@@ -109,9 +109,7 @@ class Comparison:
         return str(self)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in HEADER)
-        body = ("".join(f"<td>{escape(cell)}</td>" for cell in row.cells) for row in self.rows)
-        return f"<table><tr>{head}</tr>{''.join(f'<tr>{cells}</tr>' for cells in body)}</table>"
+        return make_table("Policies side by side", HEADER, [row.cells for row in self.rows])
 
     def __getitem__(self, name: str) -> ComparisonRow:
         """Return the row of a policy.

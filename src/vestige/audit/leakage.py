@@ -21,6 +21,7 @@ from vestige.audit.data import make_source
 from vestige.audit.game import Data, Game, Observations
 from vestige.audit.workers import play_tasks
 from vestige.errors import ParameterError
+from vestige.markup import make_table
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.types import Floats
@@ -91,6 +92,25 @@ class Leakage:
             ['adversary', 'checkpoints', 'confidence']
         """
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        header = ("t", "age", "epsilon", "mu", "total variation", "AUC", "reconstruction")
+        rows = [
+            (
+                f"{at.t:,}",
+                f"{at.age:,}",
+                f">= {at.epsilon:.2f}",
+                f">= {at.mu:.2f}",
+                f">= {at.total_variation:.2f}",
+                f"{at.auc:.2f}",
+                f"{at.reconstruction:.2g}",
+            )
+            for at in self.checkpoints
+        ]
+        caption = f"What an adversary who {self.adversary.replace('-', ' ')} finds in {self.trials:,} trials"
+        ceiling = f"No epsilon above {self.epsilon_ceiling:.2f} can be shown with this number of trials."
+        late = ("A record was still there after it should have been erased.",) if self.overdue else ()
+        return make_table(caption, header, rows, (ceiling, *late))
 
 
 def measure_leakage(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,16 @@ class BundleEstimate(Estimate):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.answers)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Convert each answer to rows of its own, with the number of records that it counts; see `Estimate.to_rows`."""
+        whole = replace(Estimate(np.nan), t=self.t, since=self.since, held=self.held, missed=self.missed)
+        rows = []
+        for name, answer in self.answers.items():
+            made = (answer or whole).to_rows()
+            alone = len(made) == 1
+            rows += [{**row, "metric": name if alone else f"{name} {row['metric']}"} for row in made]
+        return rows
 
 
 @dataclass(frozen=True)
@@ -190,7 +201,7 @@ class Bundle(Encoded[BundleEstimate]):
         made = super().answer(clock, retained)
         counted = clock.encoded + count_waiting(clock, retained)
         answers = dict(made.answers)
-        for name, names, _, _ in self._list_metrics():
+        for name, names, policy, _ in self._list_metrics():
             part = answers[name]
             if part is not None:
                 answers[name] = replace(
@@ -202,6 +213,8 @@ class Bundle(Encoded[BundleEstimate]):
                     counted=round(made.shares[",".join(names)] * counted),
                     held=len(retained),
                     oldest_age=clock.t - int(retained.rounds[0]),
+                    column_names=names,
+                    labels=policy.labels(names),
                 )
         return replace(made, answers=answers)
 

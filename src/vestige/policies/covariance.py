@@ -7,7 +7,7 @@ Guarantee: numpy's values on the whole stream; held by tests/policies/test_momen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import ClassVar
@@ -38,6 +38,17 @@ class CovarianceEstimate(Estimate):
     mean: Floats
     correlation: Floats
     standard_error: Floats
+
+    def list_errors(self) -> Floats:
+        """List nothing that is known: `standard_error` is that of the means; see `Estimate.list_errors`."""
+        return np.full(self.value.size, np.nan)
+
+    def list_numbers(self) -> Iterator[tuple[str, float, float]]:
+        """List the means, then the covariances; see `Estimate.list_numbers`."""
+        names = self.column_names or tuple(str(i + 1) for i in range(len(self.mean)))
+        labels = [f"mean of {name}" for name in names]
+        yield from zip(labels, self.mean.tolist(), self.standard_error.tolist(), strict=True)
+        yield from super().list_numbers()
 
 
 @dataclass(frozen=True)

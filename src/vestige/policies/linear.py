@@ -9,7 +9,7 @@ Guarantee: within 5% of the all-data error; held by tests/policies/test_linear.p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -56,6 +56,18 @@ class LinearEstimate(Estimate):
     intercept_error: float | Floats
     noise: float | Floats
     condition: float
+
+    def list_errors(self) -> Floats:
+        """List the standard errors of the coefficients; see `Estimate.list_errors`."""
+        return np.ravel(self.standard_errors)
+
+    def list_numbers(self) -> Iterator[tuple[str, float, float]]:
+        """List the intercept of each output, then the coefficients; see `Estimate.list_numbers`."""
+        values, errors = np.atleast_1d(self.intercept), np.atleast_1d(self.intercept_error)
+        targets = self.column_names[np.shape(self.value)[-1] :] or tuple(str(i + 1) for i in range(len(values)))
+        labels = [f"{target} by (intercept)" for target in targets]
+        yield from zip(labels, values.tolist(), errors.tolist(), strict=True)
+        yield from super().list_numbers()
 
     def predict(self, x: ArrayLike) -> Floats:
         """Predict the outputs at each row of `x`: the prediction query of Immorlica et al. (2024).

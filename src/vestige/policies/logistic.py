@@ -7,7 +7,7 @@ tests/policies/test_descent.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -39,6 +39,13 @@ class LogisticEstimate(Estimate):
 
     value: Floats
     intercept: float | Floats
+
+    def list_numbers(self) -> Iterator[tuple[str, float, float]]:
+        """List the intercepts, then the coefficients; see `Estimate.list_numbers`."""
+        values = np.atleast_1d(self.intercept).tolist()
+        labels = ("(intercept)",) if len(values) == 1 else (f"(intercept) {i}" for i in range(len(values)))
+        yield from ((label, value, np.nan) for label, value in zip(labels, values, strict=True))
+        yield from super().list_numbers()
 
     def predict_proba(self, x: ArrayLike) -> Floats:
         """Predict the probability of each class at each row of `x`.

@@ -50,6 +50,14 @@ class MomentsEstimate(Estimate):
     standard_error: float
     variance_error: float | None
 
+    def list_errors(self) -> Floats:
+        """List the standard errors of mean and variance; see `Estimate.list_errors`."""
+        errors = np.full(len(self.value), np.nan)
+        errors[0] = self.standard_error
+        if self.variance_error is not None:
+            errors[1] = self.variance_error
+        return errors
+
 
 @dataclass(frozen=True)
 class Moments(Encoded[MomentsEstimate]):

@@ -85,17 +85,6 @@ class NamedPolicy(Policy[E_co]):
         """What a plan says about its own error, in sentences: that of a sketch does not depend on the retention."""
         return ()
 
-    def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
-        """Name the numbers of the answer.
-
-        Args:
-            columns: the names of the columns of a record, targets last.
-
-        Returns:
-            one label for each number of the answer; empty where they are not known beforehand.
-        """
-        return ()
-
     def report(self, estimate: E_co, columns: Sequence[str]) -> Report:  # type: ignore[misc]
         """Make a table of an answer.
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vestige.errors import DataError
 from vestige.policy import Policy
+from vestige.stream.frames import open_frame
 from vestige.times import NO_TIME, find_beyond_calendar, wall_clock
 from vestige.types import Bools, Floats, Ints
 
@@ -67,6 +68,10 @@ def read_rows(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
 def _read_numbers(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
     """Convert rows to floats, missing ones to nan."""
     problem = DataError(f"rows hold something that is not a number; pass numbers, {columns} per record")
+    try:
+        rows = open_frame(rows)
+    except (TypeError, ValueError, OverflowError):
+        raise problem from None
     if isinstance(rows, Mapping | str | bytes) or not (hasattr(rows, "__array__") or isinstance(rows, Iterable)):
         raise problem
     if not (hasattr(rows, "__array__") or isinstance(rows, Sequence)):
@@ -124,6 +129,7 @@ def read_times(times: Iterable[Time | None] | NDArray[np.datetime64]) -> NDArray
     Raises:
         DataError: one of them is not a time, or is outside the years 1 to 9999.
     """
+    times = open_frame(times)
     if isinstance(times, np.ndarray) and times.dtype.kind == "M":
         return _check_years(times)
     if not _is_list(times):
@@ -267,6 +273,7 @@ def read_subjects(
     Raises:
         DataError: one of them is not a valid text.
     """
+    subjects = open_frame(subjects)
     if not _is_list(subjects):
         raise DataError(f"subjects is a {type(subjects).__name__}; pass one text or None per row")
     names = [read_subject(subject, pseudonym) for subject in subjects]

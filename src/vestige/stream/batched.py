@@ -26,6 +26,7 @@ from vestige.records import Records
 from vestige.store import Receipt
 from vestige.stream.arrivals import read_rows
 from vestige.stream.estimate import count_represented, make_estimate
+from vestige.stream.frames import find_names, select_columns
 from vestige.stream.limits import MAX_RECORDS, drop_expired
 from vestige.stream.removal import Rounds, check_rounds, keep_receipts, settle_receipts
 from vestige.stream.rules import check_restart, check_seed, choose_batch
@@ -71,6 +72,7 @@ class Batched(Generic[E_co]):
         self._update_every = 1 if policy.every_round else self._batch
         self._retained, self._clock = check_restart(policy, retained, clock)
         self._receipts: tuple[Receipt, ...] = ()
+        self._column_names = find_names(policy, {})
         self._lock = threading.RLock()
         if self._clock.pending:
             raise ParameterError(
@@ -94,10 +96,12 @@ class Batched(Generic[E_co]):
             >>> batched.t
             30
         """
+        rows, column_names = select_columns(rows, self._column_names)
         table = read_rows(rows, self._policy)
         if len(table) != self._batch:
             raise DataError(f"rows has {len(table)} records; a batch has batch={self._batch}: pass exactly that many")
         self._take(table)
+        self._column_names = column_names
 
     def extend(self, rows: ArrayLike | Iterable[object]) -> None:
         """Take several whole batches.
@@ -115,6 +119,7 @@ class Batched(Generic[E_co]):
             >>> batched.t
             90
         """
+        rows, column_names = select_columns(rows, self._column_names)
         table = read_rows(rows, self._policy)
         if len(table) % self._batch:
             raise DataError(
@@ -122,6 +127,7 @@ class Batched(Generic[E_co]):
                 "the batched model holds nothing between batches: pass a multiple, or use a Stream"
             )
         self._take(table)
+        self._column_names = column_names
 
     def estimate(self) -> E_co:
         """Compute the policy's answer from the retained records and the clock alone.
@@ -141,7 +147,7 @@ class Batched(Generic[E_co]):
         """
         with self._lock:
             clock, retained = self._clock, self._retained
-        return make_estimate(self._policy, self._batch, clock, retained)
+        return make_estimate(self._policy, self._batch, clock, retained, self._column_names)
 
     def forget(self, *, rounds: Rounds) -> Receipt:
         """Request the removal of records: the next update may learn from them, but not keep them.

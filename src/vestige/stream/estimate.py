@@ -19,7 +19,9 @@ from vestige.records import Records
 from vestige.types import Floats
 
 
-def make_estimate(policy: Policy[E], batch: int, clock: Clock, retained: Records) -> E:
+def make_estimate(
+    policy: Policy[E], batch: int, clock: Clock, retained: Records, column_names: tuple[str, ...] = ()
+) -> E:
     """Ask the policy for its answer, and check it.
 
     Args:
@@ -27,6 +29,7 @@ def make_estimate(policy: Policy[E], batch: int, clock: Clock, retained: Records
         batch: number of records in a full batch.
         clock: the public clock.
         retained: all records that are held.
+        column_names: the names of the columns of a record; empty where they are not known.
 
     Returns:
         The answer with its notes.
@@ -52,6 +55,8 @@ def make_estimate(policy: Policy[E], batch: int, clock: Clock, retained: Records
         counted=count_represented(policy, clock, retained),
         held=len(retained),
         oldest_age=clock.t - int(retained.rounds[0]) if len(retained) else 0,
+        column_names=column_names,
+        labels=policy.labels(column_names),
     )
 
 

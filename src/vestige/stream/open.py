@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from vestige.serialization import from_dict
 from vestige.store import State, Store, Terms
+from vestige.stream.frames import find_names
 from vestige.stream.stream import Stream
 
 
@@ -55,7 +56,7 @@ def copy_stream(terms: Terms, state: State) -> Stream:
     Returns:
         A stream with the same records and the same clock.
     """
-    return Stream(
+    stream = Stream(
         from_dict(terms.policy),
         retention=terms.retention,
         notice=terms.notice,
@@ -63,3 +64,5 @@ def copy_stream(terms: Terms, state: State) -> Stream:
         retained=state.retained,
         clock=state.clock,
     )
+    stream._column_names = find_names(stream.policy, terms.about)
+    return stream

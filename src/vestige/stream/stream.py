@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from vestige.clock import Clock
 from vestige.errors import DataError, ParameterError, StoreError
 from vestige.estimate import E_co
+from vestige.markup import make_table
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
@@ -31,8 +32,10 @@ from vestige.store.receipt import check_receipt_id
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
 from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
 from vestige.stream.estimate import count_represented, make_estimate
+from vestige.stream.frames import find_names, select_columns
 from vestige.stream.lateness import make_window
 from vestige.stream.limits import Limits, drop_expired
+from vestige.stream.log import log_restart, log_update
 from vestige.stream.masks import check_limits
 from vestige.stream.pending import Pending
 from vestige.stream.positions import check_positions, find_slot
@@ -128,6 +131,7 @@ class Stream(Generic[E_co]):
         retained, clock = check_restart(policy, retained, clock)
         check_schedule(rules, retained, clock)
         self._is_timed, self._max_magnitude = rules.is_timed, policy.max_magnitude
+        self._column_names = find_names(policy, self._terms.about)
         self._pending = Pending(rules.update_every, policy.columns, quick=not rules.is_timed)  # at hand for push
         self._state = StreamState(saved or State(clock, retained), self._pending)
         self._note_saved()
@@ -205,7 +209,9 @@ class Stream(Generic[E_co]):
         `position` say how far it came.
 
         Args:
-            rows: shape (n, columns), or (n,) in one dimension.
+            rows: shape (n, columns), or (n,) in one dimension; or a data frame or table of pandas, polars or Arrow,
+                All columns of the first frame are taken, in their order, and name those of the stream unless its
+                policy or store does; then the columns with these names are taken, wherever they are.
             times: one per row; default: none.
             subjects: one per row; default: none.
             source: name of the source that the rows come from; its position is remembered with them.
@@ -229,13 +235,75 @@ class Stream(Generic[E_co]):
         """
         with self._lock:
             self._check_open()
+            rows, column_names = select_columns(rows, self._column_names)
             new = read_arrivals(self._rules.policy, rows, times, subjects, self._pseudonym)
             if self._is_timed:
                 new.times = repeat_now(len(new)) if new.times is None else new.times
                 check_times(self._rules.limits, new.times, self._find_newest_time(), to_ticks(wall_clock()))
             if source is not None:
                 new.numbers, positions = check_positions(self.position(source).value, positions, numbers, len(new))
-            return self._take_all(new, source, positions)
+            taken = self._take_all(new, source, positions)
+            self._column_names = column_names
+            return taken
+
+    async def apush(self, row: ArrayLike, *, time: Time | None = None, subject: str | None = None) -> bool:
+        """Take one record in another thread, so that an event loop does not wait for an update or the store.
+
+        Records that one task awaits one after another arrive in that order; those of several tasks arrive in any order.
+        A record is taken even if the task that awaits it is cancelled meanwhile.
+
+        Args:
+            row: its values; a number in one dimension.
+            time: when it arrived; kept and erased with it.
+            subject: who or what it is about; kept and erased with it.
+
+        Returns:
+            Whether it was taken: False if it came later than `lateness` allows.
+
+        Raises:
+            DataError: it cannot be taken.
+
+        Example:
+            >>> import asyncio
+            >>> from vestige import Mean
+            >>> stream = Stream(Mean(), retention=96)
+            >>> asyncio.run(stream.apush(1.5, subject="ada"))
+            True
+        """
+        from asyncio import to_thread  # noqa: PLC0415  # whoever awaits this has loaded it
+
+        return await to_thread(self.push, row, time=time, subject=subject)
+
+    async def aextend(
+        self,
+        rows: ArrayLike | Iterable[object],
+        *,
+        times: Iterable[Time | None] | NDArray[np.datetime64] | None = None,
+        subjects: Iterable[str | None] | NDArray[np.object_] | None = None,
+    ) -> int:
+        """Take many records in another thread, as `extend` does; for order and cancellation see `apush`.
+
+        Args:
+            rows: shape (n, columns), or (n,) in one dimension; or a data frame.
+            times: one per row; default: none.
+            subjects: one per row; default: none.
+
+        Returns:
+            The number of rows that were taken.
+
+        Raises:
+            DataError: a row cannot be taken; then none of them was.
+
+        Example:
+            >>> import asyncio
+            >>> from vestige import Mean
+            >>> stream = Stream(Mean(), retention=96)
+            >>> asyncio.run(stream.aextend([1.0, 2.0, 3.0]))
+            3
+        """
+        from asyncio import to_thread  # noqa: PLC0415
+
+        return await to_thread(self.extend, rows, times=times, subjects=subjects)
 
     def estimate(self) -> E_co:
         """Compute the policy's answer from the retained records and the clock alone.
@@ -255,7 +323,7 @@ class Stream(Generic[E_co]):
         """
         with self._lock:
             clock, retained = self._state.clock, self._state.retained
-        return make_estimate(self._rules.policy, self._rules.batch, clock, retained)
+        return make_estimate(self._rules.policy, self._rules.batch, clock, retained, self._column_names)
 
     def forget(
         self,
@@ -449,6 +517,15 @@ class Stream(Generic[E_co]):
         return self._terms
 
     @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns of a record, from the policy, the store or the first data frame; empty if unknown.
+
+        A store has them if they were given as `store.stream(name, about={"columns": [...]})`. Those of a frame last as
+        long as this object.
+        """
+        return self._column_names
+
+    @property
     def batch(self) -> int:
         """Number of records in a batch; a policy that updates every round does so within it."""
         return self._rules.batch
@@ -543,6 +620,20 @@ class Stream(Generic[E_co]):
     def __repr__(self) -> str:
         return f"<Stream of {self.policy}: t={self.t}, {len(self.retained)} held>"
 
+    def _repr_html_(self) -> str:
+        with self._lock:
+            clock, held, counted = self._state.clock, len(self._state.retained), self.counted
+        limits = {"retention": self.retention, "notice": self.notice, "max_age": self.max_age}
+        facts = {
+            "policy": self.policy,
+            "records that have arrived": clock.t,
+            "counts from round": clock.since,
+            "records that it counts": counted,
+            "records that are held": held,
+            **{name: limit for name, limit in limits.items() if limit is not None},
+        }
+        return make_table("Stream", ("term", "value"), [(name, str(value)) for name, value in facts.items()])
+
     def __getstate__(self) -> dict[str, object]:
         if self._place is not None:
             raise StoreError(
@@ -636,7 +727,7 @@ class Stream(Generic[E_co]):
 
     def _commit(self, clock: Clock, kept: Records) -> None:
         """Move on after an update; the store has the new state before the stream does."""
-        state, rules = self._state, self._rules
+        state, rules, before = self._state, self._rules, self._state.updated
         receipts = settle_receipts(self.receipts, clock.t, wall_clock()) if state.receipts else ()
         # a store cannot erase between two updates, so what is due before the next one goes now
         ahead = 0 if self._place is None else count_until_update(rules, clock, receipts) - 1
@@ -647,6 +738,7 @@ class Stream(Generic[E_co]):
         state.advance(clock, kept, receipts)
         self._note_saved()
         self._schedule()
+        log_update(rules.policy, rules.batch, before, clock)
 
     def _schedule(self) -> None:
         """Note after how many records something is to be done; has to follow each change of the state."""
@@ -692,6 +784,7 @@ class Stream(Generic[E_co]):
             clock, left = expire(state.clock, retained, late, now, all_or_nothing=all_or_nothing)
             if not len(left):
                 state.receipts = settle_receipts(state.receipts, clock.t, wall_clock())
+            log_restart(self._rules.policy, state.updated, clock)
             state.resume(clock, left)
             self._schedule()
             self._unsaved = True
@@ -778,7 +871,9 @@ class Stream(Generic[E_co]):
             raise
         except Exception as raised:  # the policy's, which comes after what has to be erased
             rewritten, problem = None, raised
-        state.resume(*drop_leaving(rules, state.clock, state.retained, rewritten))
+        clock, left = drop_leaving(rules, state.clock, state.retained, rewritten)
+        log_restart(rules.policy, state.updated, clock)
+        state.resume(clock, left)
         state.receipts = settle_receipts(state.receipts, state.t, wall_clock())
         self._schedule()
         self._unsaved = True

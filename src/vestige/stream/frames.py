@@ -1,0 +1,111 @@
+"""Data frames and Arrow tables as rows: which of their columns are taken, and the names of these.
+
+numpy's protocol, `__array__`, opens what pandas, polars and pyarrow hold, without an import of these libraries. What
+offers only the stream of the Arrow C data interface, such as the result of a query, is opened by pyarrow.
+Guarantee: columns are taken in their order until their names are known, and then by their names; held by
+tests/stream/test_frames.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from vestige.errors import DataError, MissingExtraError
+from vestige.policy import Policy
+
+
+def open_frame(values: Any) -> Any:
+    """Make an array of a frame, a table or one column of these.
+
+    Args:
+        values: rows, times or subjects as a user passes them.
+
+    Returns:
+        The array, with None where pandas has a null of its own; anything else as it is.
+
+    Example:
+        >>> open_frame([1.0, 2.0])
+        [1.0, 2.0]
+    """
+    if isinstance(values, np.ndarray | np.generic) or not hasattr(values, "__array__"):
+        return values
+    array = np.asarray(values)
+    if array.dtype.kind == "O" and hasattr(values, "isna"):
+        array = array.copy()
+        array[np.asarray(values.isna())] = None
+    return array
+
+
+def select_columns(rows: Any, known: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
+    """Select the columns of a frame: by their names if these are known, else all in their order.
+
+    Args:
+        rows: rows as a user passes them.
+        known: the names that are known; empty if there are none.
+
+    Returns:
+        The rows to read, and the names that are known from now on; what is not a frame as it is.
+
+    Raises:
+        DataError: the frame lacks a column.
+        MissingExtraError: only pyarrow can open it, which is not installed.
+
+    Example:
+        >>> select_columns([[1.0, 2.0]], ("delay", "distance"))
+        ([[1.0, 2.0]], ('delay', 'distance'))
+    """
+    if hasattr(rows, "__arrow_c_stream__") and not hasattr(rows, "__array__"):
+        rows = _import_arrow().table(rows)
+    names = _find_names(rows)
+    if not known or not names or names == known:
+        return rows, known or names
+    missing = [name for name in known if name not in names]
+    if missing:
+        raise DataError(
+            f"rows has no column {missing[0]!r}, but {', '.join(map(repr, names))}; the stream takes "
+            f"{', '.join(map(repr, known))}: rename the columns, or pass an array without names; nothing of this call "
+            "was taken"
+        )
+    return np.column_stack([open_frame(rows[name]) for name in known]), known
+
+
+def _import_arrow() -> Any:
+    try:
+        return import_module("pyarrow")
+    except ModuleNotFoundError:
+        raise MissingExtraError("a table that offers only Arrow's C stream", "cli") from None
+
+
+def _find_names(rows: Any) -> tuple[str, ...]:
+    """The names of the columns of a frame; empty if it is none, or if they are not texts."""
+    if isinstance(rows, np.ndarray) or not hasattr(rows, "__array__"):
+        return ()
+    names = getattr(rows, "column_names", None)  # an Arrow table has columns too, which are not names
+    names = getattr(rows, "columns", None) if names is None else names
+    names = getattr(getattr(rows, "schema", None), "names", None) if names is None else names
+    found = (getattr(rows, "name", None),) if names is None else tuple(names)
+    return found if all(isinstance(name, str) for name in found) else ()
+
+
+def find_names(policy: Policy, about: Mapping[str, object]) -> tuple[str, ...]:
+    """Find the names of the columns before a record has arrived: those that the policy knows, or the store.
+
+    Args:
+        policy: the policy of the stream.
+        about: what the store says of the stream; its `columns` and `targets` are lists of names.
+
+    Returns:
+        The names; empty if they are not known.
+
+    Example:
+        >>> from vestige import LinearRegression
+        >>> find_names(LinearRegression(), {"columns": ["distance"], "targets": ["air_time"]})
+        ('distance', 'air_time')
+    """
+    listed = (about.get(key) for key in ("columns", "targets"))
+    names = tuple(str(name) for part in listed if isinstance(part, list) for name in part)
+    return policy.unwrap().column_names or (names if len(names) == policy.columns else ())
