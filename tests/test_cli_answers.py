@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from reading import read_streams
+from reading import read_rows, read_streams
 from troubled import KeepsHalf, fill
 from vestige import Mean, Moments, SqliteStore, Stream, Window
 from vestige.cli import command
@@ -98,7 +98,7 @@ def test_strict_fails_where_a_statistic_started_over(shops: Path, made: Path, tm
     assert result.exit_code == 0
     assert "All-time mean by shop: 9 streams" in result.stdout
     assert "since" not in result.stdout
-    assert vestige("estimate", fine, "--strict", "--json").exit_code == 0
+    assert vestige("estimate", fine, "--strict", "--format", "json").exit_code == 0
 
 
 def test_streams_without_an_answer_are_counted(made: Path, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_streams_without_an_answer_are_counted(made: Path, tmp_path: Path) -> No
     result = vestige("estimate", store)
     assert "No answer by stream: 9 streams, 0 records" in result.stdout
     assert "No answer in 9 streams: no record is held after round 30 to 480" in " ".join(result.stdout.split())
-    strict = vestige("estimate", store, "--json", "--strict")
+    strict = vestige("estimate", store, "--format", "json", "--strict")
     assert strict.exit_code == 1
     assert "9 started over, 0 missed the target and 9 have no answer" in strict.stderr
 
@@ -217,7 +217,8 @@ def test_a_window_is_never_called_all_time(tmp_path: Path) -> None:
         held = len(window.retained)
     shown = " ".join(vestige("estimate", path).stdout.split())
     assert f"Answer of the {held} records held, of which recent ones count more (half-life 50)" in shown
-    assert json.loads(vestige("estimate", path, "--json").stdout)["window"]["counted"] == held
+    (row,) = read_rows(vestige("estimate", path, "--format", "json"))
+    assert row["counted"] == held
     with SqliteStore(path) as store:
         Stream(Mean(), retention=96, seed=0, store=store.stream("mean")).extend(range(1_000))
     shown = " ".join(vestige("estimate", path).stdout.split())
@@ -262,5 +263,5 @@ def test_records_that_were_erased_while_they_waited_are_not_counted(tmp_path: Pa
     assert result.exit_code == 0
     assert "All-time mean of 65 records" in result.stdout
     assert vestige(*run).stdout.count("of 65 records") == 1
-    facts = json.loads(vestige("estimate", store, "--json").stdout)["main"]
-    assert (facts["t"], facts["counted"], facts["value"]) == (95, 65, {"x": 1.0})
+    (row,) = read_rows(vestige("estimate", store, "--format", "json"))
+    assert (row["t"], row["counted"], row["metric"], row["value"]) == (95, 65, "x", 1.0)

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from vestige.cli import command, output
 from vestige.errors import ParameterError
+from vestige.stream.log import LOG
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +54,7 @@ def test_the_log_is_shown_with_the_progress(options: list[str], shown: str, monk
 
     def refuse(*_: object) -> NoReturn:
         log.info("compiling")
+        LOG.warning("a stream started over, of perhaps a million")
         raise ParameterError("enough")
 
     monkeypatch.setattr("vestige.cli.plan._make_policy", refuse)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from reading import read_streams
+from reading import read_rows, read_streams
 from stopped import KILLED
 from vestige import Mean, SqliteStore, Stream
 from vestige.cli import command
@@ -97,12 +97,12 @@ def test_standard_input_never_skips(tmp_path: Path) -> None:
 
 
 def test_one_stream_per_key(store: Path) -> None:
-    facts = said("estimate", store)
+    facts = {row["stream"]: row for row in read_rows(vestige("estimate", store, "--format", "json"))}
     assert set(facts) == set(SHOPS)
     for i, shop in enumerate(SHOPS):
         plain = Stream(Mean(), retention=128, max_age=timedelta(days=10), seed=3)
         plain.extend(SPENT[i == SHOP], times=[at for at, key in zip(AT, SHOP, strict=True) if key == i])
-        assert facts[shop]["value"]["spent"] == plain.estimate().value
+        assert (facts[shop]["metric"], facts[shop]["value"]) == ("spent", plain.estimate().value)
         assert facts[shop]["t"] == np.sum(i == SHOP)
     shown = vestige("estimate", store).stdout
     assert "All-time mean by stream: 3 streams, 1,500 records" in shown
@@ -200,7 +200,7 @@ def test_a_sweep_erases_what_is_due_and_tidies(store: Path) -> None:
     assert result.stdout.count("records are overdue") == 3
     assert "records erased from 3 of 3 streams; the file is tidy." in vestige("sweep", store, "--at", later).stdout
     assert said("verify", store, "--at", later)["findings"] == []
-    assert said("estimate", store)["west"]["value"] is None
+    assert [row["value"] for row in read_rows(vestige("estimate", store, "--format", "json"))] == [None] * 3
 
 
 def test_verify_scans_for_canaries(store: Path) -> None:
@@ -215,7 +215,8 @@ def test_streams_made_in_python_are_shown_plainly(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "a.db") as store:
         stream = Stream(Mean(dim=2), retention=200, seed=0, store=store.stream("mine"))
         stream.extend(np.arange(20.0).reshape(10, 2))
-    assert said("estimate", tmp_path / "a.db")["mine"]["value"] == [9.0, 10.0]
+    rows = read_rows(vestige("estimate", tmp_path / "a.db", "--format", "json"))
+    assert [(row["metric"], row["value"]) for row in rows] == [("1", 9.0), ("2", 10.0)]
     assert "All-time answer of 10 records" in vestige("estimate", tmp_path / "a.db").stdout
     assert "value_2" in vestige("retained", tmp_path / "a.db").stdout
 

@@ -68,7 +68,7 @@ def test_looking_goes_on_over_a_bad_stream(store: Path) -> None:
     assert shown.exit_code == 1
     assert "cannot be read" in shown.stdout
     assert "stream 'c':" in shown.stderr
-    answers = facts(vestige("estimate", store, "--json"))
+    answers = {row["stream"]: row for row in facts(vestige("estimate", store, "--format", "json"))}
     assert answers["a"]["t"] == answers["d"]["t"] == 100
     assert "policy troubled.KeepsHalf" in answers["b"]["problem"]
     assert "damaged" in answers["c"]["problem"]

@@ -147,12 +147,13 @@ def _find_remedies(stream: Stream, *, restarted: bool, missed: bool) -> tuple[st
     return tuple(remedies)
 
 
-def show_many(by: str, answers: Mapping[str, StreamAnswer]) -> None:
+def show_many(by: str, answers: Mapping[str, StreamAnswer], option: str = "--json") -> None:
     """Print the answers of many streams: first those that started over, then those that count the most records.
 
     Args:
         by: the column that the streams are named by.
         answers: the answers, by the name of the stream.
+        option: the option of the command that prints all of them.
     """
     ranked = sorted(answers.items(), key=lambda item: (not item[1].restarted, -item[1].counted))
     shown = dict(ranked[:_SHOWN])
@@ -173,7 +174,7 @@ def show_many(by: str, answers: Mapping[str, StreamAnswer]) -> None:
     say(f"{title} by {by}: {format_count(len(answers), 'stream')}, {format_count(total, 'record')}")
     show_table((by, "records", *(("since",) if restarted else ()), *header), rows, words=(header[0], "term"))
     if len(ranked) > _SHOWN:
-        say(f"... and {len(ranked) - _SHOWN:,} more; --json prints them all.")
+        say(f"... and {len(ranked) - _SHOWN:,} more; {option} prints them all.")
     _show_footer(answers)
 
 

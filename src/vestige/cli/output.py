@@ -100,6 +100,7 @@ def enable_progress(ctx: click.Context, _: click.Parameter, enabled: bool) -> No
         ctx.meta[_ENABLED] = True
         log, handler = logging.getLogger("vestige"), logging.StreamHandler(sys.stderr)
         before = log.level
+        handler.addFilter(lambda record: record.name == log.name)  # a line for each stream would be too many
         log.addHandler(handler)
         log.setLevel(logging.INFO)
         ctx.call_on_close(partial(log.removeHandler, handler))

@@ -17,6 +17,7 @@ from vestige.cli.access import at_option, exit_with, json_option, read_snapshot,
 from vestige.cli.answers import StreamAnswer, check_strict, show_many
 from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, escape, print_json, say, show_table
+from vestige.cli.rows import FORMATS, check_output, list_rows, write_rows
 from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeError
 from vestige.ingest import verify_sources
 from vestige.policies import STATISTICS
@@ -103,8 +104,16 @@ def _format_or_dash(value: object) -> str:
     is_flag=True,
     help="Exit with status 1 if a statistic restarted, missed its target or has no answer.",
 )
-@json_option
-def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool) -> None:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="json, csv and parquet have one row for each stream and number, with its standard error.",
+)
+@click.option("--out", metavar="FILE", help="File to write json, csv or parquet to; default: standard output.")
+def estimate(store: str, names: tuple[str, ...], *, strict: bool, form: str, out: str | None) -> None:
     """Print the answers in STORE.
 
     They are all-time answers. If a statistic restarted, because its records were due before it could be written again,
@@ -114,7 +123,9 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
     Examples:
       vestige estimate visits.db
       vestige estimate visits.db --stream main --strict
+      vestige estimate visits.db --format parquet --out visits.parquet
     """  # noqa: D301  # the sign says to leave the lines as they are
+    check_output(form, out, store)
     copy = read_snapshot(store, names)
     troubles, made = dict(copy.troubles), {}
     for name, (terms, state) in copy.streams.items():
@@ -122,15 +133,15 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, machine: bool)
             made[name] = _answer(terms, state)
         except VestigeError as problem:
             troubles[name] = str(problem)
-    if machine:
-        problems = {name: {"value": None, "problem": text} for name, text in troubles.items()}
-        print_json({name: asked.facts for name, asked in made.items()} | problems)
+    unanswered = {name: _make_unanswered(copy, name, text) for name, text in troubles.items()}
+    if form != "table":
+        write_rows(list_rows(made | unanswered), form, out)
     elif len(made) == 1 and not troubles:
         ((name, asked),) = made.items()
         terms, _ = copy.streams[name]
         asked.show(_describe_limit(terms))
     elif made:
-        show_many("stream", made | {name: _make_unanswered(copy, name, text) for name, text in troubles.items()})
+        show_many("stream", made | unanswered, "--format json")
     elif not troubles:
         raise NoAnswerError(f"{store}: there is no stream yet; vestige run --store {store} makes one")
     exit_with(troubles)

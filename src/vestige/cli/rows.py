@@ -1,0 +1,131 @@
+"""Answers as rows for other programs: one for each stream and number, typed and flat, as JSON, CSV or Parquet.
+
+docs/reference/answers.md describes the columns, and docs/reference/answers.schema.json is their JSON schema.
+Guarantee: all formats have the same rows, which the schema describes; held by tests/test_cli_rows.py.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vestige.cli.answers import StreamAnswer
+from vestige.cli.output import escape
+from vestige.errors import ParameterError
+
+COLUMNS: dict[str, type] = {
+    "stream": str,
+    "metric": str,
+    "value": float,
+    "standard_error": float,
+    "since": int,
+    "counted": int,
+    "held": int,
+    "t": int,
+    "missed": bool,
+    "notes": str,
+    "problem": str,
+}
+"""The columns of a row and their types; a value may be None, except the name of the stream."""
+FORMATS = ("table", "json", "csv", "parquet")
+
+Row = dict[str, Any]
+
+
+def check_output(form: str, out: str | None, store: str) -> None:
+    """Check that a format can be written where it should be, before anything is computed.
+
+    Args:
+        form: one of `FORMATS`.
+        out: the file to write; None for standard output.
+        store: address of the store, which is never overwritten.
+
+    Raises:
+        ParameterError: a table cannot be written to a file, Parquet not to a terminal, and nothing over the store.
+    """
+    if form == "table" and out is not None:
+        raise ParameterError(f"--out {out} cannot be used with --format table; use json, csv or parquet")
+    for path in (store, f"{store}.key"):
+        if out is not None and Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
+            raise ParameterError(f"--out {out} is a file of the store, which would be overwritten; use another file")
+    if form == "parquet" and out is None and _is_terminal():
+        raise ParameterError("--format parquet is not for a terminal; give --out FILE, or redirect the output")
+
+
+def list_rows(answers: Mapping[str, StreamAnswer]) -> list[Row]:
+    """List the rows of all streams; a stream without an answer has one row that says why.
+
+    Args:
+        answers: the answers, by the name of the stream.
+
+    Returns:
+        Rows with the keys of `COLUMNS`.
+
+    Example:
+        >>> list_rows({"main": StreamAnswer(0, 1, 0, problem="It is damaged.")})[0]["problem"]
+        'It is damaged.'
+    """
+    blank = dict.fromkeys(COLUMNS)
+    rows: list[Row] = []
+    for name, answer in answers.items():
+        if answer.estimate is not None:
+            rows += [{**blank, "stream": name, **row} for row in answer.estimate.to_rows()]
+        else:
+            counts = {"since": answer.since, "counted": answer.counted, "t": answer.t} if answer.t else {}
+            rows.append({**blank, "stream": name, **counts, "problem": answer.problem})
+    return rows
+
+
+def write_rows(rows: Sequence[Row], form: str, out: str | None) -> None:
+    """Write rows to a file or to standard output.
+
+    Args:
+        rows: rows with the keys of `COLUMNS`.
+        form: json, csv or parquet.
+        out: the file to write; None for standard output.
+    """
+    made = {"json": _make_json, "csv": _make_csv, "parquet": _make_parquet}[form](rows)
+    if out is not None:
+        Path(out).write_bytes(made)
+    elif form == "csv" and _is_terminal():
+        click.echo("\n".join(map(escape, made.decode().splitlines())))
+    else:
+        click.echo(made, nl=False)
+
+
+def _make_json(rows: Sequence[Row]) -> bytes:
+    return json.dumps(rows, allow_nan=False).encode() + b"\n"
+
+
+def _make_csv(rows: Sequence[Row]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _format_cell(value) for key, value in row.items()} for row in rows)
+    return text.getvalue().encode()
+
+
+def _format_cell(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _make_parquet(rows: Sequence[Row]) -> bytes:
+    import pyarrow as pa  # noqa: PLC0415  # takes long to import
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    types = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
+    schema = pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema), buffer)
+    return buffer.getvalue()
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
