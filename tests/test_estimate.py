@@ -51,7 +51,7 @@ def by_metric(estimate: Estimate) -> dict[str, tuple[float | None, float | None]
 @pytest.mark.parametrize("name", STATISTICS)
 def test_every_statistic_is_valid_json_and_has_a_row_for_each_number(name: str) -> None:
     kind = STATISTICS[name]
-    policy = kind.from_columns(1, kind.min_targets, "auto", None)
+    policy = kind.from_columns(kind.min_columns, kind.min_targets, "auto", None)
     estimate = answer(policy, policy.draw_rows(np.random.default_rng(0), 900, 1.0), policy.default_retention)
     facts = json.loads(json.dumps(estimate.to_dict(), allow_nan=False))
     assert list(facts) == [field.name for field in fields(estimate)]
