@@ -31,7 +31,7 @@ PARTS = (
     ("residue: the last digits of the number", 30, BLUE),
 )
 """What the bits of the word of a batch of 32 say: how many bits each, in this order."""
-MEASURED = {"bits": {1: 22, 4: 73}, "auto": {1: 22}}
+MEASURED = {"bits": {1: 22, 4: 73}, "auto": {1: 22, 4: 73}}
 """By channel and dimension, the smallest batch that was enough for normal data: `python benchmarks/limit.py mean`."""
 
 
@@ -122,7 +122,7 @@ def draw_word(figure: Figure, batch: int = 32) -> None:
     bottom.text(43, 0.55, "kept visits, their mean", va="center")
     bottom.text(one.said, -0.25, f"{one.said:.4f}", ha="center", va="top", weight="bold", color=BLUE)
     bottom.text(35, -0.25, f"= {one.truth:.4f}, the mean of all", va="top")
-    bottom.set(xlim=(8, 62), ylim=(-0.6, 0.8), yticks=[], xlabel="minutes")
+    bottom.set(xlim=(6, 62), ylim=(-0.6, 0.8), yticks=[], xlabel="minutes")
     bottom.set_title("2. Numbers with this residue (blue): the nearest one is meant")
     bottom.spines["left"].set_visible(False)
 
@@ -149,7 +149,7 @@ def draw_limit(figure: Figure) -> None:
             label=f"{channel}, measured (normal data)",
         )
     for d, batch in MEASURED["bits"].items():
-        axes.annotate(f"{batch}", (d, batch), (-5, 7), textcoords="offset points", ha="right")
+        axes.annotate(f"{batch}", (d, batch), (0, 9), textcoords="offset points", ha="center")
     axes.set(xscale="log", yscale="log", xlabel="dimension", ylabel="batch (retention: two batches)")
     axes.set_xticks([1, 4, 16, 64], ["1", "4", "16", "64"], minor=False)
     axes.set_yticks([10, 20, 50, 100, 200, 500, 1000], ["10", "20", "50", "100", "200", "500", "1,000"])
