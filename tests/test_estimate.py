@@ -107,7 +107,7 @@ def test_errors_belong_to_their_numbers() -> None:
     assert list(covariance) == ["mean of a", "mean of b", "a with a", "a with b", "b with a", "b with b"]
     assert covariance["mean of a"][1] == pytest.approx(2.0 / np.sqrt(4_000), rel=0.1)
     assert covariance["a with b"][1] is None
-    assert by_metric(answer(Covariance(1), rows))["1"][1] is None, "not that of the mean, which has the same shape"
+    assert by_metric(answer(Covariance(1), rows))["1"][1] is None, "not that of the mean"
 
 
 def test_a_fit_has_its_intercepts() -> None:

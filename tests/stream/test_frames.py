@@ -64,6 +64,16 @@ def test_what_only_has_arrows_stream_is_opened_by_pyarrow(monkeypatch: pytest.Mo
         stream.extend(Query())  # type: ignore[arg-type]
 
 
+def test_one_column_of_arrows_stream_is_iterated_over() -> None:
+    class Column(list[float]):
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            return pa.chunked_array([self]).__arrow_c_stream__(requested_schema)
+
+    stream = Stream(Mean(), retention=96)
+    assert stream.extend(Column([1.0, 2.0])) == 2
+    assert stream.retained.values.tolist() == [[1.0], [2.0]]
+
+
 @pytest.mark.parametrize(
     "column", [pd.Series([1, 2, 3], name="delay"), pd.DataFrame({"delay": [1, 2, 3]}), pa.table({"delay": [1, 2, 3]})]
 )

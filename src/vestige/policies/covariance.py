@@ -39,10 +39,6 @@ class CovarianceEstimate(Estimate):
     correlation: Floats
     standard_error: Floats
 
-    def list_errors(self) -> Floats:
-        """List nothing that is known: `standard_error` is that of the means; see `Estimate.list_errors`."""
-        return np.full(self.value.size, np.nan)
-
     def list_numbers(self) -> Iterator[tuple[str, float, float]]:
         """List the means, then the covariances; see `Estimate.list_numbers`."""
         names = self.column_names or tuple(str(i + 1) for i in range(len(self.mean)))

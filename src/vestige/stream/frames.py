@@ -8,7 +8,8 @@ tests/stream/test_frames.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -59,7 +60,8 @@ def select_columns(rows: Any, known: tuple[str, ...]) -> tuple[Any, tuple[str, .
         ([[1.0, 2.0]], ('delay', 'distance'))
     """
     if hasattr(rows, "__arrow_c_stream__") and not hasattr(rows, "__array__"):
-        rows = _import_arrow().table(rows)
+        with suppress(TypeError, ValueError):  # it is one column, to iterate over
+            rows = _import_arrow().table(rows)
     names = _find_names(rows)
     if not known or not names or names == known:
         return rows, known or names
@@ -87,7 +89,7 @@ def _find_names(rows: Any) -> tuple[str, ...]:
     names = getattr(rows, "column_names", None)  # an Arrow table has columns too, which are not names
     names = getattr(rows, "columns", None) if names is None else names
     names = getattr(getattr(rows, "schema", None), "names", None) if names is None else names
-    found = (getattr(rows, "name", None),) if names is None else tuple(names)
+    found = tuple(names) if isinstance(names, Iterable) else (getattr(rows, "name", None),)
     return found if all(isinstance(name, str) for name in found) else ()
 
 
