@@ -207,7 +207,10 @@ def test_every_statistic_says_all_that_is_drawn_from_it(name: str) -> None:
     """What serialization, the command, plans and labels need is in the one table."""
     kind = STATISTICS[name]
     targets = max(kind.min_targets, 0)
-    policy = kind.from_columns(kind.min_columns, targets, "auto", None)
+    options = {"histogram": ("0", "1"), "exact_histogram": ("0", "1"), "shares": ("a", "b")}.get(name, ())
+    policy = (
+        kind.from_options(options, 1, None) if options else kind.from_columns(kind.min_columns, targets, "auto", None)
+    )
     assert POLICIES[f"vestige.{kind.__name__}"] is kind
     assert from_dict(to_dict(policy)) == policy
     rows = policy.draw_rows(np.random.default_rng(0), 4_000, 1.0)

@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from vestige.statistics import Joint, LeastSquares, Mean, Moments, Present, Products, Statistic
+from vestige.statistics import Joint, LeastSquares, Mean, Moments, Present, Products, Shares, Statistic
 from vestige.statistics.kernels import find_share, find_weights, find_worth
 from vestige.types import Floats
 
@@ -42,6 +42,13 @@ def weights(decay: float) -> Floats:
 @pytest.mark.parametrize("decay", [1.0, 0.5 ** (1 / 60)])
 def test_the_mean(rows: Floats, decay: float) -> None:
     assert composed(Mean(3), rows, decay) == pytest.approx(weights(decay) @ rows, rel=1e-14)
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.5 ** (1 / 60)])
+def test_shares(rows: Floats, decay: float) -> None:
+    edges = tuple(np.quantile(rows[:, 0], [0.0, 0.3, 0.7]).tolist())
+    expected = np.histogram(rows[:, 0], [-np.inf, *edges, np.inf], weights=weights(decay))[0]
+    assert composed(Shares(edges), rows[:, :1], decay) == pytest.approx(expected, abs=1e-14)
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.5 ** (1 / 60)])

@@ -70,7 +70,7 @@ class Bits(Compiled):
             kept = values[keep]
             said = statistic.influence(kept) if len(kept) else None
             if len(kept):
-                attempt.centres[:], attempt.scales[:], clear = _measure(said, size)
+                attempt.centres[:], attempt.scales[:], clear = _measure(said, statistic.find_known_scales(kept))
             header, power = word.find_header(word.read_header(attempt.message)[0])
             steady = word.read_numbers(
                 attempt.message,
@@ -174,17 +174,18 @@ def find_side_information(statistic: Statistic, values: Floats) -> tuple[Floats,
         >>> find_side_information(Mean(1), np.array([[1.0], [3.0]]))[0]
         array([2.])
     """
-    return _measure(statistic.influence(values), statistic.size)
+    return _measure(statistic.influence(values), statistic.find_known_scales(values))
 
 
-def _measure(said: Influence | None, size: int) -> tuple[Floats, Floats, bool]:
-    """The same from the influence of the records."""
+def _measure(said: Influence | None, known: Floats) -> tuple[Floats, Floats, bool]:
+    """The same from the influence of the records, and the deviations that are known beforehand."""
     from vestige.channels.residues import measure  # noqa: PLC0415
 
+    size = len(known)
     centres, scales, clear = np.zeros(size), np.zeros(size), True
     if said is not None and np.isfinite(said[0]).all() and np.isfinite(said[1]).all():
         numbers, moves = said
         n = len(moves)
         clear = measure(numbers + moves, np.ones(n, np.bool_), size, np.empty(n, np.int64), centres, scales)
-        centres[:] = numbers
+        centres[:], scales[:] = numbers, np.where(np.isnan(known), scales, known)
     return centres, scales, clear

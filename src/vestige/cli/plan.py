@@ -32,6 +32,7 @@ _HEADER = ("policy", "retention", "records", "error", "memory", "time per record
 @click.option(
     "--statistic", type=click.Choice(list(STATISTICS)), default="mean", show_default=True, help="Statistic to plan."
 )
+@click.option("--edges", metavar="NUMBERS", help="Borders between the bins of a histogram, such as 0,10,20.")
 @click.option(
     "--dim", type=int, help="Number of columns of a record (for regression, of predictors), without SOURCE; default: 1."
 )
@@ -69,6 +70,7 @@ def plan_retention(
     columns: tuple[str, ...],
     targets: tuple[str, ...],
     statistic: str,
+    edges: str | None,
     dim: int | None,
     mean: float | None,
     error: float | None,
@@ -96,7 +98,7 @@ def plan_retention(
       vestige plan flights.csv --column dep_delay --records 300000 --bound 120
       vestige plan --error 0.01 --epsilon 4 --figure plan.png
     """  # noqa: D301  # \b keeps the lines as they are
-    policy, names = _make_policy(source, columns, targets, statistic, dim)
+    policy, names = _make_policy(source, columns, targets, statistic, dim, edges)
     if (error is None) == (records is None):
         raise ParameterError("give either --error, the target error, or --records, the number that will arrive")
     sample = None if source is None else _read_sample(source, columns + targets)
@@ -129,7 +131,12 @@ def plan_retention(
 
 
 def _make_policy(
-    source: str | None, columns: tuple[str, ...], targets: tuple[str, ...], statistic: str, dim: int | None
+    source: str | None,
+    columns: tuple[str, ...],
+    targets: tuple[str, ...],
+    statistic: str,
+    dim: int | None,
+    edges: str | None,
 ) -> tuple[NamedPolicy, list[str]]:
     """The policy to plan, and the labels of the numbers of its answer."""
     if source is None:
@@ -153,7 +160,7 @@ def _make_policy(
         raise ParameterError(
             f"--dim {dim} differs from the number of columns, {len(columns)}; leave it out with SOURCE"
         )
-    policy = make_policy(statistic, columns, targets, "auto", None)
+    policy = make_policy(statistic, columns, targets, "auto", None, edges)
     return policy, list(policy.labels(columns + targets))
 
 
@@ -197,7 +204,7 @@ def _describe(plan: Plan, statistic: str) -> str:
     unit = "a record" if statistic == "mean" else "one record's influence"
     data = f"a sample of {plan.sampled:,} records"
     if plan.mean is not None:
-        data = f"assuming normal records, mean {plan.mean:g} and deviation 1"
+        data = f"assuming {plan.policy.describe_rows(plan.mean)}"
     return (
         f"Plan for {statistic}, {columns} ({data}): an error of "
         f"{plan.error:.3g} standard deviations of {unit}, after {plan.records:,} records."

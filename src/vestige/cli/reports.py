@@ -33,7 +33,12 @@ def make_title(name: str, *, all_time: bool) -> str:
 
 
 def make_policy(
-    statistic: str, columns: Sequence[str], targets: Sequence[str], channel: str, half_life: float | None
+    statistic: str,
+    columns: Sequence[str],
+    targets: Sequence[str],
+    channel: str,
+    half_life: float | None,
+    edges: str | None = None,
 ) -> NamedPolicy:
     """Make the policy that keeps a statistic of named columns.
 
@@ -43,12 +48,13 @@ def make_policy(
         targets: the columns to explain.
         channel: the name of the channel.
         half_life: after this number of records, a record counts half as much; None if all count alike.
+        edges: the edges of bins, separated by commas; None if there are none.
 
     Returns:
         the policy.
 
     Raises:
-        ParameterError: the statistic does not take these columns, targets or this channel.
+        ParameterError: the statistic does not take these columns, targets, edges or this channel.
 
     Example:
         >>> make_policy("mean", ["delay"], [], "auto", None).columns
@@ -68,7 +74,17 @@ def make_policy(
             f"--statistic {statistic} takes {exactly}{kind.min_columns} columns, not {len(columns)}; give --column for "
             "each of them"
         )
-    policy = kind.from_columns(len(columns), len(targets), channel, half_life)
+    if kind.takes_edges and edges is None:
+        raise ParameterError(
+            f"--statistic {statistic} needs --edges, the borders between bins; give them, such as --edges 0,10,20"
+        )
+    if edges is not None and not kind.takes_edges:
+        raise ParameterError(f"--edges {edges} cannot be used with --statistic {statistic}; leave it out")
+    policy = (
+        kind.from_columns(len(columns), len(targets), channel, half_life)
+        if edges is None
+        else kind.from_options(edges.split(","), len(columns), half_life)
+    )
     if channel == "average" and not (isinstance(policy, Encoded) and policy.encoding.name == "average"):
         raise ParameterError(f"--channel average cannot hold --statistic {statistic}; use --channel bits or auto")
     return policy

@@ -52,6 +52,7 @@ from vestige.stream import Stream
     help="Statistic to keep. regression and logistic predict --target from the columns.",
 )
 @click.option("--target", "targets", multiple=True, help="Column to predict; for logistic its values are 0 and 1.")
+@click.option("--edges", metavar="NUMBERS", help="Borders between the bins of a histogram, such as 0,10,20.")
 @click.option(
     "--half-life", type=float, help="Number of records after which a record counts half as much; for data that drift."
 )

@@ -30,6 +30,7 @@ class RunOptions:
         metrics: statistics of columns, as text.
         statistic: name of the statistic.
         targets: columns to predict.
+        edges: borders between the bins of a histogram, separated by commas.
         half_life: number of records after which a record counts half as much.
         retention: number of records after which a record is erased.
         notice: number of records after a request by which the record is erased.
@@ -55,6 +56,7 @@ class RunOptions:
     metrics: tuple[str, ...]
     statistic: str
     targets: tuple[str, ...]
+    edges: str | None
     half_life: float | None
     retention: int | None
     notice: int | None
@@ -149,7 +151,7 @@ class RunOptions:
         """Make the policy of the streams."""
         if self.metrics:
             return parse_metrics(self.metrics, self.half_life)
-        return make_policy(self.statistic, self.columns, self.targets, self.channel, self.half_life)
+        return make_policy(self.statistic, self.columns, self.targets, self.channel, self.half_life, self.edges)
 
     def make_source(self) -> FileSource:
         """Make the source, which is not opened yet."""

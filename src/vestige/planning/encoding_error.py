@@ -132,7 +132,8 @@ class _Words:
         self.is_compiled = _is_compiled(self.statistic, self.channel)
         self.trials = min(_MAX_WORDS if self.is_compiled else _WORDS, _MAX_CELLS // (self.length * size))
         if self.trials < _FEWEST_WORDS:
-            self.variance = (find_precision(self.length, size) * _NORMAL * np.abs(influence).mean(axis=0)) ** 2
+            known, told = self.statistic.find_known_scales(rows), _NORMAL * np.abs(influence).mean(axis=0)
+            self.variance = (find_precision(self.length, size) * np.where(np.isnan(known), told, known)) ** 2
             self.uncertainty, self.misses = np.zeros(size), np.zeros(1)
             return
         squares, self.misses = self._write(self.trials, off=False)

@@ -6,7 +6,9 @@ from vestige.policies.correlation import Correlation, CorrelationEstimate
 from vestige.policies.count import Count
 from vestige.policies.covariance import Covariance, CovarianceEstimate
 from vestige.policies.custom_loss import CustomLoss, ParametersEstimate
+from vestige.policies.exact_histogram import ExactHistogram
 from vestige.policies.extremes import Extremes, ExtremesEstimate
+from vestige.policies.histogram import Histogram, HistogramEstimate, Shares
 from vestige.policies.linear import LinearEstimate, LinearRegression
 from vestige.policies.logistic import LogisticEstimate, LogisticRegression
 from vestige.policies.mean import Mean, MeanEstimate
@@ -32,8 +34,11 @@ __all__ = [
     "CovarianceEstimate",
     "CustomLoss",
     "Encoded",
+    "ExactHistogram",
     "Extremes",
     "ExtremesEstimate",
+    "Histogram",
+    "HistogramEstimate",
     "LinearEstimate",
     "LinearRegression",
     "LogisticEstimate",
@@ -48,6 +53,7 @@ __all__ = [
     "ParametersEstimate",
     "Private",
     "Report",
+    "Shares",
     "Stateful",
     "Sum",
     "SumEstimate",

@@ -47,6 +47,7 @@ class NamedPolicy(Policy[E_co]):
         max_targets: the most; None if there is no limit.
         min_columns: the fewest columns besides the targets.
         max_columns: the most columns besides the targets; None if there is no limit.
+        takes_edges: whether it is told the edges of bins, as `--edges`.
         half_life: after this number of records, a record counts half as much; None if all count alike.
     """
 
@@ -55,6 +56,7 @@ class NamedPolicy(Policy[E_co]):
     max_targets: ClassVar[int | None] = 0
     min_columns: ClassVar[int] = 1
     max_columns: ClassVar[int | None] = None
+    takes_edges: ClassVar[bool] = False
     half_life: float | None = None
 
     @classmethod
@@ -74,6 +76,23 @@ class NamedPolicy(Policy[E_co]):
             ParameterError: the statistic has no such form.
         """
         raise ParameterError(f"{cls.__name__} cannot be made from columns alone; pass it in Python")
+
+    @classmethod
+    def from_options(cls, options: Sequence[str], columns: int, half_life: float | None) -> Self:  # noqa: ARG003
+        """Make the policy from what it is told in text, such as the edges of a histogram.
+
+        Args:
+            options: the texts.
+            columns: the number of columns.
+            half_life: see `half_life`.
+
+        Returns:
+            the policy.
+
+        Raises:
+            ParameterError: the statistic does not take these options.
+        """
+        raise ParameterError(f"--statistic {cls.name} does not take options such as {options[0]!r}; leave them out")
 
     @property
     def default_retention(self) -> int:
@@ -96,6 +115,17 @@ class NamedPolicy(Policy[E_co]):
             the table, and the same facts for machines.
         """
         return make_plain_report(estimate, self.labels(columns))
+
+    def describe_rows(self, mean: float) -> str:
+        """Describe the records that `draw_rows` draws, for people.
+
+        Args:
+            mean: the mean of each column.
+
+        Returns:
+            the description.
+        """
+        return f"normal records, mean {mean:g} and deviation 1"
 
     def draw_rows(self, rng: np.random.Generator, count: int, mean: float) -> Floats:
         """Draw records to plan with where there is no sample: normal, with standard deviation 1 in each column.

@@ -58,9 +58,11 @@ class Private(Encoded[E_co]):
     stream refuses a seed.
 
     Args:
-        policy: `Mean`, `Moments`, `Covariance` or `LinearRegression`, without a half-life.
+        policy: one that is made of averages, without a half-life: `Mean`, `Sum`, `Histogram`, `Shares`, `Moments`,
+            `Covariance`, `Correlation` or `LinearRegression`.
         bound: what is averaged of a record, as a vector, is shortened to this length if it is longer: the values for a
-            mean; their powers, or the values and products of pairs, for the others. Never take it from the data.
+            mean; which bin they are in for a histogram, whose length is 1; their powers, or the values and products of
+            pairs, for the others. Never take it from the data.
         epsilon: the epsilon of the (epsilon, delta) guarantee; smaller is more private.
         delta: the delta of the (epsilon, delta) guarantee.
 
@@ -109,6 +111,10 @@ class Private(Encoded[E_co]):
     def unwrap(self) -> Encoded[E_co]:
         """Give the policy without noise."""
         return self.policy
+
+    def check_rows(self, rows: Floats) -> None:
+        """Refuse the rows that the policy refuses; see `Policy.check_rows`."""
+        self.policy.check_rows(rows)
 
     @property
     def columns(self) -> int:

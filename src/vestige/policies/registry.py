@@ -15,7 +15,9 @@ from vestige.policies.bundle import Bundle
 from vestige.policies.correlation import Correlation
 from vestige.policies.count import Count
 from vestige.policies.covariance import Covariance
+from vestige.policies.exact_histogram import ExactHistogram
 from vestige.policies.extremes import Extremes
+from vestige.policies.histogram import Histogram, Shares
 from vestige.policies.linear import LinearRegression
 from vestige.policies.logistic import LogisticRegression
 from vestige.policies.mean import Mean
@@ -35,6 +37,9 @@ STATISTICS: dict[str, type[NamedPolicy]] = {
         Mean,
         Sum,
         Count,
+        Histogram,
+        ExactHistogram,
+        Shares,
         Moments,
         Covariance,
         Correlation,

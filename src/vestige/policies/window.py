@@ -57,6 +57,10 @@ class Window(Policy[E_co]):
         """Give the policy whose statistic is computed."""
         return self.policy
 
+    def check_rows(self, rows: Floats) -> None:
+        """Refuse the rows that the policy refuses; see `Policy.check_rows`."""
+        self.policy.check_rows(rows)
+
     @property
     def columns(self) -> int:
         """The number of values that the statistic takes."""

@@ -5,6 +5,7 @@ from vestige.statistics.least_squares import Fit, LeastSquares
 from vestige.statistics.moments import Moments, Products
 from vestige.statistics.newton import Descent, Model
 from vestige.statistics.present import Joint, Present
+from vestige.statistics.shares import Shares
 from vestige.statistics.statistic import Averages, Statistic, differentiate
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Moments",
     "Present",
     "Products",
+    "Shares",
     "Statistic",
     "differentiate",
 ]

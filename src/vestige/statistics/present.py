@@ -101,6 +101,13 @@ class Present(Averages):
             of_moves[present, 1:] = found / share
         return errors, of_moves
 
+    def find_known_scales(self, values: Floats) -> Floats:
+        """Find those of the records that have the values, each of which counts for several; see there."""
+        present, scales = find_present(values), np.full(self.size, np.nan)
+        if present.any():
+            scales[1:] = self.of.find_known_scales(values[present]) / np.sqrt(present.mean())
+        return scales
+
     def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
         """Find how far what each record says is from the numbers; see `Statistic.find_deviations`.
 
@@ -166,6 +173,10 @@ class Joint(Averages):
     def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
         """Find those of all parts; see `Statistic.find_deviations`."""
         return _join(part.find_deviations(rows, numbers[here]) for here, rows, part in self._split(values))
+
+    def find_known_scales(self, values: Floats) -> Floats:
+        """Find those of all parts; see `Statistic.find_known_scales`."""
+        return _join(part.find_known_scales(rows) for _, rows, part in self._split(values))
 
     def find_usual_deviations(self, numbers: Floats) -> Floats:
         """Find those of all parts; see `Averages.find_usual_deviations`."""

@@ -95,6 +95,19 @@ class Statistic(ABC):
         deviations: Floats = largest * np.sqrt(((apart / largest) ** 2).mean(axis=0))
         return deviations
 
+    def find_known_scales(self, values: Floats) -> Floats:  # noqa: ARG002
+        """Find the standard deviations of what a record says that are known beforehand, such as that of an indicator.
+
+        A word is written in units of them; elsewhere the kept records say it, which those that are all alike cannot.
+
+        Args:
+            values: the records that are kept; shape (n, columns).
+
+        Returns:
+            the deviations, nan where they are not known; shape (size,).
+        """
+        return np.full(self.size, np.nan)
+
     def norms(self, values: Floats) -> Floats | None:  # noqa: ARG002
         """Compute the norm of what is averaged of each record, which `Private` clips.
 

@@ -48,6 +48,7 @@ _HEADER = (
     "--statistic", type=click.Choice(list(STATISTICS)), default="mean", show_default=True, help="Statistic to keep."
 )
 @click.option("--target", "targets", multiple=True, help="Target column of regression and logistic; may be repeated.")
+@click.option("--edges", metavar="NUMBERS", help="Borders between the bins of a histogram, such as 0,10,20.")
 @click.option("--retention", type=int, required=True, help="Retention of the stream, in records.")
 @click.option(
     "--channel",
@@ -89,6 +90,7 @@ def audit_source(
     columns: tuple[str, ...],
     statistic: str,
     targets: tuple[str, ...],
+    edges: str | None,
     retention: int,
     channel: str,
     half_life: float | None,
@@ -115,7 +117,7 @@ def audit_source(
     In the table, "reconstruction" is the error of reconstructing the erased value, relative to guessing it (1 means
     that nothing is revealed); "same state" is how often the same rounds are retained under both hypotheses.
     """
-    kept = make_policy(statistic, columns, targets, channel, half_life)
+    kept = make_policy(statistic, columns, targets, channel, half_life, edges)
     policy = _choose_policy(kept, window, epsilon, delta, bound)
     rows = _read_rows(source, columns + targets)
     batch = max(1, retention // 2)

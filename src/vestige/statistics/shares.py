@@ -1,0 +1,80 @@
+"""Shares of records in bins: averages of indicators, one for each bin.
+
+The bins cover all numbers: what lies below the first edge and what lies at or above the last have bins of their own, so
+that the shares add up to 1. The scale of an indicator is known beforehand, so that a bin that is empty in a batch is
+written as precisely as the others, and does not coarsen them.
+Guarantee: the steps compose to numpy's histogram of every prefix; held by tests/test_statistics.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vestige.statistics.averages import Mean
+from vestige.statistics.statistic import Averages
+from vestige.types import Floats
+
+INDICATOR = 0.5
+"""The standard deviation that an indicator has at most."""
+_LEAST_DEVIATION = 2.0**-6
+"""Misses are judged as if each bin had at least one record in 4,096: rounding is absolute, and one word says all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares(Averages):
+    """The share of the records in each bin.
+
+    Attributes:
+        edges: the borders between bins, ascending; a value that equals an edge belongs to the bin above it.
+    """
+
+    edges: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        """One bin more than there are edges."""
+        return len(self.edges) + 1
+
+    @property
+    def is_shift_free(self) -> bool:
+        """Whether it does not matter where zero lies: it does."""
+        return False
+
+    def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
+        """Compute the shares of all records so far; see `Statistic.step`."""
+        return Mean(self.size).step(estimate, self.atoms(values), weights, share)
+
+    def atoms(self, values: Floats) -> Floats:
+        """Compute which bin each record is in: one where it is, zeros elsewhere; see `Averages.atoms`."""
+        bins = np.searchsorted(np.array(self.edges), values[:, 0], side="right")
+        atoms = np.zeros((len(values), self.size))
+        atoms[np.arange(len(values)), bins] = 1.0
+        return atoms
+
+    def from_averages(self, averages: Floats) -> Floats:
+        """Give the averages themselves; see `Averages.from_averages`."""
+        return averages
+
+    def influence(self, values: Floats) -> tuple[Floats, Floats]:
+        """Compute the shares, and how far each record is from them; see `Statistic.influence`."""
+        return self._atom_moves(values)
+
+    def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
+        """Find none: counts are exact; see `Statistic.find_influence_errors`."""
+        return np.zeros_like(numbers), np.zeros_like(moves)
+
+    def find_known_scales(self, values: Floats) -> Floats:  # noqa: ARG002
+        """Give that of an indicator for all; see `Statistic.find_known_scales`."""
+        return np.full(self.size, INDICATOR)
+
+    def find_deviations(self, values: Floats, numbers: Floats) -> Floats:  # noqa: ARG002
+        """Find those of indicators with these shares; see `Statistic.find_deviations`."""
+        return self.find_usual_deviations(numbers)
+
+    def find_usual_deviations(self, numbers: Floats) -> Floats:
+        """Find those of indicators with these shares; see `Averages.find_usual_deviations`."""
+        shares = np.clip(numbers, 0.0, 1.0)
+        deviations: Floats = np.maximum(np.sqrt(shares * (1.0 - shares)), _LEAST_DEVIATION)
+        return deviations
