@@ -16,10 +16,12 @@ from vestige.policies.memory import Memory, MemoryEstimate
 from vestige.policies.moments import Moments, MomentsEstimate
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.private import Private
+from vestige.policies.quantiles import Quantiles, QuantilesEstimate
 from vestige.policies.registry import POLICIES, STATISTICS, register_policy
 from vestige.policies.report import Report
 from vestige.policies.stateful import Stateful
 from vestige.policies.sum import Sum, SumEstimate
+from vestige.policies.top_k import TopK, TopKEstimate
 from vestige.policies.window import Window
 
 __all__ = [
@@ -52,11 +54,15 @@ __all__ = [
     "NamedPolicy",
     "ParametersEstimate",
     "Private",
+    "Quantiles",
+    "QuantilesEstimate",
     "Report",
     "Shares",
     "Stateful",
     "Sum",
     "SumEstimate",
+    "TopK",
+    "TopKEstimate",
     "Window",
     "register_policy",
 ]

@@ -24,7 +24,9 @@ from vestige.policies.mean import Mean
 from vestige.policies.moments import Moments
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.private import Private
+from vestige.policies.quantiles import Quantiles
 from vestige.policies.sum import Sum
+from vestige.policies.top_k import TopK
 from vestige.policies.window import Window
 from vestige.policy import Policy
 from vestige.validation import show_value
@@ -46,6 +48,8 @@ STATISTICS: dict[str, type[NamedPolicy]] = {
         LinearRegression,
         LogisticRegression,
         Extremes,
+        Quantiles,
+        TopK,
     )
 }
 """The statistics that the command offers, by their names for `--statistic`."""

@@ -1,0 +1,190 @@
+"""Quantiles of the whole stream from a summary of a hundred values, with bounds that hold for certain.
+
+M. Greenwald and S. Khanna, Space-efficient online computation of quantile summaries, SIGMOD 2001,
+https://doi.org/10.1145/375663.375670, with a fixed number of entries: where one more is needed, the one whose absence
+is felt least is merged into the next, and the state itself says how far a rank may be off. It draws no random numbers,
+and records in one call or in several lead to the same state; quantile sketches of Apache DataSketches draw from a
+generator that cannot be seeded, or (t-digest) depend on where calls end.
+Guarantee: the quantile of all records lies between `lower` and `upper`, whatever the data; held by
+tests/policies/test_quantiles.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from vestige.errors import ParameterError
+from vestige.estimate import Estimate
+from vestige.policies.counters import ENTRY_BITS, Counters, pack, unpack
+from vestige.policies.named_policy import refuse_half_life
+from vestige.policies.report import Report, format_number
+from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
+from vestige.types import Floats
+from vestige.validation import check_floats, check_int, show_value
+
+_MIN_SIZE = 10
+_USUAL = 0.8
+"""The largest error of a rank where records come in no particular order, over the number of entries; measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuantilesEstimate(Estimate):
+    """Quantiles: the smallest value up to which at least a share p of the records lie.
+
+    Attributes:
+        value: the quantiles; shape (probabilities,).
+        probabilities: the shares p.
+        lower: the quantile of all records is at least this; shape (probabilities,).
+        upper: the quantile of all records is at most this.
+        rank_error: a share by which the rank of `value` differs from p at most: it is the quantile of some share within
+            this distance from p.
+    """
+
+    value: Floats
+    probabilities: tuple[float, ...]
+    lower: Floats
+    upper: Floats
+    rank_error: Floats
+
+
+def check_probabilities(probabilities: object) -> tuple[float, ...]:
+    """Check the probabilities of quantiles.
+
+    Args:
+        probabilities: one or more numbers above 0 and at most 1.
+
+    Returns:
+        the same as floats.
+
+    Raises:
+        ParameterError: they are not such numbers, or one is there twice.
+
+    Example:
+        >>> check_probabilities([0.5, 0.95])
+        (0.5, 0.95)
+    """
+    numbers = check_floats("probabilities", probabilities)
+    fits = numbers.ndim == 1 and len(numbers) and ((numbers > 0.0) & (numbers <= 1.0)).all()
+    if not fits or len(np.unique(numbers)) < len(numbers):
+        raise ParameterError(
+            f"probabilities={show_value(probabilities)} is not a list of different numbers above 0 and at most 1; pass "
+            "one, such as [0.5, 0.95]"
+        )
+    return tuple(numbers.tolist())
+
+
+@dataclass(frozen=True)
+class Quantiles(Stateful[QuantilesEstimate]):
+    """Quantiles of every record that ever arrived, with bounds that hold for certain.
+
+    The summary consists of values of single records, the smallest and the largest among them, which are kept in the
+    clear after those records have been erased.
+
+    Args:
+        probabilities: the quantiles to answer with, such as 0.5 for the median.
+        size: the number of entries of the summary, 10 or more. Where records come in no particular order, ranks are
+            off by at most about 0.8 / size, where they drift by about twice as much; some orders are worse. With at
+            most `size` different values, quantiles are exact.
+        reserve: the share of a batch that may be records that cannot be kept, because their removal was requested.
+
+    Raises:
+        ParameterError: an argument is out of range.
+
+    Example:
+        >>> from vestige import Stream
+        >>> policy = Quantiles([0.5, 0.95], size=20)
+        >>> policy.default_retention
+        7760
+        >>> stream = Stream(policy, retention=8_000, seed=0)
+        >>> _ = stream.extend(np.random.default_rng(0).permutation(100_000))
+        >>> estimate = stream.estimate()
+        >>> bool((estimate.lower <= [49_999, 94_999]).all() and (estimate.upper >= [49_999, 94_999]).all())
+        True
+        >>> bool((abs(estimate.value / 100_000 - [0.5, 0.95]) <= estimate.rank_error).all())
+        True
+    """
+
+    name: ClassVar[str] = "quantiles"
+    max_columns: ClassVar[int | None] = 1
+
+    probabilities: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
+    size: int = 100
+    reserve: float = 0.1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "probabilities", check_probabilities(self.probabilities))
+        check_int("size", self.size, _MIN_SIZE, MAX_BITS // ENTRY_BITS)
+        check_reserve(self.reserve)
+
+    @classmethod
+    def from_columns(cls, columns: int, targets: int, channel: str, half_life: float | None) -> Quantiles:  # noqa: ARG003
+        """Make the quantiles of one column; see `NamedPolicy.from_columns`."""
+        refuse_half_life(cls.name, half_life)
+        return cls()
+
+    @property
+    def state_bits(self) -> int:
+        """160 bits for each entry."""
+        return ENTRY_BITS * self.size
+
+    @property
+    def plan_notes(self) -> tuple[str, ...]:
+        """How far ranks are off; see `NamedPolicy.plan_notes`."""
+        return (
+            f"Each quantile has bounds that hold for certain. Where records come in no particular order, its rank is "
+            f"off by at most about {_USUAL / self.size:.2%} of the records; if they drift, by about twice as much.",
+        )
+
+    def move(self, state: bytes, rows: Floats) -> bytes:
+        """Add records to the summary, one at a time; see `Stateful.move`."""
+        from vestige.policies.kernels import summarize  # noqa: PLC0415
+
+        values, marked, slacks, used = unpack(state, self.size + 1)
+        gains, single = marked // 2, marked % 2
+        used = summarize(np.ascontiguousarray(rows[:, 0]), values, gains, slacks, single, used)
+        return pack(Counters(values, 2 * gains + single, slacks, used), self.size)
+
+    def make_estimate(self, state: bytes, counted: int) -> QuantilesEstimate:  # noqa: ARG002
+        """Give the entries whose ranks are nearest, with bounds; see `Stateful.make_estimate`."""
+        values, marked, slacks, used = unpack(state, self.size)
+        values, marked, slacks = values[:used], marked[:used], slacks[:used]
+        gains, single = marked // 2, marked % 2 == 1
+        last = np.cumsum(gains)  # the last rank of each value is at least this
+        first = last + slacks - np.where(single, gains, 1) + 1  # and its first rank is at most this,
+        first = np.minimum.accumulate(first[::-1])[::-1]  # and at most that of a larger value
+        chosen, lower, upper, errors = [], [], [], []
+        for p in self.probabilities:
+            rank = max(int(np.ceil(p * last[-1] * (1.0 - 1e-12))), 1)  # 7 for 0.07 of 100, despite rounding
+            off = np.maximum(np.maximum(first - rank, rank - last), 0)
+            best = int(off.argmin())
+            chosen.append(values[best])
+            errors.append(off[best] / last[-1])
+            lower.append(values[np.flatnonzero(first <= rank)[-1]])
+            upper.append(values[np.flatnonzero(last >= rank)[0]])
+        arrays = (np.array(numbers) for numbers in (lower, upper, errors))
+        return QuantilesEstimate(np.array(chosen), tuple(self.probabilities), *arrays)
+
+    def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
+        """Name the quantiles, such as p95; see `NamedPolicy.labels`."""
+        return tuple(f"p{100.0 * p:g}" for p in self.probabilities)
+
+    def report(self, estimate: QuantilesEstimate, columns: Sequence[str]) -> Report:
+        """Make a table of the quantiles; see `NamedPolicy.report`."""
+        names = self.labels(columns)
+        numbers = [estimate.value, estimate.lower, estimate.upper, estimate.rank_error]
+        lines = list(zip(names, *(each.tolist() for each in numbers), strict=True))
+        rows = tuple(
+            (name, *(format_number(number) for number in (value, low, high)), f"{error:.3%}")
+            for name, value, low, high, error in lines
+        )
+        value = {
+            name: {"quantile": value, "lower": low, "upper": high, "rank_error": error}
+            for name, value, low, high, error in lines
+        }
+        header = (f"quantile of {columns[0]}", "value", "at least", "at most", "rank error")
+        remarks = ("They are values of single records, which may have been erased.",)
+        return Report("quantiles", header, rows, {"value": value}, remarks)

@@ -1,0 +1,136 @@
+"""The most frequent values of the whole stream, with bounds of their counts that hold for certain.
+
+Space-Saving: A. Metwally, D. Agrawal and A. El Abbadi, Efficient computation of frequent and top-k elements in data
+streams, ICDT 2005, https://doi.org/10.1007/978-3-540-30570-5_27. Its state depends on the records alone. That of the
+frequent items sketch of Apache DataSketches 5.2.0 does not: where a purge leaves no item, it is written as an empty
+one, and what it has purged is forgotten.
+Guarantee: every count lies between its bounds, and each value that makes up more than 1 / counters of all records has a
+counter; held by tests/policies/test_top_k.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from vestige.errors import ParameterError
+from vestige.estimate import Estimate
+from vestige.policies.counters import ENTRY_BITS, Counters, pack, unpack
+from vestige.policies.named_policy import refuse_half_life
+from vestige.policies.report import Report, format_number
+from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
+from vestige.types import Floats, Ints
+from vestige.validation import check_int
+
+
+@dataclass(frozen=True, eq=False)
+class TopKEstimate(Estimate):
+    """The most frequent values, and how often they have arrived.
+
+    Attributes:
+        value: the values, the most frequent one first, by the upper bounds of their counts; k of them, or fewer if
+            fewer have arrived.
+        lower: each has arrived at least this often; shape (values,).
+        upper: each has arrived at most this often.
+        others: no value that is not listed has arrived more often than this.
+    """
+
+    value: Floats
+    lower: Ints
+    upper: Ints
+    others: int
+
+
+@dataclass(frozen=True)
+class TopK(Stateful[TopKEstimate]):
+    """The most frequent values of every record that ever arrived, with bounds of their counts that hold for certain.
+
+    Values are numbers. They are kept in the clear after their records have been erased, rare ones among them.
+
+    Args:
+        k: the number of values to answer with.
+        counters: the number of counters, at least k. No count is off by more than the number of records over this;
+            those of values that are frequent from the beginning are exact.
+        reserve: the share of a batch that may be records that cannot be kept, because their removal was requested.
+
+    Raises:
+        ParameterError: an argument is out of range.
+
+    Example:
+        >>> from vestige import Stream
+        >>> policy = TopK(3, counters=20)
+        >>> policy.default_retention
+        7760
+        >>> stream = Stream(policy, retention=8_000, seed=0)
+        >>> _ = stream.extend(np.random.default_rng(0).geometric(0.3, 100_000))
+        >>> estimate = stream.estimate()
+        >>> estimate.value, bool((estimate.lower == estimate.upper).all())
+        (array([1., 2., 3.]), True)
+    """
+
+    name: ClassVar[str] = "top"
+    max_columns: ClassVar[int | None] = 1
+
+    k: int = 10
+    counters: int = 50
+    reserve: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_int("k", self.k, 1)
+        check_int("counters", self.counters, 1, MAX_BITS // ENTRY_BITS)
+        if self.counters < self.k:
+            raise ParameterError(f"counters={self.counters} is below k={self.k}; use several times k")
+        check_reserve(self.reserve)
+
+    @classmethod
+    def from_columns(cls, columns: int, targets: int, channel: str, half_life: float | None) -> TopK:  # noqa: ARG003
+        """Make the ten most frequent values of one column; see `NamedPolicy.from_columns`."""
+        refuse_half_life(cls.name, half_life)
+        return cls()
+
+    @property
+    def state_bits(self) -> int:
+        """160 bits for each counter."""
+        return ENTRY_BITS * self.counters
+
+    @property
+    def plan_notes(self) -> tuple[str, ...]:
+        """How far counts are off; see `NamedPolicy.plan_notes`."""
+        return (
+            "Each count has bounds that hold for certain. It is off by at most "
+            f"{1.0 / self.counters:.2%} of the records, and exact with up to {self.counters} different values.",
+        )
+
+    def move(self, state: bytes, rows: Floats) -> bytes:
+        """Count records, one at a time; see `Stateful.move`."""
+        from vestige.policies.kernels import count_frequent  # noqa: PLC0415
+
+        values, counts, errors, used = unpack(state, self.counters)
+        used = count_frequent(np.ascontiguousarray(rows[:, 0]), values, counts, errors, used)
+        return pack(Counters(values, counts, errors, used), self.counters)
+
+    def make_estimate(self, state: bytes, counted: int) -> TopKEstimate:  # noqa: ARG002
+        """Give the values with the largest counts; see `Stateful.make_estimate`."""
+        values, counts, errors, used = unpack(state, self.counters)
+        values, counts, lower = values[:used], counts[:used], (counts - errors)[:used]
+        order = np.lexsort((values, -lower, -counts))
+        listed, rest = order[: self.k], order[self.k :]
+        others = counts[rest].max(initial=0)
+        if used == self.counters:
+            others = max(others, counts.min())  # what has no counter
+        return TopKEstimate(values[listed], lower[listed], counts[listed], int(others))
+
+    def report(self, estimate: TopKEstimate, columns: Sequence[str]) -> Report:
+        """Make a table of the values; see `NamedPolicy.report`."""
+        lines = list(zip(*(each.tolist() for each in (estimate.value, estimate.lower, estimate.upper)), strict=True))
+        rows = tuple((format_number(value), f"{low:,}", f"{high:,}") for value, low, high in lines)
+        value = [{"value": value, "lower": low, "upper": high} for value, low, high in lines]
+        remarks = (
+            f"Every other value has arrived at most {estimate.others:,} times.",
+            "Values are listed in the clear, although their records may have been erased.",
+        )
+        facts = {"value": value, "others": estimate.others}
+        return Report("most frequent values", (columns[0], "at least", "at most"), rows, facts, remarks)
