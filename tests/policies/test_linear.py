@@ -146,7 +146,33 @@ def test_where_numbers_are_off_the_held_records_tell_the_condition() -> None:
     assert estimate.condition == pytest.approx(np.linalg.cond(held))
 
 
-@pytest.mark.parametrize(("variance", "what"), [(0.0, "is constant"), (-1e-9, "cannot be told from a constant")])
+@pytest.mark.filterwarnings("ignore:overflow encountered in divide", "ignore:invalid value encountered in divide")
+@pytest.mark.parametrize("count", [150, 300, 325])
+def test_a_constant_predictor_is_named_also_where_numbers_are_off(count: int) -> None:
+    """From round 300 on, its variance of zero is read as the float nearest to zero that the word can say."""
+    rng = RNG(0)
+    x = np.where(np.arange(400) % 2, 1e7, -1e7) + rng.normal(size=400)
+    rows = np.column_stack([x, np.zeros(400), 0.5 * x + rng.normal(size=400)])
+    stream = Stream(LinearRegression(2), retention=300, seed=0)
+    stream.extend(rows[:count])
+    with pytest.raises(NoAnswerError, match=r"^predictor 1 \(counted from 0\) .* constant so far; "):
+        stream.estimate()
+
+
+def test_standard_errors_do_not_overflow_before_they_must() -> None:
+    numbers = np.array([0.0, 0.0, 1e-300, 1e290, 1e305])
+    estimate = LinearRegression(1).conclude(numbers, 100.0, 1e-3)
+    assert estimate.standard_errors == pytest.approx([np.sqrt(1e305 / 98.0) * 1e150], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("variance", "what"),
+    [
+        (0.0, "is constant"),
+        (1e-310, "cannot be told from a constant"),
+        (-1e-9, "cannot be told from a constant"),
+    ],
+)
 def test_a_predictor_is_called_constant_only_if_it_is(variance: float, what: str) -> None:
     with pytest.raises(NoAnswerError, match=rf"^predictor 0 \(counted from 0\) {what} so far; "):
         LinearRegression(1).conclude(np.array([0.0, 0.0, variance, 1.0, 1.0]), 100.0, 1e-3)

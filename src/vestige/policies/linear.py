@@ -22,6 +22,7 @@ from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Report, format_number
+from vestige.policies.rounding import SMALLEST
 from vestige.records import Records
 from vestige.types import Floats
 from vestige.validation import check_bool, check_int
@@ -207,11 +208,7 @@ class LinearRegression(Encoded[LinearEstimate]):
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> LinearEstimate:
         """Give the fit, its standard errors, and whether the predictors determine it; see `Encoded.conclude`."""
         fit = self.statistic.fit(numbers)
-        variances = fit.predictors.diagonal()
-        if (variances <= 0.0).any():
-            column = int(np.flatnonzero(variances <= 0.0)[0])
-            what = "is constant so far" if variances[column] == 0.0 else "cannot be told from a constant so far"
-            raise NoAnswerError(f"predictor {column} (counted from 0) {what}; drop it, or wait for more records")
+        _check_variances(fit.predictors.diagonal())
         lengths, sizes, axes, condition = _decompose(fit.predictors)
         rounding = max(rounding, _LEAST_ROUNDING)
         if condition * rounding > _USELESS and condition > _COLLINEAR:
@@ -222,13 +219,13 @@ class LinearRegression(Encoded[LinearEstimate]):
             )
         inverse = (axes / sizes) @ axes.T / np.outer(lengths, lengths)
         known = self.dim + int(self.intercept)
-        noise = fit.noise * worth / max(worth - known, 1.0)
+        noise = fit.noise * (worth / max(worth - known, 1.0))
         offset, leverage = np.zeros(self.outputs), 0.0
         if self.intercept:
             at = fit.means[: self.dim]
             offset, leverage = fit.means[self.dim :] - at @ fit.slopes, 1.0 + float(at @ inverse @ at)
-        errors = np.sqrt(np.outer(noise, inverse.diagonal()) / worth)
-        of_offset = np.sqrt(noise * leverage / worth)
+        errors = np.outer(np.sqrt(noise), np.sqrt(inverse.diagonal() / worth))  # products of squares may overflow
+        of_offset = np.sqrt(noise) * np.sqrt(leverage / worth)
         return LinearEstimate(
             self._to_shape(np.ascontiguousarray(fit.slopes.T)),
             self._to_scalar(offset),
@@ -244,6 +241,7 @@ class LinearRegression(Encoded[LinearEstimate]):
 
         The held records tell the condition instead, of those predictors that vary among them.
         """
+        _check_variances(self.statistic.fit(numbers).predictors.diagonal())
         rows = retained.values[:, : self.dim]
         rows = rows[:, (rows != rows[0]).any(axis=0)]
         rows = rows - rows.mean(axis=0) if self.intercept else rows
@@ -265,6 +263,14 @@ class LinearRegression(Encoded[LinearEstimate]):
 
     def _to_scalar(self, numbers: Floats) -> float | Floats:
         return float(numbers[0]) if self.outputs == 1 else numbers
+
+
+def _check_variances(variances: Floats) -> None:
+    """Refuse a predictor that is constant, or varies so little that its variance has no inverse."""
+    constant = np.flatnonzero(variances < SMALLEST)
+    if len(constant):
+        what = "is constant so far" if variances[constant[0]] == 0.0 else "cannot be told from a constant so far"
+        raise NoAnswerError(f"predictor {constant[0]} (counted from 0) {what}; drop it, or wait for more records")
 
 
 def _decompose(predictors: Floats) -> tuple[Floats, Floats, Floats, float]:
