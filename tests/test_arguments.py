@@ -218,7 +218,13 @@ def calls(folder: Path) -> dict[str, Call]:
         "Stream.extend": (lambda **options: streaming().extend(**options), {"rows": [1.0], **labels}),
         "Stream.forget": (
             lambda **options: streaming().forget(**options),
-            {"rounds": [1], "now": True, "receipt_id": "0123456789abcdef"},
+            {
+                "rounds": [1],
+                "now": True,
+                "receipt_id": "0123456789abcdef",
+                "reference": "T-1",
+                "keep_receipt": timedelta(days=1),
+            },
         ),
         "Stream.forget by subject": (lambda **options: streaming().forget(**options), {"subject": "a", "now": False}),
         "Stream.position": (lambda **options: streaming().position(**options), {"source": "f"}),
@@ -306,7 +312,15 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "forget": (
             operations.forget,
-            {"store": filled(), "subjects": ["a"], "rounds": (), "streams": ["s"], "now": False},
+            {
+                "store": filled(),
+                "subjects": ["a"],
+                "rounds": (),
+                "streams": ["s"],
+                "now": False,
+                "references": ["T-1"],
+                "keep_receipts": timedelta(days=1),
+            },
         ),
         "sweep": (
             operations.sweep,
@@ -370,6 +384,8 @@ VALUES = {
     "register_policy",
     "Estimate",
     "Receipt",
+    "Ledger",
+    "LedgerEntry",
     "Policy",
     "VestigeError",
     "MemoryStore",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import shutil
@@ -72,9 +74,7 @@ def test_a_list_is_carried_out_whole(store: Path, tmp_path: Path, by: str, endin
     assert done["subjects"] == 6
     assert done["unknown"] == [f"line 2 of {name}"]
     assert done["empty_lines"] == 1
-    assert sorted((r["stream"], r["subject"]) for r in done["receipts"]) == sorted(
-        (stream, f"line {number} of {name}") for stream in ("north", "south") for number in (1, 4, 5, 7)
-    )
+    assert [r["subject"] for r in done["receipts"]] == [f"line {number} of {name}" for number in (1, 2, 4, 5, 6, 7)]
     gone = {"ada", " lead", "trail ", "eve\u2028x"}
     assert left(store) == {"north": {*PEOPLE, "lead"} - gone, "south": set(PEOPLE) - gone}
 
@@ -82,12 +82,51 @@ def test_a_list_is_carried_out_whole(store: Path, tmp_path: Path, by: str, endin
 def test_options_may_be_repeated_and_mixed(store: Path, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("bob")
     done = said("forget", store, "--subject", "ada", "--subject", "lead", "--subjects-from", tmp_path / "ids.txt")
-    assert [r["subject"] for r in done["receipts"] if r["stream"] == "north"] == [
+    assert [r["subject"] for r in done["receipts"]] == [
         "--subject number 1",
         "--subject number 2",
         f"line 1 of {tmp_path / 'ids.txt'}",
     ]
-    assert len([r for r in done["receipts"] if r["stream"] == "south"]) == 2
+
+
+def test_references_come_with_options_or_in_a_second_column(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("bob\tT-2\nnobody\tT-3\n")
+    lists = ("--subjects-from", tmp_path / "ids.txt", "--with-references")
+    said("forget", store, "--subject", "ada", "--reference", "T-1", *lists, "--now")
+    made = said("receipts", store)
+    assert [(receipt["reference"], receipt["erased"] is None) for receipt in made] == [
+        ("T-1", False),
+        ("T-2", False),
+        ("T-3", False),
+    ]
+    assert said("receipts", store, "--reference", "T-2") == made[1:2]
+    rows = list(csv.DictReader(io.StringIO(vestige("receipts", store, "--format", "csv").stdout)))
+    assert [{k: v or None for k, v in row.items()} for row in rows] == [
+        {k: None if v is None else str(v) for k, v in receipt.items()} for receipt in made
+    ]
+    result = vestige("receipts", store, "--reference", "T-9")
+    assert (result.exit_code, "no receipt has the reference 'T-9'" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "text"),
+    [
+        (["--subject", "ada", "--reference", "T-1", "--reference", "T-2"], "", "2 times for 1 --subject"),
+        (["--subject", "ada", "--with-references"], "", "--with-references needs a list"),
+        (["--subject", "-", "--reference", "T-1"], "ada", "use --with-references"),
+        (["--subject", "-", "--with-references"], "bob\tT-1\nada\n", "line 2 does not have a subject, a tab and a"),
+        (["--subject", "-", "--with-references"], "ada\tT-1\tx\n", "line 1 does not have a subject, a tab and a"),
+        (["--subject", "-", "--with-references"], "ada\tthe ada\n", "reference number 1 contains its subject"),
+        (["--subject", "ada", "--reference", ""], "", "reference is not a text of printable characters"),
+        (["--subject", "ada", "--keep-receipts", "3"], "", "'3' is not a duration"),
+    ],
+)
+def test_references_that_are_not_understood(store: Path, arguments: list[str], stdin: str, text: str) -> None:
+    before = store.read_bytes()
+    result = vestige("forget", store, *arguments, stdin=stdin)
+    assert result.exit_code != 0
+    assert text in " ".join(result.stderr.split())
+    assert store.read_bytes() == before
 
 
 def test_the_summary_names_lines_and_nobody(store: Path) -> None:

@@ -99,7 +99,7 @@ def test_sweeping_and_forgetting_go_on(store: Path) -> None:
     assert shown.exit_code == 1
     assert "the file could not be tidied, because a stream is damaged" in " ".join(shown.stdout.split())
     done = facts(vestige("forget", store, "--subject", "person-9", "--now", "--json"))
-    assert {receipt["stream"] for receipt in done["receipts"]} == set("abd")
+    assert [receipt["erased"] for receipt in done["receipts"]] == [None], "one stream could not be asked"
     assert set(done["troubles"]) == {"b", "c"}
 
 

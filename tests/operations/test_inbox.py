@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, timedelta
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from reading import read_streams
 from troubled import MAX_AGE, START, KeepsHalf, fill
 from vestige import Mean, MemoryStore, SqliteStore, Stream
 from vestige.errors import ParameterError, StoreError
-from vestige.operations import Erasure, ForgetResult, Removal, RemoveResult, SweepResult, process_inbox, send_request
+from vestige.operations import Erasure, ForgetResult, RemoveResult, SweepResult, process_inbox, send_request
 from vestige.store import Receipt, open_reader
 from vestige.store.inbox import Inbox, Request
 
@@ -74,7 +75,7 @@ def test_outcomes_are_read_back() -> None:
     for outcome in (
         SweepResult({"a": Erasure(3, restarted=True), "b": Erasure(0, closed=True)}, {"c": "is damaged"}, tidy=True),
         ForgetResult(
-            (Removal("a", 0, receipt), Removal("b", None, receipt.mark_erased(4, receipt.requested))),
+            (receipt, replace(receipt.mark_erased(4, receipt.requested), reference="T-1", keep=MAX_AGE)),
             (1, 2),
             ("b",),
             {"c": "no"},
@@ -101,7 +102,7 @@ def test_the_writer_carries_it_out_on_its_open_streams(path: Path) -> None:
         assert len(process_inbox(store).requests) == 1
     facts = Inbox(path).collect(request.id)
     assert facts is not None
-    assert {removal.stream for removal in ForgetResult.from_dict(facts).removals} >= {"a"}
+    assert [receipt.erased_round for receipt in ForgetResult.from_dict(facts).receipts] == [220]
 
 
 def fill_more(store: SqliteStore) -> Stream:
@@ -158,7 +159,7 @@ def test_a_reply_comes_from_a_thread_that_attends(path: Path) -> None:
         thread.join()
     assert isinstance(done, ForgetResult)
     assert done.unknown == (1,)
-    assert done.removals
+    assert len(done.receipts) == 2
     assert isinstance(swept, SweepResult)
     assert set(swept.streams) == {"a", "b"}
     assert beside(path) == set()
@@ -231,7 +232,7 @@ def test_a_full_disk_is_told_and_the_request_stays(path: Path, monkeypatch: pyte
                 process_inbox(store)
         assert store.inbox.requests() == ((request,), {})
         assert process_inbox(store).requests == (request.id,)
-        assert len(read_streams(path)["a"][1].receipts) == 1
+        assert len(open_reader(path).snapshot().ledger.receipts) == 1
 
 
 def test_owner_only_and_pseudonyms_only(path: Path) -> None:
@@ -347,15 +348,14 @@ def test_a_writer_that_is_killed(tmp_path: Path, step: str, policy: KeepsHalf | 
         done = send_request(path, Request("forget", (who,), now=True), patience=30.0)
         assert writer.wait() == -signal.SIGKILL
     assert isinstance(done, ForgetResult)
-    (removal,) = done.removals
-    assert removal.receipt.erased is not None
-    state = read_streams(path)["a"][1]
-    assert who not in state.retained.subjects
-    assert state.receipts == (removal.receipt,), "carried out once"
+    (receipt,) = done.receipts
+    assert receipt.erased is not None
+    assert who not in read_streams(path)["a"][1].retained.subjects
+    assert open_reader(path).snapshot().ledger.receipts == (receipt,), "carried out once"
     with SqliteStore(path) as store:
         process_inbox(store)
         assert store.terms("a")
-    assert read_streams(path)["a"][1].receipts == (removal.receipt,)
+    assert open_reader(path).snapshot().ledger.receipts == (receipt,)
     assert len(beside(path)) <= 2, "at most a reply that nobody waits for"
 
 

@@ -128,10 +128,12 @@ def test_a_store_says_all_that_it_must() -> None:
         "open",
         "open_reader",
         "pseudonym",
+        "read_ledger",
         "rekey",
         "snapshot",
         "terms",
         "tidy",
         "transaction",
         "verify",
+        "write_ledger",
     }

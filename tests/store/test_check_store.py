@@ -14,7 +14,7 @@ from vestige import MemoryStore, SqliteStore
 from vestige.checks import check_store
 from vestige.errors import CheckError
 from vestige.records import Records
-from vestige.store import Place, State, StoreSnapshot, Terms
+from vestige.store import Ledger, LedgerEntry, Place, State, StoreSnapshot, Terms
 
 
 def test_ours_pass(tmp_path: Path) -> None:
@@ -50,6 +50,12 @@ class Broken(MemoryStore):
         if self.fault == "no canaries":
             return super().verify(at=at)
         return () if self.fault == "blind" else super().verify(at=at, canaries=canaries)
+
+    def write_ledger(self, ledger: Ledger) -> None:
+        if self.fault == "no references":
+            plain = {n: LedgerEntry(replace(e.receipt, reference=None)) for n, e in ledger.entries.items()}
+            ledger = Ledger(ledger.newest, plain)
+        super().write_ledger(ledger)
 
     def tidy(self) -> None:
         if self.fault == "tidied away":
@@ -106,6 +112,8 @@ class _BrokenPlace(Place):
             state = replace(state, positions={name: replace(p, slot=0) for name, p in state.positions.items()})
         if fault == "no receipts":
             state = replace(state, receipts=())
+        if fault == "not settled":
+            state = replace(state, settled=0)
         if fault == "keeps the old" and self.name in self.store._kept:
             return
         self.store._kept[self.name] = (terms, state)
@@ -127,6 +135,8 @@ class _BrokenPlace(Place):
         ("no numbers", "returns other retained than were written"),
         ("no slots", "returns other positions than were written"),
         ("no receipts", "returns other receipts than were written"),
+        ("not settled", "returns other settled than were written"),
+        ("no references", "returns another ledger than was written"),
         ("keeps what was removed", "does not have the streams that were written, after a stream was removed"),
         ("empty snapshot", "gives a snapshot of something else"),
         ("blind", "does not find a record that is overdue"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vestige import Clock, Receipt, Records, StoreError
-from vestige.store import Position
+from vestige.store import LedgerEntry, Position
 from vestige.store.sqlite.layout import (
     DamagedError,
     Heads,
     count_state_bytes,
+    pack_ledger_entry,
     pack_position,
     pack_receipt,
     pack_state,
     seal,
+    unpack_ledger_entry,
     unpack_position,
     unpack_receipt,
     unpack_state,
@@ -46,9 +49,9 @@ def test_round_trip(t: int, columns: int, seed: int) -> None:
     due = None if seed % 2 else seed
     counts: dict[str, Any] = {"updates": t, "gaps": min(t, 5) // 2, "word": 1 + t % 2, "rounding": t / 256}
     clock = Clock(t, min(t, 3) or 1, min(t, 5), since=1, due=due, **counts)
-    body = pack_state(clock, records, capacity, Heads(7, 8))
+    body = pack_state(clock, records, capacity, Heads(7, 8), 9)
     assert len(body) == count_state_bytes(columns, capacity)
-    assert unpack_state(body, columns, capacity) == (clock, records, Heads(7, 8))
+    assert unpack_state(body, columns, capacity) == (clock, records, Heads(7, 8), 9)
     whole = seal(body, "states", 3, "ü")
     assert unseal(whole, "states", 3, "ü") == body
     at, bit = int(rng.integers(len(whole))), 1 << int(rng.integers(8))
@@ -60,24 +63,42 @@ def test_round_trip(t: int, columns: int, seed: int) -> None:
             unseal(whole, *other)
 
 
-@given(moments, st.integers(0, 2**60), st.none() | moments, st.none() | moments)
-def test_receipts_too(requested: datetime, t: int, due: datetime | None, erased: datetime | None) -> None:
-    receipt = Receipt("00ff" * 4, requested, t, t + 5, due, erased, None if erased is None else t + 3)
+@given(
+    moments,
+    st.integers(0, 2**60),
+    st.none() | moments,
+    st.none() | moments,
+    st.none() | st.text(min_size=1),
+    st.timedeltas(timedelta(0), timedelta(days=10**6)),
+)
+def test_receipts_too(
+    requested: datetime,
+    t: int,
+    due: datetime | None,
+    erased: datetime | None,
+    reference: str | None,
+    keep: timedelta,
+) -> None:
+    done = None if erased is None else t + 3
+    receipt = Receipt("00ff" * 4, requested, t, None if due else t + 5, due, erased, done, reference, keep)
     body = pack_receipt(receipt)
-    assert len(body) == 64
     assert unpack_receipt(body) == receipt
+    assert len(body) == len(pack_receipt(replace(receipt, erased=None, erased_round=None))), "a row is overwritten"
+    for streams, failed in ((None, ()), ((), ()), (("a", "b/ü"), ()), (None, ("c",))):
+        entry = LedgerEntry(receipt, streams, failed)
+        assert unpack_ledger_entry(pack_ledger_entry(entry)) == entry
 
 
 def test_only_the_slot_of_a_record_is_not_zero() -> None:
     """Ten slots: rounds of 8 bytes, values of 8, marks of 1, times of 8, subjects of 16, numbers of 8."""
-    body = pack_state(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16], [7]), 10)[80:]
+    body = pack_state(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16], [7]), 10)[88:]
     used, start = set(), 0
     for size in (8, 8, 1, 8, 16, 8):
         used |= set(range(start + 2 * size, start + 3 * size))
         start += 10 * size
     assert len(body) == start
     assert {i for i, byte in enumerate(body) if byte} <= used
-    assert not any(pack_state(Clock(t=13, last=3), Records([12], [[0.0]]), 10)[80 + 80 :]), (
+    assert not any(pack_state(Clock(t=13, last=3), Records([12], [[0.0]]), 10)[88 + 80 :]), (
         "no mark, time, subject or number"
     )
 

@@ -21,6 +21,7 @@ from vestige.operations import sweep
 from vestige.policies import Encoded
 from vestige.serialization import from_dict
 from vestige.store import open_reader
+from vestige.store.sqlite import version3
 from vestige.store.sqlite.layout import seal, unseal
 from vestige.store.sqlite.tables import Tables
 from vestige.stream import open_stream
@@ -102,7 +103,8 @@ def set_header(path: Path, name: str, content: bytes) -> None:
     """Make a stream say this where it has the version of the word or, in version 3, the rounding; the seal fits."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.text_factory = bytes
-        row = Tables(connection, path).tree.find_any(name)
+        reader = version3.Tables if connection.execute("PRAGMA user_version").fetchone() == (3,) else Tables
+        row = reader(connection, path).tree.find_any(name)
         (body,) = connection.execute("SELECT body FROM states WHERE id = ?", (row.number,)).fetchone()
         plain = bytearray(unseal(body, "states", row.number, row.name))
         plain[48 : 48 + len(content)] = content

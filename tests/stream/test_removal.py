@@ -124,7 +124,7 @@ def test_a_receipt_says_nothing_of_records() -> None:
         for given in made
     ]
     assert plain[0] == plain[1] == plain[2]
-    assert {type(getattr(made[0][0], f.name)) for f in fields(Receipt)} <= {str, int, datetime, type(None)}
+    assert {type(getattr(made[0][0], f.name)) for f in fields(Receipt)} <= {str, int, datetime, timedelta, type(None)}
 
 
 def test_receipts_expire() -> None:

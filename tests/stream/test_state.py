@@ -32,7 +32,7 @@ def test_a_state_is_what_it_was_made_from() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda state: state.advance(Clock(t=13, first=11, last=13, updates=2), Records.empty(1), ()),
+        lambda state: state.advance(Clock(t=13, first=11, last=13, updates=2), Records.empty(1), (), 1),
         lambda state: state.resume(Clock(t=13, first=14, last=13, since=14), Records.empty(1)),
         lambda state: state.mark_leaving(np.array([True, False]), np.array([True, False, False])),
         lambda state: state.pending.append(Arrivals(np.array([[1.4], [1.5]]))),

@@ -19,7 +19,7 @@ from vestige.errors import CheckError, ParameterError, StoreError
 from vestige.policies import Mean
 from vestige.random.generators import make_generator
 from vestige.records import Records
-from vestige.store import Position, Receipt, State, Store, Terms
+from vestige.store import Ledger, Position, Receipt, State, Store, Terms
 from vestige.store.position import decode_count, encode_count
 from vestige.stream import Stream
 from vestige.times import wall_clock
@@ -76,6 +76,7 @@ def check_store(factory: StoreFactory, *, seed: int = 0) -> None:
         store.remove("b/ü")
     del states["b/ü"]
     _check_states(factory, states, "after a stream was removed")
+    _check_ledger(factory)
     with factory() as store:
         _check_tidy(store, states)
         _check_verify(store)
@@ -116,7 +117,7 @@ def _make_state(rng: np.random.Generator, t: int) -> State:
     )
     positions = {"x.csv": Position(encode_count(t) + b"\0x\0", 2), "y": Position(b"\0seven\0", slot=1), "z": Position()}
     records = Records(rounds, values, rng.random(n) < 0.2, times, subjects, rng.integers(0, 2**50, n))
-    return State(clock, records, positions, done)
+    return State(clock, records, positions, done, settled=t)
 
 
 def _check_states(factory: StoreFactory, states: dict[str, State], when: str) -> None:
@@ -124,13 +125,31 @@ def _check_states(factory: StoreFactory, states: dict[str, State], when: str) ->
         _expect(store.names() == tuple(sorted(states)), f"does not have the streams that were written, {when}")
         for name, state in states.items():
             found = _read_state(store, name)
-            for part in ("clock", "retained", "positions", "receipts"):
+            for part in ("clock", "retained", "positions", "receipts", "settled"):
                 _expect(getattr(found, part) == getattr(state, part), f"returns other {part} than were written, {when}")
             same = np.array_equal(found.retained.values.view(np.int64), state.retained.values.view(np.int64))
             _expect(same, f"changes bits of values, {when}")
             _expect(store.terms(name) == _TERMS, f"returns other terms than were written, {when}")
         copied = {name: (_TERMS, state) for name, state in states.items()}
         _expect(store.snapshot().all_streams() == copied, f"gives a snapshot of something else, {when}")
+
+
+def _check_ledger(factory: StoreFactory) -> None:
+    """Check that the requests to streams are kept, changed and dropped, all or nothing."""
+    at = wall_clock()
+    made = [Receipt.create(at, n, None, None, None, f"T-{n}", timedelta(days=n)) for n in range(4)]
+    ledger = Ledger().file(made[:2], ["a", "b/ü"], ["c"]).file(made[2:], None)
+    met = ledger.settle(lambda number, _: number != 1, 9, at)
+    left = met.drop_expired(at + timedelta(days=1))
+    for wanted in (ledger, met, left):
+        with factory() as store:
+            store.write_ledger(wanted)
+        with factory() as store:
+            with suppress(_StoppedError), store.transaction():
+                store.write_ledger(Ledger())
+                raise _StoppedError
+            known = store.read_ledger(), store.snapshot().ledger, store.newest_request
+            _expect(known == (wanted, wanted, 4), "returns another ledger than was written")
 
 
 def _check_terms(store: Store) -> None:

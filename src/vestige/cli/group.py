@@ -38,7 +38,8 @@ COMMANDS = {
 }
 """Module of each command, which adds the command to the group, and the first sentence of its help."""
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_UNITS = {"s": ("seconds", 1), "m": ("minutes", 1), "h": ("hours", 1), "d": ("days", 1), "w": ("weeks", 1)}
+_UNITS |= {"y": ("days", 365)}
 
 
 class _Strict(click.Command):
@@ -126,12 +127,13 @@ def load_commands() -> click.Group:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Parse a number and a unit, such as 30d, 36h, 90m, 45s or 2w."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip())
+    """Parse a number and a unit, such as 30d, 36h, 90m, 45s, 2w or 3y; a year has 365 days."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdwy])", text.strip())
     if match is None:
         raise click.BadParameter(f"{text!r} is not a duration; write a number and a unit, such as 30d, 36h, 90m or 2w")
+    unit, count = _UNITS[match[2]]
     try:
-        return timedelta(**{_UNITS[match[2]]: float(match[1])})
+        return timedelta(**{unit: count * float(match[1])})
     except OverflowError:
         raise click.BadParameter(f"{text!r} is too long; use less than 999999999 days") from None
 

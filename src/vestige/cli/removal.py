@@ -18,16 +18,16 @@ from vestige.cli.access import (
     store_argument,
     streams_option,
 )
-from vestige.cli.group import command
+from vestige.cli.group import command, parse_duration
 from vestige.cli.holder import perform, wait_option
-from vestige.cli.output import format_count, list_some, print_json, say, show_table
+from vestige.cli.output import SHOWN, format_count, list_some, print_json, say, show_table
 from vestige.cli.receipts import receipt_facts, show_receipts
 from vestige.cli.subjects import Subjects, read_subjects
 from vestige.errors import ParameterError
 from vestige.operations import ForgetResult, RemoveResult
 from vestige.operations import forget as forget_in
 from vestige.operations import remove as remove_from
-from vestige.operations.removal import preview_forget
+from vestige.operations.removal import check_references, preview_forget
 from vestige.records import Records
 from vestige.store import Reader, open_reader
 from vestige.store.inbox import Request
@@ -53,6 +53,26 @@ from vestige.store.inbox import Request
     "--round", "rounds", type=int, multiple=True, help="Round of a record to erase; may be repeated; needs --stream."
 )
 @click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    help="What you call the request, such as the number of a ticket, for its receipt. Give one for each --subject, in "
+    "the same order, or one for --round.",
+)
+@click.option(
+    "--with-references",
+    is_flag=True,
+    help="Each line of a list has a subject, a tab and the reference of the request.",
+)
+@click.option(
+    "--keep-receipts",
+    type=parse_duration,
+    default="3y",
+    show_default=True,
+    metavar="DURATION",
+    help="How long the receipts are kept after the erasure.",
+)
+@click.option(
     "--now", "at_once", is_flag=True, help="Erase immediately instead of with the next update; may reduce accuracy."
 )
 @dry_run_option
@@ -65,7 +85,10 @@ def forget(
     given: tuple[str, ...],
     files: tuple[str, ...],
     rounds: tuple[int, ...],
+    references: tuple[str, ...],
     *,
+    with_references: bool,
+    keep_receipts: timedelta,
     at_once: bool,
     dry_run: bool,
     key: str | None,
@@ -74,9 +97,12 @@ def forget(
 ) -> None:
     """Request that records leave STORE.
 
-    This prints the receipts. Without --stream, the request goes to every stream that holds records of the subjects. If
-    a line of a list cannot be read, nothing is done at all. Subjects of whom no record is held are counted, and named
-    by their line.
+    This prints a receipt for each subject. Without --stream, the request goes to all streams. If a line of a list
+    cannot be read, nothing is done at all. Subjects of whom no record is held are counted, and named by their line;
+    their receipts look the same.
+
+    A request is met once all streams that were asked have had an update, or when it is due; vestige sweep and vestige
+    run then confirm it in the receipt.
 
     If the policy of a stream is not one of Vestige's own, its records are erased immediately instead of with the next
     update, and its statistic may restart. If another process holds STORE, that process is asked to do this.
@@ -84,7 +110,7 @@ def forget(
     \b
     Examples:
       vestige forget visits.db --subject ada@example.org --dry-run
-      vestige forget visits.db --subject ada@example.org --subject bob@example.org
+      vestige forget visits.db --subject ada@example.org --reference T-123
       vestige forget visits.db --subjects-from leavers.txt --now
       vestige forget visits.db --stream main --round 1802
     """  # noqa: D301  # the sign says to leave the lines as they are
@@ -97,19 +123,30 @@ def forget(
             f"--round {rounds[0]} needs one --stream, since rounds are counted in each stream separately"
         )
     reader = open_reader(store, key=key)
-    people = read_subjects(given, files)
+    people = read_subjects(given, files, () if rounds else references, with_references=with_references)
+    marks = check_references(references or None if rounds else people.references, people.texts)
     if dry_run:
         _show_preview(reader, store, names, people, rounds, at_once=at_once, machine=machine)
         return
 
     def request() -> Request:
-        marks = tuple(map(reader.pseudonym, people.texts))
-        return Request("forget", marks, rounds, names or None, at_once)
+        pseudonyms = tuple(map(reader.pseudonym, people.texts))
+        return Request(
+            "forget", pseudonyms, rounds, names or None, at_once, references=marks, keep_receipts=keep_receipts
+        )
 
     done, attended = perform(
         store,
         ForgetResult,
-        lambda opened: forget_in(opened, people.texts, rounds=rounds, streams=names or None, now=at_once),
+        lambda opened: forget_in(
+            opened,
+            people.texts,
+            rounds=rounds,
+            streams=names or None,
+            now=at_once,
+            references=marks,
+            keep_receipts=keep_receipts,
+        ),
         request,
         wait=wait,
         key=key,
@@ -119,16 +156,17 @@ def forget(
 
 
 def _show_removals(store: str, done: ForgetResult, people: Subjects, *, machine: bool) -> None:
-    labels = [None if removal.subject is None else people.labels[removal.subject] for removal in done.removals]
     if machine:
+        labels = people.labels or (None,)
         receipts = [
-            {"subject": label} | receipt_facts(removal.stream, removal.receipt)
-            for label, removal in zip(labels, done.removals, strict=True)
+            {"subject": label} | receipt_facts(None, receipt)
+            for label, receipt in zip(labels, done.receipts, strict=True)
         ]
         print_json({"receipts": receipts} | _collect_facts(done, people))
         return
-    if done.removals:
-        show_receipts((removal.stream, removal.receipt) for removal in done.removals)
+    show_receipts((None, receipt) for receipt in done.receipts[:SHOWN])
+    if len(done.receipts) > SHOWN:
+        say(f"... and {len(done.receipts) - SHOWN:,} more; --json prints them all.")
     for line in _summarize(store, done, people):
         say(line)
 

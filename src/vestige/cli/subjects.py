@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vestige.errors import ParameterError
+from vestige.store.receipt import check_reference
 
 _NOTHING = "Nothing was changed, also not for the subjects of other lists and options"
 
@@ -24,22 +25,43 @@ class Subjects:
         texts: the subjects.
         labels: the position of each of them, for messages.
         empty: number of empty lines.
+        references: the reference of each request; None where there is none.
     """
 
     texts: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     empty: int = 0
+    references: tuple[str | None, ...] = ()
 
     def __add__(self, other: Subjects) -> Subjects:
-        return Subjects(self.texts + other.texts, self.labels + other.labels, self.empty + other.empty)
+        references = self.references + other.references
+        return Subjects(self.texts + other.texts, self.labels + other.labels, self.empty + other.empty, references)
 
 
-def read_subjects(given: Sequence[str], files: Sequence[str]) -> Subjects:
+def read_subjects(
+    given: Sequence[str], files: Sequence[str], references: Sequence[str] = (), *, with_references: bool = False
+) -> Subjects:
     """Read the subjects from options and files; - among either is standard input.
 
+    Args:
+        given: the subjects of options.
+        files: the lists.
+        references: of the subjects of options, in the same order.
+        with_references: whether each line of a list has a subject, a tab and a reference.
+
     Raises:
-        ParameterError: a line cannot be read, or there is none; then nothing is to be done at all.
+        ParameterError: a line cannot be read, or there is none, or a reference is missing; then nothing is to be done
+            at all.
     """
+    if references and len(references) != len(given):
+        raise ParameterError(
+            f"--reference is given {len(references)} times for {len(given)} --subject; give one for each, in the same "
+            "order; in a list the reference follows its subject after a tab, with --with-references"
+        )
+    if with_references and not (files or "-" in given):
+        raise ParameterError("--with-references needs a list: --subjects-from FILE, or --subject -")
+    if references and "-" in given:
+        raise ParameterError("--reference does not go with --subject -; use --with-references")
     lists = [name for name in (*given, *files) if name == "-"]
     if len(lists) > 1:
         raise ParameterError("standard input (-) is given twice; give it once")
@@ -47,24 +69,28 @@ def read_subjects(given: Sequence[str], files: Sequence[str]) -> Subjects:
     for place, text in enumerate(given, 1):
         if not text:
             raise ParameterError(f"--subject number {place} is empty; name a subject")
-        made += parse_lines(sys.stdin.buffer.read(), "standard input") if text == "-" else _make_single(text, place)
+        if text == "-":
+            made += parse_lines(sys.stdin.buffer.read(), "standard input", with_references=with_references)
+        else:
+            reference = references[place - 1] if references else None
+            made += Subjects((text,), (f"--subject number {place}",), references=(reference,))
     for name in files:
         content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        made += parse_lines(content, "standard input" if name == "-" else name)
+        made += parse_lines(content, "standard input" if name == "-" else name, with_references=with_references)
     return made
 
 
-def _make_single(text: str, place: int) -> Subjects:
-    return Subjects((text,), (f"--subject number {place}",))
-
-
-def parse_lines(content: bytes, name: str) -> Subjects:
+def parse_lines(content: bytes, name: str, *, with_references: bool = False) -> Subjects:
     r"""One subject per line, nothing stripped but the line break; empty lines are skipped and counted.
+
+    With references, a tab and the reference of the request follow each subject.
 
     >>> parse_lines(b"ada\r\n\r\n lead\nbob", "x").texts
     ('ada', ' lead', 'bob')
+    >>> parse_lines(b"ada\tT-1\nbob\tT-2\n", "x", with_references=True).references
+    ('T-1', 'T-2')
     """
-    texts, labels, empty = [], [], 0
+    texts, labels, references, empty = [], [], list[str | None](), 0
     lines = content.removeprefix(BOM_UTF8).split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -77,13 +103,30 @@ def parse_lines(content: bytes, name: str) -> Subjects:
         if "\r" in text or "\0" in text:
             raise _make_line_error(name, number, "holds a carriage return or a zero byte")
         if text:
+            reference = None
+            if with_references:
+                text, tab, reference = text.partition("\t")
+                if not text or not tab or "\t" in reference:
+                    raise ParameterError(
+                        f"{name}: line {number} does not have a subject, a tab and a reference, as --with-references "
+                        f"says. {_NOTHING}"
+                    )
+                _check_reference(reference, name, number)
             texts.append(text)
+            references.append(reference)
             labels.append(f"line {number} of {name}")
         else:
             empty += 1
     if not texts:
         raise ParameterError(f"{name}: has no subject; write one per line. {_NOTHING}")
-    return Subjects(tuple(texts), tuple(labels), empty)
+    return Subjects(tuple(texts), tuple(labels), empty, tuple(references))
+
+
+def _check_reference(reference: str, name: str, number: int) -> None:
+    try:
+        check_reference(reference)
+    except ParameterError as problem:
+        raise ParameterError(f"{name}: line {number}: {problem}. {_NOTHING}") from None
 
 
 def _make_line_error(name: str, number: int, what: str) -> ParameterError:

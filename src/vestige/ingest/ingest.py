@@ -142,6 +142,8 @@ class Ingest:
             self._streams.flush()
             raise SourceError(f"{problem}{self._explain_taken()}") from None
         self._streams.flush()
+        if self.store is not None:
+            maintenance.confirm(self.store)
 
     def streams(self) -> Iterator[tuple[str, Stream]]:
         """Yield each stream that has rows in the source; those that had to be closed are opened again.

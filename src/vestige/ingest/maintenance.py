@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from vestige.errors import StoreBusyError, VestigeError
 from vestige.operations import process_inbox, sweep
+from vestige.operations.confirmation import confirm_requests
 from vestige.store import Store
 from vestige.stream import Stream
 
@@ -95,6 +96,20 @@ class Maintenance:
                 self._sweep(streams, now)
         except StoreBusyError as problem:  # the next round tries again
             self._warn(f"Overdue: {problem}")
+
+    def confirm(self, store: Store) -> None:
+        """Note in the receipts of a store which requests have been met.
+
+        Args:
+            store: the store.
+        """
+        troubles: dict[str, str] = {}
+        try:
+            confirm_requests(store, troubles)
+        except StoreBusyError as problem:  # the next run or sweep tries again
+            self._warn(str(problem))
+        for name, trouble in troubles.items():
+            self._warn_once(name, trouble)
 
     def _sweep(self, streams: Iterable[tuple[str, Stream]], now: float) -> None:
         history = {name for name, is_history in self._history.items() if is_history}

@@ -2,14 +2,13 @@
 
 from vestige.operations.inbox import process_inbox, send_request
 from vestige.operations.removal import forget, remove
-from vestige.operations.results import Erasure, ForgetResult, InboxResult, Removal, RemoveResult, SweepResult
+from vestige.operations.results import Erasure, ForgetResult, InboxResult, RemoveResult, SweepResult
 from vestige.operations.retention import preview, sweep
 
 __all__ = [
     "Erasure",
     "ForgetResult",
     "InboxResult",
-    "Removal",
     "RemoveResult",
     "SweepResult",
     "forget",

@@ -61,7 +61,7 @@ class Entry:
         """
         live = store.live(name)
         if isinstance(live, Stream):
-            state = State(live.clock, live.retained, receipts=live.receipts)
+            state = State(live.clock, live.retained, receipts=live.receipts, settled=live.settled)
             return cls(name, live.terms, state, live.policy, live=live)
         terms = store.terms(name)
         return cls.from_snapshot(name, terms, store.stream(name, about=terms.about).read(terms))

@@ -94,6 +94,8 @@ def _act(store: Store, request: Request) -> Outcome:
         streams=request.streams,
         now=request.now,
         request=request.id,
+        references=request.references,
+        keep_receipts=request.keep_receipts,
     )
 
 

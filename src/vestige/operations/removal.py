@@ -1,37 +1,43 @@
 """Removal over a whole store: lists of subjects in one pass, and streams with their names.
 
-Guarantee: a request is carried out in every stream that can be read, with one receipt for each subject and stream; in
-a stream whose policy cannot be loaded the records are erased immediately, and a damaged stream is named; held by
-tests/operations/test_removal.py.
+Guarantee: a request is carried out in every stream that can be read, with one receipt for each subject; in a stream
+whose policy cannot be loaded the records are erased immediately, and a damaged stream is named; held by
+tests/operations/test_removal.py. The receipt is the same whether records were held or not; held by
+tests/operations/test_receipts.py.
 """
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from datetime import timedelta
 
 import numpy as np
 
 from vestige.errors import ParameterError, StoreError
 from vestige.operations.entry import Entry, check_open, find_names
 from vestige.operations.erasure import erase
-from vestige.operations.results import ForgetResult, Removal, RemoveResult, isolate_errors
+from vestige.operations.results import ForgetResult, RemoveResult, isolate_errors
 from vestige.operations.retention import TOGETHER
 from vestige.records import Records
 from vestige.store import MemoryStore, Receipt, State, Store, Terms
 from vestige.store.keys import EARLIER
-from vestige.stream import Stream
+from vestige.store.ledger import LEDGER_KEPT
+from vestige.store.receipt import check_keep, check_reference
 from vestige.stream.removal import check_rounds
+from vestige.stream.rules import count_until_update, make_rules
 from vestige.times import wall_clock
 from vestige.types import Ints
 from vestige.validation import check_bool, check_list
 
-Asked = dict[int | None, Ints]
+Asked = dict[int, Ints]
 """The rounds that are to go of one stream, by the place of the subject in the list."""
-_NO_ROUNDS: Ints = np.empty(0, np.int64)
-_BY_ROUNDS = (1 << 24) - 1
-"""Stands for the place of a request by rounds; a list is shorter than this."""
+_NOT_KEPT = timedelta(0)
+"""How long a stream keeps its part of a request once it has met it: the ledger tells of the whole request."""
+_BY_ROUNDS = 0
+"""The place of a request by rounds."""
 
 
 def forget(
@@ -41,37 +47,44 @@ def forget(
     rounds: Sequence[int] = (),
     streams: Sequence[str] | None = None,
     now: bool = False,
+    references: Sequence[str | None] | None = None,
+    keep_receipts: timedelta = LEDGER_KEPT,
 ) -> ForgetResult:
-    """Request that records leave all streams of a store, in one pass.
+    """Request that records leave the streams of a store, in one pass.
 
     A stream whose policy cannot be loaded cannot wait for an update: its records are erased immediately, and its
     statistic restarts if it was encoded in them. One bad stream does not raise an error.
+
+    A request is met once each stream that was asked has had an update since, or when it is due; `sweep`, `forget` and
+    `vestige run` then confirm it in its receipt. So the receipts of people of whom nothing is held look the same.
 
     Args:
         store: the store; streams that are open in it are used as they are.
         subjects: the people whose records are to be erased.
         rounds: the records to erase, instead of `subjects`; needs exactly one stream.
-        streams: only these streams, each of which gives a receipt for each subject; default: all streams that hold
-            records of a subject.
+        streams: only these streams; default: all.
         now: erase them immediately; may reduce accuracy.
+        references: what you call each request, such as the numbers of tickets: one for each subject, or one for
+            `rounds`; default: none. They outlive the records: do not name the people.
+        keep_receipts: how long the receipts are kept after the erasure; default: three years.
 
     Returns:
-        A receipt for each subject and stream, the subjects of whom nothing is held, and what is wrong.
+        A receipt for each subject, the subjects of whom nothing is held, and what is wrong.
 
     Raises:
         ParameterError: neither subjects nor rounds are given, or both, or rounds without a stream; or there is no such
-            stream.
+            stream; or the references do not fit.
         StoreError: the key of the subjects is missing, or the store cannot be written.
         StoreBusyError: another process holds the store.
 
     Example:
-        >>> from vestige import Mean, open_store
+        >>> from vestige import Mean, Stream, open_store
         >>> store = open_store("memory:")
         >>> stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
         >>> _ = stream.extend(range(10), subjects=["ada", "bob"] * 5)
-        >>> done = forget(store, ["ada", "eve"], now=True)
-        >>> [(removal.stream, removal.subject) for removal in done.removals], done.unknown, len(stream.retained)
-        ([('delays', 0)], (1,), 5)
+        >>> done = forget(store, ["ada", "eve"], now=True, references=["T-1", "T-2"])
+        >>> [(receipt.reference, receipt.erased_round) for receipt in done.receipts], done.unknown, len(stream.retained)
+        ([('T-1', 10), ('T-2', 10)], (1,), 5)
     """
     check_list("subjects", subjects, str, "texts")
     if streams is not None:
@@ -83,8 +96,51 @@ def forget(
         raise ParameterError("forget takes either subjects=... or rounds=..., with at least one entry")
     if len(rounds) and (streams is None or len(streams) != 1):
         raise ParameterError("rounds are counted in each stream separately; name the stream with streams=[name]")
+    references = check_references(references, subjects)
+    check_keep(keep_receipts)
     check_open(store)
-    return forget_pseudonyms(store, [store.pseudonym(s) for s in subjects], rounds=rounds, streams=streams, now=now)
+    return forget_pseudonyms(
+        store,
+        [store.pseudonym(s) for s in subjects],
+        rounds=rounds,
+        streams=streams,
+        now=now,
+        references=references,
+        keep_receipts=keep_receipts,
+    )
+
+
+def check_references(references: Sequence[str | None] | None, subjects: Sequence[str]) -> tuple[str | None, ...]:
+    """Check the references of requests.
+
+    Args:
+        references: one for each request; None if they have none.
+        subjects: the subjects of the requests; empty for one request by rounds.
+
+    Returns:
+        One reference, or None, for each request.
+
+    Raises:
+        ParameterError: there are fewer or more than requests, one is not valid, or one contains its subject.
+
+    Example:
+        >>> check_references(["T-123"], ["ada"])
+        ('T-123',)
+    """
+    count = len(subjects) or 1
+    if references is None:
+        return (None,) * count
+    check_list("references", references, object, "texts")
+    if len(references) != count:
+        raise ParameterError(f"references has {len(references)} entries for {count} requests; pass one for each")
+    checked = tuple(map(check_reference, references))
+    for place, (reference, subject) in enumerate(zip(checked, subjects, strict=False), 1):
+        if reference is not None and subject.casefold() in reference.casefold():
+            raise ParameterError(
+                f"reference number {place} contains its subject, and a receipt outlives the records; use one that does "
+                "not name the person, such as the number of a ticket"
+            )
+    return checked
 
 
 def forget_pseudonyms(
@@ -95,6 +151,8 @@ def forget_pseudonyms(
     streams: Sequence[str] | None = None,
     now: bool = False,
     request: str | None = None,
+    references: Sequence[str | None] | None = None,
+    keep_receipts: timedelta = LEDGER_KEPT,
 ) -> ForgetResult:
     """Request that records leave a store, by the pseudonyms of their subjects; see `forget`.
 
@@ -108,6 +166,8 @@ def forget_pseudonyms(
         streams: only these streams; default: all.
         now: erase them immediately.
         request: the id of the request; one with the same id is carried out once.
+        references: of each subject, or of the request by rounds; default: none.
+        keep_receipts: how long the receipts are kept after the erasure.
 
     Returns:
         As `forget` does.
@@ -116,8 +176,18 @@ def forget_pseudonyms(
         ParameterError: there is no such stream.
         StoreError: the store cannot be written.
     """
+    ids, count = _Ids(request), len(pseudonyms) or 1
+    filing = _Filing(
+        [ids.make(place) for place in range(count)],
+        references or (None,) * count,
+        None if streams is None else tuple(dict.fromkeys(streams)),
+        keep_receipts,
+    )
+    if done := filing.find_done(store):
+        return ForgetResult(done)
     troubles: dict[str, str] = {}
     there = find_names(store, troubles)
+    unreadable = tuple(troubles) if streams is None else ()
     missing = [name for name in streams or () if name not in there]
     left = tuple(name for name in dict.fromkeys(streams or ()) if name in there)
     if missing and not (request and left):
@@ -127,34 +197,86 @@ def forget_pseudonyms(
     )
     places: dict[str, int] = {}
     for place, pseudonym in enumerate(pseudonyms):
-        places.setdefault(pseudonym, place)  # a subject that is named twice counts once
-    removals: list[Removal] = []
-    restarted: list[str] = []
-    known: set[int | None] = set()
+        places.setdefault(pseudonym, place)
+    known, restarted, reached = set[int](), list[str](), dict[str, Entry]()
     names = there if streams is None else left
     for start in range(0, len(names), TOGETHER):
         with store.transaction():
             for name in names[start : start + TOGETHER]:
                 with isolate_errors(store, name, troubles):
-                    entry, ids = Entry.find(store, name), _Ids(request, name)
-                    asked = ids.find_done(entry.state.receipts) | _find_rounds(entry.state.retained, places)
-                    known |= asked.keys()
-                    if len(rounds):
-                        asked = {None: np.asarray(rounds)}
-                    elif streams is not None:
-                        asked = {place: asked.get(place, _NO_ROUNDS) for place in places.values()}
-                    given, since = _forget(store, entry, asked, ids, now=now) if asked else ({}, 0)
-                    removals += [Removal(name, place, receipt) for place, receipt in given.items()]
+                    entry = Entry.find(store, name)
+                    found = _find_rounds(entry.state.retained, places)
+                    known |= found.keys()
+                    asked = {_BY_ROUNDS: np.asarray(rounds)} if len(rounds) else found
+                    since = _forget(store, entry, asked, ids.of_stream(name), now=now) if asked else 0
+                    reached[name] = entry
                     restarted += [name] if since else []
-                    if given and entry.policy is None:
+                    if asked and entry.policy is None:
                         troubles[name] = f"{entry.problem}; without it records are erased immediately" + (
                             f", and the statistic counts from round {since}" if since else ""
                         )
                     if places and EARLIER in entry.state.retained.subjects:
                         told = [troubles[name]] if name in troubles else []
                         troubles[name] = "; ".join([*told, _name_earlier(entry.state.retained)])
+    if len(rounds) and not reached:
+        return ForgetResult(troubles=troubles)
+    failed = [name for name in (*names, *unreadable) if name not in reached]
+    made = filing.file(store, reached, failed, now=now)
     unknown = tuple(place for place in places.values() if place not in known)
-    return ForgetResult(tuple(removals), unknown, tuple(restarted), troubles)
+    return ForgetResult(made, unknown, tuple(restarted), troubles)
+
+
+@dataclass(frozen=True, slots=True)
+class _Filing:
+    """Requests that are to be noted in the ledger.
+
+    Attributes:
+        ids: the ids of their receipts.
+        references: their references.
+        streams: the streams that were asked; None for all.
+        keep: how long their receipts are kept.
+    """
+
+    ids: Sequence[str]
+    references: Sequence[str | None]
+    streams: Sequence[str] | None
+    keep: timedelta
+
+    def find_done(self, store: Store) -> tuple[Receipt, ...]:
+        """The receipts of requests that were made before; empty if they were not, or not to the end."""
+        known = {receipt.id: receipt for receipt in store.read_ledger().receipts}
+        return tuple(known[name] for name in self.ids) if all(name in known for name in self.ids) else ()
+
+    def file(
+        self, store: Store, asked: Mapping[str, Entry], failed: Sequence[str], *, now: bool
+    ) -> tuple[Receipt, ...]:
+        """Add the requests to the ledger.
+
+        Their time is now, after all streams were asked, so that none of these has to meet its part any later.
+        """
+        at = wall_clock()
+        t = sum(entry.state.clock.t for entry in asked.values())
+        ages = [entry.terms.max_age for entry in asked.values()]
+        age = None if None in ages else max((age for age in ages if age is not None), default=None)
+        due_round = t if now else _find_due_round(list(asked.values()))
+        made = [
+            Receipt.create(at, t, due_round, age, receipt_id, reference, self.keep)
+            for receipt_id, reference in zip(self.ids, self.references, strict=True)
+        ]
+        filed = tuple(receipt.mark_erased(t, at) if now and not failed else receipt for receipt in made)
+        store.write_ledger(store.read_ledger().file(filed, self.streams, failed))
+        return filed
+
+
+def _find_due_round(asked: Sequence[Entry]) -> int | None:
+    """The round of the next update if there is one stream; None if there are several, since each has its own rounds."""
+    if len(asked) != 1:
+        return None
+    entry, clock = asked[0], asked[0].state.clock
+    if entry.policy is None:
+        return clock.t
+    rules = make_rules(entry.policy, entry.limits, None)
+    return clock.last + count_until_update(rules, clock, entry.state.receipts)
 
 
 def preview_forget(
@@ -196,44 +318,35 @@ def _name_earlier(records: Records) -> str:
     )
 
 
-def _forget(store: Store, entry: Entry, asked: Asked, ids: _Ids, *, now: bool) -> tuple[dict[int | None, Receipt], int]:
-    """Carry out the request in one stream: the receipts, and since which round it counts if its statistic restarts."""
+def _forget(store: Store, entry: Entry, asked: Asked, ids: _Ids, *, now: bool) -> int:
+    """Carry out the request in one stream; since which round it counts if its statistic restarts, else 0."""
     if entry.policy is None:
-        given, since = _erase_at_once(store, entry, asked, ids)
+        since = _erase_at_once(store, entry, asked)
     else:
         with entry.open(store) as stream:
-            given, since = _request(stream, asked, ids, now=now)
-    return given, since if since > entry.state.clock.since else 0
+            marks = [ids.make(place) for place in asked]
+            stream.forget_each(list(asked.values()), now=now, receipt_ids=marks, keep_receipts=_NOT_KEPT)
+            since = stream.clock.since
+    return since if since > entry.state.clock.since else 0
 
 
 def _find_rounds(records: Records, places: Mapping[str, int]) -> Asked:
     """The rounds of the records that are held of each subject."""
-    found: dict[int | None, list[int]] = {}
+    found: dict[int, list[int]] = {}
     for subject, number in zip(records.subjects, records.rounds.tolist(), strict=True):
         if subject in places:
             found.setdefault(places[subject], []).append(number)
-    return {place: np.array(numbers) for place, numbers in sorted(found.items(), key=lambda item: item[0] or 0)}
+    return {place: np.array(numbers) for place, numbers in sorted(found.items())}
 
 
-def _request(stream: Stream, asked: Asked, ids: _Ids, *, now: bool) -> tuple[dict[int | None, Receipt], int]:
-    """Make the request of each subject, all at once."""
-    receipts = stream.forget_each(list(asked.values()), now=now, receipt_ids=[ids.make(place) for place in asked])
-    return dict(zip(asked, receipts, strict=True)), stream.clock.since
-
-
-def _erase_at_once(store: Store, entry: Entry, asked: Asked, ids: _Ids) -> tuple[dict[int | None, Receipt], int]:
-    """Erase records of a stream whose policy cannot be loaded."""
-    state, t = entry.state, entry.state.clock.t
-    done = {receipt.id: receipt for receipt in state.receipts}
-    now, age = wall_clock(), entry.terms.max_age
-    made = {place: Receipt.create(now, t, t, age, ids.make(place)) for place in asked}
-    fresh = [receipt for receipt in made.values() if receipt.id not in done]
-    if fresh:
-        going = np.isin(state.retained.rounds, check_rounds(np.concatenate(list(asked.values())), t))
-        state = erase(replace(state, receipts=(*state.receipts, *fresh)), going)
+def _erase_at_once(store: Store, entry: Entry, asked: Asked) -> int:
+    """Erase records of a stream whose policy cannot be loaded; since which round it counts then."""
+    state = entry.state
+    going = np.isin(state.retained.rounds, check_rounds(np.concatenate(list(asked.values())), state.clock.t))
+    if going.any() or state.retained.leaving.any():
+        state = erase(state, going)
         entry.write(store, state)
-    given = {receipt.id: receipt for receipt in state.receipts}
-    return {place: given[receipt.id] for place, receipt in made.items()}, state.clock.since
+    return state.clock.since
 
 
 def _digest(text: str) -> bytes:
@@ -241,22 +354,19 @@ def _digest(text: str) -> bytes:
 
 
 class _Ids:
-    """The ids of the receipts that one request gets from one stream: random, or the same whenever it is repeated."""
+    """The ids of the receipts of one request: random, or the same whenever it is repeated."""
 
-    def __init__(self, request: str | None, stream: str) -> None:
-        mark = None if request is None else _digest(f"{request} {stream}")
-        self._mark = None if mark is None else int.from_bytes(mark, "big")
+    def __init__(self, request: str | None) -> None:
+        self._request = request or secrets.token_hex(8)
+        self._mark = int.from_bytes(_digest(self._request), "big")
 
-    def make(self, place: int | None) -> str | None:
+    def of_stream(self, stream: str) -> _Ids:
+        """The ids of the receipts that one stream keeps until it has met the request."""
+        return _Ids(f"{self._request} {stream}")
+
+    def make(self, place: int) -> str:
         """The id for a subject's place in the list."""
-        return None if self._mark is None else f"{self._mark ^ (_BY_ROUNDS if place is None else place):016x}"
-
-    def find_done(self, receipts: tuple[Receipt, ...]) -> Asked:
-        """The places for which the stream has given a receipt before; nothing is left to be done for them."""
-        if self._mark is None:
-            return {}
-        places = (int(receipt.id, 16) ^ self._mark for receipt in receipts)
-        return {None if place == _BY_ROUNDS else place: _NO_ROUNDS for place in places if place <= _BY_ROUNDS}
+        return f"{self._mark ^ place:016x}"
 
 
 def remove(store: Store, streams: Sequence[str]) -> RemoveResult:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from vestige.errors import StoreBusyError, VestigeError
@@ -21,7 +21,7 @@ class Result:
     """What became of an operation, stream by stream."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain data; times become texts.
+        """Return the result as plain data; times become texts, and durations numbers of seconds.
 
         Returns:
             What `from_dict` of its class reads.
@@ -40,6 +40,8 @@ def _format_times(facts: Any) -> Any:
         return {name: _format_times(value) for name, value in facts.items()}
     if isinstance(facts, tuple):
         return tuple(map(_format_times, facts))
+    if isinstance(facts, timedelta):
+        return facts.total_seconds()
     return facts.isoformat() if isinstance(facts, datetime) else facts
 
 
@@ -105,32 +107,17 @@ class SweepResult(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
-    """One removal request in one stream.
-
-    Attributes:
-        stream: the name of the stream.
-        subject: the index of the subject in the list, from 0; None for a request by rounds.
-        receipt: the receipt that the stream gave.
-    """
-
-    stream: str
-    subject: int | None
-    receipt: Receipt
-
-
-@dataclass(frozen=True, slots=True)
 class ForgetResult(Result):
     """What became of a list of removal requests.
 
     Attributes:
-        removals: one for each subject and stream that holds records of it.
+        receipts: one for each subject, in the order of the list; one for a request by rounds.
         unknown: the indices of the subjects of whom no stream holds a record.
         restarted: the streams whose statistic restarts.
         troubles: what is wrong with a stream, by name, one sentence each; the other streams are not affected.
     """
 
-    removals: tuple[Removal, ...] = ()
+    receipts: tuple[Receipt, ...] = ()
     unknown: tuple[int, ...] = ()
     restarted: tuple[str, ...] = ()
     troubles: Mapping[str, str] = field(default_factory=dict)
@@ -145,13 +132,13 @@ class ForgetResult(Result):
         Returns:
             The result.
         """
-        removals = tuple(Removal(r["stream"], r["subject"], _parse_receipt(r["receipt"])) for r in facts["removals"])
-        return cls(removals, tuple(facts["unknown"]), tuple(facts["restarted"]), dict(facts["troubles"]))
+        receipts = tuple(map(_parse_receipt, facts["receipts"]))
+        return cls(receipts, tuple(facts["unknown"]), tuple(facts["restarted"]), dict(facts["troubles"]))
 
 
 def _parse_receipt(facts: Mapping[str, Any]) -> Receipt:
     moments = {k: facts[k] and datetime.fromisoformat(facts[k]) for k in ("requested", "due", "erased")}
-    return Receipt(**(dict(facts) | moments))
+    return Receipt(**(dict(facts) | moments | {"keep": timedelta(seconds=facts["keep"])}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError
+from vestige.operations.confirmation import confirm_requests
 from vestige.operations.entry import Entry, find_names
 from vestige.operations.erasure import erase_overdue
 from vestige.operations.results import Erasure, SweepResult, isolate_errors
@@ -63,6 +64,7 @@ def sweep(
     done: dict[str, Erasure] = {}
     troubles: dict[str, str] = {}
     names = [name for name in find_names(store, troubles) if name not in excluded]
+    swept = None if troubles or excluded or moment > wall_clock() else moment
     for start in range(0, len(names), TOGETHER):
         with store.transaction():
             for name in names[start : start + TOGETHER]:
@@ -71,6 +73,8 @@ def sweep(
                     done[name] = _preview(entry, moment) if dry_run else _sweep(store, entry, moment)
                     if trouble := _explain_trouble(entry, done[name], moment, dry_run=dry_run):
                         troubles[name] = trouble
+    if not dry_run:
+        confirm_requests(store, troubles, swept=swept if len(done) == len(names) else None)
     return SweepResult(done, troubles, tidy=not dry_run and _try_tidy(store))
 
 

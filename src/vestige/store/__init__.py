@@ -1,6 +1,7 @@
 """Where the state of streams lives while no process runs: durable, and gone without a trace when it has to be."""
 
 from vestige.store.address import BACKENDS, open_reader, open_store
+from vestige.store.ledger import Ledger, LedgerEntry
 from vestige.store.memory import MemoryStore
 from vestige.store.place import Place
 from vestige.store.position import Position
@@ -15,6 +16,8 @@ from vestige.store.terms import Terms
 __all__ = [
     "BACKENDS",
     "RECEIPTS_KEPT",
+    "Ledger",
+    "LedgerEntry",
     "MemoryStore",
     "Place",
     "Position",

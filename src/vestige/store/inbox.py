@@ -17,12 +17,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from vestige.errors import StoreError
+from vestige.store.ledger import LEDGER_KEPT
 from vestige.store.paths import append_ending
+from vestige.store.receipt import check_keep, check_reference
 
 Kind = Literal["forget", "sweep", "remove"]
 
@@ -47,6 +49,8 @@ class Request:
         streams: the streams concerned; default: all.
         now: whether to erase records immediately.
         at: the time that limits in time are checked against in a sweep; default: the machine's clock.
+        references: what the user calls each request, one for each pseudonym or one for the rounds; default: none.
+        keep_receipts: how long the receipts are kept after the erasure.
         id: sixteen random hexadecimal digits.
     """
 
@@ -56,12 +60,15 @@ class Request:
     streams: tuple[str, ...] | None = None
     now: bool = False
     at: datetime | None = None
+    references: tuple[str | None, ...] | None = None
+    keep_receipts: timedelta = LEDGER_KEPT
     id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
     def text(self) -> str:
         """As JSON."""
-        return json.dumps(asdict(self) | {"at": None if self.at is None else self.at.isoformat()})
+        plain = {"at": None if self.at is None else self.at.isoformat()}
+        return json.dumps(asdict(self) | plain | {"keep_receipts": self.keep_receipts.total_seconds()})
 
     @classmethod
     def parse(cls, text: str) -> Request:
@@ -85,23 +92,31 @@ class Request:
                 None if facts["streams"] is None else tuple(facts["streams"]),
                 facts["now"],
                 None if facts["at"] is None else datetime.fromisoformat(facts["at"]),
+                None if facts["references"] is None else tuple(facts["references"]),
+                timedelta(seconds=facts["keep_receipts"]),
                 facts["id"],
             )
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+            made._check()
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError, OverflowError):
             raise StoreError(_UNREADABLE) from None
-        if not made._is_valid():
-            raise StoreError(_UNREADABLE)
         return made
 
-    def _is_valid(self) -> bool:
-        return (
+    def _check(self) -> None:
+        """Raise a ValueError if a part is not what it should be."""
+        for reference in self.references or ():
+            check_reference(reference)
+        check_keep(self.keep_receipts)
+        asked = len(self.pseudonyms) or 1
+        if not (
             self.kind in get_args(Kind)
+            and (self.references is None or len(self.references) == asked)
             and type(self.now) is bool
             and _is_hexadecimal(self.id, 16)
             and all(_is_hexadecimal(pseudonym, 32) for pseudonym in self.pseudonyms)
             and all(type(number) is int for number in self.rounds)
             and all(type(name) is str for name in self.streams or ())
-        )
+        ):
+            raise ValueError(_UNREADABLE)
 
 
 def _is_hexadecimal(text: object, length: int) -> bool:

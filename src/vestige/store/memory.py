@@ -15,7 +15,8 @@ from typing import ClassVar, NoReturn
 
 from vestige.errors import ParameterError, StoreError
 from vestige.store.keys import SIZE, hash_subject, hide_subjects
-from vestige.store.overdue import check_canaries, find_overdue
+from vestige.store.ledger import Ledger
+from vestige.store.overdue import check_canaries, find_overdue, find_overdue_receipts
 from vestige.store.place import Place, check_name
 from vestige.store.snapshot import StoreSnapshot
 from vestige.store.state import State
@@ -44,6 +45,7 @@ class MemoryStore(Store):
     def __init__(self) -> None:
         super().__init__()
         self._kept: dict[str, tuple[Terms, State]] = {}
+        self._ledger = Ledger()
         self._key = secrets.token_bytes(SIZE)
 
     @classmethod
@@ -91,7 +93,15 @@ class MemoryStore(Store):
 
     def snapshot(self) -> StoreSnapshot:
         """Copy all streams as they were last written."""
-        return StoreSnapshot({name: self._kept[name] for name in self.names()})
+        return StoreSnapshot({name: self._kept[name] for name in self.names()}, ledger=self._ledger)
+
+    def read_ledger(self) -> Ledger:
+        """The requests to streams of the store, with their receipts."""
+        return self._ledger
+
+    def write_ledger(self, ledger: Ledger) -> None:
+        """Replace the ledger."""
+        self._ledger = ledger
 
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
         """Check the limits of all streams, and look for canaries in names, values and sources."""
@@ -100,6 +110,7 @@ class MemoryStore(Store):
         overdue = [
             text for name, (terms, state) in self._kept.items() for text in find_overdue(name, terms, state, moment)
         ]
+        overdue += find_overdue_receipts("the ledger", self._ledger.receipts, moment)
         held = [_to_bytes(name, terms, state) for name, (terms, state) in self._kept.items()]
         planted = [
             f"canary {number} of {len(canaries)} is in the store"
@@ -122,11 +133,11 @@ class MemoryStore(Store):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Return to what there was if something goes wrong inside."""
-        before = dict(self._kept)
+        before = dict(self._kept), self._ledger
         try:
             yield
         except BaseException:
-            self._kept = before
+            self._kept, self._ledger = before
             self._mark_lost()
             raise
 

@@ -5,12 +5,13 @@ Guarantee: finds what is overdue by rounds, by age and by request; held by tests
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 import numpy as np
 
 from vestige.errors import ParameterError
+from vestige.store.receipt import Receipt
 from vestige.store.state import State
 from vestige.store.terms import Terms
 from vestige.times import format_duration
@@ -47,12 +48,34 @@ def find_overdue(name: str, terms: Terms, state: State, at: datetime) -> Iterato
         if count:
             limit = f"max_age={format_duration(terms.max_age)} at {at:%F %T}"
             yield f"stream {name!r}: {_count_records(count)} overdue, older than {limit}; run vestige sweep"
-    for receipt in state.receipts:
+    yield from find_overdue_receipts(f"stream {name!r}", state.receipts, at, clock.t)
+
+
+def find_overdue_receipts(where: str, receipts: Iterable[Receipt], at: datetime, t: int | None = None) -> Iterator[str]:
+    """Find requests that should have been met, and receipts that should be gone.
+
+    Args:
+        where: what the receipts belong to, for the sentences.
+        receipts: the receipts.
+        at: the time that limits in time are checked against, in UTC.
+        t: the round that limits in rounds are checked against; None to check none.
+
+    Yields:
+        One sentence for each request and receipt.
+
+    Example:
+        >>> from datetime import UTC
+        >>> receipt = Receipt("0123456789abcdef", datetime(2024, 1, 1, tzinfo=UTC), 7, 8)
+        >>> list(find_overdue_receipts("stream 'a'", [receipt], datetime(2024, 1, 2, tzinfo=UTC), 8))
+        ["stream 'a': request 0123456789abcdef is overdue; run vestige sweep"]
+    """
+    for receipt in receipts:
         if receipt.is_expired(at):
-            yield f"stream {name!r}: receipt {receipt.id} has expired and is still there; run vestige sweep"
+            yield f"{where}: receipt {receipt.id} has expired and is still there; run vestige sweep"
         is_late = receipt.due is not None and receipt.due < at
-        if receipt.erased is None and (receipt.due_round <= clock.t or is_late):
-            yield f"stream {name!r}: request {receipt.id} is overdue; run vestige sweep"
+        is_late |= t is not None and receipt.due_round is not None and receipt.due_round <= t
+        if receipt.erased is None and is_late:
+            yield f"{where}: request {receipt.id} is overdue; run vestige sweep"
 
 
 def _count_records(count: int) -> str:

@@ -1,7 +1,8 @@
 """Receipts: removal requests, and what became of them.
 
-Guarantee: a receipt holds times and rounds of the public clock only, so that nothing in it depends on a record's values
-or tells whose records they were; held by tests/operations/test_inbox.py.
+Guarantee: besides its reference, a receipt holds times and rounds of the public clock only, so that nothing in it
+depends on a record's values, tells whose records they were, or whether there were any; held by
+tests/operations/test_receipts.py.
 """
 
 from __future__ import annotations
@@ -16,7 +17,60 @@ from vestige.times import add_duration
 from vestige.validation import show_value
 
 RECEIPTS_KEPT = timedelta(days=30)
-"""How long a receipt is kept after the erasure."""
+"""How long a stream keeps its own receipts after the erasure, by default."""
+LONGEST_REFERENCE = 100
+"""Number of characters that a reference may have."""
+
+
+def check_reference(value: object) -> str | None:
+    """Check the reference of a request.
+
+    Args:
+        value: a text of up to 100 printable characters; None for none.
+
+    Returns:
+        The value.
+
+    Raises:
+        ParameterError: it is not a reference.
+
+    Example:
+        >>> check_reference("T-123")
+        'T-123'
+    """
+    if value is None:
+        return None
+    if isinstance(value, str) and value.strip() == value != "" and value.isprintable():
+        if len(value) <= LONGEST_REFERENCE:
+            return value
+        raise ParameterError(f"reference has {len(value):,} characters; use up to {LONGEST_REFERENCE}")
+    raise ParameterError(
+        "reference is not a text of printable characters without blanks around it; pass one such as T-123"
+    )
+
+
+def check_keep(value: object) -> timedelta:
+    """Check how long a receipt is to be kept.
+
+    Args:
+        value: the time after the erasure.
+
+    Returns:
+        The value.
+
+    Raises:
+        ParameterError: it is not a duration of 0 or more.
+
+    Example:
+        >>> check_keep(timedelta(days=30)).days
+        30
+    """
+    if isinstance(value, timedelta) and value >= timedelta(0):
+        return value
+    raise ParameterError(
+        f"keep_receipts={show_value(value)} is not a duration of 0 or more; pass a timedelta, such as "
+        "timedelta(days=30)"
+    )
 
 
 def check_receipt_id(value: object) -> str | None:
@@ -48,28 +102,35 @@ class Receipt:
         id: sixteen random hexadecimal digits.
         requested: the time of the request.
         requested_round: the round of the request.
-        due_round: the round by which the records are erased at the latest.
-        due: the time by which they are erased at the latest; None if the stream has no limit in time.
+        due_round: the round by which the records are erased at the latest; None if several streams were asked, since
+            each has rounds of its own.
+        due: the time by which they are erased at the latest; None if a stream has no limit in time.
         erased: the time at which they were erased; None while the request is open.
         erased_round: the round in which they were erased; None while the request is open.
+        reference: what the user calls the request, such as the number of a ticket; None if it has no name.
+        keep: how long the receipt is kept after the erasure.
     """
 
     id: str
     requested: datetime
     requested_round: int
-    due_round: int
+    due_round: int | None
     due: datetime | None = None
     erased: datetime | None = None
     erased_round: int | None = None
+    reference: str | None = None
+    keep: timedelta = RECEIPTS_KEPT
 
     @classmethod
     def create(
         cls,
         requested: datetime,
         requested_round: int,
-        due_round: int,
+        due_round: int | None,
         max_age: timedelta | None,
         receipt_id: str | None,
+        reference: str | None = None,
+        keep: timedelta = RECEIPTS_KEPT,
     ) -> Receipt:
         """Create the receipt of a request.
 
@@ -79,12 +140,14 @@ class Receipt:
             due_round: the round by which the records are erased at the latest.
             max_age: the limit in time of the stream, if it has one.
             receipt_id: sixteen hexadecimal digits; None for random ones.
+            reference: what the user calls the request.
+            keep: how long the receipt is kept after the erasure.
 
         Returns:
             The receipt.
 
         Raises:
-            ParameterError: the id is not sixteen hexadecimal digits.
+            ParameterError: the id is not sixteen hexadecimal digits, or the reference or the duration is not valid.
 
         Example:
             >>> Receipt.create(datetime(2024, 1, 1), 7, 48, None, "0123456789abcdef").due_round
@@ -92,7 +155,9 @@ class Receipt:
         """
         check_receipt_id(receipt_id)
         due = None if max_age is None else add_duration(requested, max_age)
-        return cls(receipt_id or secrets.token_hex(8), requested, requested_round, due_round, due)
+        rounds = requested_round, due_round
+        made = cls(receipt_id or secrets.token_hex(8), requested, *rounds, due)
+        return replace(made, reference=check_reference(reference), keep=check_keep(keep))
 
     def mark_erased(self, t: int, at: datetime) -> Receipt:
         """Return the receipt with the round and the time of the erasure.
@@ -113,6 +178,6 @@ class Receipt:
             now: the present time.
 
         Returns:
-            True 30 days after the erasure and later.
+            True once `keep` has passed since the erasure.
         """
-        return self.erased is not None and now >= self.erased + RECEIPTS_KEPT
+        return self.erased is not None and now >= add_duration(self.erased, self.keep)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vestige.errors import StoreError
+from vestige.store.ledger import Ledger
 from vestige.store.state import State
 from vestige.store.terms import Terms
 
@@ -27,6 +28,8 @@ class StoreSnapshot:
         streams: the terms and the state of each stream that can be read, by name.
         troubles: what is wrong with each of the others, one sentence each; a row whose name cannot be read is listed
             under a text with its number.
+        ledger: the requests to streams of the store, with their receipts.
+        ledger_trouble: what is wrong with the ledger, which is empty then; empty if nothing is.
 
     Example:
         >>> from vestige import Mean, Stream, open_store
@@ -40,6 +43,8 @@ class StoreSnapshot:
 
     streams: Mapping[str, tuple[Terms, State]]
     troubles: Mapping[str, str] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+    ledger_trouble: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,6 +72,8 @@ class StoreSnapshot:
         return StoreSnapshot(
             {name: self.streams[name] for name in names if name in self.streams},
             {name: text for name, text in self.troubles.items() if name in names},
+            self.ledger,
+            self.ledger_trouble,
         )
 
     def all_streams(self) -> dict[str, tuple[Terms, State]]:

@@ -23,12 +23,14 @@ class State:
         retained: the records that are held.
         positions: position in each source that was read, by its name.
         receipts: those of the removal requests, in the order of the requests.
+        settled: number of the newest request in the ledger of the store that has been met here.
     """
 
     clock: Clock
     retained: Records
     positions: Mapping[str, Position] = field(default_factory=dict)
     receipts: tuple[Receipt, ...] = ()
+    settled: int = 0
 
     def find_records(self, source: str) -> Records:
         """Find the retained records that are rows of a source.

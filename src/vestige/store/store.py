@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import ClassVar, NoReturn, Self
 
 from vestige.errors import ParameterError, StoreError
+from vestige.store.ledger import Ledger
 from vestige.store.place import OpenStream, Place, check_name
 from vestige.store.position import Position
 from vestige.store.reader import Reader
@@ -127,6 +128,33 @@ class Store(Reader):
         Raises:
             StoreError: there is no such stream, or it is damaged.
         """
+
+    @abstractmethod
+    def read_ledger(self) -> Ledger:
+        """Read the requests to streams of the store, with their receipts.
+
+        Returns:
+            The ledger.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+
+    @abstractmethod
+    def write_ledger(self, ledger: Ledger) -> None:
+        """Replace the ledger: all or nothing, and durable once this returns.
+
+        Args:
+            ledger: the new ledger.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+
+    @property
+    def newest_request(self) -> int:
+        """The number of the newest request in the ledger."""
+        return self.read_ledger().newest
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
@@ -274,6 +302,9 @@ class Store(Reader):
         """
         names, wrong = self.survey()
         if check_name("name", name) in (*names, *wrong):  # a damaged stream can be removed too
+            ledger = self.read_ledger()
+            if (left := ledger.without_stream(name)) is not ledger:
+                self.write_ledger(left)
             self._erase(name)
         elif name not in self._open:
             self.terms(name)  # raises: there is no such stream

@@ -149,17 +149,18 @@ class Batched(Generic[E_co]):
             clock, retained = self._clock, self._retained
         return make_estimate(self._policy, self._batch, clock, retained, self._column_names)
 
-    def forget(self, *, rounds: Rounds) -> Receipt:
+    def forget(self, *, rounds: Rounds, reference: str | None = None) -> Receipt:
         """Request the removal of records: the next update may learn from them, but not keep them.
 
         Args:
             rounds: rounds of the records.
+            reference: what you call the request; see `Stream.forget`.
 
         Returns:
             A receipt, which says nothing of the records, not even whether there were any.
 
         Raises:
-            ParameterError: `rounds` are not rounds of records that have arrived.
+            ParameterError: `rounds` are not rounds of records that have arrived, or the reference is not valid.
 
         Example:
             >>> from vestige import Mean
@@ -170,7 +171,7 @@ class Batched(Generic[E_co]):
         """
         with self._lock:
             requested = np.isin(self._retained.rounds, check_rounds(rounds, self.t))
-            receipt = Receipt.create(wall_clock(), self.t, self.t + self._update_every, None, None)
+            receipt = Receipt.create(wall_clock(), self.t, self.t + self._update_every, None, None, reference)
             self._retained = self._retained.with_leaving(self._retained.leaving | requested)
             self._receipts = (*self._receipts, receipt)
             return receipt
@@ -198,7 +199,7 @@ class Batched(Generic[E_co]):
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """The removal requests that are open, and those that were met in the last 30 days."""
+        """The removal requests that are open, and those whose receipts are kept."""
         return keep_receipts(self._receipts, wall_clock())
 
     @property

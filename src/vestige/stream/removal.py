@@ -120,7 +120,7 @@ def _move_last(rules: Rules, clock: Clock, waiting: Records, last: int) -> Clock
 
 
 def settle_receipts(receipts: Sequence[Receipt], t: int, now: datetime) -> tuple[Receipt, ...]:
-    """Mark all open requests as met.
+    """Mark all open requests as met, and drop receipts that are not kept.
 
     Args:
         receipts: of the removal requests.
@@ -130,11 +130,11 @@ def settle_receipts(receipts: Sequence[Receipt], t: int, now: datetime) -> tuple
     Returns:
         The receipts in the same order.
     """
-    return tuple(receipt.mark_erased(t, now) for receipt in receipts)
+    return keep_receipts([receipt.mark_erased(t, now) for receipt in receipts], now)
 
 
 def keep_receipts(receipts: Sequence[Receipt], now: datetime) -> tuple[Receipt, ...]:
-    """Select the receipts that must still be kept: open ones, and those that were met in the last 30 days.
+    """Select the receipts that must still be kept: open ones, and those that have not expired.
 
     Args:
         receipts: of the removal requests.
@@ -157,7 +157,7 @@ def has_overdue(receipts: Sequence[Receipt], t: int, now: datetime) -> bool:
     Returns:
         True if one of them is due, by its round or by its time.
     """
-    return any(
-        receipt.erased is None and (receipt.due_round <= t or (receipt.due is not None and receipt.due <= now))
-        for receipt in receipts
+    waiting = [receipt for receipt in receipts if receipt.erased is None]
+    return any(receipt.due_round is not None and receipt.due_round <= t for receipt in waiting) or any(
+        receipt.due is not None and receipt.due <= now for receipt in waiting
     )

@@ -249,7 +249,7 @@ def count_until_update(rules: Rules, clock: Clock, receipts: Iterable[Receipt]) 
     if retention is not None and clock.encoded and rules.all_or_nothing:
         count = min(count, clock.first + retention - 1 - clock.last)
     for receipt in receipts:
-        if receipt.erased is None and receipt.due_round > clock.last:
+        if receipt.erased is None and receipt.due_round is not None and receipt.due_round > clock.last:
             count = min(count, receipt.due_round - clock.last)
     return count
 

@@ -29,6 +29,7 @@ class Snapshot(NamedTuple):
         size: number of rounds since.
         positions: for each source how far it was read.
         receipts: of the removal requests.
+        settled: number of the newest request to the store that has been met.
     """
 
     updated: Clock
@@ -37,6 +38,7 @@ class Snapshot(NamedTuple):
     size: int
     positions: Mapping[str, Position]
     receipts: tuple[Receipt, ...]
+    settled: int
 
 
 class StreamState:
@@ -52,13 +54,14 @@ class StreamState:
         pending: the records since.
         positions: for each source how far it was read.
         receipts: of the removal requests, in the order in which they were made.
+        settled: number of the newest request to the store that has been met here; see `vestige.store.ledger`.
     """
 
-    __slots__ = ("held", "pending", "positions", "receipts", "updated")
+    __slots__ = ("held", "pending", "positions", "receipts", "settled", "updated")
 
     def __init__(self, saved: State, pending: Pending) -> None:
         self.pending = pending
-        self.positions, self.receipts = saved.positions, saved.receipts
+        self.positions, self.receipts, self.settled = saved.positions, saved.receipts, saved.settled
         self.resume(saved.clock, saved.retained)
 
     @property
@@ -87,17 +90,18 @@ class StreamState:
         Returns:
             The state as an immutable value.
         """
-        return State(self.clock, self.retained, self.positions, self.receipts)
+        return State(self.clock, self.retained, self.positions, self.receipts, self.settled)
 
-    def advance(self, clock: Clock, kept: Records, receipts: tuple[Receipt, ...]) -> None:
+    def advance(self, clock: Clock, kept: Records, receipts: tuple[Receipt, ...], settled: int) -> None:
         """Move on after an update; no records wait any more.
 
         Args:
             clock: the clock after it.
             kept: what it keeps.
             receipts: of the removal requests.
+            settled: number of the newest request to the store that has been met.
         """
-        self.receipts, self.updated = receipts, clock
+        self.receipts, self.settled, self.updated = receipts, settled, clock
         self.pending.clear()
         self.held = kept
 
@@ -160,7 +164,8 @@ class StreamState:
             What `restore` takes.
         """
         waiting = self.waiting if copy_pending else None
-        return Snapshot(self.updated, self.held, waiting, self.pending.size, self.positions, self.receipts)
+        size, known = self.pending.size, (self.positions, self.receipts, self.settled)
+        return Snapshot(self.updated, self.held, waiting, size, *known)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Return to a state, and overwrite what came after it.
@@ -169,7 +174,7 @@ class StreamState:
             snapshot: what `snapshot` returned.
         """
         self.updated, self.held = snapshot.updated, snapshot.held
-        self.positions, self.receipts = snapshot.positions, snapshot.receipts
+        self.positions, self.receipts, self.settled = snapshot.positions, snapshot.receipts, snapshot.settled
         if snapshot.pending is None:
             self.pending.cut(snapshot.size)
         else:

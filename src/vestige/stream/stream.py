@@ -27,7 +27,7 @@ from vestige.markup import make_table
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
-from vestige.store import Place, Position, Receipt, State, Terms
+from vestige.store import RECEIPTS_KEPT, Place, Position, Receipt, State, Terms
 from vestige.store.receipt import check_receipt_id
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
 from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
@@ -134,6 +134,8 @@ class Stream(Generic[E_co]):
         self._column_names = find_names(policy, self._terms.about)
         self._pending = Pending(rules.update_every, policy.columns, quick=not rules.is_timed)  # at hand for push
         self._state = StreamState(saved or State(clock, retained), self._pending)
+        if not len(retained):
+            self._state.settled = self._find_newest_request()  # of nothing, nothing is left to be erased
         self._note_saved()
         self._schedule()
         self._erase_expired()
@@ -332,6 +334,8 @@ class Stream(Generic[E_co]):
         subject: str | None = None,
         now: bool = False,
         receipt_id: str | None = None,
+        reference: str | None = None,
+        keep_receipt: timedelta = RECEIPTS_KEPT,
     ) -> Receipt:
         """Request the removal of records: the next update may learn from them, but not keep them.
 
@@ -345,6 +349,10 @@ class Stream(Generic[E_co]):
                 learned from them never count.
             receipt_id: sixteen hexadecimal digits for the receipt; default: random ones. A request whose receipt exists
                 already is not carried out again, so that it can be repeated after a crash.
+            reference: what you call the request, such as the number of a ticket, up to 100 characters. It outlives the
+                records: do not name the person.
+            keep_receipt: how long the receipt is kept after the erasure. It stays with the stream; to keep many for
+                years, use `vestige.operations.forget`.
 
         Returns:
             A receipt, which says nothing of the records, not even whether there were any.
@@ -365,7 +373,7 @@ class Stream(Generic[E_co]):
             raise ParameterError("forget takes either rounds=... or subject=..., not both")
         check_bool("now", now)
         with self._lock:
-            return self._request([(rounds, subject)], [receipt_id], now=now)[0]
+            return self._request([(rounds, subject)], [receipt_id], reference, keep_receipt, now=now)[0]
 
     def forget_each(
         self,
@@ -373,6 +381,7 @@ class Stream(Generic[E_co]):
         *,
         now: bool = False,
         receipt_ids: Sequence[str | None] | None = None,
+        keep_receipts: timedelta = RECEIPTS_KEPT,
     ) -> tuple[Receipt, ...]:
         """Make several removal requests at once, such as those of several people; see `forget`.
 
@@ -380,6 +389,7 @@ class Stream(Generic[E_co]):
             requests: for each of them, the rounds of the records.
             now: erase them immediately.
             receipt_ids: one id for each request, as for `forget`; default: random ones.
+            keep_receipts: how long the receipts are kept after the erasure.
 
         Returns:
             A receipt for each request.
@@ -401,7 +411,7 @@ class Stream(Generic[E_co]):
         if len(ids) != len(requests):
             raise ParameterError(f"receipt_ids has {len(ids)} entries for {len(requests)} requests; pass one each")
         with self._lock:
-            return self._request([(rounds, None) for rounds in requests], ids, now=now)
+            return self._request([(rounds, None) for rounds in requests], ids, None, keep_receipts, now=now)
 
     def sweep(self, at: Time | None = None) -> int:
         """Erase what is due while nothing arrives; a batch that would be lost otherwise is closed early.
@@ -503,8 +513,13 @@ class Stream(Generic[E_co]):
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """The removal requests that are open, and those that were met in the last 30 days."""
+        """The removal requests that are open, and those whose receipts are kept."""
         return keep_receipts(self._state.receipts, wall_clock())
+
+    @property
+    def settled(self) -> int:
+        """Number of the newest request to the store that has been met here; see `vestige.store.Ledger`."""
+        return self._state.settled
 
     @property
     def policy(self) -> Policy[E_co]:
@@ -729,13 +744,14 @@ class Stream(Generic[E_co]):
         """Move on after an update; the store has the new state before the stream does."""
         state, rules, before = self._state, self._rules, self._state.updated
         receipts = settle_receipts(self.receipts, clock.t, wall_clock()) if state.receipts else ()
+        settled = self._find_newest_request()
         # a store cannot erase between two updates, so what is due before the next one goes now
         ahead = 0 if self._place is None else count_until_update(rules, clock, receipts) - 1
         kept = drop_expired(kept, clock.last + ahead, rules.limits.retention)
         check_limits(rules.policy, kept, clock.t, rules.limits.retention)
         if self._place is not None:
-            self._place.commit(self._terms, State(clock, kept, state.positions, receipts))
-        state.advance(clock, kept, receipts)
+            self._place.commit(self._terms, State(clock, kept, state.positions, receipts, settled))
+        state.advance(clock, kept, receipts, settled)
         self._note_saved()
         self._schedule()
         log_update(rules.policy, rules.batch, before, clock)
@@ -784,6 +800,7 @@ class Stream(Generic[E_co]):
             clock, left = expire(state.clock, retained, late, now, all_or_nothing=all_or_nothing)
             if not len(left):
                 state.receipts = settle_receipts(state.receipts, clock.t, wall_clock())
+                state.settled = self._find_newest_request()
             log_restart(self._rules.policy, state.updated, clock)
             state.resume(clock, left)
             self._schedule()
@@ -804,7 +821,13 @@ class Stream(Generic[E_co]):
     # Removal requests.
 
     def _request(
-        self, requests: Sequence[tuple[Rounds | None, str | None]], ids: Sequence[str | None], *, now: bool
+        self,
+        requests: Sequence[tuple[Rounds | None, str | None]],
+        ids: Sequence[str | None],
+        reference: str | None,
+        keep: timedelta,
+        *,
+        now: bool,
     ) -> tuple[Receipt, ...]:
         """Make all of these requests or none; one whose receipt exists already is not made again."""
         state, made = self._state, list(map(check_receipt_id, ids))
@@ -818,7 +841,7 @@ class Stream(Generic[E_co]):
             for i, (rounds, subject) in enumerate(requests):
                 if made[i] not in known:
                     self._mark_leaving(rounds, subject)
-                    receipt = Receipt.create(requested, state.t, due, self.max_age, made[i])
+                    receipt = Receipt.create(requested, state.t, due, self.max_age, made[i], reference, keep)
                     known[receipt.id], made[i] = receipt, receipt.id
             state.receipts = tuple(known.values())
             if now:
@@ -831,6 +854,8 @@ class Stream(Generic[E_co]):
         if problem is not None:
             problem.add_note("The requested records were erased anyway.")
             raise problem
+        if now:
+            known = {name: receipt.mark_erased(state.t, wall_clock()) for name, receipt in known.items()}
         known |= {receipt.id: receipt for receipt in state.receipts}
         return tuple(known[receipt_id] for receipt_id in made)
 
@@ -875,12 +900,16 @@ class Stream(Generic[E_co]):
         log_restart(rules.policy, state.updated, clock)
         state.resume(clock, left)
         state.receipts = settle_receipts(state.receipts, state.t, wall_clock())
+        state.settled = self._find_newest_request()
         self._schedule()
         self._unsaved = True
         self._save()
         return problem
 
     # The store.
+
+    def _find_newest_request(self) -> int:
+        return 0 if self._place is None else self._place.store.newest_request
 
     def _save(self) -> None:
         if self._place is not None:

@@ -21,7 +21,7 @@ from vestige.store.sqlite import version1
 from vestige.store.sqlite.layout import About
 from vestige.validation import check_float
 
-APPLICATION, VERSION = 0x56535447, 4
+APPLICATION, VERSION = 0x56535447, 5
 """What the header of the file says: that it is a store ("VSTG"), and in which version of the format."""
 PAGE = 4096
 _LONGEST = 10**6  # seconds
@@ -31,6 +31,7 @@ SCHEMA = (
     "CREATE TABLE states (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
     "CREATE TABLE sources (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
     "CREATE TABLE receipts (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE ledger (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
 )
 PRAGMAS = {
     "journal_mode": ("DELETE", "delete"),
@@ -184,7 +185,7 @@ def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[in
             f"{remedy}"
         )
     found = connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY rootpage").fetchall()
-    expected = version1.SCHEMA if version == 1 else SCHEMA
+    expected = version1.SCHEMA if version == 1 else SCHEMA[:-1] if version in range(2, 5) else SCHEMA
     if [sql for (sql,) in found] != [sql.encode() for sql in expected]:
         raise StoreError(f"{path}: its tables are not those of a store; was it changed by another program?")
 

@@ -10,11 +10,12 @@ Guarantee: what is packed is read back bit for bit, and any changed bit is notic
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -24,20 +25,23 @@ from vestige.clock import WORD_VERSION, Clock, can_read_word
 from vestige.errors import StoreError
 from vestige.records import Records
 from vestige.store.keys import PSEUDONYM
+from vestige.store.ledger import LedgerEntry
 from vestige.store.position import LONGEST_POSITION, Position
-from vestige.store.receipt import Receipt
+from vestige.store.receipt import RECEIPTS_KEPT, Receipt
 from vestige.store.text import decode_text, encode_text
 from vestige.times import EPOCH, TICK, to_ticks
 
 FANOUT = 16
 """How many links a stream's row has to others; see `vestige.store.sqlite.tables`."""
 _SEAL = struct.Struct("<I4x")
-_HEADER = struct.Struct("<qqqqqqifqQQ")
+_HEADER = struct.Struct("<qqqqqqifqQQQ")
 _RECEIPT = struct.Struct("<8sqqqqqqq")
 _POSITION = struct.Struct(f"<8sB3xI{LONGEST_POSITION - 8}s")
 _LINKS = struct.Struct(f"<{FANOUT}I")
 _FOLLOWING = struct.Struct("<Q")
-_ABOUT = struct.Struct(f"<QQQ?7x{PSEUDONYM}s")
+_ABOUT = struct.Struct(f"<QQQ?7x{PSEUDONYM}sQQ")
+_LENGTH = struct.Struct("<I")
+_ALL, _NONE = b"*", b"-"
 SOURCE_AT = _SEAL.size + _FOLLOWING.size + _POSITION.size
 """How many bytes stand before the name of a source in its row."""
 _NEVER = -(2**63)
@@ -68,6 +72,8 @@ class About:
         receipts: the last row that a receipt was given.
         untidy: whether rows were deleted and the pages were not written again since.
         fingerprint: of the key that subjects are hashed with; zero while there is none.
+        requests: the number of the newest request in the ledger.
+        entries: how many entries the ledger has.
     """
 
     streams: int = 0
@@ -75,11 +81,13 @@ class About:
     receipts: int = 0
     untidy: bool = False
     fingerprint: bytes = bytes(PSEUDONYM)
+    requests: int = 0
+    entries: int = 0
 
     def pack(self) -> bytes:
         """Pack it into bytes, always the same number of them."""
-        fixed = _ABOUT.pack(self.streams, self.sources, self.receipts, self.untidy, self.fingerprint)
-        return seal(fixed, "about", 1)
+        counts = self.streams, self.sources, self.receipts
+        return seal(_ABOUT.pack(*counts, self.untidy, self.fingerprint, self.requests, self.entries), "about", 1)
 
     @classmethod
     def unpack(cls, body: object) -> About:
@@ -126,7 +134,13 @@ def count_state_bytes(columns: int, capacity: int) -> int:
     return _HEADER.size + capacity * (8 + 8 * columns + 1 + 8 + PSEUDONYM + 8)
 
 
-def pack_state(clock: Clock, retained: Records, capacity: int, heads: Heads = Heads()) -> bytes:  # noqa: B008  # immutable
+def pack_state(
+    clock: Clock,
+    retained: Records,
+    capacity: int,
+    heads: Heads = Heads(),  # noqa: B008  # immutable
+    settled: int = 0,
+) -> bytes:
     """The state as bytes."""
     here = retained.rounds % capacity
     if len(here) and clock.t - retained.rounds[0] >= capacity:
@@ -144,15 +158,15 @@ def pack_state(clock: Clock, retained: Records, capacity: int, heads: Heads = He
         subjects[here[i]] = np.void(bytes.fromhex(retained.subjects[i]))
     due = _NEVER if clock.due is None else clock.due
     counts = clock.updates, clock.word, clock.rounding, clock.gaps
-    header = _HEADER.pack(clock.t, clock.first, clock.last, clock.since, due, *counts, *heads)
+    header = _HEADER.pack(clock.t, clock.first, clock.last, clock.since, due, *counts, *heads, settled)
     return b"".join((header, *(part.tobytes() for part in (rounds, values, leaving, times, subjects, numbers))))
 
 
-def unpack_state(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records, Heads]:
-    """The state that was packed."""
+def unpack_state(body: bytes, columns: int, capacity: int) -> tuple[Clock, Records, Heads, int]:
+    """The state that was packed: clock, records, heads, and the newest request that has been met."""
     if len(body) != count_state_bytes(columns, capacity):
         raise DamagedError("a stored state has another length than its terms say")
-    t, first, last, since, due, updates, word, rounding, gaps, *heads = _HEADER.unpack_from(body)
+    t, first, last, since, due, updates, word, rounding, gaps, *heads, settled = _HEADER.unpack_from(body)
     if not can_read_word(word):
         raise WordError(
             f"its encoded batch is written in version {word} of the word, and this Vestige reads versions 1 to "
@@ -172,7 +186,8 @@ def unpack_state(body: bytes, columns: int, capacity: int) -> tuple[Clock, Recor
     held = full[np.argsort(rounds[full])]
     when = (times[held] ^ _NEVER).view("M8[us]")
     named = unpack_subjects(subjects[held])
-    return clock, Records(rounds[held], values[held], leaving[held] != 0, when, named, numbers[held]), Heads(*heads)
+    records = Records(rounds[held], values[held], leaving[held] != 0, when, named, numbers[held])
+    return clock, records, Heads(*heads), settled
 
 
 def unpack_subjects(subjects: NDArray[np.void]) -> list[str | None]:
@@ -205,10 +220,6 @@ def _to_ticks(moment: datetime | None) -> int:
     return _NEVER if moment is None else to_ticks(moment)
 
 
-def _to_moment(count: int) -> datetime | None:
-    return None if count == _NEVER else EPOCH + count * TICK
-
-
 def pack_position(source: str, position: Position) -> bytes:
     """How far a source was read, always as many bytes but for its name."""
     head, rest = position.value[:8], position.value[8:]
@@ -223,23 +234,49 @@ def unpack_position(body: bytes) -> tuple[str, Position]:
 
 
 def pack_receipt(receipt: Receipt) -> bytes:
-    """A receipt as bytes, always as many."""
-    return _RECEIPT.pack(
+    """A receipt as bytes, always as many but for its reference."""
+    fixed = _RECEIPT.pack(
         bytes.fromhex(receipt.id),
         _to_ticks(receipt.requested),
         receipt.requested_round,
-        receipt.due_round,
+        _NEVER if receipt.due_round is None else receipt.due_round,
         _to_ticks(receipt.due),
         _to_ticks(receipt.erased),
         _NEVER if receipt.erased_round is None else receipt.erased_round,
-        0,
+        (receipt.keep - RECEIPTS_KEPT) // TICK,  # so that 0 is what it meant in earlier versions
     )
+    return fixed + encode_text(receipt.reference or "")
 
 
 def unpack_receipt(body: bytes) -> Receipt:
     """The receipt that was packed."""
-    number, requested, requested_round, due_round, due, erased, erased_round, _ = _RECEIPT.unpack(body)
-    made = _to_moment(requested)
-    assert made is not None  # noqa: S101  # every receipt says when it was requested
-    done = None if erased_round == _NEVER else erased_round
-    return Receipt(number.hex(), made, requested_round, due_round, _to_moment(due), _to_moment(erased), done)
+    number, requested, requested_round, *rounds, more = _RECEIPT.unpack_from(body)
+    due_round, due, erased, erased_round = (None if count == _NEVER else count for count in rounds)
+    return Receipt(
+        number.hex(),
+        EPOCH + requested * TICK,
+        requested_round,
+        due_round,
+        None if due is None else EPOCH + due * TICK,
+        None if erased is None else EPOCH + erased * TICK,
+        erased_round,
+        decode_text(body[_RECEIPT.size :]) or None,
+        RECEIPTS_KEPT + timedelta(microseconds=more),
+    )
+
+
+def pack_ledger_entry(entry: LedgerEntry) -> bytes:
+    """A request to streams as bytes, always as many if all of them are asked."""
+    receipt = pack_receipt(entry.receipt)
+    streams = json.dumps([entry.streams, entry.failed]).encode()
+    if not entry.failed and not entry.streams:
+        streams = _ALL if entry.streams is None else _NONE
+    return _LENGTH.pack(len(receipt)) + receipt + streams
+
+
+def unpack_ledger_entry(body: bytes) -> LedgerEntry:
+    """The request that was packed."""
+    (length,) = _LENGTH.unpack_from(body)
+    receipt, streams = body[_LENGTH.size : _LENGTH.size + length], body[_LENGTH.size + length :]
+    asked, failed = {_ALL: (None, ()), _NONE: ((), ())}.get(streams) or json.loads(streams)
+    return LedgerEntry(unpack_receipt(receipt), None if asked is None else tuple(asked), tuple(failed))

@@ -87,4 +87,7 @@ def read_snapshot(tables: Tables) -> StoreSnapshot:
             streams[name] = terms, state
         except StoreError as problem:
             troubles[name] = str(problem)
-    return StoreSnapshot(streams, troubles)
+    try:
+        return StoreSnapshot(streams, troubles, tables.ledger())
+    except StoreError as problem:
+        return StoreSnapshot(streams, troubles, ledger_trouble=str(problem))

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from vestige.store.sqlite import version1, version2, version3
+from vestige.store.ledger import Ledger
+from vestige.store.sqlite import version1, version2, version3, version4
 from vestige.store.sqlite.connection import create_empty, read_pragma
 from vestige.store.sqlite.tables import Tables
 from vestige.store.state import State
@@ -20,11 +21,12 @@ from vestige.store.terms import Terms
 Streams = Iterable[tuple[str, Terms, State]]
 
 
-def build_store(streams: Streams, fingerprint: bytes, path: Path) -> sqlite3.Connection:
+def build_store(streams: Streams, ledger: Ledger, fingerprint: bytes, path: Path) -> sqlite3.Connection:
     """Build a store in memory with these streams, in this order; sources and receipts are sorted.
 
     Args:
         streams: the name, the terms and the state of each stream.
+        ledger: the requests to several streams.
         fingerprint: that of the key.
         path: the file that it is meant for, for error messages.
 
@@ -39,6 +41,7 @@ def build_store(streams: Streams, fingerprint: bytes, path: Path) -> sqlite3.Con
             positions = dict(sorted(state.positions.items()))
             receipts = tuple(sorted(state.receipts, key=lambda receipt: (receipt.requested, receipt.id)))
             tables.put(name, terms, replace(state, positions=positions, receipts=receipts))
+        tables.put_ledger(ledger)
         tables.about = replace(tables.about, fingerprint=fingerprint)
         tables.save_about()
         connection.execute("COMMIT")
@@ -69,7 +72,7 @@ def _stop_if_busy(status: int, _left: int, _total: int) -> None:
         raise problem
 
 
-def read_earlier_version(connection: sqlite3.Connection, path: Path) -> tuple[Streams, bytes]:
+def read_earlier_version(connection: sqlite3.Connection, path: Path) -> tuple[Streams, Ledger, bytes]:
     """Read a store of an earlier version of the format.
 
     Args:
@@ -77,7 +80,7 @@ def read_earlier_version(connection: sqlite3.Connection, path: Path) -> tuple[St
         path: the file, for error messages.
 
     Returns:
-        Its streams, and the fingerprint of its key.
+        Its streams, an empty ledger, and the fingerprint of its key.
 
     Raises:
         DamagedError: a row is damaged, or belongs to no stream.
@@ -85,6 +88,7 @@ def read_earlier_version(connection: sqlite3.Connection, path: Path) -> tuple[St
     version = read_pragma(connection, "user_version")
     if version == 1:
         version1.check_sound(connection)
-        return version1.read_streams(connection), version1.read_fingerprint(connection)
-    tables = version2.Tables(connection, path) if version == 2 else version3.Tables(connection, path)
-    return tables.states(tables.tree.names()), tables.about.fingerprint
+        return version1.read_streams(connection), Ledger(), version1.read_fingerprint(connection)
+    readers = {2: version2.Tables, 3: version3.Tables, 4: version4.Tables}
+    tables = readers[int(str(version))](connection, path)
+    return tables.states(tables.tree.names()), Ledger(), tables.about.fingerprint

@@ -40,13 +40,16 @@ class Rows:
         """What the store says of itself."""
         if self._about is None:
             with self.report_damage():
-                self._about = self._stored = About.unpack(self.read("about", 1))
+                self._about = self._stored = self._read_about()
                 self._check_ends(self._about)
         return self._about
 
     @about.setter
     def about(self, about: About) -> None:
         self._about = about
+
+    def _read_about(self) -> About:
+        return About.unpack(self.read("about", 1))
 
     def _check_ends(self, about: About) -> None:
         """Check that the last rows are those that there must be."""

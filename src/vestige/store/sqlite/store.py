@@ -21,6 +21,7 @@ from typing import ClassVar
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store.inbox import Inbox
 from vestige.store.keys import NO_KEY, KeyFile, fingerprint, has_subjects, hash_subject, hide_subjects
+from vestige.store.ledger import Ledger
 from vestige.store.paths import clear_drafts, resolve_path
 from vestige.store.place import Place, check_name
 from vestige.store.snapshot import StoreSnapshot
@@ -174,6 +175,22 @@ class SqliteStore(Store):
         with self._use() as tables:
             return read_snapshot(tables)
 
+    def read_ledger(self) -> Ledger:
+        """Read the requests to streams of the store, with their receipts."""
+        with self._use() as tables:
+            return tables.ledger()
+
+    def write_ledger(self, ledger: Ledger) -> None:
+        """Replace the ledger, durably."""
+        with self.transaction():
+            self._tables.put_ledger(ledger)
+
+    @property
+    def newest_request(self) -> int:
+        """The number of the newest request in the ledger."""
+        with self._use() as tables:
+            return tables.about.requests
+
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
         """Check the limits, the file and every byte of it, and look for canaries in all files of the store."""
         with self._use():
@@ -324,12 +341,13 @@ class SqliteStore(Store):
         Streams, sources and receipts are put in order, and all pages are written again.
         """
         with self._use() as tables:
-            self._rewrite(tables.states(self.names()), tables.about.fingerprint)
+            self._rewrite(tables.states(self.names()), tables.ledger(), tables.about.fingerprint)
 
     def _erase(self, name: str) -> None:
         with self._use() as tables:
             try:
-                self._rewrite(tables.states(tables.tree.names(exclude=name)), tables.about.fingerprint)
+                others = tables.states(tables.tree.names(exclude=name))
+                self._rewrite(others, tables.ledger(), tables.about.fingerprint)
             except StoreBusyError:
                 raise
             except StoreError:  # another stream is damaged, and stays as it is
@@ -344,10 +362,10 @@ class SqliteStore(Store):
             self._rewrite(*read_earlier_version(self._connection, self.path))
         check_kind(self._connection, self.path)
 
-    def _rewrite(self, streams: Streams, mark: bytes) -> None:
-        """Make the file hold these streams and nothing else, in this order, in one transaction."""
+    def _rewrite(self, streams: Streams, ledger: Ledger, mark: bytes) -> None:
+        """Make the file hold these streams and this ledger and nothing else, in this order, in one transaction."""
         self._check_no_transaction()
-        with closing(build_store(streams, mark, self.path)) as built, translate_errors(self.path):
+        with closing(build_store(streams, ledger, mark, self.path)) as built, translate_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._check_unchanged()

@@ -17,17 +17,20 @@ from typing import NamedTuple
 
 from vestige.clock import Clock
 from vestige.records import Records
+from vestige.store.ledger import Ledger
 from vestige.store.sqlite.layout import (
     SOURCE_AT,
     DamagedError,
     Heads,
     WordError,
     pack_entry,
+    pack_ledger_entry,
     pack_position,
     pack_receipt,
     pack_state,
     seal,
     unpack_entry,
+    unpack_ledger_entry,
     unpack_position,
     unpack_receipt,
     unpack_state,
@@ -134,8 +137,30 @@ class Tables(Rows):
             self._put_chain("sources", entry, entry.sources, positions),
             self._put_chain("receipts", entry, entry.receipts, receipts),
         )
-        body = pack_state(state.clock, state.retained, terms.capacity, heads)
+        body = pack_state(state.clock, state.retained, terms.capacity, heads, state.settled)
         self.write("states", entry.number, seal(body, "states", entry.number, entry.name), new=new)
+
+    def ledger(self) -> Ledger:
+        """Return the requests to streams of the store."""
+        with self.report_damage():
+            about, stored = self.about, self.run("SELECT id, body FROM ledger ORDER BY id").fetchall()
+            if len(stored) != about.entries or (stored and stored[-1][0] > about.requests):
+                raise DamagedError("the rows of the ledger are not those that were written")
+            entries = {number: unpack_ledger_entry(unseal(body, "ledger", number)) for number, body in stored}
+            return Ledger(about.requests, entries)
+
+    def put_ledger(self, ledger: Ledger) -> None:
+        """Replace the ledger; rows that are as they were are not written."""
+        known = {number: pack_ledger_entry(entry) for number, entry in self.ledger().entries.items()}
+        wanted = {number: pack_ledger_entry(entry) for number, entry in ledger.entries.items()}
+        for number in known.keys() - wanted.keys():
+            self.delete("ledger", number)
+        for number, plain in wanted.items():
+            if plain != known.get(number):
+                self.write("ledger", number, seal(plain, "ledger", number), new=number not in known)
+                if number in known and len(plain) != len(known[number]):  # SQLite leaves bytes of a longer row
+                    self.about = replace(self.about, untidy=True)
+        self.about = replace(self.about, requests=ledger.newest, entries=len(wanted))
 
     def blank(self, name: str) -> None:
         """Erase a stream and its name in place, also a damaged one; the rows of others stay as they are."""
@@ -184,7 +209,7 @@ class Tables(Rows):
     def _read_state(self, entry: _Entry) -> State:
         """The state of a stream, with its sources and receipts."""
         body = unseal(self.read("states", entry.number), "states", entry.number, entry.name)
-        clock, retained, heads = self._unpack(body, entry.terms)
+        clock, retained, heads, settled = self._unpack(body, entry.terms)
         positions, receipts = {}, []
         entry.sources, entry.receipts = {}, {}
         for link in self._read_chain("sources", heads.sources, entry.name):
@@ -193,9 +218,9 @@ class Tables(Rows):
         for link in self._read_chain("receipts", heads.receipts, entry.name):
             receipts.append(unpack_receipt(link.plain))
             entry.receipts[receipts[-1].id] = link
-        return State(clock, retained, positions, tuple(receipts))
+        return State(clock, retained, positions, tuple(receipts), settled)
 
-    def _unpack(self, body: bytes, terms: Terms) -> tuple[Clock, Records, Heads]:
+    def _unpack(self, body: bytes, terms: Terms) -> tuple[Clock, Records, Heads, int]:
         return unpack_state(body, terms.columns, terms.capacity)
 
     def _read_chain(self, table: Chain, row: int, name: bytes) -> list[_Link]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store.inbox import Inbox
-from vestige.store.overdue import check_canaries, find_overdue
+from vestige.store.overdue import check_canaries, find_overdue, find_overdue_receipts
 from vestige.store.paths import append_ending, find_siblings, is_draft
 from vestige.store.sqlite.connection import copy_file, open_image, set_pragmas
 from vestige.store.sqlite.page_scan import find_residue
@@ -54,6 +54,7 @@ def verify_file(path: Path, *, at: datetime | None, canaries: Sequence[bytes], p
         with open_image(image, path) as connection:
             tables = Tables(connection, path)
             found += _check_streams(tables, moment)
+            found += _check_ledger(tables, moment)
             found += _check_integrity(connection)
             bodies = b"".join(
                 body for (body,) in connection.execute("SELECT body FROM states") if isinstance(body, bytes)
@@ -96,6 +97,14 @@ def _check_streams(tables: Tables, at: datetime) -> Iterator[str]:
         (there,) = tables.connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
         if there != count:
             yield f"{tables.path}: the table {table} has {there} rows, but only {count} belong to a sound stream"
+
+
+def _check_ledger(tables: Tables, at: datetime) -> Iterator[str]:
+    """What is wrong with the receipts of the store."""
+    try:
+        yield from find_overdue_receipts("the ledger", tables.ledger().receipts, at)
+    except StoreError as problem:
+        yield str(problem)
 
 
 def _find_leftovers(path: Path) -> Iterator[str]:

@@ -20,6 +20,6 @@ _GAPS = slice(56, 64)
 class Tables(version3.Tables):
     """The tables of a store of version 2."""
 
-    def _unpack(self, body: bytes, terms: Terms) -> tuple[Clock, Records, Heads]:
+    def _unpack(self, body: bytes, terms: Terms) -> tuple[Clock, Records, Heads, int]:
         none = bytes(_GAPS.stop - _GAPS.start)
         return super()._unpack(body[: _GAPS.start] + none + body[_GAPS.start :], terms)
