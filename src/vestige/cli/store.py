@@ -123,7 +123,7 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, form: str, out
     Examples:
       vestige estimate visits.db
       vestige estimate visits.db --stream main --strict
-      vestige estimate visits.db --format parquet --out visits.parquet
+      vestige estimate visits.db --format json
     """  # noqa: D301  # the sign says to leave the lines as they are
     check_output(form, out, store)
     copy = read_snapshot(store, names)
