@@ -11,7 +11,7 @@ from types import ModuleType
 import vestige
 from vestige import errors
 
-HEAVY = {"numba", "scipy", "pyarrow", "rich", "click", "matplotlib", "pandas"}
+HEAVY = {"numba", "scipy", "pyarrow", "rich", "click", "matplotlib", "pandas", "datasketches"}
 
 
 def test_all_is_the_sorted_public_names() -> None:

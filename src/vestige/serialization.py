@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
 from vestige.channels import CHANNELS, Channel
-from vestige.errors import StoreError
+from vestige.errors import MissingExtraError, StoreError
 from vestige.policies import POLICIES
 from vestige.policy import Policy
 
@@ -78,7 +78,7 @@ def from_dict(description: Mapping[str, object]) -> Policy:
     given = {key: _from_plain(value) for key, value in parameters.items()}
     try:
         return POLICIES[str(name)](**given)
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError, MissingExtraError) as problem:
         raise StoreError(
             f"policy {name} cannot be made from its stored parameters ({problem}); open the stream in Python"
         ) from None

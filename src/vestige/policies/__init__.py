@@ -6,6 +6,7 @@ from vestige.policies.correlation import Correlation, CorrelationEstimate
 from vestige.policies.count import Count
 from vestige.policies.covariance import Covariance, CovarianceEstimate
 from vestige.policies.custom_loss import CustomLoss, ParametersEstimate
+from vestige.policies.distinct import Distinct, DistinctEstimate
 from vestige.policies.exact_histogram import ExactHistogram
 from vestige.policies.extremes import Extremes, ExtremesEstimate
 from vestige.policies.histogram import Histogram, HistogramEstimate, Shares
@@ -35,6 +36,8 @@ __all__ = [
     "Covariance",
     "CovarianceEstimate",
     "CustomLoss",
+    "Distinct",
+    "DistinctEstimate",
     "Encoded",
     "ExactHistogram",
     "Extremes",

@@ -15,6 +15,7 @@ from vestige.policies.bundle import Bundle
 from vestige.policies.correlation import Correlation
 from vestige.policies.count import Count
 from vestige.policies.covariance import Covariance
+from vestige.policies.distinct import Distinct
 from vestige.policies.exact_histogram import ExactHistogram
 from vestige.policies.extremes import Extremes
 from vestige.policies.histogram import Histogram, Shares
@@ -50,6 +51,7 @@ STATISTICS: dict[str, type[NamedPolicy]] = {
         Extremes,
         Quantiles,
         TopK,
+        Distinct,
     )
 }
 """The statistics that the command offers, by their names for `--statistic`."""
