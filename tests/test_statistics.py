@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from vestige.statistics import Joint, LeastSquares, Mean, Moments, Present, Products, Shares, Statistic
+from vestige.statistics import Joint, LeastSquares, Mean, Moments, Present, Products, Ratio, Shares, Statistic
 from vestige.statistics.kernels import find_share, find_weights, find_worth
 from vestige.types import Floats
 
@@ -49,6 +49,19 @@ def test_shares(rows: Floats, decay: float) -> None:
     edges = tuple(np.quantile(rows[:, 0], [0.0, 0.3, 0.7]).tolist())
     expected = np.histogram(rows[:, 0], [-np.inf, *edges, np.inf], weights=weights(decay))[0]
     assert composed(Shares(edges), rows[:, :1], decay) == pytest.approx(expected, abs=1e-14)
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.5 ** (1 / 60)])
+@pytest.mark.parametrize("far", [0.0, 20.0])
+def test_a_ratio(rows: Floats, decay: float, far: float) -> None:
+    """Also where the mean of the denominator changes its sign, and where it is 0 in the first records."""
+    rows = rows[:, :2] + far
+    rows[:8, 1] = 0.0
+    y, x, w = *rows.T, weights(decay)
+    ratio = (w @ y) / (w @ x)
+    rest, apart = y - ratio * x, x - w @ x
+    expected = [w @ x, ratio, w @ apart**2, w @ (rest * apart), w @ rest**2]
+    assert composed(Ratio(), rows, decay) == pytest.approx(expected, rel=1e-8)
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.5 ** (1 / 60)])

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from vestige import Covariance, LinearRegression, Moments, statistics
+from vestige import Covariance, LinearRegression, Moments, Ratio, statistics
 from vestige.channels import Target, find_channel
 from vestige.channels.residues import NORMAL
 from vestige.policies import Encoded
@@ -76,6 +76,20 @@ def compute_fit(values: Floats) -> tuple[Floats, Floats]:
     return to_floats([*means, aa, ab, bb, *slopes, noise], moves)
 
 
+def compute_ratio(values: Floats) -> tuple[Floats, Floats]:
+    """The influence of the ratio of two means, in fractions."""
+    (top, mean), apart = centre(values)
+    ratio = top / mean
+    pairs = [(x, y - ratio * x) for y, x in apart]  # what the ratio leaves has mean 0
+    spread, across = average([x * x for x, _ in pairs]), average([x * e for x, e in pairs])
+    square = average([e * e for _, e in pairs])
+    moves = [
+        [x, e / mean, x * x - spread, x * e - across - spread * e / mean, e * e - square - 2 * across * e / mean]
+        for x, e in pairs
+    ]
+    return to_floats([mean, ratio, spread, across, square], moves)
+
+
 def draw_fit(rng: np.random.Generator, n: int, near: float, mean: float) -> Floats:
     """Records with a second predictor that is near the first, and outputs with heavy tails."""
     one, other, noise = rng.normal(size=(3, n))
@@ -98,6 +112,7 @@ def test_so_do_those_of_moments_and_products(mean: float) -> None:
         values = rng.normal(mean, 1.0, (60, 2))
         check_errors(Moments(4).statistic, compute_moments(values[:, :1]), values[:, :1])
         check_errors(Covariance(2).statistic, compute_products(values), values)
+        check_errors(Ratio().statistic, compute_ratio(values), values)
 
 
 def check_errors(statistic: statistics.Statistic, exact: tuple[Floats, Floats], values: Floats) -> None:

@@ -18,6 +18,7 @@ from vestige.policies.moments import Moments, MomentsEstimate
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.private import Private
 from vestige.policies.quantiles import Quantiles, QuantilesEstimate
+from vestige.policies.ratio import Ratio, RatioEstimate
 from vestige.policies.registry import POLICIES, STATISTICS, register_policy
 from vestige.policies.report import Report
 from vestige.policies.stateful import Stateful
@@ -59,6 +60,8 @@ __all__ = [
     "Private",
     "Quantiles",
     "QuantilesEstimate",
+    "Ratio",
+    "RatioEstimate",
     "Report",
     "Shares",
     "Stateful",

@@ -58,8 +58,8 @@ class Private(Encoded[E_co]):
     stream refuses a seed.
 
     Args:
-        policy: one that is made of averages, without a half-life: `Mean`, `Sum`, `Histogram`, `Shares`, `Moments`,
-            `Covariance`, `Correlation` or `LinearRegression`.
+        policy: one that is made of averages, without a half-life: `Mean`, `Sum`, `Histogram`, `Shares`, `Ratio`,
+            `Moments`, `Covariance`, `Correlation` or `LinearRegression`.
         bound: what is averaged of a record, as a vector, is shortened to this length if it is longer: the values for a
             mean; which bin they are in for a histogram, whose length is 1; their powers, or the values and products of
             pairs, for the others. Never take it from the data.

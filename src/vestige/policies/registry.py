@@ -26,6 +26,7 @@ from vestige.policies.moments import Moments
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.private import Private
 from vestige.policies.quantiles import Quantiles
+from vestige.policies.ratio import Ratio
 from vestige.policies.sum import Sum
 from vestige.policies.top_k import TopK
 from vestige.policies.window import Window
@@ -43,6 +44,7 @@ STATISTICS: dict[str, type[NamedPolicy]] = {
         Histogram,
         ExactHistogram,
         Shares,
+        Ratio,
         Moments,
         Covariance,
         Correlation,

@@ -5,6 +5,7 @@ from vestige.statistics.least_squares import Fit, LeastSquares
 from vestige.statistics.moments import Moments, Products
 from vestige.statistics.newton import Descent, Model
 from vestige.statistics.present import Joint, Present
+from vestige.statistics.ratio import Ratio
 from vestige.statistics.shares import Shares
 from vestige.statistics.statistic import Averages, Statistic, differentiate
 
@@ -20,6 +21,7 @@ __all__ = [
     "Moments",
     "Present",
     "Products",
+    "Ratio",
     "Shares",
     "Statistic",
     "differentiate",
