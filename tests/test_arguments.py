@@ -56,6 +56,14 @@ from vestige.records import Records
 from vestige.sources import FileSource
 from vestige.validation import check_float
 
+
+class Broken:
+    """A whole number that fails as it is used."""
+
+    def __index__(self) -> int:
+        raise RuntimeError
+
+
 BAD: dict[str, Callable[[], object]] = {
     "None": lambda: None,
     "-1": lambda: -1,
@@ -86,6 +94,8 @@ BAD: dict[str, Callable[[], object]] = {
     "an array of bools": lambda: np.array([True, False]),
     "an array of times": lambda: np.array(["NaT", "2024-01-01"], "datetime64[s]"),
     "times in years": lambda: np.array([2**40], "datetime64[Y]"),
+    "an array without dimensions": lambda: np.array(3),
+    "a whole number that fails": Broken,
     "an object": object,
     "a type": lambda: int,
     "a generator": lambda: (i for i in (1, 2)),
@@ -511,6 +521,19 @@ def test_a_clock_holds_whole_numbers_of_python() -> None:
         {"updates": Decimal("nan")},
         {"rounding": np.nan},
         {"rounding": "0"},
+        {"t": True},
+        {"t": 10, "word": True},
+        {"t": np.array(5)},
+        {"due": "5"},
+        {"t": Broken()},
     ):
         with pytest.raises(ParameterError, match="is not a valid clock"):
             Clock(**wrong)
+
+
+def test_policies_that_are_made_have_a_hash() -> None:
+    """An array without dimensions counts as a whole number, but has no hash."""
+    for name, value in {"bits": np.array(3), "columns": np.array(3)}.items():
+        with pytest.raises(ParameterError, match=rf"^{name}=array\(3\) is out of range; use a whole number"):
+            Memory(**{"bits": 12, "step": keep_state, "conclude": len} | {name: value})  # type: ignore[arg-type]
+    assert isinstance(hash(Memory(np.int64(3), keep_state, len)), int)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ import operator
 from dataclasses import dataclass
 
 from vestige.errors import ParameterError
-from vestige.validation import show_value
+from vestige.validation import check_int, show_value
 
 WORD_VERSION = 3
 """The version of the word that updates write, see `vestige.channels.word`; those before it can be read."""
@@ -69,7 +69,8 @@ class Clock:
             for name in _WHOLE:
                 value = getattr(self, name)
                 if type(value) is not int and not (value is None and name == "due"):
-                    object.__setattr__(self, name, operator.index(value))  # numpy's own would overflow later
+                    whole = check_int(name, value, -_LARGEST, _LARGEST)  # numpy's own would overflow later
+                    object.__setattr__(self, name, whole)
             fits = 0 <= self.last <= self.t < _LARGEST and 1 <= self.since <= self.first <= self.last + 1
             fits = fits and self.updates >= 0 and 0.0 <= self.rounding < math.inf
             fits = fits and 0 <= self.gaps <= self.last - self.since + 1

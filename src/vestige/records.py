@@ -44,7 +44,7 @@ def _copy_frozen(array: ArrayLike, dtype: object) -> NDArray[np.generic]:
 def _read_column(name: str, given: object, dtype: DTypeLike, kinds: str) -> NDArray[np.generic]:
     """Read one entry per record as an array of our own; an error names the column if it is of another kind."""
     own = None
-    with suppress(TypeError, ValueError, OverflowError):
+    with suppress(Exception):  # a foreign object may raise anything
         made = np.atleast_1d(np.asarray(given, np.object_ if kinds == "OU" else None))
         if name == "times" and made.dtype.kind in "OU":
             made = np.array([_drop_zone(time) for time in made], _TIME)

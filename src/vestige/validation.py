@@ -10,7 +10,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -43,10 +43,10 @@ def check_int(name: str, value: object, least: int, most: int | None = None) -> 
         >>> check_int("retention", 96, 2)
         96
     """
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = None
+    number = None
+    if isinstance(value, Integral) and not isinstance(value, bool):  # not an array of one, which has no hash
+        with suppress(Exception):  # a foreign object may raise anything; numpy calls a duration whole
+            number = operator.index(value)
     if number is None or number < least:
         raise ParameterError(f"{name}={show_value(value)} is out of range; use a whole number, {least} or more")
     if most is not None and number > most:
@@ -159,12 +159,10 @@ def check_floats(name: str, value: object) -> Floats:
         >>> check_floats("values", [1, 2])
         array([1., 2.])
     """
-    try:
+    with suppress(Exception):  # a foreign object may raise anything
         array = np.asarray(value)
         if array.dtype.kind in "biufO":
             return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError, OverflowError):
-        pass
     raise ParameterError(f"{name} does not consist of numbers only; pass an array of numbers")
 
 

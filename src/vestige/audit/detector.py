@@ -194,9 +194,13 @@ def detect(
         (True, 0.0)
     """
     check_int("trials", trials, 99, 10**7)
-    if not isinstance(removed, Iterable):
-        raise ParameterError(f"removed={show_value(removed)} is not a list of rounds; pass whole numbers, or nothing")
-    erased = np.array(sorted({check_int("removed", n, 1, 2**62) for n in removed}), np.int64)
+    try:
+        rounds = list(removed)
+    except TypeError:
+        raise ParameterError(
+            f"removed={show_value(removed)} is not a list of rounds; pass whole numbers, or nothing"
+        ) from None
+    erased = np.array(sorted({check_int("removed", n, 1, 2**62) for n in rounds}), np.int64)
     batches = [_make_batch(snapshot, erased) for snapshot in _select_disjoint(_check_snapshots(snapshots))]
     rng = make_generator(check_int("seed", seed, 0))
     slots, words, spelled = _test_presence(batches, trials, rng)

@@ -9,7 +9,8 @@ tests/sources/test_file.py and tests/sources/test_delimited.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -155,7 +156,10 @@ class FileSource(Source):
 
 def _check_columns(columns: Sequence[str]) -> tuple[str, ...]:
     """Check that columns are named, each once."""
-    names = () if isinstance(columns, str) or not isinstance(columns, Iterable) else tuple(columns)
+    names: tuple[str, ...] = ()
+    if not isinstance(columns, str):
+        with suppress(TypeError):  # a number, or an array without dimensions
+            names = tuple(columns)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ParameterError(f"columns={show_value(columns)} does not name columns; pass at least one, and each once")
     return names

@@ -82,7 +82,7 @@ def _read_numbers(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
         table = np.asarray(rows)
         if table.dtype.kind == "O" and not any(isinstance(item, str | bytes) for item in table.flat):
             table = table.astype(np.float64)  # numbers of other kinds, and None
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # a foreign object may raise anything
         raise problem from None
     if table.dtype.kind not in "biuf":
         raise problem

@@ -103,7 +103,8 @@ def nearest_averages(
         [1.5, 7.0]
     """
     goals = check_floats("targets", targets)
-    if not isinstance(values, np.ndarray | Sequence) or isinstance(values, str | bytes) or np.ndim(goals) == 0:
+    is_list = isinstance(values, np.ndarray | Sequence) and not isinstance(values, str | bytes)
+    if not is_list or np.ndim(goals) == 0 or (isinstance(values, np.ndarray) and values.ndim == 0):
         raise ParameterError("values or targets is not a list; pass an array of numbers and a target for each problem")
     check_float("tolerance", tolerance, lambda n: n >= 0.0, "0 for the nearest average, or more")
     check_choice("method", method, METHODS)
