@@ -20,14 +20,16 @@ from vestige import (
     Memory,
     Moments,
     Policy,
+    Quantiles,
     Stream,
+    TopK,
     Window,
 )
 from vestige.policies import STATISTICS
 from vestige.types import Floats
 
 RNG = np.random.default_rng(0)
-ROW = ["metric", "value", "standard_error", "since", "counted", "held", "t", "missed", "notes"]
+ROW = ["metric", "value", "standard_error", "lower", "upper", "since", "counted", "held", "t", "missed", "notes"]
 
 
 def count_rows(state: bytes, rows: Floats) -> bytes:
@@ -51,7 +53,12 @@ def by_metric(estimate: Estimate) -> dict[str, tuple[float | None, float | None]
 @pytest.mark.parametrize("name", STATISTICS)
 def test_every_statistic_is_valid_json_and_has_a_row_for_each_number(name: str) -> None:
     kind = STATISTICS[name]
-    policy = kind.from_columns(kind.min_columns, kind.min_targets, "auto", None)
+    options = {"histogram": ("0", "1"), "exact_histogram": ("0", "1"), "shares": ("a", "b")}.get(name, ())
+    policy = (
+        kind.from_options(options, 1, None)
+        if options
+        else kind.from_columns(kind.min_columns, kind.min_targets, "auto", None)
+    )
     estimate = answer(policy, policy.draw_rows(np.random.default_rng(0), 900, 1.0), policy.default_retention)
     facts = json.loads(json.dumps(estimate.to_dict(), allow_nan=False))
     assert list(facts) == [field.name for field in fields(estimate)]
@@ -108,6 +115,16 @@ def test_errors_belong_to_their_numbers() -> None:
     assert covariance["mean of a"][1] == pytest.approx(2.0 / np.sqrt(4_000), rel=0.1)
     assert covariance["a with b"][1] is None
     assert by_metric(answer(Covariance(1), rows))["1"][1] is None, "not that of the mean"
+
+
+def test_a_sketch_has_its_bounds() -> None:
+    rows = RNG.permutation(np.repeat(np.arange(4.0), [400, 300, 200, 100]))
+    (count, *_) = answer(TopK(1), rows, TopK(1).default_retention).to_rows()
+    assert (count["metric"], count["value"], count["lower"], count["upper"]) == ("records of 0", 400.0, 400.0, 400.0)
+    (median,) = answer(Quantiles((0.5,)), rows, Quantiles((0.5,)).default_retention).to_rows()
+    assert (median["metric"], median["standard_error"]) == ("p50", None)
+    assert median["lower"] <= median["value"] <= median["upper"]
+    assert 'scope="col">upper<' in answer(TopK(1), rows, TopK(1).default_retention)._repr_html_()
 
 
 def test_a_fit_has_its_intercepts() -> None:

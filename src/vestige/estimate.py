@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 else:
     from typing import TypeVar
 
+_ACCURACY = ("standard_error", "lower", "upper")
 _SHOWN = 20
 """The number of rows of an estimate that a notebook shows."""
 
@@ -77,42 +78,34 @@ class Estimate:
         """
         return {each.name: _to_plain(getattr(self, each.name)) for each in fields(self)}
 
-    def list_errors(self) -> Floats:
-        """List the standard error of each number of `value`.
-
-        Returns:
-            The errors, nan where they are not known; shape (numbers,). By default it is the field `standard_error`, if
-            there is one of the shape of `value`.
-
-        Example:
-            >>> Estimate(1.5).list_errors()
-            array([nan])
-        """
-        errors = np.array(getattr(self, "standard_error", None), np.float64)
-        shape = np.shape(self.value)
-        return np.ravel(errors if errors.shape == shape else np.full(shape, np.nan))
-
-    def list_numbers(self) -> Iterator[tuple[str, float, float]]:
+    def list_numbers(self) -> Iterator[dict[str, Any]]:
         """List the numbers of the answer, by default those of `value`.
 
         Yields:
-            The label, the number and its standard error, which is nan if it is not known. Numbers without a label are
-            counted from 1.
+            The metric, which is the label of the number, its value, and what is known of standard_error, lower and
+            upper. By default these are the fields of that name, if they have the shape of `value`. Numbers without a
+            label are counted from 1.
 
         Example:
             >>> list(Estimate(1.5, labels=("delay",)).list_numbers())
-            [('delay', 1.5, nan)]
+            [{'metric': 'delay', 'value': 1.5}]
         """
-        values = np.ravel(self.value).tolist()
+        values, shape = np.ravel(self.value).tolist(), np.shape(self.value)
         labels = self.labels if len(self.labels) >= len(values) else tuple(str(i + 1) for i in range(len(values)))
-        yield from zip(labels, values, self.list_errors().tolist(), strict=False)
+        known = {"metric": labels, "value": values}
+        for name in _ACCURACY:
+            numbers = getattr(self, name, None)
+            if numbers is not None and np.shape(numbers) == shape:
+                known[name] = np.ravel(numbers).tolist()
+        yield from (dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=False))
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Convert the estimate to one flat row for each number, as for a table or a database.
 
         Returns:
-            Rows with the keys metric, value, standard_error, since, counted, held, t, missed and notes. A number that
-            is not known or not finite is None; the notes are one text, or None if there are none.
+            Rows with the keys metric, value, standard_error, lower, upper, since, counted, held, t, missed and notes.
+            A sketch has bounds, `lower` and `upper`, in place of a standard error. A number that is not known or not
+            finite is None; the notes are one text, or None if there are none.
 
         Example:
             >>> Estimate(1.5, t=2, labels=("delay",)).to_rows()[0]["metric"]
@@ -126,10 +119,8 @@ class Estimate:
             "missed": bool(self.missed),
             "notes": " ".join(self.notes) or None,
         }
-        return [
-            {"metric": label, "value": _to_plain(value), "standard_error": _to_plain(error), **shared}
-            for label, value, error in self.list_numbers()
-        ]
+        blank = dict.fromkeys(("metric", "value", *_ACCURACY))
+        return [{**blank, **_to_plain(number), **shared} for number in self.list_numbers()]
 
     def to_pandas(self) -> pd.DataFrame:
         """Convert the estimate to a data frame with one row for each number.
@@ -149,15 +140,17 @@ class Estimate:
         except ModuleNotFoundError:
             raise MissingExtraError("to_pandas", "pandas") from None
         frame = pd.DataFrame(self.to_rows())
-        return frame.astype({"metric": str, "value": float, "standard_error": float, "notes": object})
+        return frame.astype({"metric": str, "value": float, "notes": object} | dict.fromkeys(_ACCURACY, float))
 
     def _repr_html_(self) -> str:
         rows = self.to_rows()
-        cells = [(row["metric"], _format(row["value"]), _format(row["standard_error"])) for row in rows[:_SHOWN]]
+        numbers = ("value", *(name for name in _ACCURACY if any(row[name] is not None for row in rows)))
+        cells = [(row["metric"], *(_format(row[name]) for name in numbers)) for row in rows[:_SHOWN]]
         more = (f"{len(rows) - _SHOWN:,} more numbers.",) if len(rows) > _SHOWN else ()
         start = f" from round {self.since:,}" if self.since > 1 else ""
         caption = f"{type(self).__name__} of {self.counted:,} records{start}; {self.held:,} held"
-        return make_table(caption, ("metric", "value", "standard error"), cells, (*more, *self.notes))
+        header = ("metric", *(name.replace("_", " ") for name in numbers))
+        return make_table(caption, header, cells, (*more, *self.notes))
 
 
 def _to_plain(value: object) -> Any:

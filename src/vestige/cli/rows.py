@@ -25,6 +25,8 @@ COLUMNS: dict[str, type] = {
     "metric": str,
     "value": float,
     "standard_error": float,
+    "lower": float,
+    "upper": float,
     "since": int,
     "counted": int,
     "held": int,

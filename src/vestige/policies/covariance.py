@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,11 +39,11 @@ class CovarianceEstimate(Estimate):
     correlation: Floats
     standard_error: Floats
 
-    def list_numbers(self) -> Iterator[tuple[str, float, float]]:
+    def list_numbers(self) -> Iterator[dict[str, Any]]:
         """List the means, then the covariances; see `Estimate.list_numbers`."""
         names = self.column_names or tuple(str(i + 1) for i in range(len(self.mean)))
-        labels = [f"mean of {name}" for name in names]
-        yield from zip(labels, self.mean.tolist(), self.standard_error.tolist(), strict=True)
+        for name, value, error in zip(names, self.mean.tolist(), self.standard_error.tolist(), strict=True):
+            yield {"metric": f"mean of {name}", "value": value, "standard_error": error}
         yield from super().list_numbers()
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,17 +58,14 @@ class LinearEstimate(Estimate):
     noise: float | Floats
     condition: float
 
-    def list_errors(self) -> Floats:
-        """List the standard errors of the coefficients; see `Estimate.list_errors`."""
-        return np.ravel(self.standard_errors)
-
-    def list_numbers(self) -> Iterator[tuple[str, float, float]]:
+    def list_numbers(self) -> Iterator[dict[str, Any]]:
         """List the intercept of each output, then the coefficients; see `Estimate.list_numbers`."""
         values, errors = np.atleast_1d(self.intercept), np.atleast_1d(self.intercept_error)
         targets = self.column_names[np.shape(self.value)[-1] :] or tuple(str(i + 1) for i in range(len(values)))
-        labels = [f"{target} by (intercept)" for target in targets]
-        yield from zip(labels, values.tolist(), errors.tolist(), strict=True)
-        yield from super().list_numbers()
+        for target, value, error in zip(targets, values.tolist(), errors.tolist(), strict=True):
+            yield {"metric": f"{target} by (intercept)", "value": value, "standard_error": error}
+        for number, error in zip(super().list_numbers(), np.ravel(self.standard_errors).tolist(), strict=True):
+            yield {**number, "standard_error": error}
 
     def predict(self, x: ArrayLike) -> Floats:
         """Predict the outputs at each row of `x`: the prediction query of Immorlica et al. (2024).

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,11 +40,11 @@ class LogisticEstimate(Estimate):
     value: Floats
     intercept: float | Floats
 
-    def list_numbers(self) -> Iterator[tuple[str, float, float]]:
+    def list_numbers(self) -> Iterator[dict[str, Any]]:
         """List the intercepts, then the coefficients; see `Estimate.list_numbers`."""
         values = np.atleast_1d(self.intercept).tolist()
         labels = ("(intercept)",) if len(values) == 1 else (f"(intercept) {i}" for i in range(len(values)))
-        yield from ((label, value, np.nan) for label, value in zip(labels, values, strict=True))
+        yield from ({"metric": label, "value": value} for label, value in zip(labels, values, strict=True))
         yield from super().list_numbers()
 
     def predict_proba(self, x: ArrayLike) -> Floats:

@@ -7,9 +7,10 @@ Guarantee: numpy's values on the whole stream; held by tests/policies/test_momen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import zip_longest
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,13 +51,11 @@ class MomentsEstimate(Estimate):
     standard_error: float
     variance_error: float | None
 
-    def list_errors(self) -> Floats:
-        """List the standard errors of mean and variance; see `Estimate.list_errors`."""
-        errors = np.full(len(self.value), np.nan)
-        errors[0] = self.standard_error
-        if self.variance_error is not None:
-            errors[1] = self.variance_error
-        return errors
+    def list_numbers(self) -> Iterator[dict[str, Any]]:
+        """List the moments, with the standard errors of mean and variance; see `Estimate.list_numbers`."""
+        errors = (self.standard_error, self.variance_error)
+        for number, error in zip_longest(super().list_numbers(), errors[: len(self.value)]):
+            yield {**number, "standard_error": error}
 
 
 @dataclass(frozen=True)

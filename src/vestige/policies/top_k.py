@@ -10,9 +10,9 @@ counter; held by tests/policies/test_top_k.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,16 @@ class TopKEstimate(Estimate):
     lower: Ints
     upper: Ints
     others: int
+
+    def list_numbers(self) -> Iterator[dict[str, Any]]:
+        """List how often each value has arrived, by the upper bound; see `Estimate.list_numbers`."""
+        for value, low, high in zip(self.value.tolist(), self.lower.tolist(), self.upper.tolist(), strict=True):
+            yield {
+                "metric": f"records of {value:.10g}",
+                "value": float(high),
+                "lower": float(low),
+                "upper": float(high),
+            }
 
 
 @dataclass(frozen=True)
