@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,14 @@ def test_figures(compared: Comparison, tmp_path: Path) -> None:
     draw_leakage({row.name: row.knows_all for row in compared.rows}, tmp_path / "leakage.svg")
     draw_outlier(run_outlier(trials=1), tmp_path / "outlier.png")
     assert all((tmp_path / name).stat().st_size > 5_000 for name in ("a/compared.png", "leakage.svg", "outlier.png"))
+
+
+@pytest.mark.parametrize("error", [3.97e-8, 0.5])
+def test_a_policy_is_drawn_at_its_error(compared: Comparison, error: float) -> None:
+    row = dataclasses.replace(compared["Mean, bits"], error=error)
+    (panel,) = draw_comparison(dataclasses.replace(compared, rows=(row,))).axes
+    (drawn,) = (line for line in panel.lines if line.get_label() == "Mean, bits")
+    assert np.asarray(drawn.get_xdata()).tolist() == [error]
 
 
 def test_bad_comparisons_are_refused() -> None:

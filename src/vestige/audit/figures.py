@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MIN_ERROR = 1e-6
+_MIN_ERROR = 1e-16
+"""Where an error of 0 is drawn, which has no place on a logarithmic axis: about the precision of a float."""
 _CEILING_LABEL = "the most that this many trials can show"
 
 
@@ -50,7 +51,7 @@ def draw_leakage(leakages: Mapping[str, Leakage], path: str | Path | None = None
         checkpoints = [checkpoint for checkpoint in leakage.checkpoints if checkpoint.age >= 0]
         ages = [max(checkpoint.age, 1) for checkpoint in checkpoints]
         left.plot(ages, [checkpoint.epsilon for checkpoint in checkpoints], label=name, **styles[name])
-        right.plot(ages, [max(checkpoint.reconstruction, 1e-16) for checkpoint in checkpoints], **styles[name])
+        right.plot(ages, [max(checkpoint.reconstruction, _MIN_ERROR) for checkpoint in checkpoints], **styles[name])
     ceiling = max(leakage.epsilon_ceiling for leakage in leakages.values())
     left.axhline(ceiling, color=FAINT, lw=0.8, ls=":")
     left.annotate(_CEILING_LABEL, (1, ceiling), (2, 3), textcoords="offset points", fontsize=8)
@@ -91,7 +92,7 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None) -> F
         _draw_row(panel, row.name, row.error, (row.knows_all, row.knows_distribution), styles[row.name])
     panel.axhline(ceiling, color=FAINT, lw=0.8, ls=":")
     right_edge: Any = {"textcoords": "offset points", "xycoords": ("axes fraction", "data"), "ha": "right"}
-    panel.annotate(_CEILING_LABEL, (1, ceiling), (-2, 3), fontsize=8, **right_edge)
+    panel.annotate(_CEILING_LABEL, (1, ceiling), (-2, 6), fontsize=8, **right_edge)
     legend = "filled: adversary knows\nall other records\nhollow: adversary knows\ntheir distribution"
     panel.annotate(legend, (0.98, 0.5), xycoords="axes fraction", fontsize=8, ha="right")
     panel.set(xscale="log", xlabel="error (standard errors of the mean of all records)")
