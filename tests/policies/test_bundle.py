@@ -207,3 +207,15 @@ def test_infinite_values_are_refused_and_missing_ones_only_by_others() -> None:
 def test_the_check_accepts_it() -> None:
     check_policy(BUNDLE)
     check_policy(Bundle({"a": Mean()}), rows=lambda rng, n: np.where(rng.random((n, 1)) < 0.3, np.nan, 1.0))
+
+
+def test_the_table_has_the_error_of_each_number() -> None:
+    """That of a mean does not stand beside a covariance, and an intercept is listed."""
+    policy = Bundle({("a", "b"): [Covariance(2), LinearRegression()]})
+    stream = Stream(policy, retention=policy.default_retention, seed=0)
+    stream.extend(np.random.default_rng(0).normal(size=(900, 2)))
+    estimate = stream.estimate()
+    errors = {metric: error for metric, _, error, _ in policy.report(estimate, policy.column_names).rows}
+    assert float(errors["a,b:covariance mean of a"]) == pytest.approx(1.0 / 30.0, rel=0.1)
+    assert [errors[f"a,b:covariance a with {name}"] for name in "ab"] == ["", ""]
+    assert float(errors["a,b:regression b by (intercept)"]) == pytest.approx(1.0 / 30.0, rel=0.1)

@@ -165,24 +165,21 @@ class Bundle(Encoded[BundleEstimate]):
 
     def report(self, estimate: BundleEstimate, columns: Sequence[str]) -> Report:  # noqa: ARG002
         """Make a table with one row for each number; see `Encoded.report`."""
-        rows: list[tuple[str, ...]] = []
         facts: dict[str, object] = {}
         for name, names, policy, _ in self._list_metrics():
             answer = estimate.answers[name]
-            if answer is None:
-                rows.append((name, "no answer", "", "0"))
-                facts[name] = None
-                continue
-            report = policy.report(answer, names)
-            facts[name] = {**report.facts, "counted": answer.counted}
-            values, labels = np.ravel(answer.value), policy.labels(names)
-            errors = np.ravel(getattr(answer, "standard_errors", getattr(answer, "standard_error", np.nan)))
-            for i, value in enumerate(values.tolist()):
-                label = f" {labels[i]}" if len(values) > 1 and i < len(labels) else ""
-                error = format_number(errors[i]) if i < len(errors) and np.isfinite(errors[i]) else ""
-                rows.append((f"{name}{label}", format_number(value), error, f"{answer.counted:,}"))
+            facts[name] = answer and {**policy.report(answer, names).facts, "counted": answer.counted}
+        rows = tuple(
+            (
+                row["metric"],
+                "no answer" if row["value"] is None else format_number(row["value"]),
+                "" if row["standard_error"] is None else format_number(row["standard_error"]),
+                f"{row['counted']:,}",
+            )
+            for row in estimate.to_rows()
+        )
         header = ("metric", "value", "standard error", "of records")
-        return Report("statistics", header, tuple(rows), {"value": facts, "shares": dict(estimate.shares)})
+        return Report("statistics", header, rows, {"value": facts, "shares": dict(estimate.shares)})
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> BundleEstimate:
         """Conclude each answer from the records that have its columns; see `Encoded.conclude`."""
