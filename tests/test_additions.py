@@ -207,7 +207,7 @@ def test_every_statistic_says_all_that_is_drawn_from_it(name: str) -> None:
     """What serialization, the command, plans and labels need is in the one table."""
     kind = STATISTICS[name]
     targets = max(kind.min_targets, 0)
-    options = {"histogram": ("0", "1"), "exact_histogram": ("0", "1"), "shares": ("a", "b")}.get(name, ())
+    options = ("0", "1") if kind.takes_edges else ("a", "b") if name == "shares" else ()
     policy = (
         kind.from_options(options, 1, None) if options else kind.from_columns(kind.min_columns, targets, "auto", None)
     )

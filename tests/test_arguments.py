@@ -25,6 +25,7 @@ from vestige import (
     ExactHistogram,
     Extremes,
     Histogram,
+    HistogramQuantiles,
     LinearRegression,
     LogisticRegression,
     Mean,
@@ -204,6 +205,10 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "Extremes": (opened(Extremes), {"dim": 1, "reserve": 0.1}),
         "Distinct": (opened(Distinct), {"buckets": 16, "reserve": 0.1}),
+        "HistogramQuantiles": (
+            opened(HistogramQuantiles),
+            {"edges": [0.0, 1.0], "probabilities": [0.5], "half_life": 9.0},
+        ),
         "Quantiles": (opened(Quantiles), {"probabilities": [0.5], "size": 10, "reserve": 0.1}),
         "TopK": (opened(TopK), {"k": 1, "counters": 10, "reserve": 0.1}),
         "Bundle": (opened(Bundle), {"metrics": {"a": Mean()}, "half_life": 9.0}),

@@ -54,6 +54,28 @@ def check_int(name: str, value: object, least: int, most: int | None = None) -> 
     return number
 
 
+def parse_count(name: str, options: Sequence[str]) -> int:
+    """Make a whole number from its text.
+
+    Args:
+        name: name of the parameter, for the error.
+        options: the text, alone in its list.
+
+    Returns:
+        The number.
+
+    Raises:
+        ParameterError: if there is not one text, or it is not a whole number.
+
+    Example:
+        >>> parse_count("k", ["10"])
+        10
+    """
+    if len(options) != 1 or not options[0].strip().isdecimal():
+        raise ParameterError(f"{name}={','.join(options)} is not one whole number; use one, such as 16")
+    return int(options[0])
+
+
 def check_float(name: str, value: object, fits: Callable[[float], bool], remedy: str) -> float:
     """Return a parameter as a float if it is a number for which `fits` is true.
 

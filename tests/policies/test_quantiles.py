@@ -147,6 +147,13 @@ def test_quantiles_of_flights() -> None:
         assert found.rank_error.max() <= 0.02
 
 
+def test_probabilities_are_read_from_texts() -> None:
+    assert Quantiles.from_options(["p50", " 0.95"], 1, None) == Quantiles([0.5, 0.95])
+    for texts in (["x"], ["p"], ["p200"], ["0.5", "p50"]):
+        with pytest.raises(ParameterError, match="probabilities="):
+            Quantiles.from_options(texts, 1, None)
+
+
 def test_its_plan_states_retention_and_error() -> None:
     row = plan(Quantiles(size=20), records=10**6).row("Quantiles")
     assert row.retention == Quantiles(size=20).default_retention

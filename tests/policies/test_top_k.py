@@ -131,6 +131,13 @@ def test_the_most_frequent_values_of_flights() -> None:
         check_bounds(stream.estimate(), values, policy)
 
 
+def test_k_is_read_from_a_text() -> None:
+    assert TopK.from_options(["20"], 1, None) == TopK(20, 100)
+    for texts in (["x"], ["1.5"], ["-3"], ["1", "2"]):
+        with pytest.raises(ParameterError, match="k="):
+            TopK.from_options(texts, 1, None)
+
+
 def test_its_plan_states_retention_and_error() -> None:
     row = plan(TopK(3, 10), records=10**6).row("TopK")
     assert row.retention == TopK(3, 10).default_retention

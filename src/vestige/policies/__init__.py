@@ -10,6 +10,7 @@ from vestige.policies.distinct import Distinct, DistinctEstimate
 from vestige.policies.exact_histogram import ExactHistogram
 from vestige.policies.extremes import Extremes, ExtremesEstimate
 from vestige.policies.histogram import Histogram, HistogramEstimate, Shares
+from vestige.policies.histogram_quantiles import HistogramQuantiles
 from vestige.policies.linear import LinearEstimate, LinearRegression
 from vestige.policies.logistic import LogisticEstimate, LogisticRegression
 from vestige.policies.mean import Mean, MeanEstimate
@@ -45,6 +46,7 @@ __all__ = [
     "ExtremesEstimate",
     "Histogram",
     "HistogramEstimate",
+    "HistogramQuantiles",
     "LinearEstimate",
     "LinearRegression",
     "LogisticEstimate",

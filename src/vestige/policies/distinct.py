@@ -23,7 +23,7 @@ from vestige.policies.named_policy import refuse_half_life
 from vestige.policies.report import Report, format_number
 from vestige.policies.stateful import Stateful, check_reserve
 from vestige.types import Floats
-from vestige.validation import check_int
+from vestige.validation import check_int, parse_count
 
 if TYPE_CHECKING:
     from datasketches import cpc_sketch
@@ -104,6 +104,12 @@ class Distinct(Stateful[DistinctEstimate]):
         """Make the number of different values of one column; see `NamedPolicy.from_columns`."""
         refuse_half_life(cls.name, half_life)
         return cls()
+
+    @classmethod
+    def from_options(cls, options: Sequence[str], columns: int, half_life: float | None) -> Distinct:  # noqa: ARG003
+        """Make the number of different values by a sketch of that many buckets; see `NamedPolicy.from_options`."""
+        refuse_half_life(cls.name, half_life)
+        return cls(parse_count("buckets", options))
 
     @property
     def state_bits(self) -> int:

@@ -26,6 +26,7 @@ from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
 from vestige.types import Floats
 from vestige.validation import check_floats, check_int, show_value
 
+DEFAULT_PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MIN_SIZE = 10
 _USUAL = 0.8
 """The largest error of a rank where records come in no particular order, over the number of entries; measured."""
@@ -77,6 +78,70 @@ def check_probabilities(probabilities: object) -> tuple[float, ...]:
     return tuple(numbers.tolist())
 
 
+def parse_probabilities(options: Sequence[str]) -> tuple[float, ...]:
+    """Make probabilities from texts.
+
+    Args:
+        options: one text for each, a number or a percentage after a p.
+
+    Returns:
+        the probabilities.
+
+    Raises:
+        ParameterError: a text is neither.
+
+    Example:
+        >>> parse_probabilities(["0.5", "p95"])
+        (0.5, 0.95)
+    """
+    try:
+        return check_probabilities(
+            [float(text[1:]) / 100.0 if text.startswith("p") else float(text) for text in map(str.strip, options)]
+        )
+    except ValueError:
+        raise ParameterError(
+            f"probabilities={','.join(options)} has one that is not a number above 0 and at most 1, or a percentage "
+            "such as p95; use such numbers"
+        ) from None
+
+
+def name_quantiles(probabilities: Sequence[float]) -> tuple[str, ...]:
+    """Name quantiles by their percentages.
+
+    Args:
+        probabilities: the probabilities.
+
+    Returns:
+        one name for each.
+
+    Example:
+        >>> name_quantiles([0.5, 0.999])
+        ('p50', 'p99.9')
+    """
+    return tuple(f"p{100.0 * p:g}" for p in probabilities)
+
+
+def report_quantiles(estimate: QuantilesEstimate, columns: Sequence[str], remarks: tuple[str, ...]) -> Report:
+    """Make a table of quantiles.
+
+    Args:
+        estimate: the quantiles.
+        columns: the name of their column.
+        remarks: sentences to print below the table.
+
+    Returns:
+        the table, and the same facts for machines; a bound that is not finite is None.
+    """
+    rows, facts = [], {}
+    numbers = (estimate.value, estimate.lower, estimate.upper, estimate.rank_error)
+    for name, *line in zip(name_quantiles(estimate.probabilities), *(each.tolist() for each in numbers), strict=True):
+        rows.append((name, *(format_number(number) for number in line[:3]), f"{line[3]:.3%}"))
+        known = (number if np.isfinite(number) else None for number in line)
+        facts[name] = dict(zip(("quantile", "lower", "upper", "rank_error"), known, strict=True))
+    header = (f"quantile of {columns[0]}", "value", "at least", "at most", "rank error")
+    return Report("quantiles", header, tuple(rows), {"value": facts}, remarks)
+
+
 @dataclass(frozen=True)
 class Quantiles(Stateful[QuantilesEstimate]):
     """Quantiles of every record that ever arrived, with bounds that hold for certain.
@@ -111,7 +176,7 @@ class Quantiles(Stateful[QuantilesEstimate]):
     name: ClassVar[str] = "quantiles"
     max_columns: ClassVar[int | None] = 1
 
-    probabilities: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
+    probabilities: Sequence[float] = DEFAULT_PROBABILITIES
     size: int = 100
     reserve: float = 0.1
 
@@ -125,6 +190,12 @@ class Quantiles(Stateful[QuantilesEstimate]):
         """Make the quantiles of one column; see `NamedPolicy.from_columns`."""
         refuse_half_life(cls.name, half_life)
         return cls()
+
+    @classmethod
+    def from_options(cls, options: Sequence[str], columns: int, half_life: float | None) -> Quantiles:  # noqa: ARG003
+        """Make the quantiles of these probabilities; see `NamedPolicy.from_options`."""
+        refuse_half_life(cls.name, half_life)
+        return cls(parse_probabilities(options))
 
     @property
     def state_bits(self) -> int:
@@ -170,21 +241,9 @@ class Quantiles(Stateful[QuantilesEstimate]):
 
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
         """Name the quantiles, such as p95; see `NamedPolicy.labels`."""
-        return tuple(f"p{100.0 * p:g}" for p in self.probabilities)
+        return name_quantiles(self.probabilities)
 
     def report(self, estimate: QuantilesEstimate, columns: Sequence[str]) -> Report:
         """Make a table of the quantiles; see `NamedPolicy.report`."""
-        names = self.labels(columns)
-        numbers = [estimate.value, estimate.lower, estimate.upper, estimate.rank_error]
-        lines = list(zip(names, *(each.tolist() for each in numbers), strict=True))
-        rows = tuple(
-            (name, *(format_number(number) for number in (value, low, high)), f"{error:.3%}")
-            for name, value, low, high, error in lines
-        )
-        value = {
-            name: {"quantile": value, "lower": low, "upper": high, "rank_error": error}
-            for name, value, low, high, error in lines
-        }
-        header = (f"quantile of {columns[0]}", "value", "at least", "at most", "rank error")
         remarks = ("They are values of single records, which may have been erased.",)
-        return Report("quantiles", header, rows, {"value": value}, remarks)
+        return report_quantiles(estimate, columns, remarks)

@@ -19,6 +19,7 @@ from vestige.policies.distinct import Distinct
 from vestige.policies.exact_histogram import ExactHistogram
 from vestige.policies.extremes import Extremes
 from vestige.policies.histogram import Histogram, Shares
+from vestige.policies.histogram_quantiles import HistogramQuantiles
 from vestige.policies.linear import LinearRegression
 from vestige.policies.logistic import LogisticRegression
 from vestige.policies.mean import Mean
@@ -52,6 +53,7 @@ STATISTICS: dict[str, type[NamedPolicy]] = {
         LogisticRegression,
         Extremes,
         Quantiles,
+        HistogramQuantiles,
         TopK,
         Distinct,
     )

@@ -23,7 +23,7 @@ from vestige.policies.named_policy import refuse_half_life
 from vestige.policies.report import Report, format_number
 from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
 from vestige.types import Floats, Ints
-from vestige.validation import check_int
+from vestige.validation import check_int, parse_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +100,13 @@ class TopK(Stateful[TopKEstimate]):
         """Make the ten most frequent values of one column; see `NamedPolicy.from_columns`."""
         refuse_half_life(cls.name, half_life)
         return cls()
+
+    @classmethod
+    def from_options(cls, options: Sequence[str], columns: int, half_life: float | None) -> TopK:  # noqa: ARG003
+        """Make the k most frequent values, with five times as many counters; see `NamedPolicy.from_options`."""
+        refuse_half_life(cls.name, half_life)
+        k = parse_count("k", options)
+        return cls(k, 5 * k)
 
     @property
     def state_bits(self) -> int:
