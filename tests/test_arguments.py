@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -346,6 +347,11 @@ def calls(folder: Path) -> dict[str, Call]:
             {"store": filled(), "at": datetime(2024, 1, 1, tzinfo=UTC), "dry_run": False, "exclude": ["t"]},
         ),
         "remove": (operations.remove, {"store": filled(), "streams": ["s"]}),
+        "generate_key": (operations.generate_key, {"path": folder / f"{token_hex(8)}.pem"}),
+        "sign_receipts": (
+            operations.sign_receipts,
+            {"snapshot": filled().snapshot(), "key": folder / "key.pem", "reference": "T-1"},
+        ),
         "process_inbox": (operations.process_inbox, {"store": filled()}),
         "preview": (operations.preview, {"streams": {}, "at": None}),
         "check_policy": (checks.check_policy, {"policy": Mean(), "batch": 56, "rows": None, "seed": 0}),
@@ -426,6 +432,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "rows.csv").write_text("a,at,who\n1,2024-05-31,x\n2,2024-06-01,y\n")
     with SqliteStore(tmp_path / "good.db") as kept:
         Stream(Mean(), retention=128, store=kept.stream("s")).extend([1.0, 2.0], subjects=["a", "b"])
+    operations.generate_key(tmp_path / "key.pem")
     return tmp_path
 
 
@@ -467,7 +474,7 @@ def test_no_raw_exception_comes_out_for_any_value(folder: Path, name: str) -> No
 
 def test_every_public_callable_is_tried() -> None:
     known = {*NAMES, *VALUES}
-    results = {"audit": {"AuditSeed", "Snapshot"}, "planning": set(), "operations": {"send_request"}}
+    results = {"audit": {"AuditSeed", "Snapshot"}, "planning": set(), "operations": {"send_request", "verify_receipts"}}
     for module in (vestige, audit, planning, theory, subset, checks, store, operations):
         for name in module.__all__:
             public = getattr(module, name)

@@ -10,6 +10,7 @@
     ├── SourceError        a source of records cannot be read
     ├── StoreError         a store cannot be used in its present state
     │   └── StoreBusyError another process holds the store               (nothing was changed: try again)
+    ├── SignatureError     a signed file is not what was signed
     └── MissingExtraError  an optional dependency is not installed       (also an ImportError)
 
 A message names the parameter, its value, the limit and the remedy. It never contains the value of a record: an error
@@ -58,6 +59,10 @@ class StoreError(VestigeError):
 
 class StoreBusyError(StoreError):
     """Another process holds the store; the call did not change it and can be repeated."""
+
+
+class SignatureError(VestigeError):
+    """A signed file is not what was signed, or cannot be checked."""
 
 
 class MissingExtraError(VestigeError, ImportError):

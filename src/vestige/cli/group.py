@@ -25,6 +25,7 @@ COMMANDS = {
     "audit": ("vestige.cli.audit", "Measure what retained records reveal about erased ones."),
     "estimate": ("vestige.cli.store", "Print the answers in STORE."),
     "forget": ("vestige.cli.removal", "Request that records leave STORE."),
+    "keygen": ("vestige.cli.signature", "Make a pair of keys to sign receipts with."),
     "lab": ("vestige.cli.lab", "Test the claims of the paper."),
     "list": ("vestige.cli.store", "Show the streams in STORE and their limits."),
     "plan": ("vestige.cli.plan", "Predict the retention required for a target error."),
@@ -35,6 +36,7 @@ COMMANDS = {
     "run": ("vestige.cli.run", "Stream SOURCE and print an all-time statistic."),
     "sweep": ("vestige.cli.retention", "Erase what is due in STORE."),
     "verify": ("vestige.cli.store", "Check that nothing is left in STORE that should be gone."),
+    "verify-receipts": ("vestige.cli.signature", "Check that signed receipts were not changed."),
 }
 """Module of each command, which adds the command to the group, and the first sentence of its help."""
 

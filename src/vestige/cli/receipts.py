@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import click
 
 from vestige.cli.access import exit_with, json_option, read_snapshot, store_argument
 from vestige.cli.group import command
-from vestige.cli.output import escape, format_time, print_json, show_table, to_iso
+from vestige.cli.output import escape, format_count, format_time, print_json, say, show_table
 from vestige.errors import ParameterError, StoreError
+from vestige.operations.signature import sign_receipts
 from vestige.store import Receipt, StoreSnapshot
-from vestige.times import add_duration, wall_clock
+from vestige.times import wall_clock
 
 Given = tuple[str | None, Receipt]
 """A receipt and the stream that has given it; None for one of the whole store."""
@@ -42,8 +45,12 @@ _HEADER = ("receipt", "reference", "stream", "requested", "due", "erased")
     type=click.Choice(["table", "json", "csv"]),
     help="Form of the output.  [default: table]",
 )
+@click.option("--sign", "key", metavar="KEY", help="Private key to sign the receipts with; see vestige keygen.")
+@click.option("--out", metavar="FILE", help="File for the signed receipts, in JSON.")
 @json_option
-def receipts(store: str, reference: str | None, form: str | None, *, machine: bool) -> None:
+def receipts(
+    store: str, reference: str | None, form: str | None, key: str | None, out: str | None, *, machine: bool
+) -> None:
     """Show the removal requests in STORE.
 
     These are the open ones, and those whose receipts are kept: as long as vestige forget --keep-receipts said. A
@@ -52,57 +59,44 @@ def receipts(store: str, reference: str | None, form: str | None, *, machine: bo
 
     A request to several streams counts the records that have arrived in all of them as rounds.
 
+    With --sign, the receipts are written to a file with a signature, which vestige verify-receipts checks.
+
     \b
     Example:
       vestige receipts visits.db
     """  # noqa: D301  # the sign says to leave the lines as they are
     if machine and form not in (None, "json"):
         raise ParameterError(f"--json contradicts --format {form}; give one of them")
+    if (key is None) != (out is None):
+        raise ParameterError("--sign and --out go together: the key to sign with, and the file for the signed receipts")
+    if key is not None and (machine or form is not None):
+        raise ParameterError("--sign writes JSON to --out; leave out --format and --json")
     copy = read_snapshot(store)
-    given = [entry for entry in list_receipts(copy) if reference in (None, entry[1].reference)]
-    if reference is not None and not given and not copy.ledger_trouble:
+    given = [entry for entry in copy.find_receipts(wall_clock()) if reference in (None, entry[1].reference)]
+    if reference is not None and not given:
         raise StoreError(f"{store}: no receipt has the reference {reference!r}; it may have expired")
-    if machine or form == "json":
+    if key is not None and out is not None:
+        _write_signed(copy, key, out, reference)
+    elif machine or form == "json":
         problems = [{"stream": name, "problem": text} for name, text in copy.troubles.items()]
         print_json([receipt_facts(*entry) for entry in given] + problems)
     elif form == "csv":
         _print_csv(given)
     else:
         show_receipts(given, copy.troubles)
-    if copy.ledger_trouble:
-        raise StoreError(copy.ledger_trouble)
     exit_with(copy.troubles)
-
-
-def list_receipts(copy: StoreSnapshot) -> list[Given]:
-    """List the receipts of a store and of its streams, in the order of the requests."""
-    now = wall_clock()
-    given: list[Given] = [(None, receipt) for receipt in copy.ledger.receipts]
-    given += [
-        (name, receipt)
-        for name, (_, state) in copy.streams.items()
-        for receipt in state.receipts
-        if receipt.keep  # the others are parts of requests in the ledger
-    ]
-    kept = [entry for entry in given if not entry[1].is_expired(now)]
-    return sorted(kept, key=lambda entry: entry[1].requested)
 
 
 def receipt_facts(stream: str | None, receipt: Receipt) -> dict[str, object]:
     """A receipt as plain data; the stream is None for one of the whole store."""
-    erased = receipt.erased
-    return {
-        "id": receipt.id,
-        "reference": receipt.reference,
-        "stream": stream,
-        "requested": to_iso(receipt.requested),
-        "requested_round": receipt.requested_round,
-        "due_round": receipt.due_round,
-        "due": to_iso(receipt.due),
-        "erased": to_iso(erased),
-        "erased_round": receipt.erased_round,
-        "kept_until": None if erased is None else to_iso(add_duration(erased, receipt.keep)),
-    }
+    facts = receipt.to_dict() | {"stream": stream}
+    return {name: facts[name] for name in FIELDS}
+
+
+def _write_signed(copy: StoreSnapshot, key: str, out: str, reference: str | None) -> None:
+    document = sign_receipts(copy, key, reference=reference)
+    Path(out).write_text(json.dumps(document, indent=2) + "\n")
+    say(f"{format_count(len(document['receipts']), 'receipt')} signed with the key {document['key_id']} in {out}.")
 
 
 def _print_csv(given: Sequence[Given]) -> None:

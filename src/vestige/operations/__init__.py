@@ -4,6 +4,7 @@ from vestige.operations.inbox import process_inbox, send_request
 from vestige.operations.removal import forget, remove
 from vestige.operations.results import Erasure, ForgetResult, InboxResult, RemoveResult, SweepResult
 from vestige.operations.retention import preview, sweep
+from vestige.operations.signature import generate_key, sign_receipts, verify_receipts
 
 __all__ = [
     "Erasure",
@@ -12,9 +13,12 @@ __all__ = [
     "RemoveResult",
     "SweepResult",
     "forget",
+    "generate_key",
     "preview",
     "process_inbox",
     "remove",
     "send_request",
+    "sign_receipts",
     "sweep",
+    "verify_receipts",
 ]

@@ -159,6 +159,31 @@ class Receipt:
         made = cls(receipt_id or secrets.token_hex(8), requested, *rounds, due)
         return replace(made, reference=check_reference(reference), keep=check_keep(keep))
 
+    def to_dict(self) -> dict[str, str | int | None]:
+        """Return the receipt as plain data.
+
+        Returns:
+            Flat and ready for JSON; times are texts in ISO 8601, and `kept_until` is the time at which it expires.
+
+        Example:
+            >>> from datetime import UTC
+            >>> Receipt("0123456789abcdef", datetime(2024, 1, 1, tzinfo=UTC), 7, 48).to_dict()["requested"]
+            '2024-01-01T00:00:00+00:00'
+        """
+        until = None if self.erased is None else add_duration(self.erased, self.keep)
+        due, erased, kept = (None if at is None else at.isoformat() for at in (self.due, self.erased, until))
+        return {
+            "id": self.id,
+            "reference": self.reference,
+            "requested": self.requested.isoformat(),
+            "requested_round": self.requested_round,
+            "due": due,
+            "due_round": self.due_round,
+            "erased": erased,
+            "erased_round": self.erased_round,
+            "kept_until": kept,
+        }
+
     def mark_erased(self, t: int, at: datetime) -> Receipt:
         """Return the receipt with the round and the time of the erasure.
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from vestige.errors import StoreError
 from vestige.store.ledger import Ledger
+from vestige.store.receipt import Receipt
 from vestige.store.state import State
 from vestige.store.terms import Terms
 
@@ -55,6 +57,34 @@ class StoreSnapshot:
     def unnamed(self) -> tuple[str, ...]:
         """The rows whose names cannot be read."""
         return tuple(name for name, text in self.troubles.items() if text == UNNAMED)
+
+    def find_receipts(self, at: datetime) -> list[tuple[str | None, Receipt]]:
+        """Find the receipts of the store and of its streams that have not expired, in the order of the requests.
+
+        Args:
+            at: the present time, in UTC.
+
+        Returns:
+            For each receipt the stream that has given it, None for one of the ledger; and the receipt.
+
+        Raises:
+            StoreError: the ledger is damaged.
+
+        Example:
+            >>> from vestige.times import wall_clock
+            >>> StoreSnapshot({}).find_receipts(wall_clock())
+            []
+        """
+        if self.ledger_trouble:
+            raise StoreError(self.ledger_trouble)
+        given: list[tuple[str | None, Receipt]] = [(None, receipt) for receipt in self.ledger.receipts]
+        given += [
+            (name, receipt)
+            for name, (_, state) in self.streams.items()
+            for receipt in state.receipts
+            if receipt.keep  # the others are parts of requests in the ledger
+        ]
+        return sorted((entry for entry in given if not entry[1].is_expired(at)), key=lambda entry: entry[1].requested)
 
     def select(self, names: tuple[str, ...]) -> StoreSnapshot:
         """Return the same snapshot with these streams only.
