@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -74,6 +75,8 @@ BAD: dict[str, Callable[[], object]] = {
     "10**400": lambda: 10**400,
     "-10**400": lambda: -(10**400),
     "0.5": lambda: 0.5,
+    "1e-320": lambda: 1e-320,
+    "1e300": lambda: 1e300,
     "nan": lambda: float("nan"),
     "inf": lambda: float("inf"),
     "1j": lambda: 1j,
@@ -470,6 +473,18 @@ def test_no_raw_exception_comes_out_of_those_that_take_long(folder: Path, name: 
 @pytest.mark.parametrize("name", sorted(SLOW))
 def test_no_raw_exception_comes_out_for_any_value(folder: Path, name: str) -> None:
     assert raw_exceptions(folder, name, BAD) == []
+
+
+@pytest.mark.parametrize("name", ["mean_rounds", "regression_rounds", "simple_mean_retention", "group_density"])
+def test_formulas_hold_at_their_limits(folder: Path, name: str) -> None:
+    """Whatever the combination, there is a result or a sentence, since no product of such numbers overflows."""
+    function, good = calls(folder)[name]
+    limits = {float: (1e-50, 1.0, 1e50), int: (1, 10**15), bool: (True,)}
+    for chosen in product(*(limits[type(value)] for value in good.values())):
+        with suppress(ParameterError):
+            assert 0 <= function(**dict(zip(good, chosen, strict=True))) < 10**300  # type: ignore[operator]
+    with pytest.raises(ParameterError, match="=1e-51 is out of range; use a number from 1e-50 to 1e50"):
+        function(**good | {"noise" if "noise" in good else "variance": 1e-51})
 
 
 def test_every_public_callable_is_tried() -> None:

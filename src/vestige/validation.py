@@ -20,6 +20,8 @@ from vestige.types import Floats
 _MAX_SHOWN = 200
 """Number of characters after which the value in an error is cut off."""
 
+_SMALLEST, _LARGEST = 1e-50, 1e50
+"""What formulas accept, unless they are about larger or smaller numbers: products of six of these are finite."""
 MAX_COUNT = 10**15
 """The largest count that the formulas accept: a float represents it exactly."""
 
@@ -211,8 +213,31 @@ def check_positive(name: str, value: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
+def check_moderate(name: str, value: object) -> float:
+    """Return a parameter as a float if it is a number from 1e-50 to 1e50, so that formulas neither overflow nor vanish.
+
+    Args:
+        name: name of the parameter, for the error.
+        value: the argument.
+
+    Returns:
+        The value as a float.
+
+    Raises:
+        ParameterError: if the value is not such a number.
+
+    Example:
+        >>> check_moderate("variance", 2)
+        2.0
+    """
+    number = check_positive(name, value)
+    if not _SMALLEST <= number <= _LARGEST:
+        raise ParameterError(f"{name}={show_value(value)} is out of range; use a number from 1e-50 to 1e50")
+    return number
+
+
 def check_at_most(name: str, value: object, limit: float, remedy: str) -> float:
-    """Return a parameter as a float if it is above 0 and at most `limit`.
+    """Return a parameter as a float if it is above 0, see `check_moderate`, and at most `limit`.
 
     Args:
         name: name of the parameter, for the error.
@@ -224,13 +249,13 @@ def check_at_most(name: str, value: object, limit: float, remedy: str) -> float:
         The value as a float.
 
     Raises:
-        ParameterError: if the value is not a number above 0, or is above `limit`.
+        ParameterError: if the value is not such a number, or is above `limit`.
 
     Example:
         >>> check_at_most("error", 0.25, 0.5, "use a smaller error")
         0.25
     """
-    number = check_positive(name, value)
+    number = check_moderate(name, value)
     if number > limit:
         raise ParameterError(f"{name}={show_value(value)} is above {limit:g}; {remedy}")
     return number
@@ -253,7 +278,7 @@ def check_ratio(name: str, value: object) -> float:
         >>> check_ratio("ratio", 2)
         2.0
     """
-    number = check_positive(name, value)
+    number = check_moderate(name, value)
     if number < 1.0:
         raise ParameterError(f"{name}={show_value(value)} is below 1; use the largest over the smallest, 1 or more")
     return number

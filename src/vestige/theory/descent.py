@@ -10,7 +10,7 @@ Guarantee: no adversary at the limit breaks the bound; held by tests/theory/test
 
 from __future__ import annotations
 
-from vestige.validation import MAX_COUNT, check_int, check_positive
+from vestige.validation import MAX_COUNT, check_int, check_moderate
 
 
 def descent_bound(gradient: float, convexity: float, steps: int) -> float:
@@ -59,4 +59,4 @@ def noise_limit(gradient: float, convexity: float, steps: int) -> float:
 
 def _squared_ratio(gradient: float, convexity: float) -> float:
     """Return Gamma^2 / lambda^2."""
-    return (check_positive("gradient", gradient) / check_positive("convexity", convexity)) ** 2
+    return (check_moderate("gradient", gradient) / check_moderate("convexity", convexity)) ** 2

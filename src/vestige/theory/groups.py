@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from vestige.errors import ParameterError
-from vestige.validation import MAX_COUNT, check_int, check_positive
+from vestige.validation import MAX_COUNT, check_int, check_moderate
 
 _CHERNOFF_RATE = (1.0 - math.log(2.0)) / 2.0  # c of the proof, for delta = 1/2: the smallest eigenvalue at most halves
 GROUP_SIZE = 2.0
@@ -39,7 +39,7 @@ def group_size(dim: int, *, constant: float = GROUP_SIZE) -> int:
         [3, 5, 7, 47]
     """
     d = check_int("dim", dim, 1, MAX_COUNT)
-    return max(2 * d + 1, math.floor(check_positive("constant", constant) * d * math.log(d)) + 1)
+    return max(2 * d + 1, math.floor(check_moderate("constant", constant) * d * math.log(d)) + 1)
 
 
 def proven_group_size(dim: int, *, bound: float, smallest_eigenvalue: float, largest_eigenvalue: float) -> int:
@@ -103,8 +103,8 @@ def group_density(
         0.726
     """
     d, exponent = _chernoff_exponent(dim, bound, smallest_eigenvalue, largest_eigenvalue)
-    k, gamma = check_int("group", group, d, MAX_COUNT), check_positive("radius", radius)
-    sigma = check_positive("noise", noise)
+    k, gamma = check_int("group", group, d, MAX_COUNT), check_moderate("radius", radius)
+    sigma = check_moderate("noise", noise)
     probability = max(0.0, 1.0 - 2.0 * d * math.exp(-k * exponent))
     variances = sigma**2 / (2.0 * k * largest_eigenvalue), 2.0 * sigma**2 / (k * smallest_eigenvalue)
     return probability * min(math.exp(-(gamma**2) / (2.0 * v)) / math.sqrt(2.0 * math.pi * v) for v in variances)
@@ -136,7 +136,7 @@ def normal_group_density(dim: int, group: int, radius: float, *, noise: float = 
 
     d = check_int("dim", dim, 1, MAX_COUNT)
     nu = check_int("group", group, d, MAX_COUNT) - d + 1
-    off = check_positive("radius", radius) / check_positive("noise", noise)
+    off = check_moderate("radius", radius) / check_moderate("noise", noise)
     log = gammaln((nu + 1) / 2) - gammaln(nu / 2) - math.log(math.pi) / 2 - (nu + 1) / 2 * math.log1p(off * off)
     return math.exp(log) / noise
 
@@ -145,9 +145,9 @@ def _chernoff_exponent(
     dim: int, bound: float, smallest_eigenvalue: float, largest_eigenvalue: float
 ) -> tuple[int, float]:
     """Return d and c lambda_0 / (d B^2), the rate at which each record makes a bad group less likely."""
-    d, largest = check_int("dim", dim, 1, MAX_COUNT), check_positive("bound", bound)
-    smallest = check_positive("smallest_eigenvalue", smallest_eigenvalue)
-    if smallest > check_positive("largest_eigenvalue", largest_eigenvalue):
+    d, largest = check_int("dim", dim, 1, MAX_COUNT), check_moderate("bound", bound)
+    smallest = check_moderate("smallest_eigenvalue", smallest_eigenvalue)
+    if smallest > check_moderate("largest_eigenvalue", largest_eigenvalue):
         raise ParameterError(
             f"smallest_eigenvalue={smallest_eigenvalue} is above largest_eigenvalue={largest_eigenvalue}; "
             "give the eigenvalues of E[x x^T] in order"

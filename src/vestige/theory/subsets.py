@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from vestige.errors import ParameterError
-from vestige.validation import MAX_COUNT, check_at_most, check_int, check_positive, check_ratio
+from vestige.validation import MAX_COUNT, check_at_most, check_int, check_moderate, check_positive, check_ratio
 
 SUM_SIZE = 3.0
 SUM_FAILURE = 0.2
@@ -45,7 +45,7 @@ def subset_sum_size(error: float, *, constant: float = SUM_SIZE) -> int:
         raise ParameterError(
             f"error={error!r} is not below 1; the empty sum is within 1/2 of every target, so use a smaller error"
         )
-    return math.floor(check_positive("constant", constant) * -math.log(error)) + 1
+    return math.floor(check_moderate("constant", constant) * -math.log(error)) + 1
 
 
 def subset_sum_failure(size: int, *, constant: float = SUM_FAILURE) -> float:
@@ -65,7 +65,7 @@ def subset_sum_failure(size: int, *, constant: float = SUM_FAILURE) -> float:
         >>> round(subset_sum_failure(42), 5)
         0.00022
     """
-    return math.exp(-check_positive("constant", constant) * check_int("size", size, 1, MAX_COUNT))
+    return math.exp(-check_moderate("constant", constant) * check_int("size", size, 1, MAX_COUNT))
 
 
 def vector_subset_size(
@@ -98,8 +98,8 @@ def vector_subset_size(
         (36, 218)
     """
     d = check_int("dim", dim, 1, MAX_COUNT)
-    a, sigma = check_ratio("ratio", ratio), check_positive("deviation", deviation)
+    a, sigma = check_ratio("ratio", ratio), check_moderate("deviation", deviation)
     distance = check_at_most(
         "error", error, sigma / a / 4.0, "the measured constant is for a quarter of deviation / ratio or less"
     )
-    return math.ceil(check_positive("constant", constant) * a * (d * math.log(d * sigma / (a * distance))) ** 2)
+    return math.ceil(check_moderate("constant", constant) * a * (d * math.log(d * sigma / (a * distance))) ** 2)

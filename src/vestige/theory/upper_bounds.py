@@ -15,7 +15,7 @@ import math
 
 from vestige.theory.conversion import batched_to_streaming
 from vestige.theory.groups import group_size
-from vestige.validation import MAX_COUNT, check_at_most, check_bool, check_int, check_positive, check_ratio
+from vestige.validation import MAX_COUNT, check_at_most, check_bool, check_int, check_moderate, check_ratio
 
 MEAN_RETENTION = 4.5
 MEAN_ROUNDS = 4.0
@@ -44,7 +44,7 @@ def window_retention(dim: int, error: float, *, variance: float = 1.0) -> int:
         20000
     """
     d = check_int("dim", dim, 1, MAX_COUNT)
-    return math.ceil(d * check_positive("variance", variance) / check_positive("error", error))
+    return math.ceil(d * check_moderate("variance", variance) / check_moderate("error", error))
 
 
 def mean_retention(dim: int, error: float, *, variance: float = 1.0, constant: float = MEAN_RETENTION) -> int:
@@ -75,8 +75,8 @@ def mean_retention(dim: int, error: float, *, variance: float = 1.0, constant: f
         >>> mean_retention(10, 1e-4)
         1040
     """
-    d, relative = _check_relative_error(dim, error, variance)
-    segment = _round_up_to_even(check_positive("constant", constant) * math.log(d / relative))
+    d, relative = _check_relative_error(dim, error, check_moderate("variance", variance))
+    segment = _round_up_to_even(check_moderate("constant", constant) * math.log(d / relative))
     return batched_to_streaming(d * segment, 1)[0]
 
 
@@ -106,8 +106,8 @@ def mean_rounds(
         (40001, 360001, 120001)
     """
     check_bool("segmented", segmented)
-    d, relative = _check_relative_error(dim, error, variance)
-    return _next_integer(check_positive("constant", constant) * d * (d if segmented else 1) / relative)
+    d, relative = _check_relative_error(dim, error, check_moderate("variance", variance))
+    return _next_integer(check_moderate("constant", constant) * d * (d if segmented else 1) / relative)
 
 
 def simple_mean_retention(
@@ -139,8 +139,8 @@ def simple_mean_retention(
         (216, 1124)
     """
     d, a = check_int("dim", dim, 1, MAX_COUNT), check_ratio("ratio", ratio)
-    _, relative = _check_relative_error(d, error, check_positive("variance", variance) / a)
-    batch = _round_up_to_even(check_positive("constant", constant) * a * (d * math.log(d / relative)) ** 2)
+    _, relative = _check_relative_error(d, error, check_moderate("variance", variance) / a)
+    batch = _round_up_to_even(check_moderate("constant", constant) * a * (d * math.log(d / relative)) ** 2)
     return batched_to_streaming(batch, 1)[0]
 
 
@@ -164,8 +164,8 @@ def simple_mean_rounds(dim: int, error: float, *, variance: float = 1.0, constan
         >>> simple_mean_rounds(1, 1e-3)
         12001
     """
-    d, relative = _check_relative_error(dim, error, variance)
-    return _next_integer(check_positive("constant", constant) * d / relative)
+    d, relative = _check_relative_error(dim, error, check_moderate("variance", variance))
+    return _next_integer(check_moderate("constant", constant) * d / relative)
 
 
 def regression_retention(
@@ -206,7 +206,7 @@ def regression_retention(
     """
     d, relative = _check_relative_error(dim, error, _coefficient_variance(noise, smallest_eigenvalue))
     size = group_size(d) if group is None else check_int("group", group, d, MAX_COUNT)
-    groups = math.ceil(check_positive("constant", constant) * math.log(d / relative))
+    groups = math.ceil(check_moderate("constant", constant) * math.log(d / relative))
     return batched_to_streaming(2 * d * groups * size, 1)[0]
 
 
@@ -247,18 +247,19 @@ def regression_rounds(
     """
     d, relative = _check_relative_error(dim, error, _coefficient_variance(noise, smallest_eigenvalue))
     retention = regression_retention(d, error, noise=noise, smallest_eigenvalue=smallest_eigenvalue, group=group)
-    return max(2 * retention, _next_integer(check_positive("constant", constant) * d / relative))
+    return max(2 * retention, _next_integer(check_moderate("constant", constant) * d / relative))
 
 
 def _check_relative_error(dim: int, error: float, variance: float) -> tuple[int, float]:
     """Return the dimension and the error in units of the variance; errors that a short window reaches are refused."""
-    d, unit = check_int("dim", dim, 1, MAX_COUNT), check_positive("variance", variance)
-    return d, check_at_most("error", error, d * unit / 2.0, "a short window reaches that; use window_retention") / unit
+    d = check_int("dim", dim, 1, MAX_COUNT)
+    limit = d * variance / 2.0
+    return d, check_at_most("error", error, limit, "a short window reaches that; use window_retention") / variance
 
 
 def _coefficient_variance(noise: float, smallest_eigenvalue: float) -> float:
     """Return an upper bound on the variance of a coefficient per record: sigma^2 / lambda_0."""
-    return check_positive("noise", noise) ** 2 / check_positive("smallest_eigenvalue", smallest_eigenvalue)
+    return check_moderate("noise", noise) ** 2 / check_moderate("smallest_eigenvalue", smallest_eigenvalue)
 
 
 def _round_up_to_even(x: float) -> int:
