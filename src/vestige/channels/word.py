@@ -252,7 +252,7 @@ def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> None:
     """Rank the numbers by what it costs to write the second nearest instead, in steps; the cheapest comes first.
 
     Floats come after residues, since their steps are longer. A number that equals the common value of the kept records
-    comes last: one bit says so, and no other choice says the same.
+    is never changed: one bit says so, and no other choice says the same.
     """
     size = len(attempt.target)
     rows = count_rows(len(attempt.places), size)
@@ -267,8 +267,15 @@ def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> None:
             costs[i] = 1.0 - 2.0 * abs(place - math.floor(place) - 0.5)
         elif power != _ESCAPE and attempt.target[i] == attempt.centres[i]:
             costs[i] = np.inf
-    for rank, i in enumerate(np.argsort(costs)):
-        attempt.ranks[i] = rank
+    attempt.ranks[:] = _MAX_SHIFT  # for all but the cheapest, which are as many as can ever be changed
+    for rank in range(min(size, _MAX_SHIFT)):
+        cheapest = 0
+        for i in range(size):
+            if costs[i] < costs[cheapest]:
+                cheapest = i
+        if costs[cheapest] == np.inf:
+            break
+        attempt.ranks[cheapest], costs[cheapest] = rank, np.inf
 
 
 @kernel
