@@ -30,7 +30,14 @@ from vestige.channels.kernels import AUTO, BITS, count_free_rows, make_writer, w
 from vestige.channels.layout import MAX_BITS, find_precision, find_width
 from vestige.channels.word import LEVEL, TRIES, count_rows
 from vestige.random.kernels import draw
-from vestige.statistics.kernels import find_deviation, find_far_limit, find_tolerance, find_weights, move_averages
+from vestige.statistics.kernels import (
+    find_deviation,
+    find_far_limit,
+    find_spread,
+    find_tolerance,
+    find_weights,
+    move_averages,
+)
 from vestige.types import Bools, Floats
 
 HERE = Path(__file__).resolve().parents[1]
@@ -155,14 +162,14 @@ def follow(values: Floats, can: Bools, length: int, mode: int, allowed: float, s
     target, spread, near, far = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     writer, rows = make_writer(length, size), count_rows(length, size)
     present = np.ones(length, np.bool_)
-    weights = find_weights(present, 1.0)
+    weights, usual = find_weights(present, 1.0), np.zeros(size)
     for k in range(batches):
         start, share = k * length, 1.0 / (k + 1)
         here = values[start : start + length]
         move_averages(estimate, here, present, weights, share, target, spread)
         for i in range(size):
             near[i] = find_tolerance(allowed, spread[i], length, share, target[i])
-            about = find_deviation(target[i], here[:, i], present, weights)
+            about = find_spread(usual[i], find_deviation(target[i], here[:, i], present, weights), share)
             far[i] = max(find_far_limit(about, length, share, target[i], draw_mark(start + 1, length, i)), near[i])
         free = rows
         if not can[start : start + length].all():
@@ -190,6 +197,7 @@ def follow(values: Floats, can: Bools, length: int, mode: int, allowed: float, s
         lost = max(0, min(rows, header + size * MAX_BITS) - free) / size
         counts[1] += weight * size * (2.0 * 4.0**lost - 1.0)
         for i in range(size):
+            usual[i] = find_deviation(estimate[i], here[:, i], keep, weights)
             counts[0] += weight * (estimate[i] - target[i]) ** 2
             counts[5] += (estimate[i] - target[i]) ** 2 / (2.0 * 4.0**lost - 1.0) / size
         if writer.attempt.counters[LEVEL] >= 0:

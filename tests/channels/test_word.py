@@ -431,3 +431,23 @@ def test_a_word_that_would_keep_nobody_has_a_longer_header_at_once() -> None:
     for _ in range(3):
         assert not word.judge(attempt, True, True, np.array([np.inf]), np.zeros(22, np.bool_), np.uint64(1))
     assert attempt.counters[word.LEVEL] == 1
+
+
+def test_a_word_that_is_marked_takes_no_narrower_range() -> None:
+    powers, escape = word._POWERS, word._POWERS.min()
+    for level in range(len(powers)):
+        wider = word._find_next_level(level, True)
+        assert wider in (word._OFF_LEVEL, *range(word._FIRST_LONG_OFF, word._LAST_OFF_LEVEL + 1))
+        assert powers[wider] == escape or level <= 1 or powers[wider] >= powers[level] != escape
+
+
+def test_a_record_far_from_all_others_that_no_last_bit_moves_is_kept_or_not() -> None:
+    """Slot 33 of 74 does not depend on the last eight bits of four numbers; whether it is kept decides the scale."""
+    rng, off = RNG(0), 0
+    for trial in range(300):
+        values = rng.normal(17.0, 1.0, (74, 4))
+        values[33, 0] += 40.0
+        target = values.mean(axis=0) + 1e-2 * rng.normal(size=4)
+        _, reading = write(values, target, np.ones(74, np.bool_), 1 + 74 * trial, 1e-2, False)
+        off += int(reading.off.any())
+    assert off == 0

@@ -294,3 +294,43 @@ def test_deviations_of_parameters_are_those_of_repeated_fits(scale: float) -> No
     statistic = CustomLoss(line, (0.0,), columns=2).statistic
     assert statistic.count_deviations(np.array([3.0]), rows) == pytest.approx(3.0 * scale / 0.2, rel=0.02)
     assert statistic.count_deviations(np.zeros(1), rows) == 0.0
+
+
+def find_unmarked(stream: Stream, rows: np.ndarray) -> float:
+    """How far a mean is off, in standard errors of all data; 0 if it says that it may be."""
+    stream.extend(rows)
+    made = stream.estimate()
+    return 0.0 if made.missed else float(abs(made.value - rows.mean()) / rows.std() * np.sqrt(len(rows)))
+
+
+@pytest.mark.parametrize("share", [1e-3, 1e-4])
+def test_averages_that_drop_each_rare_event_are_marked(share: float) -> None:
+    """A batch with an event is far wilder than all data, and must not excuse that the event is dropped."""
+    for seed in range(3):
+        rows = (np.random.default_rng(seed).random(100_000) < share).astype(np.float64)
+        assert find_unmarked(Stream(Mean(channel="average"), retention=96, seed=seed), rows) <= 1.0
+
+
+@pytest.mark.parametrize(("channel", "batch", "shift"), [("bits", 22, 1e4), ("auto", 26, 1e3), ("bits", 48, 1e9)])
+def test_one_batch_unlike_the_others_is_marked_where_it_spoils_the_answer(
+    channel: str, batch: int, shift: float
+) -> None:
+    for seed in range(3):
+        rows = np.random.default_rng(seed).normal(size=100_000 // batch * batch)
+        rows[-batch:] += shift
+        assert find_unmarked(Stream(Mean(channel=channel), retention=2 * batch, seed=seed), rows) <= 1.0
+
+
+@pytest.mark.parametrize("jump", [1e4, 1e6])
+def test_a_regression_after_a_change_of_level_is_right_or_marked(jump: float) -> None:
+    """The batch alone knows the slope thousands of times worse than all data do."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=20_000) + np.where(np.arange(20_000) < 10_000, jump, 0.0)
+        y = 2.0 * x + rng.normal(size=len(x))
+        stream = Stream(LinearRegression(1), retention=260, seed=seed)
+        stream.extend(np.column_stack((x, y)))
+        made = stream.estimate()
+        away = x - x.mean()
+        error = 1.0 / np.sqrt(away @ away)
+        assert made.missed or abs(float(made.value[0]) - away @ y / (away @ away)) <= error

@@ -18,6 +18,7 @@ from vestige.statistics.kernels import (
     find_deviation,
     find_far_limit,
     find_share,
+    find_spread,
     find_tolerance,
     find_weights,
     move_averages,
@@ -42,6 +43,7 @@ def advance(
     whole: bool,
     before: Floats,
     before_off: Bools,
+    usual: Floats,
     encoded: int,
     decay: float,
     allowed: float,
@@ -62,6 +64,7 @@ def advance(
         whole: whether all rounds have a record that may be kept.
         before: the averages before the first batch; shape (size,).
         before_off: which of them are marked as off; shape (size,).
+        usual: the deviation of the records that hold them, see `find_spread`; shape (size,).
         encoded: the number of records that they count; 0 if there are none.
         decay: the share of a record's weight that is left after each that follows; 1 if all count alike.
         allowed: how far from its target an average may be, as a share of its standard error.
@@ -71,7 +74,7 @@ def advance(
         keep: which of the last `length` records to keep; shape (length,).
     """
     length, size = len(atoms) // len(keys), atoms.shape[1]
-    estimate, off = before.copy(), before_off.copy()
+    estimate, off, kept_deviations, alike = before.copy(), before_off.copy(), usual.copy(), np.ones(length)
     target, spread, near, far = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     writer = make_writer(length, size)
     weights, count = find_weights(present[:length], decay), length
@@ -86,8 +89,12 @@ def advance(
             near[i] = find_tolerance(allowed, spread[i], count, share, target[i])
             about = find_deviation(target[i], atoms[here, i], present[here], weights)
             coin = draw_mark(first + k * length, length, i)
-            far[i] = max(find_far_limit(about, count, share, target[i], coin), near[i])
+            all_deviations = find_spread(kept_deviations[i], about, share)
+            far[i] = max(find_far_limit(all_deviations, count, share, target[i], coin), near[i])
         start = first + k * length
         write_batch(
             atoms[here], can[here], target, near, far, spread, start, keys[k], mode, whole, writer, keep, estimate, off
         )
+        if k + 1 < len(keys):
+            for i in range(size):
+                kept_deviations[i] = find_deviation(estimate[i], atoms[here, i], keep, alike)

@@ -186,6 +186,7 @@ class Channel(ABC):
     def advance(
         self,
         before: Reading | None,  # noqa: ARG002
+        usual: Floats,  # noqa: ARG002
         values: Floats,  # noqa: ARG002
         present: Bools,  # noqa: ARG002
         can: Bools,  # noqa: ARG002
@@ -201,6 +202,7 @@ class Channel(ABC):
 
         Args:
             before: what was read before the first batch; None where nothing is encoded yet.
+            usual: the root mean square distance of the records that hold it from it; shape (size,).
             values: the batches one after the other, of equal length; shape (batches * length, size).
             present: which rounds have a record; shape (batches * length,).
             can: which of the records may be kept; shape (batches * length,).

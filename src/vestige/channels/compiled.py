@@ -62,6 +62,7 @@ class Compiled(Channel):
     def advance(
         self,
         before: Reading | None,
+        usual: Floats,
         values: Floats,
         present: Bools,
         can: Bools,
@@ -77,5 +78,7 @@ class Compiled(Channel):
         size, keep = values.shape[1], np.zeros(len(values) // len(keys), np.bool_)
         numbers, off = Reading(np.zeros(size), np.zeros(size, np.bool_)) if before is None else before
         whole = bool(present.all() and can.all())
-        advance(values, present, can, whole, numbers, off, encoded, decay, tolerance, first, keys, self.mode, keep)
+        advance(
+            values, present, can, whole, numbers, off, usual, encoded, decay, tolerance, first, keys, self.mode, keep
+        )
         return keep

@@ -57,6 +57,10 @@ _TRIES = 24
 _WIDE, _WIDER = 3, 12
 """The number of tries out of range before the range is widened; more before a long header, which costs four bits."""
 _MAX_SHIFT = 30
+_FAR_OFFSET = 8
+"""From this retry on, each number is one of its eight nearest, by chance: some slots depend on no last bit."""
+_OFFSET_DRAW = 1 << 21
+"""A draw that is not used for anything else."""
 _WORD = 64
 LEVEL, OFFSET, CHANGES, WIDE, TRIES, OFF = 0, 1, 2, 3, 4, 5
 
@@ -163,14 +167,15 @@ def find_header(level: int) -> tuple[int, int]:
 
 @kernel
 def _find_next_level(level: int, off: bool) -> int:
-    """The header to try after this one: a wider range, at last the escape."""
+    """The header to try after this one: a wider range, at last the escape; at least as wide a one that says off."""
     if not off:
         return min(level + 1 if level != _WIDE_LEVEL else _FIRST_LONG, _LAST_LEVEL)
     if level < _OFF_LEVEL:
         return _OFF_LEVEL
-    if level == _LAST_LEVEL:
-        return _LAST_OFF_LEVEL
-    return min(max(level + 1, _FIRST_LONG_OFF), _LAST_OFF_LEVEL)
+    for wider in range(max(level + 1, _FIRST_LONG_OFF), _LAST_OFF_LEVEL):
+        if _POWERS[wider] >= _POWERS[level] and _POWERS[level] != _ESCAPE:
+            return wider
+    return _LAST_OFF_LEVEL
 
 
 @kernel
@@ -226,6 +231,8 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
         lost = min(bits, max(0, bits - (free - header - i + size - 1) // size))
         shift = attempt.ranks[i] * each
         offset = (counters[OFFSET] >> shift) & ((1 << each) - 1) if shift < _MAX_SHIFT else 0
+        if size > 1 and counters[OFFSET] >= _FAR_OFFSET:
+            offset = int(draw(key, _OFFSET_DRAW + counters[OFFSET] * size + i) & np.uint64(_FAR_OFFSET - 1))
         guess = attempt.guess[i]
         word = 0
         if power == _ESCAPE or guess == ALIKE:

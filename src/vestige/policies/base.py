@@ -240,7 +240,7 @@ class Encoded(NamedPolicy[E_co]):
         share = min(1.0, length / (clock.encoded + count_waiting(clock, retained)))
         off = self._read(clock, retained).off
         numbers, key = self._compute_numbers(clock, retained), np.uint64(coins & _WORD)
-        target = self._make_target(numbers, off, retained.values, share, clock.first, length)
+        target = self._make_target(numbers, off, None, retained.values, share, clock.first, length)
         target = target._replace(near=np.zeros(len(numbers)))  # few are left: the nearest that there is
         values = channels.lay_out(slots, retained.values, length)
         keep = self.encoding.write(values, can, target, self.statistic, clock.first, key)
@@ -281,25 +281,37 @@ class Encoded(NamedPolicy[E_co]):
 
         length, encoded, keep = len(values) // len(keys), clock.encoded, np.zeros(0, np.bool_)
         before = self._read_encoded(clock, retained) if clock.encoded else None
+        laid_out, there = channels.lay_out_encoded(retained, clock)
+        kept = laid_out[there]
         for k, key in enumerate(keys):
             here = slice(k * length, (k + 1) * length)
             count = int(present[here].sum())
             encoded += count
             share = find_share(count, encoded, self.decay)
             first = clock.last + 1 + k * length
-            target, coin = self._step(before, values[here], present[here], share, first, key)
+            usual = None if before is None else self.statistic.find_deviations(kept, before.numbers)
+            target, coin = self._step(before, usual, values[here], present[here], share, first, key)
             keep = self.encoding.write(values[here], can[here], target, self.statistic, first, coin)
             if k + 1 < len(keys):
                 before = self.encoding.read_slots(values[here], keep, self.statistic, first)
+                kept = values[here][keep]
         return keep
 
     def _step(
-        self, before: Reading | None, values: Floats, present: Bools, share: float, first: int, key: Any
+        self,
+        before: Reading | None,
+        usual: Floats | None,
+        values: Floats,
+        present: Bools,
+        share: float,
+        first: int,
+        key: Any,
     ) -> tuple[Target, np.uint64]:
         """The numbers after one batch, and the coin to write them with.
 
         Args:
             before: what was read before it.
+            usual: how far the records that held that are from it.
             values: its records by slot; shape (length, columns).
             present: which slots hold a record; shape (length,).
             share: what the batch counts among all records so far.
@@ -311,20 +323,28 @@ class Encoded(NamedPolicy[E_co]):
         weights = find_weights(present, self.decay)[present]
         numbers, off = (None, np.zeros(self.statistic.size, np.bool_)) if before is None else before
         moved = self.statistic.step(numbers, values[present], weights, share)
-        return self._make_target(moved, off, values[present], share, first, len(present)), key
+        return self._make_target(moved, off, usual, values[present], share, first, len(present)), key
 
     def _make_target(
-        self, numbers: Floats, off: Bools, values: Floats, share: float, first: int, length: int
+        self,
+        numbers: Floats,
+        off: Bools,
+        usual: Floats | None,
+        values: Floats,
+        share: float,
+        first: int,
+        length: int,
     ) -> Target:
         """How near the numbers must be written, and from where on they are marked as off."""
         from vestige.channels.averages import draw_mark  # noqa: PLC0415
-        from vestige.statistics.kernels import find_far_limit, find_tolerance  # noqa: PLC0415
+        from vestige.statistics.kernels import find_far_limit, find_spread, find_tolerance  # noqa: PLC0415
 
         deviations, count = self.statistic.find_deviations(values, numbers), len(values)
         near, far = np.empty(len(numbers)), np.empty(len(numbers))
         for i, (number, deviation) in enumerate(zip(numbers, deviations, strict=True)):
+            spread = deviation if usual is None else find_spread(usual[i], deviation, share)
             near[i] = find_tolerance(self.tolerance, deviation, count, share, number)
-            far[i] = max(find_far_limit(deviation, count, share, number, draw_mark(first, length, i)), near[i])
+            far[i] = max(find_far_limit(spread, count, share, number, draw_mark(first, length, i)), near[i])
         return Target(numbers, near, far, off)
 
     def _compute_numbers(self, clock: Clock, retained: Records) -> Floats:

@@ -159,10 +159,19 @@ class Mean(Encoded[MeanEstimate]):
         if self.is_identity:
             before = self._read_encoded(clock, retained) if clock.encoded else None
             first = clock.last + 1
+            usual = np.zeros(self.dim) if before is None else self._find_usual(before.numbers, clock, retained)
             keep = self.encoding.advance(
-                before, values, present, can, first, clock.encoded, self.decay, self.tolerance, keys
+                before, usual, values, present, can, first, clock.encoded, self.decay, self.tolerance, keys
             )
         return super()._advance(clock, retained, values, present, can, keys) if keep is None else keep
+
+    def _find_usual(self, numbers: Floats, clock: Clock, retained: Records) -> Floats:
+        """How far the records that hold the numbers are from them, just as the compiled call computes it."""
+        from vestige.statistics.kernels import find_deviation  # noqa: PLC0415
+
+        values, there = channels.lay_out_encoded(retained, clock)
+        alike = np.ones(len(there))
+        return np.array([find_deviation(numbers[i], values[:, i], there, alike) for i in range(self.dim)])
 
     def _to_shape(self, numbers: Floats) -> float | Floats:
         return float(numbers[0]) if self.dim == 1 else np.array(numbers)

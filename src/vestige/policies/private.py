@@ -243,7 +243,7 @@ class Private(Encoded[E_co]):
         if not clock.encoded or not self.encoding.can_encode(can, size):
             return None
         reading, share = self._read_encoded(clock, retained), length / clock.encoded
-        target = self._make_target(*reading, retained.values, share, clock.first, length)
+        target = self._make_target(*reading, None, retained.values, share, clock.first, length)
         values = np.zeros((length, retained.columns))
         keep = self.encoding.write(values, can, target, self.statistic, clock.first, np.uint64(0))
         mask = ~retained.leaving
@@ -258,7 +258,14 @@ class Private(Encoded[E_co]):
         return np.frombuffer(coins.to_bytes(8 * SECRET_WORDS, "little"), np.uint64)[None, :]
 
     def _step(
-        self, before: Reading | None, values: Floats, present: Bools, share: float, first: int, key: NDArray[np.uint64]
+        self,
+        before: Reading | None,
+        usual: Floats | None,
+        values: Floats,
+        present: Bools,
+        share: float,
+        first: int,
+        key: NDArray[np.uint64],
     ) -> tuple[Target, np.uint64]:
         """Steps 1 to 4 of the proof: clip, sum on the grid, add noise, average; see `vestige.noise.sums`."""
         from vestige.noise.sums import average_with_noise  # noqa: PLC0415
@@ -274,11 +281,18 @@ class Private(Encoded[E_co]):
             if average_with_noise(
                 atoms, present, numbers, share, self.bound, steps, self._find_deviation(steps), words, target
             ):
-                return self._make_target(target, off, values[present], share, first, len(present)), words[0]
+                return self._make_target(target, off, usual, values[present], share, first, len(present)), words[0]
             each *= 2  # the same coins and more after them, so that what is drawn does not depend on how many
 
     def _make_target(
-        self, numbers: Floats, off: Bools, values: Floats, share: float, first: int, length: int
+        self,
+        numbers: Floats,
+        off: Bools,
+        usual: Floats | None,  # noqa: ARG002
+        values: Floats,
+        share: float,
+        first: int,
+        length: int,
     ) -> Target:
         """The numbers, to be marked as off where the steps are coarse beside the noise; nothing is read from values."""
         from vestige.channels.averages import draw_mark  # noqa: PLC0415

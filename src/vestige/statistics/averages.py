@@ -51,6 +51,10 @@ class Mean(Averages):
         """Compute the mean, and how far each record is from it; see `Statistic.influence`."""
         return self.step(None, values, np.ones(len(values)), 1.0), self._atom_moves(values)[1]
 
+    def find_moves(self, values: Floats, numbers: Floats) -> Floats:
+        """Find how far each record is from the mean; see `Statistic.find_moves`."""
+        return values - numbers
+
     def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """Find none: these are plain averages; see `Statistic.find_influence_errors`."""
         return Statistic.find_influence_errors(self, values, numbers, moves)

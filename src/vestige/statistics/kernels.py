@@ -103,6 +103,24 @@ def find_deviation(center: float, atoms: Floats, present: Bools, weights: Floats
 
 
 @kernel
+def find_spread(usual: float, about: float, share: float) -> float:
+    """Find the deviation of all records from that of those before a batch, and that of the batch itself.
+
+    The records that were kept before stand for all of their time. So one batch that is unlike the others counts as
+    much as it has records: it must not excuse a miss that is as wide as itself.
+
+    Args:
+        usual: the root mean square distance of the kept records from the number before.
+        about: that of the batch from the number after it.
+        share: what the batch counts among all records so far.
+    """
+    largest = max(usual, about)
+    if share >= 1.0 or not 0.0 < largest < np.inf:
+        return about
+    return largest * math.sqrt((1.0 - share) * (usual / largest) ** 2 + share * (about / largest) ** 2)
+
+
+@kernel
 def find_tolerance(allowed: float, spread: float, n: int, share: float, target: float) -> float:
     """Find how far from `target` an encoded average may be: the share `allowed` of its standard error.
 
@@ -122,7 +140,7 @@ def find_far_limit(spread: float, n: int, share: float, target: float, coin: flo
     if all were as large, independent and of either sign, they would add up to half of a standard error in the end.
 
     Args:
-        spread: the deviation of the batch about the target.
+        spread: the deviation of all records so far about the target; see `find_spread`.
         n: the number of its records.
         share: their share in all records so far; 1 / k at batch k if nothing decays.
         target: the number that should be written.

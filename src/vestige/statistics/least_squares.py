@@ -88,6 +88,10 @@ class LeastSquares(Averages):
         products; and the noise by the square of what the fit leaves.
         """
         numbers = self.step(None, values, np.ones(len(values)), 1.0)
+        return numbers, self.find_moves(values, numbers)
+
+    def find_moves(self, values: Floats, numbers: Floats) -> Floats:
+        """Find how far records move the fit to all records; see `Statistic.find_moves`."""
         fit, d, n = self.fit(numbers), self.dim, len(values)
         apart = values - fit.means
         left = apart[:, d:] - apart[:, :d] @ fit.slopes
@@ -97,7 +101,7 @@ class LeastSquares(Averages):
         upper = _find_upper(d)
         products = apart[:, upper[0]] * apart[:, upper[1]] - fit.predictors[upper]
         means = apart if self.intercept else apart[:, :0]
-        return numbers, np.concatenate((means, products, slopes, left**2 - fit.noise), axis=1)
+        return np.concatenate((means, products, slopes, left**2 - fit.noise), axis=1)
 
     def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """Find what rounding makes of a fit; see `Statistic.find_influence_errors`.

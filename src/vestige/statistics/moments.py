@@ -84,13 +84,17 @@ class Moments(Averages):
         A record also moves the mean, and with it what the moments are about: the p-th by p times the one before.
         """
         numbers = self.step(None, values, np.ones(len(values)), 1.0)
+        return numbers, self.find_moves(values, numbers)
+
+    def find_moves(self, values: Floats, numbers: Floats) -> Floats:
+        """Find how far records move the moments of all records; see `Statistic.find_moves`."""
         apart, before = values[:, 0] - numbers[0], (0.0, *numbers[1:].tolist())
         moves, power = np.empty((len(values), self.order)), apart
         moves[:, 0] = apart
         for p in range(2, self.order + 1):
             power = power * apart
             moves[:, p - 1] = power - numbers[p - 1] - p * before[p - 2] * apart
-        return numbers, moves
+        return moves
 
     def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """Find what the last digit of the mean makes of the moments; see `Statistic.find_influence_errors`."""
@@ -169,10 +173,15 @@ class Products(Averages):
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the products of the records, and how far each moves them; see `Statistic.influence`."""
-        numbers, means = self.step(None, values, np.ones(len(values)), 1.0), self.columns if self.centred else 0
+        numbers = self.step(None, values, np.ones(len(values)), 1.0)
+        return numbers, self.find_moves(values, numbers)
+
+    def find_moves(self, values: Floats, numbers: Floats) -> Floats:
+        """Find how far records move the products of all records; see `Statistic.find_moves`."""
+        means = self.columns if self.centred else 0
         first, second = _split_pairs(self.pairs)
         apart = values - numbers[:means] if means else values
-        return numbers, np.concatenate((apart[:, :means], apart[:, first] * apart[:, second] - numbers[means:]), axis=1)
+        return np.concatenate((apart[:, :means], apart[:, first] * apart[:, second] - numbers[means:]), axis=1)
 
     def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """Find what the last digits of the means make of products; see `Statistic.find_influence_errors`."""

@@ -108,8 +108,16 @@ class Present(Averages):
             scales[1:] = self.of.find_known_scales(values[present]) / np.sqrt(present.mean())
         return scales
 
+    def find_moves(self, values: Floats, numbers: Floats) -> Floats:
+        """Find how far records move the numbers of all records; see `Statistic.find_moves`."""
+        present, moves = find_present(values), np.zeros((len(values), self.size))
+        moves[:, 0] = present - numbers[0]
+        if present.any() and numbers[0] > 0.0:
+            moves[present, 1:] = self.of.find_moves(values[present], numbers[1:]) / numbers[0]
+        return moves
+
     def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
-        """Find how far what each record says is from the numbers; see `Statistic.find_deviations`.
+        """Find how far records move the numbers of all records; see `Statistic.find_deviations`.
 
         Few records of a batch may have the values, or none. Then it is what the numbers themselves say of how far
         records are from them; as long as that is nothing, a small share of the numbers stands for it.
@@ -117,7 +125,7 @@ class Present(Averages):
         deviations = Averages.find_deviations(self, values, numbers)
         if numbers[0] > 0.0:
             usual = self.of.find_usual_deviations(numbers[1:]) / np.sqrt(numbers[0])
-            known = np.maximum(deviations[1:] if find_present(values).any() else 0.0, usual)
+            known = np.maximum(deviations[1:], usual)
             deviations[1:] = np.where(known > 0.0, known, _LEAST_DEVIATION * np.abs(numbers[1:]))
         return deviations
 
@@ -169,6 +177,12 @@ class Joint(Averages):
             part.find_influence_errors(rows, numbers[here], moves[:, here]) for here, rows, part in self._split(values)
         ]
         return _join(errors for errors, _ in found), _join_rows(len(values), (errors for _, errors in found))
+
+    def find_moves(self, values: Floats, numbers: Floats) -> Floats:
+        """Find those of all parts; see `Statistic.find_moves`."""
+        return _join_rows(
+            len(values), (part.find_moves(rows, numbers[here]) for here, rows, part in self._split(values))
+        )
 
     def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
         """Find those of all parts; see `Statistic.find_deviations`."""

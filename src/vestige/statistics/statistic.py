@@ -77,20 +77,33 @@ class Statistic(ABC):
         """
         return np.zeros_like(numbers), np.zeros_like(moves)
 
-    def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
-        """Find the root mean square distance of what each record says from the numbers.
+    def find_moves(self, values: Floats, numbers: Floats) -> Floats | None:
+        """Find how far records move the numbers of all records that these are some of.
 
         Args:
-            values: the records of a batch; shape (n, columns).
-            numbers: shape (size,).
+            values: some of the records; shape (n, columns).
+            numbers: the numbers of all of them; shape (size,).
+
+        Returns:
+            how far each moves each number, times the number of records; shape (n, size). None where that cannot be
+            said.
+        """
+        said = self.influence(values)
+        return None if said is None else said[0] - numbers + said[1]
+
+    def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
+        """Find how far records move the numbers of all records, as a root mean square.
+
+        Args:
+            values: some of the records; shape (n, columns).
+            numbers: the numbers of all of them; shape (size,).
 
         Returns:
             the distances, shape (size,); infinite where records say nothing of a number.
         """
-        said = self.influence(values)
-        if said is None:
+        apart = self.find_moves(values, numbers)
+        if apart is None:
             return np.full(self.size, np.inf)
-        apart = said[0] - numbers + said[1]
         largest = np.maximum(np.abs(apart).max(axis=0), np.finfo(np.float64).tiny)
         deviations: Floats = largest * np.sqrt(((apart / largest) ** 2).mean(axis=0))
         return deviations
@@ -173,6 +186,11 @@ class Averages(Statistic):
             the distances, zero where nothing is known, so that all rounding is marked as off; shape (size,).
         """
         return np.zeros_like(numbers)
+
+    def find_moves(self, values: Floats, numbers: Floats) -> Floats:
+        """Find how far records move the numbers of all records, as far as these records know; see `Statistic`."""
+        said, moves = self.influence(values)
+        return said - numbers + moves
 
     def norms(self, values: Floats) -> Floats:
         """Compute the norm of the atoms of each record; see `Statistic.norms`."""
