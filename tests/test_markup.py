@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 
 import numpy as np
@@ -58,3 +59,5 @@ def test_audits_are_tables() -> None:
     compared = compare({"<Window>": Window()}, retention=8, t=40, trials=20, workers=1, data=rows)
     check_accessible(compared._repr_html_())
     assert "&lt;Window&gt;" in compared._repr_html_()
+    facts = json.loads(json.dumps(compared.to_dict(), allow_nan=False))
+    assert [row["policy"] for row in facts["policies"]] == ["<Window>"]

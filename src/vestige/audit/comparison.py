@@ -111,6 +111,14 @@ class Comparison:
     def _repr_html_(self) -> str:
         return make_table("Policies side by side", HEADER, [row.cells for row in self.rows])
 
+    def to_dict(self) -> dict[str, Any]:
+        """Convert the comparison to plain data, as for JSON.
+
+        Returns:
+            The number of batches, and a dictionary for each policy.
+        """
+        return {"batches": self.batches, "policies": [row.to_dict() for row in self.rows]}
+
     def __getitem__(self, name: str) -> ComparisonRow:
         """Return the row of a policy.
 

@@ -43,7 +43,7 @@ def audit_compare(retention: int, batches: int, trials: int, seed: int, figure: 
     if figure is not None:
         draw_comparison(comparison, figure)
     if machine:
-        print_json({"batches": comparison.batches, "policies": [row.to_dict() for row in comparison.rows]})
+        print_json(comparison.to_dict())
         return
     ceiling = comparison.rows[0].knows_all.epsilon_ceiling
     say(f"{comparison.batches:.3g} batches after the erasure, retention {retention}; {trials:,} trials per hypothesis:")
