@@ -24,6 +24,7 @@ from vestige.times import to_utc
 COMMANDS = {
     "audit": ("vestige.cli.audit", "Measure what retained records reveal about erased ones."),
     "estimate": ("vestige.cli.store", "Print the answers in STORE."),
+    "export": ("vestige.cli.export", "Copy STORE into a database for SQL."),
     "forget": ("vestige.cli.removal", "Request that records leave STORE."),
     "keygen": ("vestige.cli.signature", "Make a pair of keys to sign receipts with."),
     "lab": ("vestige.cli.lab", "Test the claims of the paper."),

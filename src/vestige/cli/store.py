@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 
 import click
@@ -24,6 +25,7 @@ from vestige.policies import STATISTICS
 from vestige.policies.metrics import METRICS
 from vestige.policy import count_waiting
 from vestige.records import Records
+from vestige.serialization import from_dict
 from vestige.sources.identity import FileIdentity
 from vestige.sources.positions import decode_position
 from vestige.store import Reader, State, StoreSnapshot, Terms, open_reader
@@ -127,26 +129,31 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, form: str, out
     """  # noqa: D301  # the sign says to leave the lines as they are
     check_output(form, out, store)
     copy = read_snapshot(store, names)
-    troubles, made = dict(copy.troubles), {}
-    for name, (terms, state) in copy.streams.items():
-        try:
-            made[name] = _answer(terms, state)
-        except VestigeError as problem:
-            troubles[name] = str(problem)
-    unanswered = {name: _make_unanswered(copy, name, text) for name, text in troubles.items()}
+    made, unanswered = answer_streams(copy)
     if form != "table":
         write_rows(list_rows(made | unanswered), form, out)
-    elif len(made) == 1 and not troubles:
+    elif len(made) == 1 and not unanswered:
         ((name, asked),) = made.items()
         terms, _ = copy.streams[name]
         asked.show(_describe_limit(terms))
     elif made:
         show_many("stream", made | unanswered, "--format json")
-    elif not troubles:
+    elif not unanswered:
         raise NoAnswerError(f"{store}: there is no stream yet; vestige run --store {store} makes one")
-    exit_with(troubles)
+    exit_with({name: asked.problem for name, asked in unanswered.items()})
     if strict:
         check_strict(made)
+
+
+def answer_streams(copy: StoreSnapshot) -> tuple[dict[str, StreamAnswer], dict[str, StreamAnswer]]:
+    """Query all streams of a snapshot: those that can be queried, and those that cannot, with what is wrong."""
+    made, troubles = {}, dict(copy.troubles)
+    for name, (terms, state) in copy.streams.items():
+        try:
+            made[name] = _answer(terms, state)
+        except VestigeError as problem:
+            troubles[name] = str(problem)
+    return made, {name: _make_unanswered(copy, name, text) for name, text in troubles.items()}
 
 
 def _describe_limit(terms: Terms) -> str:
@@ -192,24 +199,28 @@ def retained(store: str, names: tuple[str, ...], *, machine: bool) -> None:
     """  # noqa: D301  # the sign says to leave the lines as they are
     copy = read_snapshot(store, names)
     width = max((terms.columns for terms, _ in copy.streams.values()), default=0)
-    labels = {tuple(_list_labels(terms)) for terms, _ in copy.streams.values()}
+    labels = {tuple(list_labels(terms)) for terms, _ in copy.streams.values()}
     header = list(labels.pop()) if len(labels) == 1 else [f"value_{i + 1}" for i in range(width)]
     writer = csv.writer(sys.stdout, lineterminator="\n")
     on_paper = escape if sys.stdout.isatty() else str
     if not machine:
         writer.writerow(["stream", "round", "time", "subject", "leaving", *map(on_paper, header)])
     for name, (terms, state) in copy.streams.items():
+        named = list_labels(terms)
         for number, when, who, leaving, values in _iterate_records(state.retained):
             if machine:
-                fields = dict(zip(_list_labels(terms), values, strict=True))
+                fields = dict(zip(named, values, strict=True))
                 print_json({"stream": name, "round": number, "time": when, "subject": who, "leaving": leaving} | fields)
             else:
                 writer.writerow([on_paper(name), number, when or "", who or "", int(leaving), *map(repr, values)])
     exit_with(copy.troubles)
 
 
-def _list_labels(terms: Terms) -> list[str]:
+def list_labels(terms: Terms) -> list[str]:
+    """Name the values of a record of a stream: by its columns, or value_1 and so on if they are not known."""
     named = [*_read_texts(terms.about.get("columns")), *_read_texts(terms.about.get("targets"))]
+    with suppress(VestigeError):  # a policy that cannot be made again
+        named = named or list(from_dict(terms.policy).unwrap().column_names)
     return named if len(named) == terms.columns else [f"value_{i + 1}" for i in range(terms.columns)]
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vestige.errors import ParameterError, StoreError
@@ -99,9 +100,56 @@ def write_private(path: Path, content: bytes) -> None:
     except OSError as problem:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
-        raise StoreError(
-            f"{path}: cannot be written ({problem.strerror}); make room, or make its folder writable, and try again"
-        ) from None
+        raise _make_write_error(path, problem) from None
+
+
+def _make_write_error(path: Path, problem: OSError) -> StoreError:
+    return StoreError(
+        f"{path}: cannot be written ({problem.strerror}); make room, or make its folder writable, and try again"
+    )
+
+
+@contextmanager
+def open_draft(path: Path) -> Iterator[Path]:
+    """Let another library write a file that only its owner can read: all of it or nothing, durable after the block.
+
+    Drafts that a process left when it was killed are removed.
+
+    Args:
+        path: the file.
+
+    Yields:
+        Where to write it: in a folder beside it that only the owner can enter. When the block ends without an error,
+        the file that is there replaces `path`.
+
+    Raises:
+        StoreError: it cannot be written; nothing is left of it.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with open_draft(Path(folder, "visits.csv")) as draft:
+        ...         _ = draft.write_text("spent")
+        ...     print([file.name for file in Path(folder).iterdir()])
+        ['visits.csv']
+    """
+    for file in find_siblings(path):
+        if is_draft(path, file):
+            shutil.rmtree(file, ignore_errors=True)
+    folder = append_ending(path, f".{secrets.token_hex(_RANDOM)}{DRAFT}")
+    draft = folder / path.name
+    try:
+        folder.mkdir(0o700)
+        yield draft
+        draft.chmod(_OWNER)
+        with draft.open("rb") as written:
+            os.fsync(written.fileno())
+        draft.replace(path)
+        sync_folder(path)
+    except OSError as problem:
+        raise _make_write_error(path, problem) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def sync_folder(path: Path) -> None:
