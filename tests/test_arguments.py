@@ -397,6 +397,7 @@ SLOW = {"plan", "predict", "check_policy", "run_outlier", "measure_leakage", "co
 VALUES = {
     "CorrelationEstimate",
     "SumEstimate",
+    "CountEstimate",
     "CovarianceEstimate",
     "RatioEstimate",
     "HistogramEstimate",

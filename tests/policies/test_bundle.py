@@ -13,6 +13,7 @@ from vestige import (
     BundleEstimate,
     Count,
     Covariance,
+    Histogram,
     LinearRegression,
     LogisticRegression,
     Mean,
@@ -20,7 +21,9 @@ from vestige import (
     NoAnswerError,
     ParameterError,
     Private,
+    Shares,
     Stream,
+    Sum,
     Window,
     open_store,
 )
@@ -219,3 +222,17 @@ def test_the_table_has_the_error_of_each_number() -> None:
     assert float(errors["a,b:covariance mean of a"]) == pytest.approx(1.0 / 30.0, rel=0.1)
     assert [errors[f"a,b:covariance a with {name}"] for name in "ab"] == ["", ""]
     assert float(errors["a,b:regression b by (intercept)"]) == pytest.approx(1.0 / 30.0, rel=0.1)
+
+
+def test_a_half_life_is_that_of_every_metric() -> None:
+    """So a histogram has shares and no counts, a sum is refused, and what is not a category too."""
+    policy = Bundle({"a": Histogram((0.5,)), "b": Shares(("x", "y"))}, half_life=500.0)
+    stream = Stream(policy, retention=policy.default_retention, seed=0)
+    stream.extend(np.column_stack([np.arange(4_000) >= 3_000, np.arange(4_000) % 2]))
+    answer = stream.estimate()["a:histogram"]
+    assert answer.counts is None  # type: ignore[attr-defined]
+    assert np.ravel(answer.value)[1] == pytest.approx(0.75, abs=5e-3)
+    with pytest.raises(ParameterError, match="is a sum, which takes no half_life"):
+        Bundle({"a": Sum()}, half_life=500.0)
+    with pytest.raises(DataError, match="is not the number of a category"):
+        stream.extend([[0.0, 7.0]])

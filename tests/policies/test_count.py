@@ -28,6 +28,7 @@ def test_every_prefix_is_counted_and_nothing_is_kept() -> None:
         estimate = stream.estimate()
         assert (estimate.value, estimate.counted, estimate.t, estimate.since) == (t, t, t, 1)
         assert estimate.held == t % 4, "those that wait for an update"
+        assert estimate.standard_error == 0.0
         assert estimate.notes == ()
         assert not estimate.missed
 

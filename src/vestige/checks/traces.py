@@ -7,7 +7,7 @@ Guarantee: every method is called; held by tests/test_patient.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from itertools import pairwise
@@ -36,12 +36,23 @@ _START_TIME = np.datetime64("2020-01-01", "us")
 def _freeze(reply: object) -> Reply:
     """Copy the reply of any method, in a form that can be compared."""
     if isinstance(reply, Estimate):
-        parts = [getattr(reply, field.name) for field in fields(reply) if field.name != "notes"]
-        parts = [np.frombuffer(part, np.uint8) if isinstance(part, bytes) else part for part in parts]
-        return np.concatenate([np.ravel(part).astype(np.float64) for part in parts if part is not None])
+        return _flatten(reply)
     if isinstance(reply, tuple):
         return (reply[0], reply[1].copy())
     return reply.copy() if isinstance(reply, np.ndarray) else reply  # type: ignore[return-value]
+
+
+def _flatten(part: object) -> Floats:
+    """All numbers in a part of an estimate, those of texts and of other estimates in it too."""
+    if isinstance(part, str | bytes):
+        return np.frombuffer(part.encode() if isinstance(part, str) else part, np.uint8).astype(np.float64)
+    if isinstance(part, Estimate):
+        part = [getattr(part, field.name) for field in fields(part) if field.name != "notes"]
+    if isinstance(part, Mapping):
+        part = [*part, *part.values()]
+    if isinstance(part, tuple | list):
+        return np.concatenate([np.empty(0), *(_flatten(each) for each in part)])
+    return np.empty(0) if part is None else np.ravel(np.asarray(part, np.float64))
 
 
 def _call(policy: Policy, method: str, clock: Clock, *arguments: object) -> object:

@@ -3,7 +3,7 @@
 from vestige.policies.base import Encoded
 from vestige.policies.bundle import Bundle, BundleEstimate
 from vestige.policies.correlation import Correlation, CorrelationEstimate
-from vestige.policies.count import Count
+from vestige.policies.count import Count, CountEstimate
 from vestige.policies.covariance import Covariance, CovarianceEstimate
 from vestige.policies.custom_loss import CustomLoss, ParametersEstimate
 from vestige.policies.distinct import Distinct, DistinctEstimate
@@ -35,6 +35,7 @@ __all__ = [
     "Correlation",
     "CorrelationEstimate",
     "Count",
+    "CountEstimate",
     "Covariance",
     "CovarianceEstimate",
     "CustomLoss",

@@ -9,7 +9,7 @@ tests/policies/test_bundle.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.base import Encoded, check_half_life
-from vestige.policies.count import Count
+from vestige.policies.count import Count, CountEstimate
 from vestige.policies.mean import Mean
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.report import Report, format_number
@@ -158,6 +158,11 @@ class Bundle(Encoded[BundleEstimate]):
         """The largest value that all metrics can take."""
         return min(policy.max_magnitude for _, _, policy, _ in self._list_metrics())
 
+    def check_rows(self, rows: Floats) -> None:
+        """Refuse the rows that a metric refuses; see `Policy.check_rows`."""
+        for _, names, policy, _ in self._list_metrics():
+            policy.check_rows(rows[:, [self.column_names.index(name) for name in names]])
+
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
         """Name the numbers of all answers; see `Encoded.labels`."""
         found = ((name, policy.labels(names)) for name, names, policy, _ in self._list_metrics())
@@ -189,7 +194,8 @@ class Bundle(Encoded[BundleEstimate]):
             share = shares[",".join(names)] = min(max(float(numbers[here.start]), 0.0), 1.0)
             for policy, place in zip(policies, _find_places(policies), strict=True):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
-                answers[name] = _conclude(policy, inner, share * worth, rounding)
+                aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
+                answers[name] = _conclude(aged, inner, share * worth, rounding)
         known = [np.ravel(answer.value) for answer in answers.values() if answer is not None]
         return BundleEstimate(np.concatenate(known) if known else np.empty(0), answers, shares)
 
@@ -238,7 +244,7 @@ def _list_groups(metrics: object) -> Iterator[tuple[Columns, Sequence[object]]]:
 def _conclude(policy: NamedPolicy, numbers: Floats, worth: float, rounding: float) -> Estimate | None:
     """The answer of one metric, if there is one."""
     if not isinstance(policy, Encoded):
-        return Estimate(float(round(worth)))
+        return CountEstimate(float(round(worth)))
     try:
         return policy.conclude(numbers, worth, rounding) if worth > 0.0 else None
     except NoAnswerError:
@@ -262,8 +268,8 @@ def _check_metric(names: Columns, policy: object, half_life: float | None) -> Na
             f"{where} is {show_value(policy)}, which is not made of averages; use Mean, Moments, Covariance, "
             "LinearRegression or Count"
         )
-    if isinstance(policy, Count) and half_life is not None:
-        raise ParameterError(f"{where} is a count, which takes no half_life; leave one of them out")
+    if half_life is not None and all(each.name != "half_life" for each in fields(policy)):  # type: ignore[arg-type]
+        raise ParameterError(f"{where} is a {policy.name}, which takes no half_life; leave one of them out")
     if policy.half_life is not None:
         raise ParameterError(f"{where} has half_life={policy.half_life}; give it to the bundle, for all metrics")
     if policy.columns != len(names):

@@ -25,8 +25,21 @@ from vestige.types import Bools, Floats, Ints
 from vestige.validation import check_int
 
 
+@dataclass(frozen=True, eq=False)
+class CountEstimate(Estimate):
+    """A number of records.
+
+    Attributes:
+        value: the number.
+        standard_error: 0, since it is exact.
+    """
+
+    value: float
+    standard_error: float = 0.0
+
+
 @dataclass(frozen=True)
-class Count(NamedPolicy):
+class Count(NamedPolicy[CountEstimate]):
     """The number of records that count: exact, and without keeping any of them.
 
     A record counts if it was held until the next update. One that had to be erased before that, by a request that was
@@ -67,7 +80,7 @@ class Count(NamedPolicy):
         """Name the count; see `NamedPolicy.labels`."""
         return ("records",)
 
-    def report(self, estimate: Estimate, columns: Sequence[str]) -> Report:  # noqa: ARG002
+    def report(self, estimate: CountEstimate, columns: Sequence[str]) -> Report:  # noqa: ARG002
         """Make a table of the count; see `NamedPolicy.report`."""
         count = int(estimate.value)
         return Report("count", ("", "count"), (("records", f"{count:,}"),), {"value": count})
@@ -84,6 +97,6 @@ class Count(NamedPolicy):
         """Keep nothing."""
         return np.zeros(len(values), np.bool_)
 
-    def answer(self, clock: Clock, retained: Records) -> Estimate:
+    def answer(self, clock: Clock, retained: Records) -> CountEstimate:
         """Answer with the number of records that updates have learned from, and of those that wait for the next."""
-        return Estimate(float(clock.encoded + count_waiting(clock, retained)))
+        return CountEstimate(float(clock.encoded + count_waiting(clock, retained)))
