@@ -12,6 +12,9 @@ import numpy as np
 
 from vestige import Clock, Mean, Policy, Records, Stream
 from vestige.store import Store
+from vestige.store.sqlite import version3
+from vestige.store.sqlite.layout import seal, unseal
+from vestige.store.sqlite.tables import Tables
 from vestige.types import Bools
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -48,3 +51,16 @@ def damage(path: Path, name: str) -> None:
         half = len(body) // 2
         changed = body[:half] + bytes([body[half] ^ 1]) + body[half + 1 :]
         connection.execute("UPDATE states SET body = ? WHERE id = ?", (changed, number))
+
+
+def set_header(path: Path, name: str, content: bytes) -> None:
+    """Make a stream say this where it has the version of the word or, in version 3, the rounding; the seal fits."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.text_factory = bytes
+        reader = version3.Tables if connection.execute("PRAGMA user_version").fetchone() == (3,) else Tables
+        row = reader(connection, path).tree.find_any(name)
+        (body,) = connection.execute("SELECT body FROM states WHERE id = ?", (row.number,)).fetchone()
+        plain = bytearray(unseal(body, "states", row.number, row.name))
+        plain[48 : 48 + len(content)] = content
+        sealed = seal(bytes(plain), "states", row.number, row.name)
+        connection.execute("UPDATE states SET body = ? WHERE id = ?", (sealed, row.number))

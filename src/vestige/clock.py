@@ -83,7 +83,7 @@ class Clock:
                 "updates >= 0, a finite rounding >= 0 and no more gaps than rounds: pass the clock of the stream that "
                 "you restart, unchanged"
             )
-        if not can_read_word(self.word):
+        if not 1 <= self.word <= WORD_VERSION:
             raise ParameterError(
                 f"word={show_value(self.word)} is not a version of the word that this Vestige reads (1 to "
                 f"{WORD_VERSION}); use the Vestige that wrote it"
@@ -120,22 +120,6 @@ class Clock:
             The share.
         """
         return records / (self.encoded + records)
-
-
-def can_read_word(version: int) -> bool:
-    """Tell whether a version of the word can be read.
-
-    Args:
-        version: the version.
-
-    Returns:
-        True for the present version and those before it.
-
-    Example:
-        >>> can_read_word(1), can_read_word(WORD_VERSION + 1)
-        (True, False)
-    """
-    return version in range(1, WORD_VERSION + 1)
 
 
 _CLOCK_FIELDS = operator.attrgetter(*Clock.__slots__)

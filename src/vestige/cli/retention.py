@@ -66,7 +66,7 @@ def _show_erasures(done: SweepResult, *, dry_run: bool) -> None:
     losing = sum(erasure.erased > 0 for erasure in done.streams.values())
     erased, streams = format_count(done.erased, "record"), f"{losing:,} of {format_count(len(done.streams), 'stream')}"
     if not dry_run:
-        order = "the file is tidy" if done.tidy else "the file could not be tidied, because a stream is damaged"
+        order = "the file is tidy" if done.tidy else "the file could not be tidied, because a stream cannot be read"
         say(f"{erased} erased from {streams}; {order}.")
     else:
         least = more = ""

@@ -84,7 +84,7 @@ def _is_copy(copy: object) -> bool:
 
 
 def _try_tidy(store: Store) -> bool:
-    """Tidy the store; whether that was possible, which a damaged stream may prevent."""
+    """Tidy the store; whether that was possible, which a stream that cannot be read may prevent."""
     try:
         store.tidy()
     except StoreBusyError:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.clock import WORD_VERSION, Clock, can_read_word
+from vestige.clock import WORD_VERSION, Clock
 from vestige.errors import StoreError
 from vestige.records import Records
 from vestige.store.keys import PSEUDONYM
@@ -52,7 +52,7 @@ class DamagedError(StoreError):
 
 
 class WordError(StoreError):
-    """The kept records are written in a version of the word that this Vestige does not know."""
+    """The kept records are written in a version of the word that only a newer Vestige knows."""
 
 
 class Heads(NamedTuple):
@@ -167,10 +167,10 @@ def unpack_state(body: bytes, columns: int, capacity: int) -> tuple[Clock, Recor
     if len(body) != count_state_bytes(columns, capacity):
         raise DamagedError("a stored state has another length than its terms say")
     t, first, last, since, due, updates, word, rounding, gaps, *heads, settled = _HEADER.unpack_from(body)
-    if not can_read_word(word):
+    if word > WORD_VERSION:
         raise WordError(
             f"its encoded batch is written in version {word} of the word, and this Vestige reads versions 1 to "
-            f"{WORD_VERSION}; use the Vestige that wrote it"
+            f"{WORD_VERSION}; the stream is not damaged: use a newer Vestige"
         )
     clock = Clock(t, first, last, since, None if due == _NEVER else due, updates, gaps, word, rounding)
     at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8, PSEUDONYM])

@@ -109,7 +109,7 @@ class Rows:
             with translate_errors(self.path):
                 yield
         except WordError as problem:
-            raise StoreError(f"{where}: {problem}") from None
+            raise WordError(f"{where}: {problem}") from None
         except (DamagedError, ValueError, KeyError, TypeError, struct.error) as problem:
             what = problem if isinstance(problem, DamagedError) else "a stored row cannot be read"
             raise StoreError(f"{where}: {what} (bits changed outside Vestige); {DAMAGED}") from None
