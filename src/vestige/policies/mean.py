@@ -1,8 +1,9 @@
 """The mean of the whole stream, stored in which records are kept.
 
 Section 3.3 of Immorlica et al. (2024), with the whole batch used for both halves.
-Guarantee: within 5% of the all-data error on five distributions with means near zero; held by
-tests/policies/test_mean.py. Bits are relative to zero: `vestige.planning` says what a mean far from it takes.
+Bits are relative to the spread of the records, so that a mean far from zero takes no more of them.
+Guarantee: within 5% of the all-data error on five distributions, and on data far from zero; held by
+tests/policies/test_mean.py.
 """
 
 from __future__ import annotations
