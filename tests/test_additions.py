@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import ClassVar
 
@@ -221,6 +222,11 @@ def test_every_statistic_says_all_that_is_drawn_from_it(name: str) -> None:
     report = policy.report(stream.estimate(), columns)
     assert report.rows
     assert all(len(row) == len(report.header) for row in report.rows)
+    facts = json.loads(json.dumps(stream.estimate().to_dict(), allow_nan=False))
+    assert list(facts) == [field.name for field in fields(stream.estimate())]
+    assert not any(isinstance(value, dict) for value in facts.values())
+    written = json.loads(json.dumps(stream.estimate().to_rows(), allow_nan=False))
+    assert len({row["metric"] for row in written}) == len(written) >= np.size(stream.estimate().value)
 
 
 def test_only_dataclasses_under_a_free_name_are_registered() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from vestige import (
     TopK,
     Window,
 )
-from vestige.policies import STATISTICS
 from vestige.types import Floats
 
 RNG = np.random.default_rng(0)
@@ -48,25 +46,6 @@ def answer(policy: Policy, rows: Any, retention: int = 512) -> Estimate:
 
 def by_metric(estimate: Estimate) -> dict[str, tuple[float | None, float | None]]:
     return {row["metric"]: (row["value"], row["standard_error"]) for row in estimate.to_rows()}
-
-
-@pytest.mark.parametrize("name", STATISTICS)
-def test_every_statistic_is_valid_json_and_has_a_row_for_each_number(name: str) -> None:
-    kind = STATISTICS[name]
-    options = ("0", "1") if kind.takes_edges else ("a", "b") if name == "shares" else ()
-    policy = (
-        kind.from_options(options, 1, None)
-        if options
-        else kind.from_columns(kind.min_columns, kind.min_targets, "auto", None)
-    )
-    estimate = answer(policy, policy.draw_rows(np.random.default_rng(0), 900, 1.0), policy.default_retention)
-    facts = json.loads(json.dumps(estimate.to_dict(), allow_nan=False))
-    assert list(facts) == [field.name for field in fields(estimate)]
-    assert not any(isinstance(value, dict) for value in facts.values())
-    assert np.ravel(facts["value"]).tolist() == np.ravel(estimate.value).tolist()
-    rows = json.loads(json.dumps(estimate.to_rows(), allow_nan=False))
-    assert all(list(row) == ROW for row in rows)
-    assert len({row["metric"] for row in rows}) == len(rows) >= np.size(estimate.value)
 
 
 def test_what_is_not_finite_is_none_and_bytes_are_hexadecimal() -> None:
