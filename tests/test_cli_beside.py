@@ -83,7 +83,7 @@ def test_a_list_is_carried_out_by_the_writer(path: Path) -> None:
     assert [receipt["subject"] for receipt in done["receipts"]] == [f"line {n} of standard input" for n in (1, 2)]
     assert all(receipt["erased"] for receipt in done["receipts"])
     assert done["unknown"] == ["line 2 of standard input"]
-    assert json.loads(vestige("receipts", path, "--json").stdout)
+    assert json.loads(vestige("receipts", path, "--format", "json").stdout)
 
 
 def test_a_sweep_and_a_removal_too(path: Path) -> None:
@@ -118,7 +118,7 @@ def test_what_nobody_answers_is_left_and_carried_out_by_the_next(path: Path) -> 
     assert holders(path, "person-9") == {"a", "b", "mine"}
     assert vestige("sweep", path, "--at", NOW).exit_code == 0
     assert holders(path, "person-9") == set()
-    given = json.loads(vestige("receipts", path, "--json").stdout)
+    given = json.loads(vestige("receipts", path, "--format", "json").stdout)
     assert [receipt["erased"] is not None for receipt in given] == [True]
 
 

@@ -38,7 +38,8 @@ def vestige(*arguments: object, stdin: str | None = None) -> Result:
 
 
 def said(*arguments: object, stdin: str | None = None) -> Any:
-    result = vestige(*arguments, "--json", stdin=stdin)
+    form = ("--format", "json") if arguments[0] == "receipts" else ("--json",)
+    result = vestige(*arguments, *form, stdin=stdin)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 

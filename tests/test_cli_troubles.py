@@ -82,7 +82,7 @@ def test_looking_goes_on_over_a_bad_stream(store: Path) -> None:
     records = vestige("retained", store)
     assert records.exit_code == 1
     assert {row["stream"] for row in csv.DictReader(io.StringIO(records.stdout))} == set("abd")
-    assert facts(vestige("receipts", store, "--json")) == [
+    assert facts(vestige("receipts", store, "--format", "json")) == [
         {"stream": "c", "problem": open_reader(store).snapshot().troubles["c"]}
     ]
     assert vestige("receipts", store).exit_code == 1

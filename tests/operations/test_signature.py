@@ -163,7 +163,7 @@ def test_the_commands(folder: Path, tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.count("\n") == 1
     assert "was changed after it was signed" in result.stderr
-    for wrong in (["--sign", "k"], ["--out", out], ["--sign", "k", "--out", out, "--json"]):
+    for wrong in (["--sign", "k"], ["--out", out], ["--sign", "k", "--out", out, "--format", "csv"]):
         assert vestige("receipts", folder / "s.db", *wrong).exit_code == 1
 
 

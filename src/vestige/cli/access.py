@@ -14,6 +14,7 @@ import click
 from vestige.cli.group import parse_time
 from vestige.cli.output import announce_if_slow, warn
 from vestige.errors import StoreError, VestigeError
+from vestige.ingest.names import find_hashed
 from vestige.operations import InboxResult
 from vestige.store import StoreSnapshot, open_reader
 
@@ -32,9 +33,19 @@ at_option = click.option(
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be erased; change nothing.")
 
 
+def hash_names(snapshot: StoreSnapshot, names: Sequence[str], store: str, key: str | None = None) -> tuple[str, ...]:
+    """The names as they are in the store: hashed, if it keeps keys as hashes."""
+    terms = {name: terms for name, (terms, _) in snapshot.streams.items()}
+    if not names or not any(entry.about.get("hash_keys") for entry in terms.values()):
+        return tuple(names)
+    others = [name for name in names if name in snapshot.names]  # such as damaged ones
+    hashed = find_hashed(terms, open_reader(store, key=key).pseudonym, [name for name in names if name not in others])
+    return (*others, *hashed)
+
+
 def choose_streams(snapshot: StoreSnapshot, names: Sequence[str], store: str) -> tuple[str, ...]:
     """The streams that were asked for; all if none was."""
-    unnamed = snapshot.unnamed
+    unnamed, names = snapshot.unnamed, hash_names(snapshot, names, store)
     for name in names:
         if name not in snapshot.names:
             there = [name for name in snapshot.names if name not in unnamed]

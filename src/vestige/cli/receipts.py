@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from vestige.cli.access import exit_with, json_option, read_snapshot, store_argument
+from vestige.cli.access import exit_with, read_snapshot, store_argument
 from vestige.cli.group import command
 from vestige.cli.output import escape, format_count, format_time, print_json, say, show_table
 from vestige.errors import ParameterError, StoreError
@@ -43,14 +43,13 @@ _HEADER = ("receipt", "reference", "stream", "requested", "due", "erased")
     "--format",
     "form",
     type=click.Choice(["table", "json", "csv"]),
-    help="Form of the output.  [default: table]",
+    default="table",
+    show_default=True,
+    help="Form of the output.",
 )
 @click.option("--sign", "key", metavar="KEY", help="Private key to sign the receipts with; see vestige keygen.")
 @click.option("--out", metavar="FILE", help="File for the signed receipts, in JSON.")
-@json_option
-def receipts(
-    store: str, reference: str | None, form: str | None, key: str | None, out: str | None, *, machine: bool
-) -> None:
+def receipts(store: str, reference: str | None, form: str, key: str | None, out: str | None) -> None:
     """Show the removal requests in STORE.
 
     These are the open ones, and those whose receipts are kept: as long as vestige forget --keep-receipts said. A
@@ -65,19 +64,17 @@ def receipts(
     Example:
       vestige receipts visits.db
     """  # noqa: D301  # the sign says to leave the lines as they are
-    if machine and form not in (None, "json"):
-        raise ParameterError(f"--json contradicts --format {form}; give one of them")
     if (key is None) != (out is None):
         raise ParameterError("--sign and --out go together: the key to sign with, and the file for the signed receipts")
-    if key is not None and (machine or form is not None):
-        raise ParameterError("--sign writes JSON to --out; leave out --format and --json")
+    if key is not None and form != "table":
+        raise ParameterError(f"--sign writes JSON to --out; leave out --format {form}")
     copy = read_snapshot(store)
     given = [entry for entry in copy.find_receipts(wall_clock()) if reference in (None, entry[1].reference)]
     if reference is not None and not given:
         raise StoreError(f"{store}: no receipt has the reference {reference!r}; it may have expired")
     if key is not None and out is not None:
         _write_signed(copy, key, out, reference)
-    elif machine or form == "json":
+    elif form == "json":
         problems = [{"stream": name, "problem": text} for name, text in copy.troubles.items()]
         print_json([receipt_facts(*entry) for entry in given] + problems)
     elif form == "csv":

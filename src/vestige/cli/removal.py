@@ -13,6 +13,7 @@ from vestige.cli.access import (
     choose_streams,
     dry_run_option,
     exit_with,
+    hash_names,
     json_option,
     read_snapshot,
     store_argument,
@@ -123,6 +124,8 @@ def forget(
             f"--round {rounds[0]} needs one --stream, since rounds are counted in each stream separately"
         )
     reader = open_reader(store, key=key)
+    if names:
+        names = hash_names(reader.snapshot(), names, store, key)
     people = read_subjects(given, files, () if rounds else references, with_references=with_references)
     marks = check_references(references or None if rounds else people.references, people.texts)
     if dry_run:

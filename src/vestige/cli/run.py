@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any, get_args
 
 import click
@@ -17,8 +19,9 @@ from vestige.cli.output import format_count, show_record_progress, warn
 from vestige.cli.run_options import RunOptions
 from vestige.cli.run_report import check_troubles, collect_facts, explain_before, print_facts, print_notes, show_answers
 from vestige.cli.signals import catch_signals, end_by_signal
-from vestige.errors import NoAnswerError, SourceError
+from vestige.errors import NoAnswerError, SourceError, StoreError
 from vestige.ingest import Ingest, StreamNames
+from vestige.ingest.names import check_hashed, hash_key
 from vestige.policies import STATISTICS, Encoded, NamedPolicy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
@@ -88,6 +91,11 @@ from vestige.stream import Stream
     "rows must be in the order of their times.",
 )
 @click.option("--by", metavar="COLUMN", help="Column of keys, such as customers; one stream is kept for each key.")
+@click.option(
+    "--hash-keys",
+    is_flag=True,
+    help="Keep keyed hashes of the keys in place of the keys, with the key of the store; needs --by and --store.",
+)
 @click.option("--store", "path", metavar="FILE", help="Store that keeps the streams; created if it does not exist.")
 @click.option(
     "--stream", "name", help="Name of the stream in the store; with --by, a prefix of the keys.  [default: main]"
@@ -167,6 +175,10 @@ def _ingest(options: RunOptions, source: FileSource, policy: NamedPolicy) -> tup
     path = options.path
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=options.key)
     with opening as store, catch_signals() as caught:
+        if store is not None and options.by is not None:
+            check_hashed(_list_abouts(store), options.about)
+            if options.hash_keys:
+                source = replace(source, hash_key=partial(hash_key, store.pseudonym))
         ingest = Ingest(
             source,
             lambda name: options.make_stream(policy, store, name),
@@ -184,6 +196,13 @@ def _ingest(options: RunOptions, source: FileSource, policy: NamedPolicy) -> tup
         if caught:
             end_by_signal(caught[0], ingest)
         return ingest, {key: StreamAnswer.from_stream(stream, options.numbers) for key, stream in ingest.streams()}
+
+
+def _list_abouts(store: Store) -> Iterator[Mapping[str, object]]:
+    """What the streams of a store were made with; a damaged one is reported when it is opened."""
+    for name in store.survey()[0]:
+        with suppress(StoreError):
+            yield store.terms(name).about
 
 
 def _check_taken(options: RunOptions, ingest: Ingest, answers: Mapping[str, StreamAnswer]) -> None:

@@ -40,6 +40,7 @@ class RunOptions:
         max_ahead: how far ahead of the machine's clock a time may be.
         lateness: how much older than an earlier row a row may be.
         by: column of keys.
+        hash_keys: whether the store keeps keys as hashes.
         path: address of the store.
         name: name of the stream; with `by`, a prefix of the keys.
         subject: column of subjects.
@@ -66,6 +67,7 @@ class RunOptions:
     max_ahead: timedelta | None
     lateness: timedelta | None
     by: str | None
+    hash_keys: bool
     path: str | None
     name: str | None
     subject: str | None
@@ -106,6 +108,8 @@ class RunOptions:
             "subject": self.subject,
             "by": self.by,
         }
+        if self.hash_keys:
+            about["hash_keys"] = True
         return about if self.by is None or self.name is None else about | {"stream": self.name}
 
     def check(self) -> None:
@@ -126,7 +130,12 @@ class RunOptions:
             raise ParameterError(f"--subject {self.subject} needs --store, from which its records can be removed")
         if self.name is not None and self.path is None:
             raise ParameterError(f"--stream {self.name} needs --store, in which the stream has that name")
-        _check_use("--key", self.key, "--subject", self.subject)
+        if self.hash_keys and (self.by is None or self.path is None):
+            raise ParameterError(
+                "--hash-keys needs --by, the column of keys, and --store, whose key they are hashed with"
+            )
+        if not self.hash_keys:
+            _check_use("--key", self.key, "--subject", self.subject)
         _check_use("--time-unit", self.time_unit, "--time", self.time_column)
         _check_use("--max-ahead", self.max_ahead, "--max-age", self.max_age)
         _check_use("--lateness", self.lateness, "--max-age", self.max_age)

@@ -7,7 +7,11 @@ Held by tests/ingest/test_ingest.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from vestige.errors import StoreError
+from vestige.store import Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,77 @@ class StreamNames:
             'b/c'
         """
         return "" if self.by is None else name.rsplit("/", maxsplit=1)[-1].replace("%2F", "/").replace("%25", "%")
+
+
+def hash_key(pseudonym: Callable[[str], str], key: str) -> str:
+    r"""Compute what a store keeps in place of a key if its keys are to be hashed.
+
+    Args:
+        pseudonym: function from a subject to its pseudonym in the store.
+        key: key.
+
+    Returns:
+        A keyed hash, 32 hexadecimal digits; not the pseudonym of a subject with the same text.
+
+    Example:
+        >>> hash_key(str.upper, "ada")
+        'STREAM\x00ADA'
+    """
+    return pseudonym(f"stream\0{key}")
+
+
+def find_hashed(terms: Mapping[str, Terms], pseudonym: Callable[[str], str], names: Sequence[str]) -> tuple[str, ...]:
+    """Find the streams that are meant by names, in a store that keeps keys as hashes.
+
+    Args:
+        terms: the terms of each stream of the store, by name.
+        pseudonym: function from a subject to its pseudonym in the store.
+        names: a key each, with its prefix or without; or the name of a stream as it is in the store.
+
+    Returns:
+        The name in the store for each of them; one that is not there stays as it is if the store has clear names too.
+
+    Raises:
+        StoreError: all keys are hashed, and there is no stream of such a key. The error does not show the key.
+    """
+    prefixes = {about.get("stream") for about in (t.about for t in terms.values()) if about.get("hash_keys")}
+    found = []
+    for name in names:
+        tried = [
+            StreamNames("key", None if prefix is None else str(prefix)).find_name(hash_key(pseudonym, key))
+            for prefix in prefixes
+            for key in dict.fromkeys((name, name.removeprefix(f"{prefix}/")))
+        ]
+        there = [candidate for candidate in (*tried, name) if candidate in terms]
+        if not there and all(t.about.get("hash_keys") for t in terms.values()):
+            raise StoreError(
+                "there is no stream of this key; its names are hashes of keys: give the key as it is in the source, or "
+                "the hash as vestige list shows it"
+            )
+        found.append(there[0] if there else name)
+    return tuple(found)
+
+
+def check_hashed(known: Iterable[Mapping[str, object]], about: Mapping[str, object]) -> None:
+    """Check that a run keeps keys as the runs before it did.
+
+    Args:
+        known: what the streams in the store were made with.
+        about: what the streams of this run are made with.
+
+    Raises:
+        StoreError: keys of the same column are hashed in the store, and not in this run; or the other way round.
+
+    Example:
+        >>> check_hashed([{"by": "shop"}], {"by": "country", "hash_keys": True})
+    """
+    for other in known:
+        if all(other.get(name) == about.get(name) for name in ("by", "stream")):
+            hashed = bool(other.get("hash_keys"))
+            if hashed != bool(about.get("hash_keys")):
+                how = "as hashes; give --hash-keys" if hashed else "as they are; leave out --hash-keys"
+                raise StoreError(f"the store keeps the keys of {about.get('by')!r} {how}, or use another store")
+            return
 
 
 def _quote(text: str) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from vestige.errors import SourceError
-from vestige.ingest.names import StreamNames
+from vestige.ingest.names import StreamNames, hash_key
 from vestige.policies.metrics import METRICS
 from vestige.sources import FileSource
 from vestige.sources.comparison import RowComparison, explain_difference, explain_uncompared
@@ -52,8 +53,10 @@ def _verify_source(
     before = progress.identity
     try:
         change = "" if before is None else before.explain_change(FileIdentity.read(source, before.generation))
-        file = None if change or before is None else _find_file(source, group)
-        if file is not None:
+        file = None if change or before is None else _find_file(source, group, pseudonym)
+        if file is not None and pseudonym is None and _has_hashes(group):
+            notes.append(f"source {source}: its rows were not compared, since the key of its hashes is missing")
+        elif file is not None:
             if file.subject is not None and pseudonym is None:
                 file = replace(file, subject=None)
                 notes.append(f"source {source}: its subjects were not compared, since the key is missing")
@@ -81,7 +84,11 @@ def _group_streams(streams: Mapping[str, tuple[Terms, State]]) -> list[tuple[str
     return [(source, group) for (source, _), group in sorted(groups.items(), key=lambda item: item[0])]
 
 
-def _find_file(source: str, group: _Group) -> FileSource | None:
+def _has_hashes(group: _Group) -> bool:
+    return any(terms.about.get("hash_keys") for terms, _ in group.values())
+
+
+def _find_file(source: str, group: _Group, pseudonym: Callable[[str], str] | None) -> FileSource | None:
     """Return the source as a run reads it, without times, whose unit is not stored; None if no run has read it."""
     about = next(iter(group.values()))[0].about
     columns, targets, subject, by = (about.get(key) for key in ("columns", "targets", "subject", "by"))
@@ -90,7 +97,8 @@ def _find_file(source: str, group: _Group) -> FileSource | None:
     subject, by = (None if value is None else str(value) for value in (subject, by))
     missing = about.get("statistic") == METRICS
     names = tuple(map(str, columns + targets))
-    return FileSource(source, names, subject=subject, by=by, growing=True, keep_missing=missing)
+    hashed = partial(hash_key, pseudonym) if pseudonym is not None and _has_hashes(group) else None
+    return FileSource(source, names, subject=subject, by=by, growing=True, keep_missing=missing, hash_key=hashed)
 
 
 def _compare_rows(

@@ -9,11 +9,13 @@ tests/sources/test_file.py and tests/sources/test_delimited.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
+
+import numpy as np
 
 from vestige.errors import MissingExtraError, ParameterError
 from vestige.sources.block import Block
@@ -41,6 +43,7 @@ class FileSource(Source):
             there are none. Default: blocks are yielded when they are full.
         identity: encoded identity of the file, a part of each position; see `vestige.sources.identity`.
         keep_missing: whether rows with missing numbers are read, with nan in their place. Default: they are skipped.
+        hash_key: function from a key to what takes its place in blocks; default: keys stay as they are.
 
     Raises:
         ParameterError: a value is not one of those above.
@@ -66,6 +69,7 @@ class FileSource(Source):
     every: float | None = None
     identity: bytes = b""
     keep_missing: bool = False
+    hash_key: Callable[[str], str] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _check_columns(self.columns))
@@ -76,6 +80,8 @@ class FileSource(Source):
         check_bool("growing", self.growing)
         check_bool("keep_missing", self.keep_missing)
         _check_bytes("identity", self.identity, "the encoded identity of a file")
+        if self.hash_key is not None and not callable(self.hash_key):
+            raise ParameterError(f"hash_key={show_value(self.hash_key)} is not a function; pass one, or None")
         for role, name in (("time", self.time), ("subject", self.subject), ("by", self.by)):
             if name is not None and not isinstance(name, str):
                 raise ParameterError(f"{role}={show_value(name)} is not the name of a column; pass a text, or None")
@@ -151,7 +157,11 @@ class FileSource(Source):
             from vestige.sources.formats import read_blocks  # noqa: PLC0415  # Arrow takes half a second to import
         except ModuleNotFoundError as missing:
             raise MissingExtraError(f"reading a file (here: {missing.name})", "cli") from None
-        yield from read_blocks(self, after)
+        for block in read_blocks(self, after):
+            if self.hash_key is None or block.keys is None:
+                yield block
+            else:
+                yield replace(block, keys=np.array([self.hash_key(str(key)) for key in block.keys], np.object_))
 
 
 def _check_columns(columns: Sequence[str]) -> tuple[str, ...]:

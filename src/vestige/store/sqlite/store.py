@@ -228,10 +228,14 @@ class SqliteStore(Store):
             self._key = key
 
     def _has_subjects(self) -> bool:
-        """Whether a record has a subject that the key would find; a damaged stream may have one."""
+        """Whether a record or a stream has a name that the key would find; a damaged stream may have one."""
         names, wrong = self.survey()
         states = tuple(self._states())
-        return bool(wrong) or len(states) < len(names) or any(has_subjects(state.retained) for _, _, state in states)
+        return (
+            bool(wrong)
+            or len(states) < len(names)
+            or any(has_subjects(state.retained) or terms.about.get("hash_keys") for _, terms, state in states)
+        )
 
     def _read_fingerprint(self) -> bytes:
         with self._use() as tables:
