@@ -79,8 +79,8 @@ def test_the_bounds_are_those_of_two_standard_errors() -> None:
 
 
 def test_a_sketch_that_outgrows_its_bits_starts_over_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distinct, "_SPARE", -50)
-    policy, values, silent, notes = Distinct(64), draw_values(8_000), 0, set()
+    monkeypatch.setattr(distinct, "_SPARE", -15)
+    policy, values, silent, notes = Distinct(64), np.floor(np.arange(20_000) / 40.0), 0, set()
     stream = Stream(policy, retention=policy.default_retention, seed=0)
     for start in range(0, len(values), 37):
         stream.extend(values[start : start + 37])
@@ -95,7 +95,8 @@ def test_a_sketch_that_outgrows_its_bits_starts_over_and_says_so(monkeypatch: py
             seen = int(estimate.notes[0].split()[-2].replace(",", ""))
             assert estimate.value == sketch_all(values[stream.t - seen : stream.t], policy).get_estimate()
     assert silent
-    assert len(notes) > 3
+    assert len(notes) > 100
+    assert stream.clock.updates > 20
     assert all("started over: it has seen only the last" in note for note in notes)
 
 

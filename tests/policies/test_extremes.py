@@ -42,6 +42,7 @@ def test_zeros_have_one_sign() -> None:
     assert there == back == policy.move(policy.move(policy.first_state, np.array([[-0.0]])), np.array([[0.0]]))
 
 
+@pytest.mark.slow
 def test_it_follows_the_model() -> None:
     check_policy(Extremes())
 

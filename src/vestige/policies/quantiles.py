@@ -225,8 +225,7 @@ class Quantiles(Stateful[QuantilesEstimate]):
         values, marked, slacks = values[:used], marked[:used], slacks[:used]
         gains, single = marked // 2, marked % 2 == 1
         last = np.cumsum(gains)  # the last rank of each value is at least this
-        first = last + slacks - np.where(single, gains, 1) + 1  # and its first rank is at most this,
-        first = np.minimum.accumulate(first[::-1])[::-1]  # and at most that of a larger value
+        first = last + slacks - np.where(single, gains, 1) + 1  # and its first rank is at most this, which ascends too
         chosen, lower, upper, errors = [], [], [], []
         for p in self.probabilities:
             rank = max(int(np.ceil(p * last[-1] * (1.0 - 1e-12))), 1)  # 7 for 0.07 of 100, despite rounding
