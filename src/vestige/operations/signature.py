@@ -1,7 +1,7 @@
 """Receipts that are signed, so that whoever has the public key can see that nobody has changed them since.
 
-Ed25519 (Bernstein, Duif, Lange, Schwabe and Yang 2012, doi:10.1007/s13389-012-0027-1; RFC 8032) over the canonical text
-of the document: JSON in ASCII with sorted names and no blanks, without the signature.
+Ed25519 (Bernstein, Duif, Lange, Schwabe and Yang 2012, https://doi.org/10.1007/s13389-012-0027-1; RFC 8032) over the
+canonical text of the document: JSON in ASCII with sorted names and no blanks, without the signature.
 Guarantee: any change to what a document says is noticed, and a key is never overwritten; held by
 tests/operations/test_signature.py.
 """
