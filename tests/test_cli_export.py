@@ -133,7 +133,7 @@ def test_the_streams_and_receipts_are_those_of_the_store(store: Path, exports: d
         age = None if terms.max_age is None else terms.max_age.total_seconds()
         assert others == [terms.retention, age, state.clock.t, state.clock.since, len(state.retained)]
     assert not rows
-    given = json.loads(vestige("receipts", store, "--json").stdout)
+    given = json.loads(vestige("receipts", store, "--format", "json").stdout)
     found = query(exports[kind], "SELECT * FROM receipts")
     columns = query(exports[kind], "SELECT column_name FROM about WHERE table_name = 'receipts'")[1:]
     assert len(given) == 4
