@@ -52,6 +52,19 @@ def test_statistics_over_every_prefix(ours: Any, theirs: Any) -> None:
         assert ours.get() == pytest.approx(theirs.get(), abs=0.1 / np.sqrt(t))
 
 
+def test_extremes_and_quantiles_over_every_prefix() -> None:
+    values = np.random.default_rng(0).gumbel(size=1_000)
+    smallest, largest, median = river.Min(seed=0), river.Max(seed=0), river.Quantile(seed=0)
+    assert (smallest.get(), largest.get(), median.get()) == (stats.Min().get(), stats.Max().get(), None)
+    for t, value in enumerate(values.tolist(), start=1):
+        for ours in (smallest, largest, median):
+            ours.update(value)
+        assert (smallest.get(), largest.get()) == (values[:t].min(), values[:t].max())
+    found = median.get()
+    assert found is not None
+    assert abs((values <= found).mean() - 0.5) < 0.01
+
+
 def test_correlations_over_every_prefix() -> None:
     ours, theirs = river.PearsonCorr(seed=0), stats.PearsonCorr()
     assert ours.get() == theirs.get() == 0.0

@@ -8,13 +8,23 @@ Guarantee: river's own checks pass; held by tests/test_river.py, which lists and
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import numpy as np
 
 from vestige.errors import DataError, MissingExtraError, NoAnswerError
 from vestige.estimate import E
-from vestige.policies import Correlation, Encoded, LinearRegression, LogisticRegression, Moments
+from vestige.policies import (
+    Correlation,
+    Encoded,
+    Extremes,
+    LinearRegression,
+    LogisticRegression,
+    Moments,
+    NamedPolicy,
+    Quantiles,
+)
 from vestige.policies import Count as CountPolicy
 from vestige.policies import Mean as MeanPolicy
 from vestige.policies import Sum as SumPolicy
@@ -27,7 +37,7 @@ except ModuleNotFoundError:
     raise MissingExtraError("vestige.river", "river") from None
 
 
-def _make_stream(policy: Encoded[E], retention: int | None, seed: int | None) -> Stream[E]:
+def _make_stream(policy: NamedPolicy[E], retention: int | None, seed: int | None) -> Stream[E]:
     """Return a stream of the policy, with its default retention if none is given."""
     return Stream(policy, retention=policy.default_retention if retention is None else retention, seed=seed)
 
@@ -114,7 +124,31 @@ class Var(_Univariate):
         return float(self._stream.estimate().variance) * t / (t - 1) if t > 1 else 0.0
 
 
-class Sum(stats.base.Univariate):
+class _Alike(stats.base.Univariate):
+    """A statistic of one number in which all records count alike."""
+
+    def __init__(self, retention: int | None = None, seed: int | None = None) -> None:
+        self.retention = retention
+        self.seed = seed
+        self._stream = _make_stream(self._make_policy(), retention, seed)
+
+    def _make_policy(self) -> NamedPolicy[Any]:
+        """Return the policy of the statistic."""
+        raise NotImplementedError
+
+    def update(self, x: float) -> None:
+        """Update the statistic with one number.
+
+        Args:
+            x: the number.
+
+        Raises:
+            DataError: if the number is not finite or too large.
+        """
+        self._stream.push(float(x))
+
+
+class Sum(_Alike):
     """Total of all numbers so far.
 
     Args:
@@ -129,21 +163,8 @@ class Sum(stats.base.Univariate):
         500500.0
     """
 
-    def __init__(self, retention: int | None = None, seed: int | None = None) -> None:
-        self.retention = retention
-        self.seed = seed
-        self._stream = _make_stream(SumPolicy(), retention, seed)
-
-    def update(self, x: float) -> None:
-        """Update the total with one number.
-
-        Args:
-            x: the number.
-
-        Raises:
-            DataError: if the number is not finite or too large.
-        """
-        self._stream.push(float(x))
+    def _make_policy(self) -> NamedPolicy:
+        return SumPolicy()
 
     def get(self) -> float:
         """Return the total.
@@ -152,6 +173,97 @@ class Sum(stats.base.Univariate):
             The total; 0 before the first update.
         """
         return float(self._stream.estimate().value) if self._stream.t else 0.0
+
+
+class Min(_Alike):
+    """Smallest of all numbers so far, exactly; it is kept in the clear after it has been erased.
+
+    Args:
+        retention: number of later updates after which a number is gone; default: the policy's `default_retention`.
+        seed: the same seed gives the same run; default: random.
+
+    Example:
+        >>> smallest = Min(seed=0)
+        >>> for x in range(1, 1_001):
+        ...     smallest.update(x)
+        >>> smallest.get()
+        1.0
+    """
+
+    def _make_policy(self) -> NamedPolicy:
+        return Extremes()
+
+    def get(self) -> float:
+        """Return the smallest number.
+
+        Returns:
+            The number; infinity before the first update, as in river.
+        """
+        return float(self._stream.estimate().minimum) if self._stream.t else math.inf
+
+
+class Max(_Alike):
+    """Largest of all numbers so far, exactly; it is kept in the clear after it has been erased.
+
+    Args:
+        retention: number of later updates after which a number is gone; default: the policy's `default_retention`.
+        seed: the same seed gives the same run; default: random.
+
+    Example:
+        >>> largest = Max(seed=0)
+        >>> for x in range(1, 1_001):
+        ...     largest.update(-x)
+        >>> largest.get()
+        -1.0
+    """
+
+    def _make_policy(self) -> NamedPolicy:
+        return Extremes()
+
+    def get(self) -> float:
+        """Return the largest number.
+
+        Returns:
+            The number; minus infinity before the first update, as in river.
+        """
+        return float(self._stream.estimate().maximum) if self._stream.t else -math.inf
+
+
+class Quantile(_Alike):
+    """A quantile of all numbers so far; the policy's `size` says how near.
+
+    Args:
+        q: the share of the numbers that lie below it, such as 0.5 for the median.
+        size: number of entries of the summary, see `vestige.Quantiles`.
+        retention: number of later updates after which a number is gone; default: the policy's `default_retention`.
+        seed: the same seed gives the same run; default: random.
+
+    Raises:
+        ParameterError: if `q` or `size` is out of range.
+
+    Example:
+        >>> median = Quantile(0.5, seed=0)
+        >>> for x in range(1, 1_001):
+        ...     median.update(x)
+        >>> abs(median.get() - 500.0) < 10.0
+        True
+    """
+
+    def __init__(self, q: float = 0.5, size: int = 100, retention: int | None = None, seed: int | None = None) -> None:
+        self.q = q
+        self.size = size
+        super().__init__(retention, seed)
+
+    def _make_policy(self) -> NamedPolicy:
+        return Quantiles([self.q], self.size)
+
+    def get(self) -> float | None:
+        """Return the quantile.
+
+        Returns:
+            The quantile; None before the first update, as in river.
+        """
+        return float(self._stream.estimate().value[0]) if self._stream.t else None
 
 
 class Count(stats.base.Univariate):
