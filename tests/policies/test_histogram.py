@@ -63,6 +63,18 @@ def test_at_shorter_retentions_the_error_holds_or_a_miss_is_said(name: str, part
     assert (off <= estimate.encoding_error).all() or estimate.missed
 
 
+def test_rare_bins_are_as_near_as_the_others_at_the_shortest_retention() -> None:
+    """Their scale is known: said by kept records of which none is in them, they would coarsen all others."""
+    rows = np.minimum(np.random.default_rng(0).geometric(0.4, 10_000), 15).astype(np.float64)
+    policy = Histogram(tuple(range(2, 15)))
+    stream = Stream(policy, retention=2 * policy.min_batch, seed=0)
+    stream.extend(rows)
+    estimate = stream.estimate()
+    assert estimate.counts is not None
+    assert np.abs(estimate.counts - count(rows, policy.edges)).max() <= 2.0
+    assert not estimate.missed
+
+
 @pytest.mark.parametrize(
     ("name", "share", "times"),
     [
