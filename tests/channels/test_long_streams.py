@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from decoder import decode
 from vestige.channels.averages import draw_mark
-from vestige.channels.kernels import BITS, make_writer, read_batch, write_batch
+from vestige.channels.kernels import BITS, can_write, make_writer, read_batch, write_batch
 from vestige.statistics.kernels import find_deviation, find_far_limit, find_weights, move_averages
 from vestige.types import Bools, Floats
 
@@ -93,6 +93,8 @@ def follow(
                 rest[i] += (total[i] - (new - part)) + (values[k, j, i] - part)
                 total[i] = new
         can = wet[k] >= 0.1 if k % 3 == 0 else everyone
+        if not can_write(can, size, BITS):
+            can = everyone
         write_batch(
             values[k], can, target, near, far, spread, start, np.uint64(0), BITS, False, writer, keep, estimate, off
         )
