@@ -113,6 +113,9 @@ def find_spread(usual: float, about: float, share: float) -> float:
         usual: the root mean square distance of the kept records from the number before.
         about: that of the batch from the number after it.
         share: what the batch counts among all records so far.
+
+    Returns:
+        The deviation.
     """
     largest = max(usual, about)
     if share >= 1.0 or not 0.0 < largest < np.inf:
