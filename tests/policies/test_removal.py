@@ -282,11 +282,15 @@ def play(case: Case, scene: Scene, share: float, now: bool, data: int, seed: int
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_an_answer_is_right_or_says_since_when(case: Case, scene: Scene, now: bool) -> None:
-    """Over the shares, scenes and ways to ask, each kind of data comes up with each of them."""
+    """Over the shares, scenes and ways to ask, each kind of data comes up with each of them.
+
+    Whoever asks at once closes batches early, even for nobody: then the few bits of data in order may miss.
+    """
     kinds = SCENES.index(scene) + 2 * now
     for i, share in enumerate(SHARES):
         ended = play(case, scene, share, now, i + kinds, 100 * kinds + i)
-        assert ended == "right" or share > 0.0 or (case.policy.encoding.name == "average" and ended == "off")
+        few = case.policy.encoding.name == "average" or (now and DATA[(i + kinds) % len(DATA)] is ordered)
+        assert ended == "right" or share > 0.0 or (few and ended == "off")
 
 
 @pytest.mark.slow

@@ -20,7 +20,6 @@ from vestige.cli.export.contents import Row
 from vestige.cli.export.layout import TABLES, Kind, Table
 from vestige.errors import MissingExtraError, StoreError
 from vestige.store.paths import append_ending, open_draft
-from vestige.store.sqlite.connection import translate_errors
 
 _DESCRIBED = "SELECT DISTINCT table_name FROM about"
 
@@ -85,8 +84,13 @@ class SqliteDatabase(Database):
                 connection.executemany(f"INSERT INTO {table.name} VALUES ({places})", made)  # noqa: S608  # our own names
             connection.execute("COMMIT")
 
-    def _translate_errors(self, path: Path) -> AbstractContextManager[None]:
-        return translate_errors(path)
+    @contextmanager
+    def _translate_errors(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as problem:
+            kind = getattr(problem, "sqlite_errorname", type(problem).__name__)
+            raise StoreError(f"{path}: SQLite cannot write it ({kind}); make room, or give another path") from None
 
     def is_export(self, path: Path) -> bool:
         """Tell whether a file is an earlier export; see `Database.is_export`."""
