@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vestige import Bundle, LinearRegression, Mean, Moments, ParameterError
+from vestige import Bundle, Histogram, LinearRegression, Mean, Moments, ParameterError
 from vestige.policies.metrics import parse_metrics
 
 
@@ -15,6 +15,9 @@ def test_metrics_are_what_they_say() -> None:
         (("rating",), ["mean"]),
         (("amount", "rating"), ["regression"]),
     ]
+    assert parse_metrics(["at 9:00:histogram[1, 2.5,4],mean"]) == Bundle(
+        {"at 9:00": [Histogram((1.0, 2.5, 4.0)), Mean()]}
+    )
     assert parse_metrics(["a:mean"], 9.0) == Bundle({"a": Mean()}, 9.0)
     assert parse_metrics(["a,b,c:regression", "at 9:00:moments"]) == Bundle(
         {("a", "b", "c"): LinearRegression(2), "at 9:00": Moments()}
@@ -30,7 +33,9 @@ def test_metrics_are_what_they_say() -> None:
         ("a,:mean", "is not a column, a colon"),
         ("amount:mean moments", "is not a column, a colon"),
         ("amount:mean[3", "is not a column, a colon"),
-        ("amount:mean[3]", "mean takes nothing in brackets"),
+        ("amount:mean[3]", "--statistic mean does not take options such as '3'"),
+        ("amount:histogram", "histogram"),
+        ("amount:quantiles[p50]", "is not made of averages"),
         ("amount:median", "the statistic 'median' is unknown; use one of mean, "),
         ("a,b:moments", "moments does not take 2 columns"),
         ("a:regression", "regression does not take 1 columns"),

@@ -25,7 +25,7 @@ def parse_metrics(texts: Sequence[str], half_life: float | None = None) -> Bundl
     """Make a bundle from metrics as text.
 
     Args:
-        texts: the metrics, such as `amount:mean,moments`.
+        texts: the metrics, such as `amount:mean,moments` or `rating:histogram[1,2,3,4,5]`.
         half_life: after this number of records, a record counts half as much; None if all count alike.
 
     Returns:
@@ -41,25 +41,25 @@ def parse_metrics(texts: Sequence[str], half_life: float | None = None) -> Bundl
     groups: dict[str | tuple[str, ...], list[NamedPolicy]] = {}
     for text in texts:
         names, statistics = _split(text)
-        groups.setdefault(names, []).extend(_make_policy(text, name, names) for name in statistics)
+        groups.setdefault(names, []).extend(_make_policy(text, *statistic, names) for statistic in statistics)
     return Bundle(groups, half_life)
 
 
-def _split(text: str) -> tuple[tuple[str, ...], list[str]]:
-    """The columns and the statistics of a metric."""
-    before, colon, after = text.rpartition(":")
+def _split(text: str) -> tuple[tuple[str, ...], list[tuple[str, list[str]]]]:
+    """The columns of a metric, and its statistics with what is in their brackets."""
+    before, colon, after = text.partition("[")[0].rpartition(":")
+    after = text[len(before) + len(colon) :] if colon else ""
     names, found, end = tuple(name.strip() for name in before.split(",")), [], 0
     while end < len(after) and (match := _STATISTIC.match(after, end)):
-        found.append(match.group("name"))
-        if match.group("options") is not None:
-            raise ParameterError(f"--metric {text}: {match.group('name')} takes nothing in brackets; leave them out")
+        options = match.group("options")
+        found.append((match.group("name"), [] if options is None else [each.strip() for each in options.split(",")]))
         end = match.end()
     if not colon or not all(names) or not found or end < len(after):
         raise ParameterError(f"--metric {text} is not a column, a colon and statistics; {_HELP}")
     return names, found
 
 
-def _make_policy(text: str, name: str, names: tuple[str, ...]) -> NamedPolicy:
+def _make_policy(text: str, name: str, options: list[str], names: tuple[str, ...]) -> NamedPolicy:
     kind = STATISTICS.get(name)
     if kind is None:
         raise ParameterError(f"--metric {text}: the statistic {name!r} is unknown; use one of {', '.join(STATISTICS)}")
@@ -67,4 +67,9 @@ def _make_policy(text: str, name: str, names: tuple[str, ...]) -> NamedPolicy:
     columns = len(names) - targets
     if columns < kind.min_columns or (kind.max_columns is not None and columns > kind.max_columns):
         raise ParameterError(f"--metric {text}: {name} does not take {len(names)} columns; {_HELP}")
-    return kind.from_columns(columns, targets, "auto", None)
+    try:
+        return (
+            kind.from_options(options, columns, None) if options else kind.from_columns(columns, targets, "auto", None)
+        )
+    except ParameterError as problem:
+        raise ParameterError(f"--metric {text}: {problem}") from None
