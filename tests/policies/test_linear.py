@@ -146,7 +146,6 @@ def test_where_numbers_are_off_the_held_records_tell_the_condition() -> None:
     assert estimate.condition == pytest.approx(np.linalg.cond(held))
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered in divide", "ignore:invalid value encountered in divide")
 @pytest.mark.parametrize("count", [150, 300, 325])
 def test_a_constant_predictor_is_named_also_where_numbers_are_off(count: int) -> None:
     """From round 300 on, its variance of zero is read as the float nearest to zero that the word can say."""

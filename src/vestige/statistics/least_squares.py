@@ -18,6 +18,8 @@ from vestige.statistics.moments import Products, find_mean_errors
 from vestige.statistics.statistic import Averages
 from vestige.types import Floats, Ints
 
+_LEAST_LENGTH = 1e-150
+"""A shorter predictor counts as constant: the square of its length may be what a word makes of zero."""
 _SINGULAR = 1e-12
 _EXACT = 2.0**-40
 """What a fit leaves of a record counts as nothing up to this share of the largest output."""
@@ -216,7 +218,7 @@ def _find_least_residual(outputs: Floats) -> Floats:
 def _decompose(predictors: Floats) -> tuple[Floats, Floats, Floats]:
     """The lengths of predictors; and, for predictors of length 1, the eigenvalues and axes of their products."""
     lengths = np.sqrt(np.maximum(predictors.diagonal(), 0.0))
-    lengths = np.where(lengths > 0.0, lengths, 1.0)
+    lengths = np.where(lengths > _LEAST_LENGTH, lengths, 1.0)
     sizes, axes = np.linalg.eigh(predictors / np.outer(lengths, lengths))
     return lengths, sizes, axes
 
@@ -233,6 +235,7 @@ def _find_smallest(sizes: Floats, off: float) -> float:
 def _invert(predictors: Floats) -> Floats:
     """The inverse of averages of products; of as much of it as can be inverted."""
     lengths, sizes, axes = _decompose(predictors)
-    inverse = np.where(sizes > _SINGULAR * max(sizes[-1], 0.0), 1.0 / np.where(sizes > 0.0, sizes, 1.0), 0.0)
+    fits = sizes > max(_SINGULAR * sizes[-1], 0.0)
+    inverse = np.where(fits, 1.0 / np.where(fits, sizes, 1.0), 0.0)
     result: Floats = ((axes * inverse) @ axes.T) / np.outer(lengths, lengths)
     return result
