@@ -146,6 +146,13 @@ def test_counts_are_those_of_the_records_that_have_the_column() -> None:
     estimate = stream.estimate()
     assert [estimate[name].value for name in ("a:count", "b:count")] == (~np.isnan(rows)).sum(axis=0).tolist()
     assert estimate["b:mean"].value == 1.0
+    assert estimate["b:count"].to_dict()["standard_error"] == 0.0
+    few = Stream(Bundle({"a": [Count(), Sum()]}), retention=130, seed=0)
+    few.extend(np.where(np.random.default_rng(0).random(200_000) < 0.5, np.nan, 1.0))
+    total: Any = few.estimate()["a:sum"]
+    assert few.estimate()["a:count"].to_dict()["standard_error"] >= 1.0, "so few bits, so many records"
+    assert total.standard_error == 0.0
+    assert total.encoding_error >= 1.0
     with pytest.raises(ParameterError, match="a count, which takes no half_life"):
         Bundle({"a": Count()}, half_life=9.0)
 

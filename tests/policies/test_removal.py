@@ -387,7 +387,7 @@ def test_what_is_written_again_is_off_by_what_the_bits_that_are_left_predict(wai
             continue
         assert free >= find_min_rows(1)
         assert ("rewritten into the records that were left" in "".join(stream.estimate().notes)) == (waiting > 0)
-        squares.append(((stream.estimate().value - before) / find_precision(free, 1)) ** 2 / 2.0)
+        squares.append((float(stream.estimate().value - before) / find_precision(free, 1)) ** 2 / 2.0)
     assert (again > 0) == (waiting == 0)
     assert (
         1.0 - 5.0 / np.sqrt(len(squares))

@@ -24,11 +24,15 @@ from vestige.policies.count import Count, CountEstimate
 from vestige.policies.mean import Mean
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.report import Report, format_number
+from vestige.policies.rounding import bound_rounding
+from vestige.policies.sum import SumEstimate
 from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.types import Floats
 from vestige.validation import show_value
 
+_EXACT_COUNT = 0.5
+"""A count that is off by less is exact when it is rounded."""
 Columns = tuple[str, ...]
 Group = tuple[Columns, tuple[NamedPolicy, ...]]
 """Columns, and the policies that answer of them."""
@@ -80,7 +84,9 @@ class Bundle(Encoded[BundleEstimate]):
     """Several statistics of the same records, in one stream: one pass, one store, one record.
 
     A record is one row with a value for each column, nan where it is missing; the columns are in the order in which
-    they are named first. A mean is kept with its variance, so that each answer has its standard error.
+    they are named first. A mean is kept with its variance, so that each answer has its standard error. How many records
+    have a column is kept as their share, so that counts and totals of columns with missing values are rounded too;
+    after requests for much of a batch, a count is certain only to half of its own standard error.
 
     Args:
         metrics: the statistics of each column, or of several columns together: a policy or several, such as `Mean()`,
@@ -192,10 +198,11 @@ class Bundle(Encoded[BundleEstimate]):
         shares: dict[str, float] = {}
         for (names, policies), here in zip(self.groups, self.statistic.places, strict=True):
             share = shares[",".join(names)] = min(max(float(numbers[here.start]), 0.0), 1.0)
+            counted = share * worth if self.half_life is not None else float(round(share * worth))
             for policy, place in zip(policies, _find_places(policies), strict=True):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
                 aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
-                answers[name] = _conclude(aged, inner, share * worth, rounding)
+                answers[name] = _conclude(aged, inner, counted, rounding, _find_count_error(share, worth, rounding))
         known = [np.ravel(answer.value) for answer in answers.values() if answer is not None]
         return BundleEstimate(np.concatenate(known) if known else np.empty(0), answers, shares)
 
@@ -241,14 +248,25 @@ def _list_groups(metrics: object) -> Iterator[tuple[Columns, Sequence[object]]]:
         yield names, policies if isinstance(policies, tuple | list) else (policies,)
 
 
-def _conclude(policy: NamedPolicy, numbers: Floats, worth: float, rounding: float) -> Estimate | None:
-    """The answer of one metric, if there is one."""
+def _conclude(
+    policy: NamedPolicy, numbers: Floats, worth: float, rounding: float, count_error: float
+) -> Estimate | None:
+    """The answer of one metric, if there is one; totals are also off by what the count of records may be."""
     if not isinstance(policy, Encoded):
-        return CountEstimate(float(round(worth)))
+        return CountEstimate(float(round(worth)), count_error)
     try:
-        return policy.conclude(numbers, worth, rounding) if worth > 0.0 else None
+        made = policy.conclude(numbers, worth, rounding) if worth > 0.0 else None
     except NoAnswerError:
         return None
+    if isinstance(made, SumEstimate):
+        return replace(made, encoding_error=made.encoding_error + np.abs(made.mean) * count_error)
+    return made
+
+
+def _find_count_error(share: float, worth: float, rounding: float) -> float:
+    """How far the number of records that have a column may be off through rounding: 0 where it is exact."""
+    error = bound_rounding(rounding, worth) * float(np.sqrt(share * (1.0 - share) * worth))
+    return error if error >= _EXACT_COUNT else 0.0
 
 
 def _name_metric(names: Columns, policy: NamedPolicy) -> str:

@@ -31,7 +31,7 @@ class CountEstimate(Estimate):
 
     Attributes:
         value: the number.
-        standard_error: 0, since it is exact.
+        standard_error: 0, since it is exact; in a `Bundle`, how far rounding may have put it off.
     """
 
     value: float
