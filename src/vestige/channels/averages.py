@@ -74,12 +74,19 @@ def advance(
         keep: which of the last `length` records to keep; shape (length,).
     """
     length, size = len(atoms) // len(keys), atoms.shape[1]
-    estimate, off, kept_deviations, alike = before.copy(), before_off.copy(), usual.copy(), np.ones(length)
-    target, spread, near, far = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    estimate, off, was_off, kept, alike = (
+        before.copy(),
+        before_off.copy(),
+        before_off.copy(),
+        keep.copy(),
+        np.ones(length),
+    )
+    held, target, spread, near = before.copy(), np.empty(size), np.empty(size), np.empty(size)
+    about, far, unlimited = np.empty(size), np.empty(size), np.full(size, np.inf)
     writer = make_writer(length, size)
     weights, count = find_weights(present[:length], decay), length
     for k in range(len(keys)):
-        here = slice(k * length, (k + 1) * length)
+        here, start = slice(k * length, (k + 1) * length), first + k * length
         if not whole:
             weights, count = find_weights(present[here], decay), present[here].sum()
         encoded += count
@@ -87,14 +94,53 @@ def advance(
         move_averages(estimate, atoms[here], present[here], weights, share, target, spread)
         for i in range(size):
             near[i] = find_tolerance(allowed, spread[i], count, share, target[i])
-            about = find_deviation(target[i], atoms[here, i], present[here], weights)
-            coin = draw_mark(first + k * length, length, i)
-            all_deviations = find_spread(kept_deviations[i], about, share)
-            far[i] = max(find_far_limit(all_deviations, count, share, target[i], coin), near[i])
-        start = first + k * length
+            about[i] = find_deviation(target[i], atoms[here, i], present[here], weights)
         write_batch(
-            atoms[here], can[here], target, near, far, spread, start, keys[k], mode, whole, writer, keep, estimate, off
+            atoms[here],
+            can[here],
+            target,
+            near,
+            unlimited,
+            spread,
+            start,
+            keys[k],
+            mode,
+            whole,
+            writer,
+            keep,
+            estimate,
+            off,
         )
-        if k + 1 < len(keys):
+        far_off = False
+        for i in range(size):  # the least limit is enough for most, and those before need not be looked at
+            least = find_spread(0.0, about[i], share)
+            coin = draw_mark(start, length, i)
+            far[i] = max(find_far_limit(least, count, share, target[i], coin), near[i])
+            far_off |= not off[i] and not abs(estimate[i] - target[i]) <= far[i]
+        if far_off:
             for i in range(size):
-                kept_deviations[i] = find_deviation(estimate[i], atoms[here, i], keep, alike)
+                old = usual[i]
+                if k:
+                    old = find_deviation(held[i], atoms[here.start - length : here.start, i], kept, alike)
+                limit = find_far_limit(
+                    find_spread(old, about[i], share), count, share, target[i], draw_mark(start, length, i)
+                )
+                far[i] = max(limit, near[i])
+            off[:] = was_off
+            write_batch(
+                atoms[here],
+                can[here],
+                target,
+                near,
+                far,
+                spread,
+                start,
+                keys[k],
+                mode,
+                whole,
+                writer,
+                keep,
+                estimate,
+                off,
+            )
+        was_off[:], kept[:], held[:] = off, keep, estimate
