@@ -74,16 +74,10 @@ def advance(
         keep: which of the last `length` records to keep; shape (length,).
     """
     length, size = len(atoms) // len(keys), atoms.shape[1]
-    estimate, off, was_off, kept, alike = (
-        before.copy(),
-        before_off.copy(),
-        before_off.copy(),
-        keep.copy(),
-        np.ones(length),
-    )
-    held, target, spread, near = before.copy(), np.empty(size), np.empty(size), np.empty(size)
-    about, far, unlimited = np.empty(size), np.empty(size), np.full(size, np.inf)
-    writer = make_writer(length, size)
+    estimate, held, off, was_off = before.copy(), before.copy(), before_off.copy(), before_off.copy()
+    target, spread, near = np.empty(size), np.empty(size), np.empty(size)
+    about, far = np.empty(size), np.empty(size)
+    kept, alike, writer = keep.copy(), np.ones(length), make_writer(length, size)
     weights, count = find_weights(present[:length], decay), length
     for k in range(len(keys)):
         here, start = slice(k * length, (k + 1) * length), first + k * length
@@ -95,38 +89,9 @@ def advance(
         for i in range(size):
             near[i] = find_tolerance(allowed, spread[i], count, share, target[i])
             about[i] = find_deviation(target[i], atoms[here, i], present[here], weights)
-        write_batch(
-            atoms[here],
-            can[here],
-            target,
-            near,
-            unlimited,
-            spread,
-            start,
-            keys[k],
-            mode,
-            whole,
-            writer,
-            keep,
-            estimate,
-            off,
-        )
-        far_off = False
-        for i in range(size):  # the least limit is enough for most, and those before need not be looked at
-            least = find_spread(0.0, about[i], share)
-            coin = draw_mark(start, length, i)
-            far[i] = max(find_far_limit(least, count, share, target[i], coin), near[i])
-            far_off |= not off[i] and not abs(estimate[i] - target[i]) <= far[i]
-        if far_off:
-            for i in range(size):
-                old = usual[i]
-                if k:
-                    old = find_deviation(held[i], atoms[here.start - length : here.start, i], kept, alike)
-                limit = find_far_limit(
-                    find_spread(old, about[i], share), count, share, target[i], draw_mark(start, length, i)
-                )
-                far[i] = max(limit, near[i])
-            off[:] = was_off
+            far[i] = np.inf
+        may_miss = False
+        while True:  # at first without a limit, for which the records before need not be looked at; seldom once more
             write_batch(
                 atoms[here],
                 can[here],
@@ -143,4 +108,20 @@ def advance(
                 estimate,
                 off,
             )
+            if may_miss:
+                break
+            for i in range(size):
+                least = find_spread(0.0, about[i], share)
+                limit = find_far_limit(least, count, share, target[i], draw_mark(start, length, i))
+                may_miss |= not off[i] and not abs(estimate[i] - target[i]) <= max(limit, near[i])
+            if not may_miss:
+                break
+            for i in range(size):
+                old = usual[i]
+                if k:
+                    old = find_deviation(held[i], atoms[here.start - length : here.start, i], kept, alike)
+                all_records = find_spread(old, about[i], share)
+                limit = find_far_limit(all_records, count, share, target[i], draw_mark(start, length, i))
+                far[i] = max(limit, near[i])
+            off[:] = was_off
         was_off[:], kept[:], held[:] = off, keep, estimate
