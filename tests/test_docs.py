@@ -119,7 +119,8 @@ def named(dotted: str) -> object:
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
 def test_names_exist(page: Path) -> None:
     for name in set(re.findall(r"`(vestige(?:\.\w+)+)", page.read_text())):
-        named(name)
+        if name != "vestige.toml":  # a file
+            named(name)
 
 
 def test_each_claim_has_its_row() -> None:

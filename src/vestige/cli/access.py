@@ -6,11 +6,13 @@ A command that only reads takes a snapshot and releases the store at once, so th
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
+from vestige.cli.config import config_option
 from vestige.cli.group import parse_time
 from vestige.cli.output import announce_if_slow, warn
 from vestige.errors import StoreError, VestigeError
@@ -18,7 +20,9 @@ from vestige.ingest.names import find_hashed
 from vestige.operations import InboxResult
 from vestige.store import StoreSnapshot, open_reader
 
-store_argument = click.argument("store")
+required_store_argument = click.argument("store")
+"""STORE for commands that cannot be undone, so that nobody calls them without naming it."""
+_optional_store = click.argument("store", required=False)
 streams_option = click.option(
     "--stream", "names", multiple=True, help="Name of a stream to use; may be repeated.  [default: all]"
 )
@@ -31,6 +35,11 @@ at_option = click.option(
 )
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be erased; change nothing.")
+
+
+def store_argument(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add STORE to a command, and --config, whose file names the store if STORE is left out."""
+    return _optional_store(config_option(function))
 
 
 def hash_names(snapshot: StoreSnapshot, names: Sequence[str], store: str, key: str | None = None) -> tuple[str, ...]:

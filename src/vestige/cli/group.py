@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from vestige.cli.config import add_from_file
 from vestige.cli.output import enable_progress, escape
 from vestige.errors import MissingExtraError, VestigeError
 from vestige.times import to_utc
@@ -61,14 +62,14 @@ class _Strict(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Check the options first, then parse as click does."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        """Check the options first, add those of a file, then parse as click does."""
+        given, _, order = self.make_parser(ctx).parse_args(args=list(args))
         for option in order:
             if isinstance(option, click.Option) and not (option.multiple or option.is_flag or option.count):
                 times = order.count(option)
                 if times > 1:
                     raise click.UsageError(f"{option.opts[0]} is given {times} times; give it once", ctx)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, add_from_file(self, ctx, args, given))
 
 
 class Commands(click.Group):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from vestige.cli.access import exit_with, read_snapshot, report_anyway, store_argument
+from vestige.cli.access import exit_with, read_snapshot, report_anyway, required_store_argument
 from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, say
 from vestige.operations import process_inbox
@@ -12,7 +12,7 @@ from vestige.store import open_store
 
 
 @command.command("rekey")
-@store_argument
+@required_store_argument
 @click.option("--key", metavar="FILE", help="File for the new key.  [default: STORE.key]")
 def rekey(store: str, key: str | None) -> None:
     """Create a new key for the subjects in STORE.

@@ -16,6 +16,7 @@ from vestige.cli.access import (
     hash_names,
     json_option,
     read_snapshot,
+    required_store_argument,
     store_argument,
     streams_option,
 )
@@ -257,7 +258,7 @@ def _list_times(records: Records) -> Sequence[tuple[int, str | None]]:
 
 
 @command.command()
-@store_argument
+@required_store_argument
 @click.option("--stream", "names", multiple=True, required=True, help="Name of a stream to erase; may be repeated.")
 @wait_option
 @json_option

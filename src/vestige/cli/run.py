@@ -14,6 +14,7 @@ import click
 
 from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer, check_strict
+from vestige.cli.config import config_option, describe_use
 from vestige.cli.group import command, parse_duration
 from vestige.cli.output import format_count, show_record_progress, warn
 from vestige.cli.run_options import RunOptions
@@ -32,7 +33,7 @@ from vestige.stream import Stream
 
 
 @command.command()
-@click.argument("source")
+@click.argument("source", required=False)
 @click.option(
     "--column",
     "columns",
@@ -130,8 +131,14 @@ from vestige.stream import Stream
     help="Exit with status 1 if a statistic restarted, missed its target or has no answer.",
 )
 @click.option("--json", "machine", is_flag=True, help="Print one JSON object.")
-def run(**given: Any) -> None:
+@config_option
+@click.pass_context
+def run(ctx: click.Context, /, **given: Any) -> None:
     """Stream SOURCE and print an all-time statistic.
+
+    Options that are not given are read from vestige.toml in this folder, if it exists, so that vestige run alone does
+    what it says; vestige init writes such a file. Its keys are SOURCE and the options, without dashes, and paths in it
+    are relative to it. What is given here replaces what is there.
 
     SOURCE is a CSV, NDJSON or Parquet file, or - for CSV or NDJSON on standard input. A row with a missing value in a
     column is skipped and counted; with --metric, it counts for the metrics whose columns it has.
@@ -151,6 +158,8 @@ def run(**given: Any) -> None:
       vestige run flights.csv --statistic regression --column distance --target air_time --retention 1024
       zcat log.csv.gz | vestige run - --column latency --retention 1000
     """  # noqa: D301  # \b keeps the lines as they are
+    if used := describe_use(ctx):
+        warn(used)
     options = RunOptions(**given)
     options.check()
     policy, source = options.make_policy(), options.make_source()

@@ -118,6 +118,10 @@ class RunOptions:
         Raises:
             ParameterError: they do not.
         """
+        if not self.source:
+            raise ParameterError(
+                "no source is given; name a file, or - for standard input, or write source = 'FILE' in vestige.toml"
+            )
         self._check_columns()
         if self.retention is None and self.notice is None and self.max_age is None:
             raise ParameterError("no limit is given; give --retention 512, the number of records, or --max-age 30d")

@@ -1,0 +1,174 @@
+"""Options from a file: what vestige.toml says is added to the command line, which comes first.
+
+A key is the long name of an option without its dashes, or `source`, and its value is checked as on the command line. So
+an option that is added to a command is a key as well.
+Guarantee: a file gives what the same command line gives, and an unknown key or a wrong type is an error that names
+file, key and remedy; held by tests/test_cli_config.py.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vestige.errors import ParameterError
+from vestige.validation import show_value
+
+FILE = "vestige.toml"
+"""Name of the file that is read if it is in the folder in which the command is called."""
+_PARAMETER = "config"
+_META = "vestige.config"
+_STORE_KEYS = ("store", "key", "keep-receipts")
+"""Keys that commands on a store use; the other keys are those of `vestige run`."""
+_NOT_IN_FILES = ("config", "help", "progress")
+_REPLACED = {"metric": ("column", "target", "statistic", "edges"), "column": ("metric",)}
+"""What an option on the command line replaces in a file besides itself."""
+_NUMBERS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "integer": (int, "a whole number, such as 512"),
+    "float": ((int, float), "a number, such as 0.5"),
+}
+
+config_option = click.option(
+    "--config",
+    metavar="FILE",
+    expose_value=False,
+    help=f"TOML file with options that are not given here.  [default: {FILE} in this folder, if it exists]",
+)
+
+
+def add_from_file(command: click.Command, ctx: click.Context, args: list[str], given: Mapping[str, Any]) -> list[str]:
+    """Add what the file says to the words of a command line.
+
+    Args:
+        command: the command.
+        ctx: its context, which remembers the keys that were used.
+        args: the words of the command line after the name of the command.
+        given: what the parser has made of them, by parameter.
+
+    Returns:
+        The words, with those for the options that are not given.
+
+    Raises:
+        ParameterError: the file cannot be read, or has a key or a value that the command does not know.
+        click.UsageError: a store is neither given nor in the file, or is given in two ways.
+    """
+    params = {_find_key(param): param for param in command.params}
+    help_option = command.get_help_option(ctx)
+    is_help = help_option is not None and help_option.name in given
+    if _PARAMETER not in params or is_help or ctx.resilient_parsing:
+        return args
+    present = {key for key, param in params.items() if _is_given(given.get(param.name or ""))}
+    file = Path(given[_PARAMETER] if _PARAMETER in present else FILE)
+    on_store = isinstance(params.get("store"), click.Argument)
+    if on_store and "store" in present:
+        if _PARAMETER in present:
+            raise click.UsageError("STORE and --config are both given; leave out one of them", ctx)
+        return args
+    found = _read(file) if _PARAMETER in present or file.is_file() else {}
+    if on_store and "store" not in found:
+        where = f"{file} does not name one" if found else f"there is no {FILE} here that names one"
+        raise click.UsageError(f"Missing argument 'STORE': {where}; give it, or --config FILE", ctx)
+    if not on_store:
+        _check_keys(file, found, params)
+    replaced = {key for option in present for key in (option, *_REPLACED.get(option, ()))}
+    used = [key for key in found if key not in replaced and key in params and (not on_store or key in _STORE_KEYS)]
+    ctx.meta[_META] = (str(file), tuple(used))
+    words = [word for key in used for word in _make_words(file, key, found[key], params[key], ctx)]
+    return [*args, *words]
+
+
+def describe_use(ctx: click.Context) -> str:
+    """Say which options a command has from a file.
+
+    Args:
+        ctx: the context of the command.
+
+    Returns:
+        A sentence; empty if there are none.
+    """
+    file, keys = ctx.meta.get(_META, ("", ()))
+    return f"From {file}: {', '.join(keys)}." if keys else ""
+
+
+def _find_key(param: click.Parameter) -> str:
+    """The key of a parameter: its long name; that of an argument is singular, also if it takes several values."""
+    if isinstance(param, click.Argument):
+        return (param.name or "").removesuffix("s")
+    return max(param.opts, key=len).lstrip("-")
+
+
+def _is_given(value: object) -> bool:
+    """Whether the parser has found a value; click has several marks for none."""
+    return isinstance(value, str | bool) or (isinstance(value, list | tuple) and bool(value))
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_bytes().decode())
+    except FileNotFoundError:
+        raise ParameterError(f"--config {file} does not exist; vestige init writes such a file") from None
+    except UnicodeDecodeError:
+        raise ParameterError(f"{file}: is not UTF-8, as TOML must be; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise ParameterError(f"{file}: is not TOML: {problem}; write lines such as max-age = '30d'") from None
+
+
+def _check_keys(file: Path, found: Mapping[str, object], params: Mapping[str, click.Parameter]) -> None:
+    known = sorted({*params, *_STORE_KEYS} - {*_NOT_IN_FILES})
+    for key in found:
+        if key not in known:
+            close = get_close_matches(key.replace("_", "-").removesuffix("s"), known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "vestige run --help lists the options"
+            raise ParameterError(f"{file}: the key {key!r} is not an option of vestige run; {hint}")
+
+
+def _make_words(file: Path, key: str, value: object, param: click.Parameter, ctx: click.Context) -> Iterator[str]:
+    """Write a value as on the command line, once it was checked."""
+    several = param.multiple or param.nargs == -1
+    values = list(value) if several and isinstance(value, list) else [value]
+    for each in values:
+        _check_type(file, key, each, param, several=several)
+    if isinstance(param, click.Option) and param.is_flag:
+        yield from [f"--{key}"] if value else []
+        return
+    texts = [_resolve(file, str(each)) if _is_path(param) else str(each) for each in values]
+    _check_value(file, key, texts if several else texts[0], param, ctx)
+    yield from texts if isinstance(param, click.Argument) else (f"--{key}={text}" for text in texts)
+
+
+def _check_type(file: Path, key: str, value: object, param: click.Parameter, *, several: bool) -> None:
+    wanted, example = _NUMBERS.get(param.type.name, (str, 'a text in quotes, such as "..."'))
+    if isinstance(param, click.Option) and param.is_flag:
+        wanted, example = bool, "true or false"
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        many = ', or a list of them, such as ["...", "..."]' if several else ""
+        raise ParameterError(f"{file}: {key} = {show_value(value)} is not {example}{many}; correct it")
+
+
+def _check_value(file: Path, key: str, value: str | Sequence[str], param: click.Parameter, ctx: click.Context) -> None:
+    try:
+        param.type_cast_value(ctx, value)
+    except click.BadParameter as problem:
+        raise ParameterError(f"{file}: {key}: {problem.message}") from None
+
+
+def _is_path(param: click.Parameter) -> bool:
+    return isinstance(param, click.Argument) or param.metavar == "FILE"
+
+
+def _resolve(file: Path, path: str) -> str:
+    """A path in a file is relative to the file; standard input and addresses of other stores stay as they are."""
+    folder = os.path.dirname(file)
+    if path == "-" or path.endswith(":") or "://" in path:
+        return path
+    joined = os.path.join(folder, path)
+    if glob.has_magic(folder) and not os.path.exists(joined):
+        joined = os.path.join(glob.escape(folder), path)  # only the path may be a pattern
+    return f"./{joined}" if joined.startswith("-") else joined
