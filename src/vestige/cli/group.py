@@ -7,6 +7,7 @@ tests/test_cli.py.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -140,6 +141,18 @@ def parse_duration(text: str) -> timedelta:
         return timedelta(**{unit: count * float(match[1])})
     except OverflowError:
         raise click.BadParameter(f"{text!r} is too long; use less than 999999999 days") from None
+
+
+def parse_rate(text: str) -> float:
+    """Parse a number of records per unit of time, such as 1000/d or 2.5/s, as records a day."""
+    number, slash, unit = text.strip().partition("/")
+    try:
+        rate = float(number) / (parse_duration(f"1{unit}") / timedelta(days=1))
+    except (ValueError, click.BadParameter):
+        rate = 0.0
+    if not slash or not 0.0 < rate < math.inf:
+        raise click.BadParameter(f"{text!r} is not a rate; write records per unit of time, such as 1000/d, 40/h or 2/s")
+    return rate
 
 
 def parse_time(text: str) -> datetime:

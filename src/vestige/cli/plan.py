@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
 
 import click
 import numpy as np
 
-from vestige.cli.group import check_figure_path, command
-from vestige.cli.output import announce_if_slow, print_json, say, show_progress, show_table
+from vestige.cli.age_plan import show_age_plan
+from vestige.cli.group import check_figure_path, command, parse_duration, parse_rate
+from vestige.cli.output import (
+    announce_if_slow,
+    format_bytes,
+    format_microseconds,
+    join_notes,
+    print_json,
+    say,
+    show_progress,
+    show_table,
+)
 from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError, SourceError
-from vestige.planning import Plan, Row, draw_plan, plan
+from vestige.planning import Plan, Row, draw_plan, plan, plan_max_age
 from vestige.policies import STATISTICS, NamedPolicy
+from vestige.policies.metrics import METRICS, parse_metrics
 from vestige.sources import FileSource
+from vestige.times import format_duration
 from vestige.types import Floats
 
 _MOST_ROWS = 200_000
@@ -34,6 +47,13 @@ _HEADER = ("policy", "retention", "records", "error", "memory", "time per record
 )
 @click.option("--edges", metavar="NUMBERS", help="Borders between the bins of a histogram, such as 0,10,20.")
 @click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="COLUMN:STATISTIC,...",
+    help="Statistics of a column, as in vestige run, in place of --column and --statistic; repeat it for others.",
+)
+@click.option(
     "--dim", type=int, help="Number of columns of a record (for regression, of predictors), without SOURCE; default: 1."
 )
 @click.option(
@@ -42,7 +62,24 @@ _HEADER = ("policy", "retention", "records", "error", "memory", "time per record
     help="Distance of the mean from zero in standard deviations of a record, for Private without SOURCE; default: 1.",
 )
 @click.option("--error", type=float, help="Target error, in standard deviations of a record; give this or --records.")
-@click.option("--records", type=int, help="Number of records that will arrive; give this or --error.")
+@click.option(
+    "--records",
+    type=int,
+    help="Number of records that will arrive; give this or --error. Default, with --max-age: those of a year.",
+)
+@click.option(
+    "--max-age",
+    type=parse_duration,
+    metavar="DURATION",
+    help="Plan a limit in time alone, such as 30d: what it does to batches, memory and accuracy; needs --rate.",
+)
+@click.option(
+    "--rate",
+    type=parse_rate,
+    metavar="NUMBER/UNIT",
+    help="Number of records that arrive in one stream per second, minute, hour, day, week or year, such as 1000/d; for "
+    "--max-age. With several streams, that of the one with the fewest records.",
+)
 @click.option(
     "--epsilon",
     type=float,
@@ -71,10 +108,13 @@ def plan_retention(
     targets: tuple[str, ...],
     statistic: str,
     edges: str | None,
+    metrics: tuple[str, ...],
     dim: int | None,
     mean: float | None,
     error: float | None,
     records: int | None,
+    max_age: timedelta | None,
+    rate: float | None,
     epsilon: float,
     delta: float,
     bound: float | None,
@@ -91,30 +131,30 @@ def plan_retention(
     record's influence on each number, so that 10,000 records have an error of 0.01. With SOURCE, a sample of the
     records, they are also given in the units of the data. Without it, records are assumed to be normal.
 
+    With --max-age and --rate, what a limit in time comes to where there is none in records: how many records make a
+    batch, how many are held, how accurate the answer is, and how many must arrive so that the statistic never restarts.
+
     \b
     Examples:
       vestige plan --dim 4 --error 0.01
       vestige plan --statistic regression --dim 2 --records 1000000
       vestige plan flights.csv --column dep_delay --records 300000 --bound 120
       vestige plan --error 0.01 --epsilon 4 --figure plan.png
+      vestige plan --max-age 30d --rate 1000/d
+      vestige plan --metric amount:mean,sum --metric rating:moments --max-age 30d --rate 40/h
     """  # noqa: D301  # \b keeps the lines as they are
-    policy, names = _make_policy(source, columns, targets, statistic, dim, edges)
-    if (error is None) == (records is None):
-        raise ParameterError("give either --error, the target error, or --records, the number that will arrive")
-    sample = None if source is None else _read_sample(source, columns + targets)
+    policy, names = _make_policy(source, columns, targets, statistic, dim, edges, metrics)
+    _check_goal(error, records, max_age, rate, figure)
+    sample = None if source is None else _read_sample(source, policy.column_names or columns + targets, metrics)
+    statistic = METRICS if metrics else statistic
     slow = announce_if_slow("Simulating each policy ...")
     with slow, show_progress("Planning") as report:
-        result = plan(
-            policy,
-            error=error,
-            records=records,
-            sample=sample,
-            mean=mean,
-            epsilon=epsilon,
-            delta=delta,
-            bound=bound,
-            progress=report,
-        )
+        given: dict[str, Any] = {"error": error, "records": records, "sample": sample, "mean": mean}
+        given |= {"epsilon": epsilon, "delta": delta, "bound": bound, "progress": report}
+        if max_age is not None and rate is not None:
+            show_age_plan(plan_max_age(policy, max_age=max_age, rate=rate, **given), statistic, names, machine=machine)
+            return
+        result = plan(policy, **given)
         if figure is not None:
             draw_plan(result, figure, sample)
     errors = dict(zip(names, result.errors.tolist(), strict=True)) if result.sampled and len(result.errors) else None
@@ -137,8 +177,15 @@ def _make_policy(
     statistic: str,
     dim: int | None,
     edges: str | None,
+    metrics: tuple[str, ...],
 ) -> tuple[NamedPolicy, list[str]]:
     """The policy to plan, and the labels of the numbers of its answer."""
+    if metrics:
+        for option, given in (("--column", columns), ("--target", targets), ("--dim", dim), ("--edges", edges)):
+            if given:
+                raise ParameterError(f"{option} cannot be used with --metric, which names columns itself; leave it out")
+        bundle = parse_metrics(metrics)
+        return bundle, list(bundle.labels(()))
     if source is None:
         for option, names in (("--column", columns), ("--target", targets)):
             if names:
@@ -164,10 +211,29 @@ def _make_policy(
     return policy, list(policy.labels(columns + targets))
 
 
-def _read_sample(source: str, columns: tuple[str, ...]) -> Floats:
+def _check_goal(
+    error: float | None, records: int | None, max_age: timedelta | None, rate: float | None, figure: str | None
+) -> None:
+    """Refuse options that say too little of what is planned, or too much."""
+    if max_age is None:
+        if rate is not None:
+            raise ParameterError(f"--rate {rate:g}/d needs --max-age, the limit in time; give both, such as 30d")
+        if (error is None) == (records is None):
+            raise ParameterError("give either --error, the target error, or --records, the number that will arrive")
+        return
+    age = format_duration(max_age)
+    if rate is None:
+        raise ParameterError(f"--max-age {age} needs --rate, the records that arrive; give one, such as --rate 1000/d")
+    if error is not None and records is not None:
+        raise ParameterError("both --error and --records are given; give one, or none for the records of a year")
+    if figure is not None:
+        raise ParameterError(f"--figure {figure} draws errors against limits in records; leave it out with --max-age")
+
+
+def _read_sample(source: str, columns: tuple[str, ...], metrics: tuple[str, ...]) -> Floats:
     """Read the rows of a file, or as many as a sample needs."""
     blocks, count = [], 0
-    for block in FileSource(source, columns).blocks():
+    for block in FileSource(source, columns, keep_missing=bool(metrics)).blocks():
         blocks.append(block.rows)
         count += len(block.rows)
         if count >= _MOST_ROWS:
@@ -217,24 +283,14 @@ def _format_row(row: Row) -> tuple[str, ...]:
         "-" if row.retention is None else _format_count(row.retention),
         "-" if row.records is None else _format_count(row.records),
         "-" if row.error is None else f"{row.error:.3g}",
-        "-" if row.memory is None else _format_bytes(row.memory),
-        "-" if row.seconds is None else _format_time(row.seconds),
+        "-" if row.memory is None else format_bytes(row.memory),
+        "-" if row.seconds is None else format_microseconds(row.seconds),
         "" if row.price is None else f"{row.price:.2f}",
     )
 
 
 def _format_count(number: int) -> str:
     return f"{number:,}" if number < 10**9 else f"{number:.3g}"
-
-
-def _format_bytes(count: int) -> str:
-    power = min(int(math.log10(count)) // 3, 4)
-    return f"{count / 1_000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
-
-
-def _format_time(seconds: float) -> str:
-    micro = float(f"{seconds * 1e6:.2g}")
-    return f"{micro:g} µs" if micro < 1_000.0 else f"{micro / 1_000.0:g} ms"
 
 
 def _summarize(plan: Plan) -> Iterator[str]:
@@ -261,10 +317,5 @@ def _summarize(plan: Plan) -> Iterator[str]:
 
 def _list_notes(plan: Plan) -> Iterator[str]:
     """Each note once, with the policies that it concerns."""
-    policies: dict[str, list[str]] = {}
-    for row in plan.rows:
-        for note in row.notes:
-            policies.setdefault(note, []).append(row.name)
-    for note, names in policies.items():
-        yield f"{'; '.join(names)}: {note}"
+    yield from join_notes((row.name, row.notes) for row in plan.rows)
     yield from (f"Sample: {note}" for note in plan.notes)

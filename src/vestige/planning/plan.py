@@ -21,7 +21,7 @@ from vestige.errors import NoAnswerError, ParameterError
 from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.planning.data_model import DEFAULT_MEAN, DataModel, check_policy
 from vestige.planning.prediction import Prediction, predict_with
-from vestige.policies import Encoded, NamedPolicy, Private, Window
+from vestige.policies import Bundle, Encoded, NamedPolicy, Private, Window
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.stream.arrivals import read_rows
@@ -31,7 +31,8 @@ from vestige.validation import check_at_most, check_int
 TOLERANCE = 1.1
 """The error that a policy may have, as a multiple of that of all records."""
 _PRICED = (1, 8, 64)
-_EXAMPLES = 1_000
+EXAMPLES = 1_000
+"""Number of records that an exact policy is tried with."""
 _MAX_RECORDS = 10**12
 _Requirement = tuple[Callable[[int, float], int], Callable[[int, float], int]]
 
@@ -154,12 +155,12 @@ def plan(
         >>> [(row.name, row.retention) for row in rows if row.name in ("Mean, auto", "window", "lower bound")]
         [('Mean, auto', 44), ('window', 10000), ('lower bound', 7)]
     """
-    target, count = _find_target(error, records)
+    target, count = find_target(error, records)
     if isinstance(policy, NamedPolicy) and policy.is_exact:
         return _plan_exact(policy, count, sample, mean)
     policy = check_policy(policy)
     model = DataModel(policy, sample, mean, count)
-    private, refusal = _make_private(model, policy, epsilon, delta, bound)
+    private, refusal = make_private(model, policy, epsilon, delta, bound)
     tasks = list(_list_tasks(model, policy, private, refusal, target, count))
     rows = []
     for done, task in enumerate(tasks):
@@ -179,8 +180,23 @@ def plan(
     )
 
 
-def _find_target(error: float | None, records: int | None) -> tuple[float, int]:
-    """The target error, and the number of records after which a policy that learns from all of them reaches it."""
+def find_target(error: float | None, records: int | None) -> tuple[float, int]:
+    """Find the target error, and the number of records after which a policy that learns from all of them reaches it.
+
+    Args:
+        error: target error; None if the number of records is given.
+        records: number of records; None if the target error is given.
+
+    Returns:
+        Both.
+
+    Raises:
+        ParameterError: both or none are given, or one is out of range.
+
+    Example:
+        >>> find_target(0.011, None)
+        (0.011, 10000)
+    """
     if (error is None) == (records is None):
         raise ParameterError("give either error=..., the target error, or records=..., the number that will arrive")
     if records is not None:
@@ -197,7 +213,7 @@ def _find_target(error: float | None, records: int | None) -> tuple[float, int]:
 def _plan_exact(policy: NamedPolicy, records: int, sample: ArrayLike | None, mean: float | None) -> Plan:
     """The plan of a policy that rounds nothing: what its smallest batches require."""
     far = DEFAULT_MEAN if mean is None else mean
-    rows = policy.draw_rows(make_generator(0), _EXAMPLES, far) if sample is None else read_rows(sample, policy)
+    rows = policy.draw_rows(make_generator(0), EXAMPLES, far) if sample is None else read_rows(sample, policy)
     retention, name = policy.default_retention, type(policy).__name__
     seconds = measure_seconds_per_record(policy, retention, records, rows)
     error, notes = None if policy.plan_notes else 0.0, (_EXACT, *policy.plan_notes)
@@ -206,10 +222,26 @@ def _plan_exact(policy: NamedPolicy, records: int, sample: ArrayLike | None, mea
     return Plan(policy, 0.0, records, sampled, None if sampled else far, np.zeros(0), (row,), None, (), ())
 
 
-def _make_private(
+def make_private(
     model: DataModel, policy: Encoded, epsilon: float, delta: float, bound: float | None
 ) -> tuple[Private | None, str]:
-    """The private policy of the same statistic; or why it cannot be planned."""
+    """Make the private policy of the same statistic.
+
+    Args:
+        model: the records.
+        policy: the policy without noise.
+        epsilon: epsilon of the guarantee.
+        delta: delta of the guarantee.
+        bound: norm to which records are clipped; None for that of the assumed records.
+
+    Returns:
+        The policy and an empty text; or None, and why it cannot be planned.
+
+    Raises:
+        ParameterError: a number is out of range.
+    """
+    if isinstance(policy, Bundle):
+        return None, "needs a bound for each metric, and is not planned for several; plan each metric by itself."
     if bound is None and model.has_sample:
         return None, (
             "needs a bound: the largest norm of what is averaged of a record. Choose it from what you know of the "

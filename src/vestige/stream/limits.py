@@ -94,7 +94,8 @@ class Limits:
         given = {k: v for k, v in (("retention", self.retention), ("notice", self.notice)) if v is not None}
         if not given:
             usual = getattr(policy, "default_retention", 2 * getattr(policy, "min_batch", 1))
-            if self.max_age is not None and isinstance(policy, Policy) and policy.all_or_nothing:
+            timely = isinstance(policy, Policy) and (policy.all_or_nothing or not policy.needs_records)
+            if self.max_age is not None and timely:
                 return "default_retention", usual
             of = f" of {type(policy).__name__}" if self.max_age else ""
             raise ParameterError(
