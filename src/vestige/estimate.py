@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -47,11 +47,14 @@ class Estimate:
         oldest_age: the number of rounds since the oldest of them arrived.
         column_names: the names of the columns of a record; empty where they are not known.
         labels: the name of each number of `value`; empty where they are not known.
+        errors: the fields that are standard errors, each with the field that it is the error of.
 
     Example:
         >>> Estimate(1.5, notes=("Only an example.",)).value
         1.5
     """
+
+    errors: ClassVar[Mapping[str, str]] = {"standard_error": "value"}
 
     value: float | Floats
     notes: tuple[str, ...] = field(default=(), kw_only=True)

@@ -1,5 +1,6 @@
-"""Noise that hides one record: how much a guarantee needs, and an exact sampler."""
+"""Noise that hides one record: how much a guarantee needs, an exact sampler, and what it makes of an answer."""
 
 from vestige.noise.calibration import gaussian_delta, gaussian_epsilon, noise_scale
+from vestige.noise.propagation import SURE, Noise
 
-__all__ = ["gaussian_delta", "gaussian_epsilon", "noise_scale"]
+__all__ = ["SURE", "Noise", "gaussian_delta", "gaussian_epsilon", "noise_scale"]

@@ -8,7 +8,7 @@ Guarantee: one update at a time and many at once give the same state; held by te
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,8 @@ from vestige.channels import Reading, Target
 from vestige.channels.layout import find_min_rows, find_precision
 from vestige.clock import WORD_VERSION, Clock
 from vestige.errors import ParameterError
-from vestige.estimate import E_co
+from vestige.estimate import E_co, Estimate
+from vestige.noise import Noise
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.rounding import note_rounding
 from vestige.policy import count_waiting, make_lost_error, mask_arrivals
@@ -39,6 +40,9 @@ MAX_COLUMNS = 1_000_000
 """The most values that a record may have."""
 MAX_PRODUCT_COLUMNS = 2_000
 """The most where the products of each pair of values are kept: two million numbers."""
+MAX_NOISY_NUMBERS = 2_000
+"""The most numbers through which the noise of each is followed to the standard errors."""
+NOISE_LEFT_OUT = f"Standard errors leave the noise out, since there are more than {MAX_NOISY_NUMBERS:,} numbers."
 
 
 def check_half_life(half_life: float | None) -> None:
@@ -123,6 +127,42 @@ class Encoded(NamedPolicy[E_co]):
         Raises:
             NoAnswerError: the numbers do not determine an answer, such as those of collinear predictors.
         """
+
+    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> E_co:
+        """Conclude the answer from averages with noise, which standard errors then include.
+
+        By default they do to first order (the delta method), unless there are more than `MAX_NOISY_NUMBERS` averages.
+
+        Args:
+            averages: what `statistics.Averages.atoms` are on average; shape (size,).
+            noise: the noise in them.
+            worth: see `conclude`.
+            rounding: see `conclude`.
+
+        Returns:
+            the estimate.
+
+        Raises:
+            NoAnswerError: the averages do not determine an answer, or would not with a little other noise.
+        """
+        statistic: statistics.Averages = self.statistic  # type: ignore[assignment]  # else there is no noise
+
+        def conclude(at: Floats) -> E_co:
+            return self.conclude(statistic.from_averages(at), worth, rounding)
+
+        made = conclude(averages)
+        errors = {error: number for error, number in made.errors.items() if getattr(made, error, None) is not None}
+        if errors and len(averages) > MAX_NOISY_NUMBERS:
+            return replace(made, notes=(*made.notes, NOISE_LEFT_OUT))
+        if not errors:
+            return made
+        found = noise.propagate(lambda at: _join_numbers(conclude(at), errors.values()), averages)
+        included: dict[str, Any] = {}
+        for error, number in errors.items():
+            here, found = np.split(found, [np.size(getattr(made, number))])
+            whole = np.hypot(getattr(made, error), here.reshape(np.shape(getattr(made, error))))
+            included[error] = whole if np.ndim(whole) else float(whole)
+        return replace(made, **included)
 
     def influence(self, rows: Floats) -> tuple[Floats, Floats]:
         """Compute what records come to, and how far each of them moves each encoded number.
@@ -251,14 +291,18 @@ class Encoded(NamedPolicy[E_co]):
         worth, rounding = self._find_worth(clock, retained), self._find_rounding(clock)
         numbers, notes = self._compute_numbers(clock, retained), note_rounding(rounding, worth)
         if clock.encoded and self._read(clock, retained).off.any():
-            made, notes = self._conclude_off(numbers, worth, rounding, retained), (*notes, _OFF)
+            made, notes = self._conclude_off(numbers, worth, rounding, clock, retained), (*notes, _OFF)
         else:
-            made = self.conclude(numbers, worth, rounding)
+            made = self._conclude_for(numbers, worth, rounding, clock, retained)
         return replace(made, notes=made.notes + notes, missed=True) if notes else made
 
-    def _conclude_off(self, numbers: Floats, worth: float, rounding: float, retained: Records) -> E_co:  # noqa: ARG002
-        """What `conclude` gives where numbers are marked as off."""
+    def _conclude_for(self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records) -> E_co:  # noqa: ARG002
+        """What `conclude` gives; what is known of the clock and the records may be included."""
         return self.conclude(numbers, worth, rounding)
+
+    def _conclude_off(self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records) -> E_co:
+        """The same where numbers are marked as off."""
+        return self._conclude_for(numbers, worth, rounding, clock, retained)
 
     def _derive_keys(self, coins: int) -> NDArray[np.uint64]:
         """The coins of one update as `_advance` takes them."""
@@ -418,3 +462,8 @@ class Encoded(NamedPolicy[E_co]):
         each, left = find_precision(length, self.statistic.size), 1.0 - self.decay ** (2 * length)
         carried = clock.updates / 3.0 if left == 0.0 else min(clock.updates / 3.0, 1.0 / left)
         return float(each * np.sqrt(1.0 + carried))
+
+
+def _join_numbers(estimate: Estimate, names: Iterable[str]) -> Floats:
+    """Some fields of an estimate, one after the other."""
+    return np.concatenate([np.ravel(getattr(estimate, name)) for name in names])

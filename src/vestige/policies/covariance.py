@@ -7,7 +7,7 @@ Guarantee: numpy's values on the whole stream; held by tests/policies/test_momen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any, ClassVar
@@ -33,6 +33,8 @@ class CovarianceEstimate(Estimate):
         correlation: the correlation matrix, nan beside a column that is constant; shape (dim, dim).
         standard_error: the standard error of each mean, for independent records; shape (dim,).
     """
+
+    errors: ClassVar[Mapping[str, str]] = {"standard_error": "mean"}
 
     value: Floats
     mean: Floats

@@ -17,6 +17,7 @@ import numpy as np
 from vestige import statistics
 from vestige.errors import DataError, ParameterError
 from vestige.estimate import Estimate
+from vestige.noise import SURE, Noise
 from vestige.policies.base import Encoded, check_half_life
 from vestige.policies.report import Report, format_number
 from vestige.policies.rounding import bound_rounding
@@ -43,9 +44,9 @@ class HistogramEstimate(Estimate):
         encoding_error: how far encoding may have put a share off; 0 for `ExactHistogram`. It is 65,536 times the usual
             rounding of all words so far, which leaves room for sorted data and, at the default retention, for requests
             for a third of all records; but at most half of the largest standard error that a share can have, beyond
-            which the estimate says that it `missed`.
+            which the estimate says that it `missed`. With `Private`, five standard deviations of the noise are added.
         count_error: how far encoding may have put a count off: below a half, all counts are exact; None with a
-            half-life.
+            half-life. With `Private`, noise is included likewise.
     """
 
     value: Floats
@@ -127,7 +128,13 @@ def name_bins(edges: Sequence[float]) -> tuple[str, ...]:
 
 
 def conclude_shares(
-    numbers: Floats, bins: tuple[str, ...], worth: float, rounding: float, *, has_counts: bool
+    numbers: Floats,
+    bins: tuple[str, ...],
+    worth: float,
+    rounding: float,
+    noise: Floats | None = None,
+    *,
+    has_counts: bool,
 ) -> HistogramEstimate:
     """Conclude a histogram from encoded shares.
 
@@ -136,6 +143,7 @@ def conclude_shares(
         bins: the names of the bins.
         worth: the number of equally weighted records that they rest on.
         rounding: see `Encoded.conclude`.
+        noise: the standard deviation of the noise in each share; None without noise; shape (bins,).
         has_counts: whether all records count alike.
 
     Returns:
@@ -147,13 +155,14 @@ def conclude_shares(
     """
     shares = np.clip(numbers, 0.0, 1.0)
     off = bound_rounding(rounding, worth) * INDICATOR / float(np.sqrt(worth))
+    off += 0.0 if noise is None else SURE * float(noise.max())
     if has_counts and off * worth < _SURE:
         shares = np.rint(shares * worth) / worth
     return HistogramEstimate(
         shares,
         bins,
         np.rint(shares * worth) if has_counts else None,
-        np.sqrt(shares * (1.0 - shares) / worth),
+        np.hypot(np.sqrt(shares * (1.0 - shares) / worth), 0.0 if noise is None else noise),
         off,
         off * worth if has_counts else None,
     )
@@ -192,7 +201,7 @@ def report_shares(estimate: HistogramEstimate, name: str, header: str) -> Report
         facts["counts"] = {bin_name: int(count) for bin_name, count in zip(estimate.bins, counts, strict=True)}
         facts["count_error"] = estimate.count_error
         if estimate.count_error >= 0.5:
-            remarks = (f"Encoding may have put counts off by up to {estimate.count_error:,.0f}.",)
+            remarks = (f"Counts may be off by up to {estimate.count_error:,.0f}.",)
     columns = (header, "share", "standard error", *(("count",) if counts is not None else ()))
     return Report(name, columns, rows, facts, remarks)
 
@@ -237,6 +246,11 @@ class _Bins(Encoded[HistogramEstimate]):
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> HistogramEstimate:
         """Give shares, counts and their errors; see `Encoded.conclude`."""
         return conclude_shares(numbers, self.bins, worth, rounding, has_counts=self.half_life is None)
+
+    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> HistogramEstimate:
+        """Give shares, counts and errors that include the noise; see `Encoded.conclude_noisy`."""
+        each = noise.deviations
+        return conclude_shares(averages, self.bins, worth, rounding, each, has_counts=self.half_life is None)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from vestige import statistics
+from vestige.noise import SURE, Noise
 from vestige.policies.base import Encoded, check_half_life
 from vestige.policies.histogram import check_edges, parse_edges
 from vestige.policies.quantiles import (
@@ -35,8 +36,8 @@ class HistogramQuantiles(Encoded[QuantilesEstimate]):
     """Quantiles of every record that ever arrived, from the shares of bins.
 
     A quantile is interpolated in its bin; `lower` and `upper` are the edges of that bin, or of its neighbours where
-    encoding leaves that open. One beyond the first or the last edge has no bound on that side, and a note says so. The
-    bounds leave out the noise of `Private`.
+    encoding leaves that open. One beyond the first or the last edge has no bound on that side, and a note says so. With
+    `Private`, the bounds leave room for five standard deviations of the noise.
 
     Args:
         edges: the borders between bins, in ascending order; they must not be taken from the data where `Private` is
@@ -92,10 +93,18 @@ class HistogramQuantiles(Encoded[QuantilesEstimate]):
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> QuantilesEstimate:
         """Find the bin of each quantile, and interpolate in it; see `Encoded.conclude`."""
+        return self._conclude(numbers, worth, rounding, np.zeros(len(self.edges)))
+
+    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> QuantilesEstimate:
+        """Find the bins in which each quantile may be with this noise; see `Encoded.conclude_noisy`."""
+        return self._conclude(averages, worth, rounding, SURE * noise.cumulate()[:-1])
+
+    def _conclude(self, numbers: Floats, worth: float, rounding: float, noise: Floats) -> QuantilesEstimate:
+        """The same, with the noise that the share below each edge may have."""
         edges, below = np.array(self.edges), np.clip(np.maximum.accumulate(np.cumsum(numbers[:-1])), 0.0, 1.0)
         bins = np.arange(1, len(numbers))  # below an edge, and above it; the shares of either tell the other
         each = bound_rounding(rounding, worth) * INDICATOR / np.sqrt(worth)
-        off = each * np.minimum(bins, len(numbers) - bins)
+        off = each * np.minimum(bins, len(numbers) - bins) + noise
         lower, upper, errors, notes = [], [], [], []
         for name, p in zip(name_quantiles(self.probabilities), self.probabilities, strict=True):
             under, over = np.flatnonzero(below + off < p), np.flatnonzero(below - off >= p)

@@ -9,7 +9,7 @@ Guarantee: within 5% of the all-data error; held by tests/policies/test_linear.p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -50,6 +50,8 @@ class LinearEstimate(Estimate):
         condition: the condition number of the predictors, each scaled to unit length; that of the held records if the
             encoded answer has missed its target.
     """
+
+    errors: ClassVar[Mapping[str, str]] = {"standard_errors": "value", "intercept_error": "intercept"}
 
     value: Floats
     intercept: float | Floats
@@ -233,7 +235,14 @@ class LinearRegression(Encoded[LinearEstimate]):
             notes=_list_notes(condition, rounding, enough=worth > known, exact=not fit.noise.all()),
         )
 
-    def _conclude_off(self, numbers: Floats, worth: float, rounding: float, retained: Records) -> LinearEstimate:  # noqa: ARG002
+    def _conclude_off(
+        self,
+        numbers: Floats,
+        worth: float,
+        rounding: float,  # noqa: ARG002
+        clock: Clock,  # noqa: ARG002
+        retained: Records,
+    ) -> LinearEstimate:
         """The same where numbers are off by a standard error or more: so are eigenvalues, and no condition is known.
 
         The held records tell the condition instead, of those predictors that vary among them.

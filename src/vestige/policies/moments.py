@@ -7,7 +7,7 @@ Guarantee: numpy's values on the whole stream; held by tests/policies/test_momen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, ClassVar
@@ -42,6 +42,8 @@ class MomentsEstimate(Estimate):
         standard_error: the standard error of the mean, for independent records.
         variance_error: the standard error of the variance, likewise; None below order 4.
     """
+
+    errors: ClassVar[Mapping[str, str]] = {"standard_error": "mean", "variance_error": "variance"}
 
     value: Floats
     mean: float

@@ -24,9 +24,9 @@ from vestige import channels, statistics
 from vestige.channels import Reading, Target
 from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
-from vestige.estimate import E_co
-from vestige.noise import noise_scale
-from vestige.policies.base import Encoded
+from vestige.estimate import E_co, Estimate
+from vestige.noise import Noise, noise_scale
+from vestige.policies.base import NOISE_LEFT_OUT, Encoded
 from vestige.policies.mean import Mean
 from vestige.policies.report import Report
 from vestige.policy import count_waiting
@@ -228,7 +228,7 @@ class Private(Encoded[E_co]):
             ) from None
         note = (
             f"Each average carries noise with standard deviation {noise:.3g}, the price of epsilon={self.epsilon:g} "
-            f"and delta={self.delta:g}; standard errors do not include it."
+            f"and delta={self.delta:g}{_explain_errors(answer)}."
         )
         return replace(answer, notes=(*answer.notes, note))
 
@@ -253,6 +253,11 @@ class Private(Encoded[E_co]):
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> E_co:
         """Give what the policy concludes from the averages; see `Encoded.conclude`."""
         return self.policy.conclude(self.statistic.of.from_averages(numbers), worth, rounding)
+
+    def _conclude_for(self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records) -> E_co:
+        """What the policy concludes, with the noise that was added."""
+        each = np.full(len(numbers), self.noise(clock, count_waiting(clock, retained)))
+        return self.policy.conclude_noisy(numbers, Noise(each, np.zeros(len(numbers))), worth, rounding)
 
     def _derive_keys(self, coins: int) -> NDArray[np.uint64]:
         return np.frombuffer(coins.to_bytes(8 * SECRET_WORDS, "little"), np.uint64)[None, :]
@@ -320,3 +325,10 @@ class Private(Encoded[E_co]):
 def _expand(key: NDArray[np.uint64], words: int) -> NDArray[np.uint64]:
     """As many words as are wanted from a key; shape (words,)."""
     return np.frombuffer(shake_256(key.tobytes()).digest(8 * words), np.uint64)
+
+
+def _explain_errors(answer: Estimate) -> str:
+    """Whether what is said of errors includes the noise."""
+    if all(getattr(answer, error, None) is None for error in answer.errors):
+        return "; bounds include five times it" if hasattr(answer, "upper") else ""
+    return "" if NOISE_LEFT_OUT in answer.notes else "; standard errors include it"
