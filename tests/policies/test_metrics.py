@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from vestige import Bundle, Histogram, LinearRegression, Mean, Moments, ParameterError
-from vestige.policies.metrics import parse_metrics
+from vestige import Bundle, Count, Histogram, LinearRegression, Mean, Moments, ParameterError, Shares
+from vestige.policies.metrics import join_options, list_columns, list_undeclared, parse_metrics
 
 
 def test_metrics_are_what_they_say() -> None:
@@ -22,6 +23,22 @@ def test_metrics_are_what_they_say() -> None:
     assert parse_metrics(["a,b,c:regression", "at 9:00:moments"]) == Bundle(
         {("a", "b", "c"): LinearRegression(2), "at 9:00": Moments()}
     )
+
+
+def test_categories_are_declared_or_given() -> None:
+    odd = ("ok", 'he said "no"', "a, b", "c]")
+    text = f"status:shares[{join_options(odd)}],count"
+    assert parse_metrics([text]) == Bundle({"status": [Shares(odd), Count()]})
+    assert parse_metrics(["b:shares[ x, y ]"]) == Bundle({"b": Shares(("x", "y"))})
+    assert list_undeclared([text, "b:mean", "c:mean,shares"]) == ("c",)
+    assert list_columns([text, "b,c:regression", "b:mean"]) == ("status", "b", "c")
+    found = parse_metrics(["a:mean", "c:shares"], None, {"c": odd})
+    assert found == Bundle({"a": Mean(), "c": Shares(odd)})
+    assert found.name_categories() == {"c": odd}
+    rows = found.draw_rows(np.random.default_rng(0), 50, 0.0)
+    found.check_rows(rows)
+    with pytest.raises(ParameterError, match="'c:mean' is of numbers"):
+        Bundle({"c": [Mean(), Shares(odd)]}).name_categories()
 
 
 @pytest.mark.parametrize(

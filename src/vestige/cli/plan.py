@@ -46,6 +46,7 @@ _HEADER = ("policy", "retention", "records", "error", "memory", "time per record
     "--statistic", type=click.Choice(list(STATISTICS)), default="mean", show_default=True, help="Statistic to plan."
 )
 @click.option("--edges", metavar="NUMBERS", help="Borders between the bins of a histogram, such as 0,10,20.")
+@click.option("--categories", metavar="NAMES", help="Names of the categories of shares, such as ok,failed.")
 @click.option(
     "--metric",
     "metrics",
@@ -108,6 +109,7 @@ def plan_retention(
     targets: tuple[str, ...],
     statistic: str,
     edges: str | None,
+    categories: str | None,
     metrics: tuple[str, ...],
     dim: int | None,
     mean: float | None,
@@ -143,9 +145,9 @@ def plan_retention(
       vestige plan --max-age 30d --rate 1000/d
       vestige plan --metric amount:mean,sum --metric rating:moments --max-age 30d --rate 40/h
     """  # noqa: D301  # \b keeps the lines as they are
-    policy, names = _make_policy(source, columns, targets, statistic, dim, edges, metrics)
+    policy, names = _make_policy(source, columns, targets, statistic, dim, edges, categories, metrics)
     _check_goal(error, records, max_age, rate, figure)
-    sample = None if source is None else _read_sample(source, policy.column_names or columns + targets, metrics)
+    sample = None if source is None else _read_sample(source, policy.column_names or columns + targets, policy)
     statistic = METRICS if metrics else statistic
     slow = announce_if_slow("Simulating each policy ...")
     with slow, show_progress("Planning") as report:
@@ -177,11 +179,13 @@ def _make_policy(
     statistic: str,
     dim: int | None,
     edges: str | None,
+    categories: str | None,
     metrics: tuple[str, ...],
 ) -> tuple[NamedPolicy, list[str]]:
     """The policy to plan, and the labels of the numbers of its answer."""
     if metrics:
-        for option, given in (("--column", columns), ("--target", targets), ("--dim", dim), ("--edges", edges)):
+        options = {"--column": columns, "--target": targets, "--dim": dim, "--edges": edges, "--categories": categories}
+        for option, given in options.items():
             if given:
                 raise ParameterError(f"{option} cannot be used with --metric, which names columns itself; leave it out")
         bundle = parse_metrics(metrics)
@@ -207,7 +211,7 @@ def _make_policy(
         raise ParameterError(
             f"--dim {dim} differs from the number of columns, {len(columns)}; leave it out with SOURCE"
         )
-    policy = make_policy(statistic, columns, targets, "auto", None, edges)
+    policy = make_policy(statistic, columns, targets, "auto", None, edges, categories)
     return policy, list(policy.labels(columns + targets))
 
 
@@ -230,10 +234,11 @@ def _check_goal(
         raise ParameterError(f"--figure {figure} draws errors against limits in records; leave it out with --max-age")
 
 
-def _read_sample(source: str, columns: tuple[str, ...], metrics: tuple[str, ...]) -> Floats:
+def _read_sample(source: str, columns: tuple[str, ...], policy: NamedPolicy) -> Floats:
     """Read the rows of a file, or as many as a sample needs."""
     blocks, count = [], 0
-    for block in FileSource(source, columns, keep_missing=bool(metrics)).blocks():
+    categories = policy.name_categories(columns)
+    for block in FileSource(source, columns, keep_missing=policy.takes_missing, categories=categories).blocks():
         blocks.append(block.rows)
         count += len(block.rows)
         if count >= _MOST_ROWS:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from vestige.errors import ParameterError
 from vestige.estimate import Estimate
 from vestige.policies import STATISTICS, Encoded, NamedPolicy, Report, Window
+from vestige.policies.metrics import split_options
 from vestige.policies.report import make_plain_report
 from vestige.policy import Policy
 
@@ -39,6 +40,7 @@ def make_policy(
     channel: str,
     half_life: float | None,
     edges: str | None = None,
+    categories: str | None = None,
 ) -> NamedPolicy:
     """Make the policy that keeps a statistic of named columns.
 
@@ -49,12 +51,13 @@ def make_policy(
         channel: the name of the channel.
         half_life: after this number of records, a record counts half as much; None if all count alike.
         edges: the edges of bins, separated by commas; None if there are none.
+        categories: the names of categories, separated by commas; None if there are none.
 
     Returns:
         the policy.
 
     Raises:
-        ParameterError: the statistic does not take these columns, targets, edges or this channel.
+        ParameterError: the statistic does not take these columns, targets, edges, categories or this channel.
 
     Example:
         >>> make_policy("mean", ["delay"], [], "auto", None).columns
@@ -80,10 +83,18 @@ def make_policy(
         )
     if edges is not None and not kind.takes_edges:
         raise ParameterError(f"--edges {edges} cannot be used with --statistic {statistic}; leave it out")
+    if kind.takes_categories and categories is None:
+        raise ParameterError(
+            f"--statistic {statistic} needs --categories, the names of its categories; give them, such as --categories "
+            "ok,failed"
+        )
+    if categories is not None and not kind.takes_categories:
+        raise ParameterError(f"--categories {categories} cannot be used with --statistic {statistic}; leave it out")
+    options = edges.split(",") if edges is not None else None if categories is None else split_options(categories)
     policy = (
         kind.from_columns(len(columns), len(targets), channel, half_life)
-        if edges is None
-        else kind.from_options(edges.split(","), len(columns), half_life)
+        if options is None
+        else kind.from_options(options, len(columns), half_life)
     )
     if channel == "average" and not (isinstance(policy, Encoded) and policy.encoding.name == "average"):
         raise ParameterError(f"--channel average cannot hold --statistic {statistic}; use --channel bits or auto")

@@ -14,6 +14,7 @@ import click
 
 from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer, check_strict
+from vestige.cli.categories import find_undeclared
 from vestige.cli.config import config_option, describe_use
 from vestige.cli.group import command, parse_duration
 from vestige.cli.output import format_count, show_record_progress, warn
@@ -57,6 +58,12 @@ from vestige.stream import Stream
 )
 @click.option("--target", "targets", multiple=True, help="Column to predict; for logistic its values are 0 and 1.")
 @click.option("--edges", metavar="NUMBERS", help="Borders between the bins of a histogram, such as 0,10,20.")
+@click.option(
+    "--categories",
+    metavar="NAMES",
+    help="Names of the categories of shares, such as ok,failed; any other text counts as other. Default: the texts of "
+    "at least 20 rows of the first file, at most 50.",
+)
 @click.option(
     "--half-life", type=float, help="Number of records after which a record counts half as much; for data that drift."
 )
@@ -141,7 +148,8 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     are relative to it. What is given here replaces what is there.
 
     SOURCE is a CSV, NDJSON or Parquet file, or - for CSV or NDJSON on standard input. A row with a missing value in a
-    column is skipped and counted; with --metric, it counts for the metrics whose columns it has.
+    column is skipped and counted; with --metric, it counts for the metrics whose columns it has. true and false, in any
+    case, are the numbers 1 and 0.
 
     With --store, the same command on the same SOURCE continues where it stopped, and counts each record once; another
     SOURCE adds to the stream. A file that was replaced is refused. Standard input is always read from its current
@@ -155,6 +163,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
       vestige run visits.csv --column spent --max-age 30d --time at --subject email --store visits.db
       vestige run flights.parquet --column dep_delay --column distance --retention 512 --json
       vestige run flights.csv --metric dep_delay:mean,moments --metric air_time:mean --retention 2048
+      vestige run visits.csv --metric 'status:shares[ok,failed]' --metric spent:mean --retention 2048
       vestige run flights.csv --statistic regression --column distance --target air_time --retention 1024
       zcat log.csv.gz | vestige run - --column latency --retention 1000
     """  # noqa: D301  # \b keeps the lines as they are
@@ -162,7 +171,8 @@ def run(ctx: click.Context, /, **given: Any) -> None:
         warn(used)
     options = RunOptions(**given)
     options.check()
-    policy, source = options.make_policy(), options.make_source()
+    policy = options.make_policy(find_undeclared(options))
+    source = options.make_source(policy.name_categories(options.numbers))
     options.make_stream(policy)  # errors in the limits are reported first, then those in the file
     if source.resumable:
         _check_begin(source, options.path)

@@ -5,14 +5,15 @@ Guarantee: options that do not fit together are refused before the source is ope
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError
 from vestige.ingest.maintenance import EVERY
-from vestige.policies import NamedPolicy
-from vestige.policies.metrics import METRICS, parse_metrics
+from vestige.policies import STATISTICS, NamedPolicy
+from vestige.policies.metrics import METRICS, join_options, list_columns, list_undeclared, parse_metrics
 from vestige.sources import FileSource, IfReplaced
 from vestige.sources.protocol import Unit
 from vestige.store import Store
@@ -31,6 +32,7 @@ class RunOptions:
         statistic: name of the statistic.
         targets: columns to predict.
         edges: borders between the bins of a histogram, separated by commas.
+        categories: names of the categories of shares, separated by commas.
         half_life: number of records after which a record counts half as much.
         retention: number of records after which a record is erased.
         notice: number of records after a request by which the record is erased.
@@ -58,6 +60,7 @@ class RunOptions:
     statistic: str
     targets: tuple[str, ...]
     edges: str | None
+    categories: str | None
     half_life: float | None
     retention: int | None
     notice: int | None
@@ -81,7 +84,14 @@ class RunOptions:
     @property
     def numbers(self) -> tuple[str, ...]:
         """All columns that are read as numbers."""
-        return parse_metrics(self.metrics).column_names if self.metrics else self.columns + self.targets
+        return list_columns(self.metrics) if self.metrics else self.columns + self.targets
+
+    @property
+    def undeclared(self) -> tuple[str, ...]:
+        """Columns whose categories are neither in brackets nor given as an option."""
+        if self.metrics:
+            return list_undeclared(self.metrics)
+        return self.columns[:1] if STATISTICS[self.statistic].takes_categories and self.categories is None else ()
 
     @property
     def kind(self) -> str:
@@ -157,17 +167,31 @@ class RunOptions:
                 raise ParameterError(f"{option} {given[0]} cannot be used with --metric; name the column in a --metric")
         if self.statistic != "mean":
             raise ParameterError(f"--statistic {self.statistic} cannot be used with --metric; name it after the column")
+        if self.categories is not None:
+            raise ParameterError(
+                f"--categories {self.categories} cannot be used with --metric; write them in brackets, such as "
+                "status:shares[ok,failed]"
+            )
         if self.channel == "average":
             raise ParameterError("--channel average cannot hold metrics; use --channel bits or auto")
 
-    def make_policy(self) -> NamedPolicy:
-        """Make the policy of the streams."""
+    def make_policy(self, categories: Mapping[str, Sequence[str]]) -> NamedPolicy:
+        """Make the policy of the streams, with the categories of those columns that are not declared."""
         if self.metrics:
-            return parse_metrics(self.metrics, self.half_life)
-        return make_policy(self.statistic, self.columns, self.targets, self.channel, self.half_life, self.edges)
+            return parse_metrics(self.metrics, self.half_life, categories)
+        found = categories.get(self.columns[0])
+        return make_policy(
+            self.statistic,
+            self.columns,
+            self.targets,
+            self.channel,
+            self.half_life,
+            self.edges,
+            self.categories if found is None else join_options(found),
+        )
 
-    def make_source(self) -> FileSource:
-        """Make the source, which is not opened yet."""
+    def make_source(self, categories: Mapping[str, Sequence[str]] | None = None) -> FileSource:
+        """Make the source, which is not opened yet; columns of categories are read as text."""
         return FileSource(
             self.source,
             self.numbers,
@@ -178,6 +202,7 @@ class RunOptions:
             growing=self.path is not None,
             every=EVERY,
             keep_missing=bool(self.metrics),
+            categories=categories or {},
         )
 
     def make_stream(self, policy: NamedPolicy, store: Store | None = None, name: str = "") -> Stream:

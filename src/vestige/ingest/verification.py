@@ -12,7 +12,9 @@ from functools import partial
 
 from vestige.errors import SourceError
 from vestige.ingest.names import StreamNames, hash_key
+from vestige.policies import NamedPolicy
 from vestige.policies.metrics import METRICS
+from vestige.serialization import from_dict
 from vestige.sources import FileSource
 from vestige.sources.comparison import RowComparison, explain_difference, explain_uncompared
 from vestige.sources.identity import FileIdentity, FileProgress, digest_key
@@ -98,7 +100,18 @@ def _find_file(source: str, group: _Group, pseudonym: Callable[[str], str] | Non
     missing = about.get("statistic") == METRICS
     names = tuple(map(str, columns + targets))
     hashed = partial(hash_key, pseudonym) if pseudonym is not None and _has_hashes(group) else None
-    return FileSource(source, names, subject=subject, by=by, growing=True, keep_missing=missing, hash_key=hashed)
+    policy = from_dict(next(iter(group.values()))[0].policy).unwrap()
+    categories = policy.name_categories(names) if isinstance(policy, NamedPolicy) else {}
+    return FileSource(
+        source,
+        names,
+        subject=subject,
+        by=by,
+        growing=True,
+        keep_missing=missing,
+        hash_key=hashed,
+        categories=categories,
+    )
 
 
 def _compare_rows(

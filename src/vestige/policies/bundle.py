@@ -169,6 +169,43 @@ class Bundle(Encoded[BundleEstimate]):
         for _, names, policy, _ in self._list_metrics():
             policy.check_rows(rows[:, [self.column_names.index(name) for name in names]])
 
+    def name_categories(self, columns: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:  # noqa: ARG002
+        """Name the categories of the columns that are read as text; see `NamedPolicy.name_categories`.
+
+        Args:
+            columns: not needed, since the columns have names.
+
+        Returns:
+            the names of the categories by column.
+
+        Raises:
+            ParameterError: a column of categories has a statistic of numbers too.
+
+        Example:
+            >>> from vestige import Shares
+            >>> Bundle({"amount": Mean(), "status": Shares(("ok", "failed"))}).name_categories()
+            {'status': ('ok', 'failed')}
+        """
+        found: dict[str, tuple[str, ...]] = {}
+        for _, names, policy, _ in self._list_metrics():
+            found |= policy.name_categories(names)
+        for name, names, policy, _ in self._list_metrics():
+            numeric = not policy.name_categories(names) and not isinstance(policy, Count)
+            if numeric and not found.keys().isdisjoint(names):
+                raise ParameterError(
+                    f"metric {name!r} is of numbers, but shares reads the column as text; leave one of them out, or "
+                    "use histogram for shares of numbers"
+                )
+        return found
+
+    def draw_rows(self, rng: np.random.Generator, count: int, mean: float) -> Floats:
+        """Draw records to plan with: normal, but for columns of categories; see `NamedPolicy.draw_rows`."""
+        rows = super().draw_rows(rng, count, mean)
+        for _, names, policy, _ in self._list_metrics():
+            if policy.name_categories(names):
+                rows[:, [self.column_names.index(name) for name in names]] = policy.draw_rows(rng, count, mean)
+        return rows
+
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
         """Name the numbers of all answers; see `Encoded.labels`."""
         found = ((name, policy.labels(names)) for name, names, policy, _ in self._list_metrics())

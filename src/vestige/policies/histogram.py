@@ -333,6 +333,7 @@ class Shares(_Bins):
     """
 
     name: ClassVar[str] = "shares"
+    takes_categories: ClassVar[bool] = True
     max_columns: ClassVar[int | None] = 1
 
     categories: tuple[str, ...]
@@ -353,6 +354,10 @@ class Shares(_Bins):
     def from_options(cls, options: Sequence[str], columns: int, half_life: float | None) -> Shares:  # noqa: ARG003
         """Make the shares of these categories; see `NamedPolicy.from_options`."""
         return cls(tuple(options), half_life)
+
+    def name_categories(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Name the categories of the only column; see `NamedPolicy.name_categories`."""
+        return {columns[0]: self.categories}
 
     @property
     def edges_between(self) -> tuple[float, ...]:

@@ -1,14 +1,16 @@
 """Metrics as text: `amount:mean,moments` is the mean and the moments of the column amount.
 
 A metric is a column, a colon and statistics, separated by commas; what a statistic is told is in brackets after its
-name. Several columns are separated by commas, those that are explained last.
+name. Several columns are separated by commas, those that are explained last. A name of a category that has a comma, a
+bracket or a quote in it is written in double quotes, as in CSV.
 Guarantee: held by tests/policies/test_metrics.py.
 """
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vestige.errors import ParameterError
 from vestige.policies.bundle import Bundle
@@ -17,16 +19,21 @@ from vestige.policies.registry import STATISTICS
 
 METRICS = "metrics"
 """What the command calls the statistic of a stream of several metrics."""
-_STATISTIC = re.compile(r"\s*(?P<name>[A-Za-z0-9_.]+)\s*(?:\[(?P<options>[^\]]*)\])?\s*(?:,|$)")
+_OPTIONS = r'\[(?P<options>(?:"(?:[^"]|"")*"|[^\]"])*)\]'
+_STATISTIC = re.compile(rf"\s*(?P<name>[A-Za-z0-9_.]+)\s*(?:{_OPTIONS})?\s*(?:,|$)")
+_SPECIAL = re.compile(r'[,"\]\r\n]')
 _HELP = "write it as amount:mean or as distance,air_time:regression"
 
 
-def parse_metrics(texts: Sequence[str], half_life: float | None = None) -> Bundle:
+def parse_metrics(
+    texts: Sequence[str], half_life: float | None = None, categories: Mapping[str, Sequence[str]] | None = None
+) -> Bundle:
     """Make a bundle from metrics as text.
 
     Args:
         texts: the metrics, such as `amount:mean,moments` or `rating:histogram[1,2,3,4,5]`.
         half_life: after this number of records, a record counts half as much; None if all count alike.
+        categories: the names of the categories of columns whose metric does not declare them; see `list_undeclared`.
 
     Returns:
         the bundle.
@@ -41,8 +48,94 @@ def parse_metrics(texts: Sequence[str], half_life: float | None = None) -> Bundl
     groups: dict[str | tuple[str, ...], list[NamedPolicy]] = {}
     for text in texts:
         names, statistics = _split(text)
-        groups.setdefault(names, []).extend(_make_policy(text, *statistic, names) for statistic in statistics)
+        for name, options in statistics:
+            told = options or list((categories or {}).get(names[0], ()) if _takes_categories(name) else ())
+            groups.setdefault(names, []).append(_make_policy(text, name, told, names))
     return Bundle(groups, half_life)
+
+
+def list_columns(texts: Sequence[str]) -> tuple[str, ...]:
+    """List the columns of metrics in the order in which they are named first.
+
+    Args:
+        texts: the metrics.
+
+    Returns:
+        the columns, each once.
+
+    Raises:
+        ParameterError: a metric is not written as one.
+
+    Example:
+        >>> list_columns(["amount:mean", "status:shares", "amount,rating:regression"])
+        ('amount', 'status', 'rating')
+    """
+    return tuple(dict.fromkeys(name for text in texts for name in _split(text)[0]))
+
+
+def list_undeclared(texts: Sequence[str]) -> tuple[str, ...]:
+    """List the columns of categories that are not declared in brackets.
+
+    Args:
+        texts: the metrics.
+
+    Returns:
+        the columns, each once.
+
+    Raises:
+        ParameterError: a metric is not written as one.
+
+    Example:
+        >>> list_undeclared(["status:shares", "channel:shares[web,shop]"])
+        ('status',)
+    """
+    metrics = map(_split, texts)
+    found = (names[0] for names, each in metrics for name, told in each if _takes_categories(name) and not told)
+    return tuple(dict.fromkeys(found))
+
+
+def join_options(names: Sequence[str]) -> str:
+    """Write what a statistic is told as it stands in brackets after its name.
+
+    Args:
+        names: the texts, such as names of categories.
+
+    Returns:
+        the texts, separated by commas, in quotes where that is needed.
+
+    Example:
+        >>> join_options(["ok", "on hold, paid"])
+        'ok,"on hold, paid"'
+    """
+    return ",".join('"{}"'.format(name.replace('"', '""')) if _SPECIAL.search(name) else name for name in names)
+
+
+def split_options(text: str) -> list[str]:
+    """Split what a statistic is told into its parts.
+
+    Args:
+        text: what `join_options` returned, or what a user wrote in its place.
+
+    Returns:
+        the parts, without blanks around them.
+
+    Raises:
+        ParameterError: the text is not a list.
+
+    Example:
+        >>> split_options('ok, "on hold, paid"')
+        ['ok', 'on hold, paid']
+    """
+    try:
+        return [part.strip() for part in next(csv.reader([text], skipinitialspace=True), [""])]
+    except csv.Error:
+        raise ParameterError(
+            f"{text!r} is not a list; write names with commas between them, such as ok,failed"
+        ) from None
+
+
+def _takes_categories(name: str) -> bool:
+    return name in STATISTICS and STATISTICS[name].takes_categories
 
 
 def _split(text: str) -> tuple[tuple[str, ...], list[tuple[str, list[str]]]]:
@@ -52,7 +145,7 @@ def _split(text: str) -> tuple[tuple[str, ...], list[tuple[str, list[str]]]]:
     names, found, end = tuple(name.strip() for name in before.split(",")), [], 0
     while end < len(after) and (match := _STATISTIC.match(after, end)):
         options = match.group("options")
-        found.append((match.group("name"), [] if options is None else [each.strip() for each in options.split(",")]))
+        found.append((match.group("name"), [] if options is None else split_options(options)))
         end = match.end()
     if not colon or not all(names) or not found or end < len(after):
         raise ParameterError(f"--metric {text} is not a column, a colon and statistics; {_HELP}")

@@ -48,6 +48,7 @@ class NamedPolicy(Policy[E_co]):
         min_columns: the fewest columns besides the targets.
         max_columns: the most columns besides the targets; None if there is no limit.
         takes_edges: whether it is told the edges of bins, as `--edges`.
+        takes_categories: whether it is told the names of categories, as `--categories`.
         half_life: after this number of records, a record counts half as much; None if all count alike.
     """
 
@@ -57,6 +58,7 @@ class NamedPolicy(Policy[E_co]):
     min_columns: ClassVar[int] = 1
     max_columns: ClassVar[int | None] = None
     takes_edges: ClassVar[bool] = False
+    takes_categories: ClassVar[bool] = False
     half_life: float | None = None
 
     @classmethod
@@ -93,6 +95,17 @@ class NamedPolicy(Policy[E_co]):
             ParameterError: the statistic does not take these options.
         """
         raise ParameterError(f"--statistic {cls.name} does not take options such as {options[0]!r}; leave them out")
+
+    def name_categories(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:  # noqa: ARG002
+        """Name the categories of the columns whose values are numbers of categories; a source reads those as text.
+
+        Args:
+            columns: the names of the columns of a record, targets last.
+
+        Returns:
+            the names of the categories by column; empty where all columns are numbers.
+        """
+        return {}
 
     @property
     def default_retention(self) -> int:

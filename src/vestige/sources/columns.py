@@ -1,4 +1,4 @@
-"""Columns of a format's batch as a block: numbers as floats, times as UTC, subjects and keys as text.
+"""Columns of a format's batch as a block: numbers as floats, categories as their numbers, times as UTC, keys as text.
 
 A row with a missing value in a column that is read is skipped and counted, unless numbers may be missing. Errors name
 the column and the row, never what the row holds.
@@ -7,8 +7,8 @@ Guarantee: at every block size the rows are the same; held by tests/sources/test
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import cast
 
@@ -20,10 +20,12 @@ from vestige.errors import SourceError
 from vestige.sources.block import Block, Texts
 from vestige.sources.positions import FilePositions
 from vestige.sources.protocol import Unit
-from vestige.sources.timestamps import ACCEPTED, find_unreadable, parse_times
+from vestige.sources.timestamps import ACCEPTED, find_unreadable, normalize_text, parse_times
 from vestige.types import Bools, Floats, Ints
 
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+BOOLEANS = ("false", "true")
+"""Categories of a column of booleans."""
 Batches = tuple[pa.RecordBatch, pa.RecordBatch]
 """Numeric columns and text columns of the same rows."""
 
@@ -39,6 +41,8 @@ class Columns:
         by: column of keys, if any.
         time_unit: unit of time stamps that are plain numbers; None to infer it.
         keep_missing: whether rows with missing numbers are read, with nan in their place.
+        categories: names of categories, by column; these columns are read as text, and a row's value is the number of
+            its category, counted from 0; the number of categories stands for any other text.
     """
 
     numbers: tuple[str, ...]
@@ -47,11 +51,18 @@ class Columns:
     by: str | None
     time_unit: Unit | None
     keep_missing: bool = False
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def floats(self) -> list[str]:
+        """Columns that are read as numbers."""
+        return [name for name in self.numbers if name not in self.categories]
 
     @property
     def texts(self) -> list[str]:
         """Columns that are read as text, each once; some of them may be read as numbers too."""
-        return [name for name in dict.fromkeys((self.time, self.subject, self.by)) if name is not None]
+        listed = dict.fromkeys((self.time, self.subject, self.by, *self.categories))
+        return [name for name in listed if name is not None]
 
     @property
     def names(self) -> list[str]:
@@ -61,7 +72,7 @@ class Columns:
     @property
     def empty(self) -> Batches:
         """Batches of these columns without rows."""
-        numbers = pa.record_batch({name: pa.array([], pa.float64()) for name in self.numbers})
+        numbers = pa.record_batch({name: pa.array([], pa.float64()) for name in self.floats})
         return numbers, pa.record_batch({name: pa.array([], pa.string()) for name in self.texts})
 
 
@@ -85,7 +96,7 @@ def make_block(
         SourceError: a value cannot be read.
     """
     numbers, texts = batches
-    table = _read_numbers(numbers, columns.numbers, start)
+    table = _read_values(numbers, texts, columns, start)
     times = None if columns.time is None else _read_times(texts, columns.time, columns.time_unit, start)
     subjects = None if columns.subject is None else _read_texts(texts, columns.subject, start)
     groups = None if columns.by is None else _read_texts(texts, columns.by, start)
@@ -128,10 +139,13 @@ def copy_to_arrow(block: bytes) -> pa.BufferReader:
     return pa.BufferReader(memory.getvalue())
 
 
-def _read_numbers(batch: pa.RecordBatch, columns: Sequence[str], start: int) -> Floats:
-    """Read columns as floats, nan where missing; shape (n, columns)."""
+def _read_values(batch: pa.RecordBatch, texts: pa.RecordBatch, columns: Columns, start: int) -> Floats:
+    """Read the values of a record as floats, nan where missing; shape (n, columns)."""
     arrays = []
-    for name in columns:
+    for name in columns.numbers:
+        if name in columns.categories:
+            arrays.append(number_categories(_read_texts(texts, name, start), columns.categories[name]))
+            continue
         column = batch.column(name)
         kind = column.type
         if not any(is_kind(kind) for is_kind in _NUMERIC):
@@ -145,6 +159,32 @@ def _read_numbers(batch: pa.RecordBatch, columns: Sequence[str], start: int) -> 
         row = start + int(np.argmax(infinite)) + 1
         raise SourceError(f"row {row} has an infinite value; drop or fill such rows first")
     return table
+
+
+def number_categories(text: pa.Array, categories: Sequence[str]) -> Floats:
+    """Replace texts by the numbers of their categories.
+
+    Blanks around a text do not count, nor does the case of true and false where these are the categories. What stands
+    for a missing number, such as NA, is missing, unless it is a category.
+
+    Args:
+        text: column of text.
+        categories: names of the categories.
+
+    Returns:
+        The number of each text's category, counted from 0; the number of categories for any other; nan where missing.
+
+    Example:
+        >>> number_categories(pa.array([" ok", "failed", "lost", "NA", None]), ("ok", "failed"))
+        array([ 0.,  1.,  2., nan, nan])
+    """
+    text = compute.utf8_trim_whitespace(text)
+    if set(categories) == set(BOOLEANS):
+        text = compute.utf8_lower(text)
+    known = compute.index_in(text, value_set=pa.array(categories, pa.string()), skip_nulls=True)
+    other = compute.if_else(compute.is_valid(normalize_text(text)), len(categories), None)
+    codes = compute.coalesce(known, compute.cast(other, pa.int32()))
+    return cast(Floats, compute.cast(codes, pa.float64()).to_numpy(zero_copy_only=False))
 
 
 def _read_times(batch: pa.RecordBatch, name: str, unit: Unit | None, start: int) -> pa.Array:

@@ -1,7 +1,8 @@
 """CSV as Python's own csv module reads it, or an error; parsed by Arrow.
 
 Arrow's parser and the csv module agree on quotes, also in the middle of a field, and on line breaks. They differ on
-rows with too few or too many fields and on quotes that are never closed: such files are refused.
+rows with too few or too many fields and on quotes that are never closed: such files are refused. A number may be
+written as true or false, in any case, which is 1 or 0.
 Guarantee: the cells are the same at every block size; held by tests/sources/test_delimited.py.
 """
 
@@ -18,7 +19,7 @@ from pyarrow import compute, csv
 
 from vestige.errors import SourceError
 from vestige.sources.boundaries import RecordChunks
-from vestige.sources.columns import Batches, Columns, copy_to_arrow
+from vestige.sources.columns import BOOLEANS, Batches, Columns, copy_to_arrow
 from vestige.sources.timestamps import find_unreadable, normalize_text
 
 BLOCK, BLOCK_BY = 1 << 20, 1 << 24  # bytes; rows of many streams are read in larger blocks
@@ -48,6 +49,7 @@ def read_csv(records: RecordChunks, columns: Columns) -> Iterator[Batches | None
         SourceError: the file is empty, a column is missing, or a row cannot be read.
     """
     header: list[str] = []
+    parsed = columns.texts  # columns that Arrow reads as text
     read = 0
     for block in records:
         rows = block
@@ -59,7 +61,8 @@ def read_csv(records: RecordChunks, columns: Columns) -> Iterator[Batches | None
         if not header or not rows:
             yield None
             continue
-        for batch in _parse(rows, columns, header, read):
+        batches, parsed = _parse(rows, columns, header, read, parsed)
+        for batch in batches:
             yield _convert_floats(batch, columns, read), batch
             read += len(batch)
     if not header and not records.unfinished:
@@ -115,24 +118,28 @@ def _read_header(block: bytes) -> tuple[list[str], int]:
         raise SourceError("its first line is not a header; name the columns header") from None
 
 
-def _parse(rows: bytes, columns: Columns, header: Sequence[str], read: int) -> list[pa.RecordBatch]:
-    """Parse complete records, in parallel unless a line break may be quoted."""
+def _parse(
+    rows: bytes, columns: Columns, header: Sequence[str], read: int, texts: list[str]
+) -> tuple[list[pa.RecordBatch], list[str]]:
+    """Parse complete records, in parallel unless a line break may be quoted; return the columns read as text too."""
     plain = b'"' not in rows
     if rows.startswith(BOM_UTF8):  # Arrow drops one, but here it belongs to a cell
         rows = BOM_UTF8 + rows
     try:
-        return _parse_parts(rows, columns, header, _PART if plain else len(rows) + 1)
+        return _parse_parts(rows, columns, header, texts, _PART if plain else len(rows) + 1), texts
     except pa.ArrowInvalid:  # a row is longer than a part, or wrong; this way its number is known
         try:
-            return _parse_parts(rows, columns, header, len(rows) + 1, threads=False)
+            return _parse_parts(rows, columns, header, texts, len(rows) + 1, threads=False), texts
         except pa.ArrowInvalid as problem:
+            if columns.names != texts and not (_FIELDS.search(str(problem)) or "UTF8" in str(problem)):
+                return _parse(rows, columns, header, read, columns.names)  # a number may be written as true or false
             raise _explain_problem(str(problem), columns, header, read) from None
 
 
 def _parse_parts(
-    rows: bytes, columns: Columns, header: Sequence[str], part: int, *, threads: bool = True
+    rows: bytes, columns: Columns, header: Sequence[str], texts: Sequence[str], part: int, *, threads: bool = True
 ) -> list[pa.RecordBatch]:
-    kinds = dict.fromkeys(columns.numbers, pa.float64()) | dict.fromkeys(columns.texts, pa.string())
+    kinds = dict.fromkeys(columns.numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
     table = csv.read_csv(
         copy_to_arrow(rows),
         csv.ReadOptions(block_size=part, column_names=header, use_threads=threads),
@@ -155,9 +162,11 @@ def _explain_problem(problem: str, columns: Columns, header: Sequence[str], read
 
 
 def _convert_floats(batch: pa.RecordBatch, columns: Columns, read: int) -> pa.RecordBatch:
-    """Convert to numbers the columns that are read both as text and as numbers."""
-    for name in set(columns.numbers).intersection(columns.texts):
+    """Convert to numbers the columns that are to be numbers, but were read as text."""
+    for name in columns.floats:
         column = batch.column(name)
+        if not pa.types.is_string(column.type):
+            continue
         try:
             batch = batch.set_column(columns.names.index(name), name, _to_floats(column))
         except pa.ArrowInvalid:
@@ -167,4 +176,8 @@ def _convert_floats(batch: pa.RecordBatch, columns: Columns, read: int) -> pa.Re
 
 
 def _to_floats(column: pa.Array) -> pa.Array:
-    return compute.cast(normalize_text(column), pa.float64())
+    text = normalize_text(column)
+    lower = compute.utf8_lower(text)
+    words = compute.index_in(lower, value_set=pa.array(BOOLEANS), skip_nulls=True)
+    numbers = compute.cast(compute.if_else(compute.is_valid(words), None, text), pa.float64())
+    return compute.coalesce(compute.cast(words, pa.float64()), numbers)

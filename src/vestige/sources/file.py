@@ -9,9 +9,9 @@ tests/sources/test_file.py and tests/sources/test_delimited.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
@@ -44,6 +44,8 @@ class FileSource(Source):
         identity: encoded identity of the file, a part of each position; see `vestige.sources.identity`.
         keep_missing: whether rows with missing numbers are read, with nan in their place. Default: they are skipped.
         hash_key: function from a key to what takes its place in blocks; default: keys stay as they are.
+        categories: names of categories by column, for those of `columns` that are text: the value of a record is then
+            the number of its category, counted from 0, and the number of categories for any other text.
 
     Raises:
         ParameterError: a value is not one of those above.
@@ -70,6 +72,7 @@ class FileSource(Source):
     identity: bytes = b""
     keep_missing: bool = False
     hash_key: Callable[[str], str] | None = None
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _check_columns(self.columns))
@@ -79,6 +82,7 @@ class FileSource(Source):
             check_float("every", self.every, lambda n: 0.0 < n < math.inf, "a number of seconds above 0, or None")
         check_bool("growing", self.growing)
         check_bool("keep_missing", self.keep_missing)
+        object.__setattr__(self, "categories", _check_categories(self.categories, self.columns))
         _check_bytes("identity", self.identity, "the encoded identity of a file")
         if self.hash_key is not None and not callable(self.hash_key):
             raise ParameterError(f"hash_key={show_value(self.hash_key)} is not a function; pass one, or None")
@@ -173,6 +177,18 @@ def _check_columns(columns: Sequence[str]) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ParameterError(f"columns={show_value(columns)} does not name columns; pass at least one, and each once")
     return names
+
+
+def _check_categories(categories: Mapping[str, Sequence[str]], columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Check that categories are texts, of columns that are read."""
+    for column, names in categories.items() if isinstance(categories, Mapping) else [(None, None)]:
+        texts = isinstance(names, tuple | list) and all(isinstance(name, str) and name for name in names)
+        if column not in columns or not texts or not names:
+            raise ParameterError(
+                f"categories={show_value(categories)} does not name categories of columns that are read; pass texts by "
+                "column, such as {'status': ('ok', 'failed')}"
+            )
+    return {column: tuple(names) for column, names in categories.items()}
 
 
 def _check_bytes(name: str, value: object, what: str) -> None:

@@ -44,7 +44,13 @@ def read_blocks(source: FileSource, after: int) -> Iterator[Block]:
         SourceError: the file cannot be read. The message names file, column and row, never what a row holds.
     """
     columns = Columns(
-        tuple(source.columns), source.time, source.subject, source.by, source.time_unit, source.keep_missing
+        tuple(source.columns),
+        source.time,
+        source.subject,
+        source.by,
+        source.time_unit,
+        source.keep_missing,
+        {name: tuple(names) for name, names in source.categories.items()},
     )
     try:
         with open_bytes(source.path) as stream:

@@ -1,6 +1,7 @@
 """NDJSON, one object per line: Arrow reads the numbers, Python the texts, as they are written.
 
-Arrow rejects a column with text in one row and a number in another, so texts are read by Python's own json module.
+Arrow rejects a column with text in one row and a number in another, so texts are read by Python's own json module; so
+are numbers where some are written as true or false, which are 1 and 0.
 Guarantee: the rows are those of Python's json module; held by tests/sources/test_file.py.
 """
 
@@ -57,7 +58,21 @@ def _parse(block: bytes, columns: Columns) -> Batches:
     lines = [line for line in block.split(b"\n") if line.strip()]
     if not all(line.lstrip().startswith(b"{") for line in lines):
         raise ValueError("a line is not an object")  # Arrow takes null for one, or crashes
-    schema = pa.schema([(name, pa.float64()) for name in columns.numbers])
+    texts = _read_texts(lines, columns.texts) if columns.texts else None
+    if not columns.floats and texts is not None:
+        return texts, texts
+    try:
+        numbers = _read_numbers(block, columns.floats)
+    except pa.ArrowInvalid:
+        numbers = _read_booleans(lines, columns.floats)
+    if len(numbers) != len(lines):
+        raise ValueError("several objects in a line")
+    return numbers, numbers if texts is None else texts
+
+
+def _read_numbers(block: bytes, names: Sequence[str]) -> pa.RecordBatch:
+    """Read columns as numbers."""
+    schema = pa.schema([(name, pa.float64()) for name in names])
     parse = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     try:
         table = json.read_json(copy_to_arrow(block), json.ReadOptions(block_size=_PART), parse)
@@ -65,11 +80,24 @@ def _parse(block: bytes, columns: Columns) -> Batches:
         table = json.read_json(
             copy_to_arrow(block), json.ReadOptions(block_size=len(block) + 1, use_threads=False), parse
         )
-    numbers = table.combine_chunks().to_batches()[0]
-    texts = _read_texts(lines, columns.texts) if columns.texts else numbers
-    if len(numbers) != len(lines):
-        raise ValueError("several objects in a line")
-    return numbers, texts
+    return table.combine_chunks().to_batches()[0]
+
+
+def _read_booleans(lines: Sequence[bytes], names: Sequence[str]) -> pa.RecordBatch:
+    """Read columns of numbers and booleans, row by row; a ValueError if there are no booleans."""
+    rows = [reference.loads(line) for line in lines]
+    if not any(isinstance(row.get(name), bool) for row in rows for name in names):
+        raise ValueError("not the fault of a boolean")
+    return pa.record_batch(
+        {name: pa.array([_to_number(row.get(name)) for row in rows], pa.float64()) for name in names}
+    )
+
+
+def _to_number(value: object) -> float | None:
+    """Return a number or a boolean of JSON as a float."""
+    if value is not None and not isinstance(value, bool | int | float):
+        raise ValueError("not a number")
+    return None if value is None else float(value)
 
 
 def _read_texts(lines: Sequence[bytes], names: Sequence[str]) -> pa.RecordBatch:

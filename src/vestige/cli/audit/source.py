@@ -49,6 +49,7 @@ _HEADER = (
 )
 @click.option("--target", "targets", multiple=True, help="Target column of regression and logistic; may be repeated.")
 @click.option("--edges", metavar="NUMBERS", help="Borders between the bins of a histogram, such as 0,10,20.")
+@click.option("--categories", metavar="NAMES", help="Names of the categories of shares, such as ok,failed.")
 @click.option("--retention", type=int, required=True, help="Retention of the stream, in records.")
 @click.option(
     "--channel",
@@ -91,6 +92,7 @@ def audit_source(
     statistic: str,
     targets: tuple[str, ...],
     edges: str | None,
+    categories: str | None,
     retention: int,
     channel: str,
     half_life: float | None,
@@ -117,9 +119,9 @@ def audit_source(
     In the table, "reconstruction" is the error of reconstructing the erased value, relative to guessing it (1 means
     that nothing is revealed); "same state" is how often the same rounds are retained under both hypotheses.
     """
-    kept = make_policy(statistic, columns, targets, channel, half_life, edges)
+    kept = make_policy(statistic, columns, targets, channel, half_life, edges, categories)
     policy = _choose_policy(kept, window, epsilon, delta, bound)
-    rows = _read_rows(source, columns + targets)
+    rows = _read_rows(source, columns + targets, kept)
     batch = max(1, retention // 2)
     with show_progress("Running trials") as report:
         leakage = measure_leakage(
@@ -174,9 +176,10 @@ def _name_policy(policy: Policy) -> str:
     return type(policy).__name__ + (f", {policy.encoding.name}" if isinstance(policy, Encoded) else "")
 
 
-def _read_rows(source: str, columns: tuple[str, ...]) -> Floats:
+def _read_rows(source: str, columns: tuple[str, ...], policy: NamedPolicy) -> Floats:
     """Read the rows of a file, or as many as fit into memory."""
-    blocks = (block.rows for block in FileSource(source, columns).blocks())
+    file = FileSource(source, columns, categories=policy.name_categories(columns))
+    blocks = (block.rows for block in file.blocks())
     taken, count = [], 0
     for values in blocks:
         taken.append(values)
