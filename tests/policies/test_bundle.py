@@ -190,7 +190,7 @@ def test_a_store_reopens_it(tmp_path: Path) -> None:
     [
         ({}, "metrics is empty"),
         ({"a": [Mean(), Mean()]}, "'a:mean' is given twice"),
-        ({"a": LogisticRegression(1)}, "is not made of averages"),
+        ({"a": LogisticRegression(1)}, "is neither made of averages nor a sketch"),
         ({"a": Mean(half_life=9.0)}, r"half_life=9.0; give it to the bundle"),
         ({"a": Covariance(2)}, "takes 2 columns, not 1"),
         ({("a", "a"): Covariance(2)}, "a tuple of different names"),

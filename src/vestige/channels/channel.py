@@ -118,6 +118,17 @@ class Channel(ABC):
             the number of records.
         """
 
+    def find_room(self, length: int) -> int:
+        """Find how many slots of a batch store the numbers: all of them, unless something else is stored beside them.
+
+        Args:
+            length: the number of slots of the batch.
+
+        Returns:
+            the number of slots, which are its first ones.
+        """
+        return length
+
     def read(self, retained: Records, clock: Clock, statistic: Statistic) -> Reading:
         """Read the numbers of the encoded batch, `clock.first` to `clock.last`.
 

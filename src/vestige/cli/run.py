@@ -46,8 +46,9 @@ from vestige.stream import Stream
     "metrics",
     multiple=True,
     metavar="COLUMN:STATISTIC,...",
-    help="Statistics of a column, in place of --column and --statistic; repeat it for other columns. A value that is "
-    "missing in one column leaves the metrics of the others alone.",
+    help="Statistics of a column, in place of --column and --statistic, such as amount:mean,sum,p50 or "
+    "rating:histogram[1,2,3]; repeat it for other columns. A value that is missing in one column leaves the metrics of "
+    "the others alone.",
 )
 @click.option(
     "--statistic",

@@ -24,6 +24,7 @@ from vestige.channels.auto import Auto
 from vestige.channels.bits import Bits
 from vestige.channels.compiled import Compiled
 from vestige.channels.layout import LONG_HEADER, MAX_BITS, find_precision
+from vestige.channels.leading import Leading
 from vestige.planning.data_model import DataModel
 from vestige.policies import Encoded
 from vestige.random.generators import make_generator
@@ -104,7 +105,7 @@ def find_encoding_variance(
             return EncodingVariance(variance, variance)
         share = float(shares.mean())
         doubt = _upper_limit(share, len(moments) * _TRIALS_PER_MOMENT) - share
-    length = min(batch, LONG_HEADER + MAX_BITS * size)  # more records are not used
+    length = min(channel.find_room(batch), LONG_HEADER + MAX_BITS * size)  # more records are not used
     key = ("words", policy.statistic if _is_compiled(policy.statistic, channel) else policy, length)
     words = model.remember(key, lambda: _Words(policy, encoded, influence, rows, length))
     expected, upper = (
@@ -127,7 +128,8 @@ class _Words:
 
     def __init__(self, policy: Encoded, encoded: Floats, influence: Floats, rows: Floats, length: int) -> None:
         size, self.length = len(encoded), length
-        self.statistic, self.channel, self.encoded, self.rows = policy.statistic, policy.encoding, encoded, rows
+        self.statistic, self.encoded, self.rows = policy.statistic, encoded, rows
+        self.channel = policy.encoding.channel if isinstance(policy.encoding, Leading) else policy.encoding
         self.spread = np.sqrt((influence**2).mean(axis=0))
         self.is_compiled = _is_compiled(self.statistic, self.channel)
         self.trials = min(_MAX_WORDS if self.is_compiled else _WORDS, _MAX_CELLS // (self.length * size))

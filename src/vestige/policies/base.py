@@ -459,7 +459,8 @@ class Encoded(NamedPolicy[E_co]):
         if not clock.encoded or not self.encoding.has_bits:
             return float(np.finfo(np.float64).eps)
         length = clock.last - clock.first + 1
-        each, left = find_precision(length, self.statistic.size), 1.0 - self.decay ** (2 * length)
+        room = self.encoding.find_room(length)
+        each, left = find_precision(room, self.statistic.size), 1.0 - self.decay ** (2 * length)
         carried = clock.updates / 3.0 if left == 0.0 else min(clock.updates / 3.0, 1.0 / left)
         return float(each * np.sqrt(1.0 + carried))
 

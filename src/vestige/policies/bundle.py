@@ -1,9 +1,10 @@
-"""Several statistics of the same records, each of columns of its own, in one word.
+"""Several statistics of the same records, each of columns of its own, in one stream.
 
 A value that is missing in one column leaves the statistics of the other columns alone: what is kept of each group of
 columns is the share of the records that have its values, and the statistics of those (`vestige.statistics.present`).
+All averages are one word in the first slots of a batch; the states of all sketches are one message in the last ones.
 Guarantee: each answer is that of the records that have its columns, over all data; held by
-tests/policies/test_bundle.py.
+tests/policies/test_bundle.py and tests/policies/test_bundle_sketches.py.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vestige import statistics
+from vestige import channels, statistics
+from vestige.channels.leading import Leading
 from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import Estimate
@@ -25,10 +28,12 @@ from vestige.policies.mean import Mean
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.report import Report, format_number
 from vestige.policies.rounding import bound_rounding
+from vestige.policies.sketches import Sketches
+from vestige.policies.stateful import MAX_BITS, Stateful
 from vestige.policies.sum import SumEstimate
 from vestige.policy import count_waiting
 from vestige.records import Records
-from vestige.types import Floats
+from vestige.types import Bools, Floats, Ints
 from vestige.validation import show_value
 
 _EXACT_COUNT = 0.5
@@ -86,11 +91,13 @@ class Bundle(Encoded[BundleEstimate]):
     A record is one row with a value for each column, nan where it is missing; the columns are in the order in which
     they are named first. A mean is kept with its variance, so that each answer has its standard error. How many records
     have a column is kept as their share, so that counts and totals of columns with missing values are rounded too;
-    after requests for much of a batch, a count is certain only to half of its own standard error.
+    after requests for much of a batch, a count is certain only to half of its own standard error. Sketches, such as
+    `Quantiles` and `Distinct`, are kept bit for bit beside the averages, and need batches of thousands of records; if
+    too few of a batch can be kept, as after most requests that are met immediately, all metrics start over together.
 
     Args:
         metrics: the statistics of each column, or of several columns together: a policy or several, such as `Mean()`,
-            `Moments()` or, for `("distance", "air_time")`, `LinearRegression()`.
+            `Quantiles([0.5])` or, for `("distance", "air_time")`, `LinearRegression()`.
         half_life: after this number of records, a record counts half as much; for streams that drift.
 
     Raises:
@@ -125,6 +132,11 @@ class Bundle(Encoded[BundleEstimate]):
         twice = next((name for name in listed if listed.count(name) > 1), None)
         if twice is not None:
             raise ParameterError(f"metric {twice!r} is given twice; name each statistic of a column once")
+        if self.sketches is not None and self.sketches.bits > MAX_BITS:
+            raise ParameterError(
+                f"metrics has sketches of {self.sketches.bits:,} bits in all, above {MAX_BITS:,}; use fewer or smaller "
+                "ones"
+            )
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -153,6 +165,34 @@ class Bundle(Encoded[BundleEstimate]):
                 for names, policies in self.groups
             )
         )
+
+    @cached_property
+    def sketches(self) -> Sketches | None:
+        """The different sketches of each group of columns; None if there is none."""
+        found = (
+            (tuple(self.column_names.index(name) for name in names), _find_sketches(policies))
+            for names, policies in self.groups
+        )
+        groups = tuple((places, sketches) for places, sketches in found if sketches)
+        return Sketches(groups) if groups else None
+
+    @cached_property
+    def encoding(self) -> channels.Channel:
+        """A word; in the first slots of a batch if sketches take the others."""
+        channel, sketches = super().encoding, self.sketches
+        if sketches is None:
+            return channel
+        return Leading(channel, channel.find_min_batch(self.statistic.size), sketches.rows, sketches.slots)
+
+    @property
+    def min_early_batch(self) -> int:
+        """The number of records that the word and the sketches need."""
+        return super().min_early_batch + (0 if self.sketches is None else self.sketches.rows)
+
+    @property
+    def default_retention(self) -> int:
+        """64 records of a batch for each number, and what the sketches take."""
+        return super().default_retention + (0 if self.sketches is None else 2 * self.sketches.slots)
 
     @property
     def takes_missing(self) -> bool:
@@ -199,12 +239,27 @@ class Bundle(Encoded[BundleEstimate]):
         return found
 
     def draw_rows(self, rng: np.random.Generator, count: int, mean: float) -> Floats:
-        """Draw records to plan with: normal, but for columns of categories; see `NamedPolicy.draw_rows`."""
-        rows = super().draw_rows(rng, count, mean)
-        for _, names, policy, _ in self._list_metrics():
-            if policy.name_categories(names):
-                rows[:, [self.column_names.index(name) for name in names]] = policy.draw_rows(rng, count, mean)
+        """Draw the records of each group of columns as one of its statistics does; see `NamedPolicy.draw_rows`."""
+        rows = np.empty((count, self.columns))
+        for names, policies in sorted(self.groups, key=_has_categories):
+            policy = next((each for each in policies if each.name_categories(names)), policies[0])
+            rows[:, [self.column_names.index(name) for name in names]] = policy.draw_rows(rng, count, mean)
         return rows
+
+    def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
+        """Tell whether the records that can be kept hold any numbers, and the sketches."""
+        can = channels.lay_out(rounds - clock.last - 1, ~leaving, clock.pending)
+        return super().can_encode(clock, rounds, leaving) and self._can_write_sketches(can)
+
+    def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
+        """Write the same numbers and sketches into all that is left and not leaving, if they fit."""
+        slots, length = retained.rounds - clock.first, clock.t - clock.first + 1
+        can = channels.lay_out(slots, ~retained.leaving, length)
+        made = super().rewrite(clock, retained, coins) if self._can_write_sketches(can) else None
+        if made is None or self.sketches is None:
+            return made
+        keep = self._write_sketches(self._find_state(clock, retained), can)
+        return clock.t, made[1] | keep[slots]
 
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
         """Name the numbers of all answers; see `Encoded.labels`."""
@@ -214,20 +269,31 @@ class Bundle(Encoded[BundleEstimate]):
     def report(self, estimate: BundleEstimate, columns: Sequence[str]) -> Report:  # noqa: ARG002
         """Make a table with one row for each number; see `Encoded.report`."""
         facts: dict[str, object] = {}
+        remarks: dict[str, list[str]] = {}
         for name, names, policy, _ in self._list_metrics():
             answer = estimate.answers[name]
-            facts[name] = answer and {**policy.report(answer, names).facts, "counted": answer.counted}
-        rows = tuple(
+            facts[name] = None
+            if answer is not None:
+                part = policy.report(answer, names)
+                facts[name] = {**part.facts, "counted": answer.counted}
+                for remark in part.remarks:
+                    remarks.setdefault(remark, []).append(name)
+        rows = [
             (
                 row["metric"],
                 "no answer" if row["value"] is None else format_number(row["value"]),
-                "" if row["standard_error"] is None else format_number(row["standard_error"]),
+                "" if row["standard_error"] is None else f"{row['standard_error']:.3g}",
+                _format_bounds(row["lower"], row["upper"]),
                 f"{row['counted']:,}",
             )
             for row in estimate.to_rows()
-        )
-        header = ("metric", "value", "standard error", "of records")
-        return Report("statistics", header, rows, {"value": facts, "shares": dict(estimate.shares)})
+        ]
+        header = ("metric", "value", "standard error", "bounds", "of records")
+        shown = [i for i in range(len(header)) if any(row[i] for row in rows)]
+        table = tuple(tuple(row[i] for i in shown) for row in rows)
+        everything = {"value": facts, "shares": dict(estimate.shares)}
+        said = tuple(f"{', '.join(named)}: {remark}" for remark, named in remarks.items())
+        return Report("statistics", tuple(header[i] for i in shown), table, everything, said)
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> BundleEstimate:
         """Conclude each answer from the records that have its columns; see `Encoded.conclude`."""
@@ -240,30 +306,74 @@ class Bundle(Encoded[BundleEstimate]):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
                 aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
                 answers[name] = _conclude(aged, inner, counted, rounding, _find_count_error(share, worth, rounding))
-        known = [np.ravel(answer.value) for answer in answers.values() if answer is not None]
-        return BundleEstimate(np.concatenate(known) if known else np.empty(0), answers, shares)
+        return BundleEstimate(_join_values(answers), answers, shares)
 
     def answer(self, clock: Clock, retained: Records) -> BundleEstimate:
         """Answer with all statistics; each says how many records it counts."""
         made = super().answer(clock, retained)
         counted = clock.encoded + count_waiting(clock, retained)
-        answers = dict(made.answers)
+        sketched = self._answer_sketches(clock, retained)
+        answers = dict(made.answers) | {name: answer for name, (_, answer) in sketched.items()}
         for name, names, policy, _ in self._list_metrics():
             part = answers[name]
             if part is not None:
                 answers[name] = replace(
                     part,
-                    notes=part.notes + made.notes,
-                    missed=part.missed or made.missed,
+                    notes=part.notes + made.notes if name not in sketched else part.notes,
+                    missed=part.missed or (made.missed and name not in sketched),
                     t=clock.t,
                     since=clock.since,
-                    counted=round(made.shares[",".join(names)] * counted),
+                    counted=sketched[name][0] if name in sketched else round(made.shares[",".join(names)] * counted),
                     held=len(retained),
-                    oldest_age=clock.t - int(retained.rounds[0]),
+                    oldest_age=clock.t - int(retained.rounds.min()),
                     column_names=names,
                     labels=policy.labels(names),
                 )
-        return replace(made, answers=answers)
+        return replace(made, value=_join_values(answers), answers=answers)
+
+    def _advance(
+        self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
+    ) -> Bools:
+        """The records of the last batch to keep for the averages, and those for the sketches."""
+        keep = super()._advance(clock, retained, values, present, can, keys)
+        if self.sketches is None:
+            return keep
+        state = self.sketches.move(self._read_sketches(self.sketches, clock, retained), values[present])
+        return keep | self._write_sketches(state, can[-len(keep) :])
+
+    def _find_state(self, clock: Clock, retained: Records) -> bytes:
+        """The states of the sketches of all records that count."""
+        assert self.sketches is not None  # noqa: S101
+        fresh = retained.where(retained.rounds > clock.last)
+        rows = fresh.values[np.argsort(fresh.rounds, kind="stable")]
+        return self.sketches.move(self._read_sketches(self.sketches, clock, retained), rows)
+
+    def _answer_sketches(self, clock: Clock, retained: Records) -> dict[str, tuple[int, Estimate | None]]:
+        """The number of records and the answer of each metric that is a sketch."""
+        if self.sketches is None:
+            return {}
+        states, found = self.sketches.find_states(self._find_state(clock, retained)), {}
+        for name, names, policy, _ in self._list_metrics():
+            if isinstance(policy, Stateful):
+                count, each = states[tuple(self.column_names.index(column) for column in names)]
+                try:
+                    found[name] = count, policy.make_estimate(each[policy.sketch], count) if count else None
+                except NoAnswerError:
+                    found[name] = count, None
+        return found
+
+    def _can_write_sketches(self, can: Bools) -> bool:
+        return self.sketches is None or self.sketches.can_write(can[self.encoding.find_room(len(can)) :])
+
+    def _write_sketches(self, state: bytes, can: Bools) -> Bools:
+        """The slots of a batch to keep for the sketches: some of those after the word."""
+        assert self.sketches is not None  # noqa: S101
+        room, keep = self.encoding.find_room(len(can)), np.zeros(len(can), np.bool_)
+        keep[room:] = self.sketches.write(state, can[room:])
+        return keep
+
+    def _read_sketches(self, sketches: Sketches, clock: Clock, retained: Records) -> bytes:
+        return sketches.read(clock, retained, self.encoding.find_room(clock.last - clock.first + 1))
 
     def _list_metrics(self) -> Iterator[tuple[str, Columns, NamedPolicy, int]]:
         """The name, the columns, the policy and the number in its group of each metric."""
@@ -289,6 +399,8 @@ def _conclude(
     policy: NamedPolicy, numbers: Floats, worth: float, rounding: float, count_error: float
 ) -> Estimate | None:
     """The answer of one metric, if there is one; totals are also off by what the count of records may be."""
+    if isinstance(policy, Stateful):
+        return None  # it is answered from the sketch
     if not isinstance(policy, Encoded):
         return CountEstimate(float(round(worth)), count_error)
     try:
@@ -307,7 +419,25 @@ def _find_count_error(share: float, worth: float, rounding: float) -> float:
 
 
 def _name_metric(names: Columns, policy: NamedPolicy) -> str:
-    return f"{','.join(names)}:{policy.name or type(policy).__name__.lower()}"
+    return f"{','.join(names)}:{policy.metric_name or type(policy).__name__.lower()}"
+
+
+def _has_categories(group: Group) -> bool:
+    names, policies = group
+    return any(policy.name_categories(names) for policy in policies)
+
+
+def _format_bounds(lower: float | None, upper: float | None) -> str:
+    """The bounds of a sketch; empty where there are none."""
+    if lower is None and upper is None:
+        return ""
+    low, high = ("" if bound is None else format_number(bound) for bound in (lower, upper))
+    return low if low == high else f"{low} to {high}"
+
+
+def _join_values(answers: Mapping[str, Estimate | None]) -> Floats:
+    """The numbers of all answers, one after the other."""
+    return np.concatenate([np.empty(0), *(np.ravel(answer.value) for answer in answers.values() if answer is not None)])
 
 
 def _check_metric(names: Columns, policy: object, half_life: float | None) -> NamedPolicy:
@@ -318,10 +448,10 @@ def _check_metric(names: Columns, policy: object, half_life: float | None) -> Na
         )
     where = f"metrics: the statistic of {', '.join(names)}"
     averages = isinstance(policy, Encoded) and isinstance(policy.statistic, statistics.Averages)
-    if not isinstance(policy, NamedPolicy) or not (averages or isinstance(policy, Count)):
+    if not isinstance(policy, NamedPolicy) or not (averages or isinstance(policy, Count | Stateful)):
         raise ParameterError(
-            f"{where} is {show_value(policy)}, which is not made of averages; use Mean, Moments, Covariance, "
-            "LinearRegression or Count"
+            f"{where} is {show_value(policy)}, which is neither made of averages nor a sketch; use Mean, Moments, "
+            "Covariance, LinearRegression, Quantiles or Count"
         )
     if half_life is not None and all(each.name != "half_life" for each in fields(policy)):  # type: ignore[arg-type]
         raise ParameterError(f"{where} is a {policy.name}, which takes no half_life; leave one of them out")
@@ -341,6 +471,11 @@ def _join(policies: Sequence[NamedPolicy]) -> statistics.Averages:
         return different[0]
     everything = tuple(range(policies[0].columns))
     return statistics.Joint(tuple((everything, statistic) for statistic in different))
+
+
+def _find_sketches(policies: Sequence[NamedPolicy]) -> tuple[Stateful, ...]:
+    """The different sketches of some policies of the same columns."""
+    return tuple(dict.fromkeys(policy.sketch for policy in policies if isinstance(policy, Stateful)))
 
 
 def _find_different(policies: Sequence[NamedPolicy]) -> list[statistics.Averages]:

@@ -1,8 +1,8 @@
 """Metrics as text: `amount:mean,moments` is the mean and the moments of the column amount.
 
 A metric is a column, a colon and statistics, separated by commas; what a statistic is told is in brackets after its
-name. Several columns are separated by commas, those that are explained last. A name of a category that has a comma, a
-bracket or a quote in it is written in double quotes, as in CSV.
+name. A quantile has a name of its own, such as p95. Several columns are separated by commas, those that are explained
+last. A name of a category that has a comma, a bracket or a quote in it is written in double quotes, as in CSV.
 Guarantee: held by tests/policies/test_metrics.py.
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from vestige.errors import ParameterError
 from vestige.policies.bundle import Bundle
 from vestige.policies.named_policy import NamedPolicy
+from vestige.policies.quantiles import Quantiles
 from vestige.policies.registry import STATISTICS
 
 METRICS = "metrics"
@@ -22,6 +23,7 @@ METRICS = "metrics"
 _OPTIONS = r'\[(?P<options>(?:"(?:[^"]|"")*"|[^\]"])*)\]'
 _STATISTIC = re.compile(rf"\s*(?P<name>[A-Za-z0-9_.]+)\s*(?:{_OPTIONS})?\s*(?:,|$)")
 _SPECIAL = re.compile(r'[,"\]\r\n]')
+_QUANTILE = re.compile(r"p[0-9.]+")
 _HELP = "write it as amount:mean or as distance,air_time:regression"
 
 
@@ -153,16 +155,17 @@ def _split(text: str) -> tuple[tuple[str, ...], list[tuple[str, list[str]]]]:
 
 
 def _make_policy(text: str, name: str, options: list[str], names: tuple[str, ...]) -> NamedPolicy:
-    kind = STATISTICS.get(name)
+    is_quantile = _QUANTILE.fullmatch(name) is not None
+    kind, told = (Quantiles, [name, *options]) if is_quantile else (STATISTICS.get(name), options)
     if kind is None:
-        raise ParameterError(f"--metric {text}: the statistic {name!r} is unknown; use one of {', '.join(STATISTICS)}")
+        raise ParameterError(
+            f"--metric {text}: the statistic {name!r} is unknown; use one of {', '.join(STATISTICS)} or p50"
+        )
     targets = kind.min_targets
     columns = len(names) - targets
     if columns < kind.min_columns or (kind.max_columns is not None and columns > kind.max_columns):
         raise ParameterError(f"--metric {text}: {name} does not take {len(names)} columns; {_HELP}")
     try:
-        return (
-            kind.from_options(options, columns, None) if options else kind.from_columns(columns, targets, "auto", None)
-        )
+        return kind.from_options(told, columns, None) if told else kind.from_columns(columns, targets, "auto", None)
     except ParameterError as problem:
         raise ParameterError(f"--metric {text}: {problem}") from None

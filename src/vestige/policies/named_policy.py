@@ -108,6 +108,11 @@ class NamedPolicy(Policy[E_co]):
         return {}
 
     @property
+    def metric_name(self) -> str:
+        """Its name in a metric, such as `p50` in `amount:p50`: that for `--statistic`, unless it has one of its own."""
+        return self.name
+
+    @property
     def default_retention(self) -> int:
         """The retention used by default: two of the smallest batches."""
         return 2 * self.min_batch

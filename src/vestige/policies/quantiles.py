@@ -12,7 +12,7 @@ tests/policies/test_quantiles.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -24,10 +24,11 @@ from vestige.policies.named_policy import refuse_half_life
 from vestige.policies.report import Report, format_number
 from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
 from vestige.types import Floats
-from vestige.validation import check_floats, check_int, show_value
+from vestige.validation import check_floats, check_int, parse_count, show_value
 
 DEFAULT_PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MIN_SIZE = 10
+_SIZE = "size="
 _USUAL = 0.8
 """The largest error of a rank where records come in no particular order, over the number of entries; measured."""
 
@@ -96,7 +97,7 @@ def parse_probabilities(options: Sequence[str]) -> tuple[float, ...]:
     """
     try:
         return check_probabilities(
-            [float(text[1:]) / 100.0 if text.startswith("p") else float(text) for text in map(str.strip, options)]
+            [float(f"{text[1:]}e-2") if text.startswith("p") else float(text) for text in map(str.strip, options)]
         )
     except ValueError:
         raise ParameterError(
@@ -193,9 +194,22 @@ class Quantiles(Stateful[QuantilesEstimate]):
 
     @classmethod
     def from_options(cls, options: Sequence[str], columns: int, half_life: float | None) -> Quantiles:  # noqa: ARG003
-        """Make the quantiles of these probabilities; see `NamedPolicy.from_options`."""
+        """Make the quantiles of these probabilities, with `size=` entries; see `NamedPolicy.from_options`."""
         refuse_half_life(cls.name, half_life)
-        return cls(parse_probabilities(options))
+        sizes = [text.removeprefix(_SIZE) for text in options if text.startswith(_SIZE)]
+        probabilities = [text for text in options if not text.startswith(_SIZE)]
+        made = cls(parse_probabilities(probabilities) if probabilities else DEFAULT_PROBABILITIES)
+        return replace(made, size=parse_count("size", sizes)) if sizes else made
+
+    @property
+    def metric_name(self) -> str:
+        """The name of a single quantile, such as p50, or quantiles; see `NamedPolicy.metric_name`."""
+        return name_quantiles(self.probabilities)[0] if len(self.probabilities) == 1 else self.name
+
+    @property
+    def sketch(self) -> Quantiles:
+        """The summary, which does not depend on the probabilities; see `Stateful.sketch`."""
+        return replace(self, probabilities=DEFAULT_PROBABILITIES)
 
     @property
     def state_bits(self) -> int:

@@ -2,9 +2,7 @@
 
 Theorem. Let a state of M bits move by `state = move(state, rows)` from batch to batch. Then batches of M + 1 records
 hold it exactly, so that it runs under a retention of 2 (M + 1). If some records cannot be kept, it still runs as long
-as every row of its message can be written (`vestige.channels.syndrome`). If k more records than rows can be kept in
-each block, the chance that a block has a row that cannot be written is at most 2^-k. docs/theorems.md has the proof.
-The message is a one, so that no batch is empty, and then the bits of the state.
+as every row of its message can be written (`vestige.channels.states`). docs/theorems.md has the proof.
 Guarantee: if all kept records are there, the state is that of an algorithm that saw every record since `since`, to the
 last bit, or the statistic starts over; held by tests/policies/test_memory.py. Without one of them another message is
 read; half of the time its first bit shows that. Stores find missing records by their seals.
@@ -12,7 +10,6 @@ read; half of the time its first bit shows that. Stores find missing records by 
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels
-from vestige.channels.layout import MAX_ROWS
+from vestige.channels.states import count_message_rows, find_state_slots, prepare_state, read_state, write_state
 from vestige.clock import Clock
 from vestige.errors import RuleError
 from vestige.estimate import E_co
@@ -33,14 +30,9 @@ from vestige.validation import check_float
 if TYPE_CHECKING:
     from vestige.channels.syndrome import Code
 
-_HEADER = 1
 MAX_BITS = 1_000_000
 """The most bits of a state."""
 _MAX_RESERVE = 0.9
-_SPARE = 20
-"""Records that a message has beyond its rows where the reserve is spent: all rows are free but one time in 2^20."""
-_DEVIATIONS = 6.0
-"""How many standard deviations more wet records than its share a block has room for."""
 
 
 def check_reserve(reserve: float) -> None:
@@ -130,20 +122,20 @@ class Stateful(NamedPolicy[E_co]):
     @property
     def min_batch(self) -> int:
         """One record for each bit, one more so that no batch is empty, and the reserve."""
-        rows = self.state_bits + _HEADER
-        if not self.reserve:
-            return rows
-        blocks = math.ceil(rows / MAX_ROWS)
-        needed = math.ceil(rows / blocks) + _SPARE + blocks.bit_length()
-        spread = _DEVIATIONS * math.sqrt(self.reserve * (1.0 - self.reserve) * (1.0 - 1.0 / blocks))
-        dry = 1.0 - self.reserve  # a block of n slots has n dry - spread sqrt(n) dry ones or more
-        root = (spread + math.sqrt(spread**2 + 4.0 * dry * needed)) / (2.0 * dry)
-        return blocks * math.ceil(root**2)
+        return find_state_slots(self.state_bits, self.reserve)
 
     @property
     def min_early_batch(self) -> int:
         """One record for each bit, and one more."""
-        return self.state_bits + _HEADER
+        return count_message_rows(self.state_bits)
+
+    @property
+    def sketch(self) -> Stateful:
+        """The policy whose state it is: itself, or one that is equal for all that differ in their answers only.
+
+        A bundle keeps the state of equal ones once.
+        """
+        return self
 
     def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
         """Tell whether the records that can be kept hold any state."""
@@ -165,7 +157,7 @@ class Stateful(NamedPolicy[E_co]):
         assert code is not None  # noqa: S101  # a batch has `min_batch` records, and all can be kept
         state = self._read(clock, retained)
         for k in range(len(keys)):
-            state = self._check_state(self.move(state, values[k * length : (k + 1) * length]))
+            state = self.check_state(self.move(state, values[k * length : (k + 1) * length]))
         return self._write(state, code, length)
 
     def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:  # noqa: ARG002
@@ -189,38 +181,24 @@ class Stateful(NamedPolicy[E_co]):
         """The next state, after records in the order of their rounds."""
         if not len(records):
             return state
-        return self._check_state(self.move(state, records.values[np.argsort(records.rounds, kind="stable")]))
+        return self.check_state(self.move(state, records.values[np.argsort(records.rounds, kind="stable")]))
 
     def _prepare(self, can: Bools) -> Code | None:
         """What it takes to write a state into the records that can be kept; None if they cannot hold any."""
-        from vestige.channels.syndrome import make_code, prepare  # noqa: PLC0415
-
-        rows = self.state_bits + _HEADER
-        if can.sum() < rows:
-            return None
-        code = make_code(rows)
-        return code if prepare(can, rows, code) == rows else None
+        return prepare_state(can, self.state_bits)
 
     def _write(self, state: bytes, code: Code, length: int) -> Bools:
         """The slots of a batch to keep."""
-        from vestige.channels.syndrome import write_message  # noqa: PLC0415
-
-        message, keep = np.ones(self.state_bits + _HEADER, np.bool_), np.zeros(length, np.bool_)
-        message[_HEADER:] = np.unpackbits(np.frombuffer(state, np.uint8), count=self.state_bits, bitorder="little")
-        write_message(message, len(message), code, keep)
-        return keep
+        return write_state(state, self.state_bits, code, length)
 
     def _read(self, clock: Clock, retained: Records) -> bytes:
         """The state that the encoded batch holds; the first one if none is encoded."""
-        from vestige.channels.syndrome import read_message  # noqa: PLC0415
-
         if not clock.encoded:
             return self.first_state
-        message = np.empty(self.state_bits + _HEADER, np.bool_)
-        read_message(channels.lay_out_encoded(retained, clock)[1], message)
-        if not message[0]:
+        state = read_state(channels.lay_out_encoded(retained, clock)[1], self.state_bits)
+        if state is None:
             raise make_lost_error(clock)
-        return np.packbits(message[_HEADER:], bitorder="little").tobytes()
+        return state
 
     @property
     def _length(self) -> int:
@@ -247,8 +225,18 @@ class Stateful(NamedPolicy[E_co]):
         """
         return f"bytes of length {self._length} that are below 2^{self.state_bits} as a little-endian number"
 
-    def _check_state(self, state: object) -> bytes:
-        """A state that the function returned, if it fits: nothing is ever cut off."""
+    def check_state(self, state: object) -> bytes:
+        """Check a state that `move` returned: nothing is ever cut off.
+
+        Args:
+            state: what it returned.
+
+        Returns:
+            the state.
+
+        Raises:
+            RuleError: it is not a state.
+        """
         if not self.is_state(state):
             got = f"{len(state)} bytes" if isinstance(state, bytes) else f"a {type(state).__name__}"
             raise RuleError(

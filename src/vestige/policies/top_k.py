@@ -11,7 +11,7 @@ counter; held by tests/policies/test_top_k.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -107,6 +107,11 @@ class TopK(Stateful[TopKEstimate]):
         refuse_half_life(cls.name, half_life)
         k = parse_count("k", options)
         return cls(k, 5 * k)
+
+    @property
+    def sketch(self) -> TopK:
+        """The counters, whatever number of values is answered with; see `Stateful.sketch`."""
+        return replace(self, k=1)
 
     @property
     def state_bits(self) -> int:

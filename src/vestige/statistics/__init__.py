@@ -4,7 +4,7 @@ from vestige.statistics.averages import Clipped, Mean
 from vestige.statistics.least_squares import Fit, LeastSquares
 from vestige.statistics.moments import Moments, Products
 from vestige.statistics.newton import Descent, Model
-from vestige.statistics.present import Joint, Present
+from vestige.statistics.present import Joint, Present, find_present
 from vestige.statistics.ratio import Ratio
 from vestige.statistics.shares import Shares
 from vestige.statistics.statistic import Averages, Statistic, differentiate
@@ -25,4 +25,5 @@ __all__ = [
     "Shares",
     "Statistic",
     "differentiate",
+    "find_present",
 ]
