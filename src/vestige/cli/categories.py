@@ -18,6 +18,7 @@ from vestige.policies.metrics import join_options
 from vestige.serialization import from_dict
 from vestige.sources.categories import find_categories
 from vestige.store import Store, Terms, open_store
+from vestige.store.terms import drop_defaults
 
 
 def find_undeclared(options: RunOptions) -> dict[str, tuple[str, ...]]:
@@ -64,7 +65,7 @@ def _find_stored(options: RunOptions) -> dict[str, tuple[str, ...]]:
     with open_store(options.path, key=options.key) as store:
         for terms in _list_terms(store, options):
             policy = from_dict(terms.policy).unwrap()
-            if terms.about == options.about and isinstance(policy, NamedPolicy):
+            if terms.fixed == drop_defaults(options.about) and isinstance(policy, NamedPolicy):
                 return policy.name_categories(options.numbers)
     return {}
 

@@ -28,7 +28,7 @@ _META = "vestige.config"
 _STORE_KEYS = ("store", "key", "keep-receipts")
 """Keys that commands on a store use; the other keys are those of `vestige run`."""
 _NOT_IN_FILES = ("config", "help", "progress")
-_REPLACED = {"metric": ("column", "target", "statistic", "edges"), "column": ("metric",)}
+_REPLACED = {"metric": ("column", "target", "statistic", "edges", "categories"), "column": ("metric",)}
 """What an option on the command line replaces in a file besides itself."""
 _NUMBERS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "integer": (int, "a whole number, such as 512"),

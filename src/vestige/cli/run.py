@@ -21,6 +21,7 @@ from vestige.cli.output import format_count, show_record_progress, warn
 from vestige.cli.run_options import RunOptions
 from vestige.cli.run_report import check_troubles, collect_facts, explain_before, print_facts, print_notes, show_answers
 from vestige.cli.signals import catch_signals, end_by_signal
+from vestige.cli.store_terms import complete_options
 from vestige.errors import NoAnswerError, SourceError, StoreError
 from vestige.ingest import Ingest, StreamNames
 from vestige.ingest.names import check_hashed, hash_key
@@ -153,7 +154,8 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     case, are the numbers 1 and 0.
 
     With --store, the same command on the same SOURCE continues where it stopped, and counts each record once; another
-    SOURCE adds to the stream. A file that was replaced is refused. Standard input is always read from its current
+    SOURCE adds to the stream. If the columns or all limits are left out, whatever is left out is that of the streams in
+    the store. A file that was replaced is refused. Standard input is always read from its current
     position; while it is idle, records are still erased in time, and rows that have arrived are in the store within
     about a second.
 
@@ -168,9 +170,10 @@ def run(ctx: click.Context, /, **given: Any) -> None:
       vestige run flights.csv --statistic regression --column distance --target air_time --retention 1024
       zcat log.csv.gz | vestige run - --column latency --retention 1000
     """  # noqa: D301  # \b keeps the lines as they are
-    if used := describe_use(ctx):
+    completed, from_store = complete_options(ctx, given)
+    for used in filter(None, (describe_use(ctx), from_store)):
         warn(used)
-    options = RunOptions(**given)
+    options = RunOptions(**completed)
     options.check()
     policy = options.make_policy(find_undeclared(options))
     source = options.make_source(policy.name_categories(options.numbers))

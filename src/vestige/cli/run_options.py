@@ -17,8 +17,12 @@ from vestige.policies.metrics import METRICS, join_options, list_columns, list_u
 from vestige.sources import FileSource, IfReplaced
 from vestige.sources.protocol import Unit
 from vestige.store import Store
+from vestige.store.terms import DEFAULTS
 from vestige.stream import Stream
 from vestige.times import format_duration
+
+REMEMBERED = ("time_unit", "max_ahead", "lateness")
+"""Options that a store remembers for runs that do not give them, although they may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,7 @@ class RunOptions:
         seed: seed of the streams.
         strict: whether an answer that is not all-time is an error.
         machine: whether to print JSON.
+        policy: the policy of the streams in the store, if it was not given by options.
     """
 
     source: str
@@ -80,6 +85,7 @@ class RunOptions:
     seed: int | None
     strict: bool
     machine: bool
+    policy: NamedPolicy | None = None
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -88,7 +94,9 @@ class RunOptions:
 
     @property
     def undeclared(self) -> tuple[str, ...]:
-        """Columns whose categories are neither in brackets nor given as an option."""
+        """Columns whose categories are neither in brackets nor given as an option nor those of the store's policy."""
+        if self.policy is not None:
+            return ()
         if self.metrics:
             return list_undeclared(self.metrics)
         return self.columns[:1] if STATISTICS[self.statistic].takes_categories and self.categories is None else ()
@@ -120,6 +128,12 @@ class RunOptions:
         }
         if self.hash_keys:
             about["hash_keys"] = True
+        remembered = {name: getattr(self, name) for name in REMEMBERED if getattr(self, name) is not None}
+        if remembered:
+            about[DEFAULTS] = {
+                name: value.total_seconds() if isinstance(value, timedelta) else value
+                for name, value in remembered.items()
+            }
         return about if self.by is None or self.name is None else about | {"stream": self.name}
 
     def check(self) -> None:
@@ -177,6 +191,8 @@ class RunOptions:
 
     def make_policy(self, categories: Mapping[str, Sequence[str]]) -> NamedPolicy:
         """Make the policy of the streams, with the categories of those columns that are not declared."""
+        if self.policy is not None:
+            return self.policy
         if self.metrics:
             return parse_metrics(self.metrics, self.half_life, categories)
         found = categories.get(self.columns[0])
@@ -201,7 +217,7 @@ class RunOptions:
             self.time_unit,
             growing=self.path is not None,
             every=EVERY,
-            keep_missing=bool(self.metrics),
+            keep_missing=self.kind == METRICS,
             categories=categories or {},
         )
 

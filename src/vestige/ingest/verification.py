@@ -80,7 +80,7 @@ def _group_streams(streams: Mapping[str, tuple[Terms, State]]) -> list[tuple[str
     """Return each source with the streams that one run reads it into: one stream, or those of a column of keys."""
     groups: dict[tuple[str, str], _Group] = {}
     for name, (terms, state) in streams.items():
-        run = f"stream {name}" if terms.about.get("by") is None else f"run {terms.about}"
+        run = f"stream {name}" if terms.about.get("by") is None else f"run {terms.fixed}"
         for source in state.positions:
             groups.setdefault((source, run), {})[name] = terms, state
     return [(source, group) for (source, _), group in sorted(groups.items(), key=lambda item: item[0])]

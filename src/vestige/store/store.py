@@ -21,7 +21,7 @@ from vestige.store.place import OpenStream, Place, check_name
 from vestige.store.position import Position
 from vestige.store.reader import Reader
 from vestige.store.state import State
-from vestige.store.terms import Terms
+from vestige.store.terms import Terms, drop_defaults
 from vestige.validation import show_value
 
 PATIENCE = 5.0
@@ -224,7 +224,7 @@ class Store(Reader):
 
         Args:
             source: its name.
-            about: only consider streams that were made with this; see `stream`.
+            about: only consider streams that were made with this, whatever its defaults are; see `stream`.
 
         Returns:
             The positions, by the name of the stream.
@@ -236,7 +236,7 @@ class Store(Reader):
         return {
             name: state.positions[source]
             for name, terms, state in self._states()
-            if source in state.positions and about in (None, terms.about)
+            if source in state.positions and (about is None or terms.fixed == drop_defaults(about))
         }
 
     def _states(self) -> Iterator[tuple[str, Terms, State]]:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from vestige.errors import StoreError
 from vestige.times import TICK, format_duration
+
+DEFAULTS = "defaults"
+"""Name in `Terms.about` of what may change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class Terms:
         retention: the limit in rounds, if there is one.
         notice: the limit in rounds for removal requests, if there is one.
         max_age: the limit in time, if there is one.
-        about: anything else that must stay the same, such as the names of the columns.
+        about: anything else that must stay the same, such as the names of the columns; and under the name "defaults"
+            what may change, such as how late rows may be, for runs that do not say it.
     """
 
     policy: Mapping[str, object]
@@ -35,6 +39,11 @@ class Terms:
     notice: int | None = None
     max_age: timedelta | None = None
     about: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def fixed(self) -> Mapping[str, object]:
+        """What is in `about` and must stay the same."""
+        return drop_defaults(self.about)
 
     @property
     def text(self) -> str:
@@ -70,9 +79,10 @@ class Terms:
         Raises:
             StoreError: they differ; the message shows both.
         """
-        if self.text == now.text:
+        texts = [replace(terms, about=terms.fixed).text for terms in (self, now)]
+        if texts[0] == texts[1]:
             return
-        then, given = json.loads(self.text), json.loads(now.text)
+        then, given = map(json.loads, texts)
         then["about"], given["about"] = _find_differences(then["about"], given["about"])
         differing = [key for key in then if then[key] != given[key] and key not in ("columns", "capacity")]
         shown = "; ".join(f"{_format_term(key, then[key])}, now {_format_term(key, given[key])}" for key in differing)
@@ -80,6 +90,22 @@ class Terms:
             f"stream {name!r} was created with other terms: {shown}; open it with the terms that it was created with, "
             "or give the new stream another name"
         )
+
+
+def drop_defaults(about: Mapping[str, object]) -> Mapping[str, object]:
+    """Return what must stay the same.
+
+    Args:
+        about: see `Terms.about`.
+
+    Returns:
+        The same without defaults.
+
+    Example:
+        >>> drop_defaults({"by": None, "defaults": {"lateness": 60.0}})
+        {'by': None}
+    """
+    return {name: value for name, value in about.items() if name != DEFAULTS}
 
 
 def _find_differences(one: dict[str, object], other: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:

@@ -1,0 +1,159 @@
+"""The terms of a store as the default: what a run does not say is what the streams in its store were made with.
+
+They are asked for only if the columns or all limits are left out, which would be an error otherwise, so that a command
+that is complete means the same with every store.
+Guarantee: a run under the terms of its store ends in the same state as one that gives them all; held by
+tests/test_cli_store_terms.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from vestige.cli.run_options import REMEMBERED
+from vestige.errors import ParameterError, StoreError
+from vestige.policies import NamedPolicy
+from vestige.serialization import from_dict
+from vestige.store import Store, Terms, open_store
+from vestige.store.terms import DEFAULTS
+from vestige.times import format_duration
+
+_LIMITS = ("retention", "notice", "max_age")
+_KEPT = ("columns", "metrics")
+_BESIDE = {*_LIMITS, *REMEMBERED, "source", "sources", "time_column", "subject", "by", "hash_keys", "path", "name"}
+_BESIDE |= {"key", "if_replaced", "seed", "strict", "machine"}
+"""Options that do not say which statistic is kept, so that they may be given beside that of a store."""
+
+
+def complete_options(ctx: click.Context, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Take what a run does not say from the streams in its store.
+
+    Args:
+        ctx: the context of the command.
+        given: its options, by parameter.
+
+    Returns:
+        The options, with those of the store; and a sentence that names these, empty if there are none.
+
+    Raises:
+        ParameterError: the streams of the store do not agree, or an option is given that the store's would override.
+        StoreError: the store cannot be read.
+    """
+    options = dict(given)
+    said = {name for name in options if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    is_complete = said.intersection(_KEPT) and said.intersection(_LIMITS)
+    path = options["path"]
+    if path is None or is_complete:
+        return options, ""
+    streams = _select(_read_terms(path, options["key"]), options["name"])
+    if not streams:
+        return options, ""
+    terms = _find_common(path, streams)
+    found = _list_common(path, streams, terms, said)
+    if not said.intersection(_KEPT):
+        found |= _find_statistic(ctx, path, terms, said)
+    added = {name: value for name, value in found.items() if name not in said and value not in (None, (), False)}
+    return options | added, _describe(ctx, path, added)
+
+
+def _read_terms(path: str, key: str | None) -> dict[str, Terms]:
+    """The terms of all streams; a damaged one is reported when it is opened."""
+    try:
+        opened = open_store(path, key=key, create=False)
+    except StoreError:
+        if os.path.exists(path):
+            raise
+        return {}
+    with opened as store:
+        return dict(_iterate_terms(store))
+
+
+def _iterate_terms(store: Store) -> Iterator[tuple[str, Terms]]:
+    for name in store.survey()[0]:
+        with suppress(StoreError):
+            yield name, store.terms(name)
+
+
+def _select(streams: Mapping[str, Terms], wanted: str | None) -> dict[str, Terms]:
+    """The streams that --stream means: one of that name, or those of keys with that prefix."""
+    if wanted is None:
+        return dict(streams)
+    return {
+        name: terms
+        for name, terms in streams.items()
+        if (name if terms.about.get("by") is None else terms.about.get("stream")) == wanted
+    }
+
+
+def _find_common(path: str, streams: Mapping[str, Terms]) -> Terms:
+    """The terms that all streams have."""
+    (first, terms), *others = streams.items()
+    remedy = "name one with --stream, or give --column or --metric and a limit"
+    for name, other in others:
+        try:
+            terms.check(first, other)
+        except StoreError:
+            raise ParameterError(
+                f"{path}: its streams {first!r} and {name!r} have different terms, so there is no default; {remedy}"
+            ) from None
+    if len(streams) > 1 and terms.about.get("by") is None:
+        raise ParameterError(f"{path}: has several streams, {first!r} and {others[0][0]!r} among them; {remedy}")
+    return terms
+
+
+def _list_common(path: str, streams: Mapping[str, Terms], terms: Terms, said: set[str]) -> dict[str, Any]:
+    """The options of the streams, besides their statistic."""
+    about = terms.about
+    found = {name: getattr(terms, name) for name in _LIMITS}
+    found |= {"time_column": about.get("time"), "subject": about.get("subject")}
+    if "by" not in said:
+        name = next(iter(streams)) if about.get("by") is None else about.get("stream")
+        found |= {"by": about.get("by"), "hash_keys": bool(about.get("hash_keys")), "name": name}
+    for option in REMEMBERED:
+        values = [_read_default(each, option) for each in streams.values()]
+        if option not in said and values.count(values[0]) < len(values):
+            raise ParameterError(
+                f"{path}: its streams were made with different values of --{option.replace('_', '-')}; give one"
+            )
+        found[option] = values[0]
+    return found
+
+
+def _read_default(terms: Terms, option: str) -> object:
+    defaults = terms.about.get(DEFAULTS)
+    value = defaults.get(option) if isinstance(defaults, Mapping) else None
+    return timedelta(seconds=value) if isinstance(value, float) else value
+
+
+def _find_statistic(ctx: click.Context, path: str, terms: Terms, said: set[str]) -> dict[str, Any]:
+    """The policy of the streams, and the columns that it is about."""
+    for name in said - _BESIDE:
+        option = next(max(param.opts, key=len) for param in ctx.command.params if param.name == name)
+        raise ParameterError(f"{option} needs --column or --metric; without, the statistic is that of {path}")
+    about, policy = terms.about, from_dict(terms.policy)
+    columns, targets = about.get("columns"), about.get("targets")
+    if not isinstance(policy, NamedPolicy) or not isinstance(columns, list) or not isinstance(targets, list):
+        raise ParameterError(
+            f"{path}: its streams were not made by vestige run, so that their columns are not known; give --column or "
+            "--metric"
+        )
+    return {"policy": policy, "columns": tuple(columns), "targets": tuple(targets), "statistic": about["statistic"]}
+
+
+def _describe(ctx: click.Context, path: str, added: Mapping[str, Any]) -> str:
+    names = {param.name: max(param.opts, key=len).lstrip("-") for param in ctx.command.params}
+    parts = [f"{names[name]} {_format(value)}" for name, value in added.items() if name in names]
+    return f"From {path}: {'; '.join(parts)}." if parts else ""
+
+
+def _format(value: object) -> str:
+    if isinstance(value, timedelta):
+        return format_duration(value)
+    return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
