@@ -61,11 +61,11 @@ def cut(data: bytes, size: int, draw: random.Random) -> Iterator[bytes]:
 
 def read(data: bytes, names: list[str], size: int, draw: random.Random) -> Cells | None:
     """The rows that are read here, the header too; None where the file is refused."""
-    time, subject, by = (*names, None, None)[:3]
+    time, subject, *by = (*names, None)[: max(2, len(names))]
     records = RecordChunks(cut(data, size, draw), CsvBoundary(), size, growing=False)
     rows = [names]
     try:
-        for batches in delimited.read_csv(records, Columns((), time, subject, by, None)):
+        for batches in delimited.read_csv(records, Columns((), time, subject, tuple(map(str, by)), None)):
             if batches is not None:
                 columns = [batches[1].column(name).to_pylist() for name in names]
                 rows += [list(row) for row in zip(*columns, strict=True)]

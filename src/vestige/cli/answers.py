@@ -16,6 +16,7 @@ from vestige.cli.reports import make_report, make_title
 from vestige.errors import NoAnswerError, NoRecordsError
 from vestige.estimate import Estimate
 from vestige.policies import Encoded, Report
+from vestige.sources.keys import split_key
 from vestige.stream import Stream
 
 _SHOWN = 20
@@ -147,12 +148,12 @@ def _find_remedies(stream: Stream, *, restarted: bool, missed: bool) -> tuple[st
     return tuple(remedies)
 
 
-def show_many(by: str, answers: Mapping[str, StreamAnswer], option: str = "--json") -> None:
+def show_many(by: str | tuple[str, ...], answers: Mapping[str, StreamAnswer], option: str = "--json") -> None:
     """Print the answers of many streams: first those that started over, then those that count the most records.
 
     Args:
-        by: the column that the streams are named by.
-        answers: the answers, by the name of the stream.
+        by: the column that the streams are named by, or several.
+        answers: the answers, by the name of the stream; with several columns, by key, as `split_key` takes it.
         option: the option of the command that prints all of them.
     """
     ranked = sorted(answers.items(), key=lambda item: (not item[1].restarted, -item[1].counted))
@@ -162,17 +163,20 @@ def show_many(by: str, answers: Mapping[str, StreamAnswer], option: str = "--jso
     header = max((report.header for report in reports), key=len, default=("answer",))
     all_time = all(answer.all_time for answer in answers.values())
     title = make_title(reports[0].name, all_time=all_time) if reports else "No answer"
+    columns = (by,) if isinstance(by, str) else by
     rows: list[tuple[str, ...]] = []
     for key, answer in shown.items():
         counted = "-" if answer.report is None else f"{answer.counted:,}"
         counts = (counted, *((f"{answer.since:,}" if answer.t else "-",) if restarted else ()))
         lines = answer.report.rows if answer.report is not None else (("no answer",),)
         for i, line in enumerate(lines):
-            label = (key, *counts) if i == 0 else ("",) * (1 + len(counts))
+            keys = (key,) if isinstance(by, str) else split_key(key)
+            label = (*keys, *counts) if i == 0 else ("",) * (len(columns) + len(counts))
             rows.append((*label, *line, *("",) * (len(header) - len(line))))
     total = sum(answer.counted for answer in answers.values() if answer.report is not None)
-    say(f"{title} by {by}: {format_count(len(answers), 'stream')}, {format_count(total, 'record')}")
-    show_table((by, "records", *(("since",) if restarted else ()), *header), rows, words=(header[0], "term"))
+    say(f"{title} by {', '.join(columns)}: {format_count(len(answers), 'stream')}, {format_count(total, 'record')}")
+    counts_header = ("records", *(("since",) if restarted else ()))
+    show_table((*columns, *counts_header, *header), rows, words=(*columns, header[0], "term"))
     if len(ranked) > _SHOWN:
         say(f"... and {len(ranked) - _SHOWN:,} more; {option} prints them all.")
     _show_footer(answers)

@@ -73,6 +73,6 @@ def _find_stored(options: RunOptions) -> dict[str, tuple[str, ...]]:
 def _list_terms(store: Store, options: RunOptions) -> Iterator[Terms]:
     """The terms of the streams that may be of this run; a damaged one is reported when it is opened."""
     names = store.survey()[0]
-    for name in names if options.by is not None else (StreamNames(None, options.name).find_name(""),):
+    for name in names if options.by else (StreamNames(None, options.name).find_name(""),):
         with suppress(StoreError):
             yield store.terms(name)

@@ -100,7 +100,13 @@ from vestige.stream import Stream
     help="How much older than an earlier row a row may be; rows that are later still are skipped and counted. Default: "
     "rows must be in the order of their times.",
 )
-@click.option("--by", metavar="COLUMN", help="Column of keys, such as customers; one stream is kept for each key.")
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="COLUMN",
+    help="Column of keys, such as customers; one stream is kept for each key. Repeat it for a stream of each "
+    "combination of keys, such as DE/web.",
+)
 @click.option(
     "--hash-keys",
     is_flag=True,
@@ -163,6 +169,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     Examples:
       vestige run flights.csv --column dep_delay --retention 512
       vestige run flights.csv --column dep_delay --retention 512 --by carrier --store delays.db
+      vestige run visits.csv --column spent --retention 512 --by country --by channel --store visits.db
       vestige run visits.csv --column spent --max-age 30d --time at --subject email --store visits.db
       vestige run flights.parquet --column dep_delay --column distance --retention 512 --json
       vestige run flights.csv --metric dep_delay:mean,moments --metric air_time:mean --retention 2048
@@ -198,14 +205,14 @@ def _ingest(options: RunOptions, source: FileSource, policy: NamedPolicy) -> tup
     path = options.path
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=options.key)
     with opening as store, catch_signals() as caught:
-        if store is not None and options.by is not None:
+        if store is not None and options.by:
             check_hashed(_list_abouts(store), options.about)
             if options.hash_keys:
                 source = replace(source, hash_key=partial(hash_key, store.pseudonym))
         ingest = Ingest(
             source,
             lambda name: options.make_stream(policy, store, name),
-            StreamNames(options.by, options.name),
+            StreamNames(options.keys, options.name),
             options.about,
             store,
             options.if_replaced,
@@ -251,10 +258,11 @@ def _report(
         channel = policy.encoding.name if isinstance(policy, Encoded) else None
         facts = {"retention": options.retention, "half_life": policy.half_life, "channel": channel}
         counts = collect_facts(ingest) | {"seconds": seconds}
-        print_facts(options.kind, options.by, answers, facts | counts, explain_before(ingest))
+        print_facts(options.kind, options.keys, answers, facts | counts, explain_before(ingest))
         return
     try:
-        show_answers(options.by, answers, options.limit)
+        hashed = options.hash_keys and ", ".join(options.by)
+        show_answers(hashed or options.keys, answers, options.limit)
     finally:
         print_notes(options.source, ingest, options.lateness)
 

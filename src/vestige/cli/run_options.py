@@ -15,6 +15,7 @@ from vestige.ingest.maintenance import EVERY
 from vestige.policies import STATISTICS, NamedPolicy
 from vestige.policies.metrics import METRICS, join_options, list_columns, list_undeclared, parse_metrics
 from vestige.sources import FileSource, IfReplaced
+from vestige.sources.keys import By
 from vestige.sources.protocol import Unit
 from vestige.store import Store
 from vestige.store.terms import DEFAULTS
@@ -45,7 +46,7 @@ class RunOptions:
         time_unit: unit of times that are numbers.
         max_ahead: how far ahead of the machine's clock a time may be.
         lateness: how much older than an earlier row a row may be.
-        by: column of keys.
+        by: columns of keys.
         hash_keys: whether the store keeps keys as hashes.
         path: address of the store.
         name: name of the stream; with `by`, a prefix of the keys.
@@ -74,7 +75,7 @@ class RunOptions:
     time_unit: Unit | None
     max_ahead: timedelta | None
     lateness: timedelta | None
-    by: str | None
+    by: tuple[str, ...]
     hash_keys: bool
     path: str | None
     name: str | None
@@ -102,6 +103,11 @@ class RunOptions:
         return self.columns[:1] if STATISTICS[self.statistic].takes_categories and self.categories is None else ()
 
     @property
+    def keys(self) -> By:
+        """The column of keys, or several; None if there is none."""
+        return self.by if len(self.by) > 1 else next(iter(self.by), None)
+
+    @property
     def kind(self) -> str:
         """The statistic, or that there are several."""
         return METRICS if self.metrics else self.statistic
@@ -124,7 +130,7 @@ class RunOptions:
             "targets": list(self.targets),
             "time": self.time_column,
             "subject": self.subject,
-            "by": self.by,
+            "by": list(self.by) if len(self.by) > 1 else self.keys,
         }
         if self.hash_keys:
             about["hash_keys"] = True
@@ -134,7 +140,7 @@ class RunOptions:
                 name: value.total_seconds() if isinstance(value, timedelta) else value
                 for name, value in remembered.items()
             }
-        return about if self.by is None or self.name is None else about | {"stream": self.name}
+        return about if not self.by or self.name is None else about | {"stream": self.name}
 
     def check(self) -> None:
         """Check that the options fit together.
@@ -158,7 +164,10 @@ class RunOptions:
             raise ParameterError(f"--subject {self.subject} needs --store, from which its records can be removed")
         if self.name is not None and self.path is None:
             raise ParameterError(f"--stream {self.name} needs --store, in which the stream has that name")
-        if self.hash_keys and (self.by is None or self.path is None):
+        for column in self.by:
+            if self.by.count(column) > 1:
+                raise ParameterError(f"--by {column} is given twice; name each column of keys once")
+        if self.hash_keys and (not self.by or self.path is None):
             raise ParameterError(
                 "--hash-keys needs --by, the column of keys, and --store, whose key they are hashed with"
             )
@@ -213,7 +222,7 @@ class RunOptions:
             self.numbers,
             self.time_column,
             self.subject,
-            self.by,
+            self.keys,
             self.time_unit,
             growing=self.path is not None,
             every=EVERY,

@@ -16,6 +16,7 @@ from vestige.cli.output import escape, format_count, print_json, say
 from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest
 from vestige.sources.comparison import explain_uncompared
+from vestige.sources.keys import By
 from vestige.sources.resumption import KEEP_NUMBERS
 from vestige.times import format_duration
 
@@ -23,11 +24,11 @@ _MAX_NAMED = 20
 """Maximum number of streams that are named if their rows were not taken; JSON names them all."""
 
 
-def show_answers(by: str | None, made: Mapping[str, StreamAnswer], limit: str) -> None:
+def show_answers(by: By, made: Mapping[str, StreamAnswer], limit: str) -> None:
     """Print the answers of a run, for people.
 
     Args:
-        by: column of keys; None for one stream.
+        by: column of keys, or several; None for one stream.
         made: answer of each stream, by key.
         limit: how long records are held, in words.
     """
@@ -38,13 +39,13 @@ def show_answers(by: str | None, made: Mapping[str, StreamAnswer], limit: str) -
 
 
 def print_facts(
-    statistic: str, by: str | None, made: Mapping[str, StreamAnswer], run_facts: dict[str, Any], passed: str
+    statistic: str, by: By, made: Mapping[str, StreamAnswer], run_facts: dict[str, Any], passed: str
 ) -> None:
     """Print the answers of a run as JSON.
 
     Args:
         statistic: name of the statistic.
-        by: column of keys; None for one stream.
+        by: column of keys, or several; None for one stream.
         made: answer of each stream, by key.
         run_facts: what else to print of the run.
         passed: clause about the rows that were read before, for errors.

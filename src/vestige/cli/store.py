@@ -20,7 +20,8 @@ from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, escape, print_json, say, show_table
 from vestige.cli.rows import FORMATS, check_output, list_rows, write_rows
 from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeError
-from vestige.ingest import verify_sources
+from vestige.ingest import StreamNames, verify_sources
+from vestige.ingest.names import read_by
 from vestige.policies import STATISTICS
 from vestige.policies.metrics import METRICS
 from vestige.policy import count_waiting
@@ -137,7 +138,7 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, form: str, out
         terms, _ = copy.streams[name]
         asked.show(_describe_limit(terms))
     elif made:
-        show_many("stream", made | unanswered, "--format json")
+        show_many(*_label_streams(copy, made | unanswered), "--format json")
     elif not unanswered:
         raise NoAnswerError(f"{store}: there is no stream yet; vestige run --store {store} makes one")
     exit_with({name: asked.problem for name, asked in unanswered.items()})
@@ -154,6 +155,19 @@ def answer_streams(copy: StoreSnapshot) -> tuple[dict[str, StreamAnswer], dict[s
         except VestigeError as problem:
             troubles[name] = str(problem)
     return made, {name: _make_unanswered(copy, name, text) for name, text in troubles.items()}
+
+
+def _label_streams(
+    copy: StoreSnapshot, answers: dict[str, StreamAnswer]
+) -> tuple[str | tuple[str, ...], dict[str, StreamAnswer]]:
+    """The columns that name the streams, and the answers by their keys: those of several --by, if all have the same."""
+    abouts = [copy.streams[name][0].about if name in copy.streams else {} for name in answers]
+    terms = {(read_by(about), about.get("stream"), bool(about.get("hash_keys"))) for about in abouts}
+    ((by, prefix, hashed), *others) = terms
+    if others or hashed or not isinstance(by, tuple):
+        return "stream", answers
+    names = StreamNames(by, None if prefix is None else str(prefix))
+    return by, {names.find_key(name): answer for name, answer in answers.items()}
 
 
 def _describe_limit(terms: Terms) -> str:

@@ -19,6 +19,7 @@ from click.core import ParameterSource
 
 from vestige.cli.run_options import REMEMBERED
 from vestige.errors import ParameterError, StoreError
+from vestige.ingest.names import read_by
 from vestige.policies import NamedPolicy
 from vestige.serialization import from_dict
 from vestige.store import Store, Terms, open_store
@@ -115,7 +116,8 @@ def _list_common(path: str, streams: Mapping[str, Terms], terms: Terms, said: se
     found |= {"time_column": about.get("time"), "subject": about.get("subject")}
     if "by" not in said:
         name = next(iter(streams)) if about.get("by") is None else about.get("stream")
-        found |= {"by": about.get("by"), "hash_keys": bool(about.get("hash_keys")), "name": name}
+        by = read_by(about)
+        found |= {"by": (by,) if isinstance(by, str) else by, "hash_keys": bool(about.get("hash_keys")), "name": name}
     for option in REMEMBERED:
         values = [_read_default(each, option) for each in streams.values()]
         if option not in said and values.count(values[0]) < len(values):

@@ -1,8 +1,8 @@
 """Names of streams: which stream of a store the rows with a key go to.
 
-Guarantee: different keys and prefixes never make the same name. A name that is given without a column of keys is used
-as it is; if it is already the name of a key's stream, the stream is refused, since its terms say which column made it.
-Held by tests/ingest/test_ingest.py.
+Guarantee: different keys and prefixes of the same columns never make the same name. A name that is given without a
+column of keys is used as it is. If a name is already that of a stream of other columns, the stream is refused, since
+its terms say which columns made it. Held by tests/ingest/test_ingest.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vestige.errors import StoreError
+from vestige.sources.keys import By, quote_part, unquote_part
 from vestige.store import Terms
 
 
@@ -18,18 +19,21 @@ from vestige.store import Terms
 class StreamNames:
     """Names of the streams of a run.
 
-    A slash separates prefix and key, so a slash inside either is written as %2F, and a percent sign as %25.
+    A slash separates prefix and key, and the parts of a key of several columns, so a slash inside any of them is
+    written as %2F, and a percent sign as %25.
 
     Attributes:
-        by: column of the keys; None if all rows go into one stream.
+        by: column of the keys, or several; None if all rows go into one stream.
         prefix: text before the keys, or the name of the single stream; default: no prefix, or "main".
 
     Example:
         >>> StreamNames("shop", "a").find_name("b/c"), StreamNames("shop", "a/b").find_name("c")
         ('a/b%2Fc', 'a%2Fb/c')
+        >>> StreamNames(("shop", "day"), "a").find_name("b%2Fc/1")
+        'a/b%2Fc/1'
     """
 
-    by: str | None = None
+    by: By = None
     prefix: str | None = None
 
     def find_name(self, key: str) -> str:
@@ -47,7 +51,8 @@ class StreamNames:
         """
         if self.by is None:
             return self.prefix or "main"
-        return _quote(key) if self.prefix is None else f"{_quote(self.prefix)}/{_quote(key)}"
+        quoted = quote_part(key) if isinstance(self.by, str) else key  # which has quoted parts
+        return f"{self._start}{quoted}"
 
     def find_key(self, name: str) -> str:
         """Return the key of a stream of this run.
@@ -62,7 +67,31 @@ class StreamNames:
             >>> StreamNames("shop", "a").find_key("a/b%2Fc")
             'b/c'
         """
-        return "" if self.by is None else name.rsplit("/", maxsplit=1)[-1].replace("%2F", "/").replace("%25", "%")
+        if self.by is None:
+            return ""
+        quoted = name.removeprefix(self._start)
+        return unquote_part(quoted) if isinstance(self.by, str) else quoted
+
+    @property
+    def _start(self) -> str:
+        return "" if self.prefix is None else f"{quote_part(self.prefix)}/"
+
+
+def read_by(about: Mapping[str, object]) -> By:
+    """Read the columns of keys from what a stream was made with.
+
+    Args:
+        about: what it was made with; see `vestige.store.Terms`.
+
+    Returns:
+        The column of keys, or several; None if there is none.
+
+    Example:
+        >>> read_by({"by": ["country", "channel"]})
+        ('country', 'channel')
+    """
+    by = about.get("by")
+    return tuple(map(str, by)) if isinstance(by, list) else None if by is None else str(by)
 
 
 def hash_key(pseudonym: Callable[[str], str], key: str) -> str:
@@ -132,9 +161,7 @@ def check_hashed(known: Iterable[Mapping[str, object]], about: Mapping[str, obje
             hashed = bool(other.get("hash_keys"))
             if hashed != bool(about.get("hash_keys")):
                 how = "as hashes; give --hash-keys" if hashed else "as they are; leave out --hash-keys"
-                raise StoreError(f"the store keeps the keys of {about.get('by')!r} {how}, or use another store")
+                by = about.get("by")
+                columns = ", ".join(map(repr, by)) if isinstance(by, list) else repr(by)
+                raise StoreError(f"the store keeps the keys of {columns} {how}, or use another store")
             return
-
-
-def _quote(text: str) -> str:
-    return text.replace("%", "%25").replace("/", "%2F")

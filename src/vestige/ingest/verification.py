@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from vestige.errors import SourceError
-from vestige.ingest.names import StreamNames, hash_key
+from vestige.ingest.names import StreamNames, hash_key, read_by
 from vestige.policies import NamedPolicy
 from vestige.policies.metrics import METRICS
 from vestige.serialization import from_dict
@@ -93,10 +93,10 @@ def _has_hashes(group: _Group) -> bool:
 def _find_file(source: str, group: _Group, pseudonym: Callable[[str], str] | None) -> FileSource | None:
     """Return the source as a run reads it, without times, whose unit is not stored; None if no run has read it."""
     about = next(iter(group.values()))[0].about
-    columns, targets, subject, by = (about.get(key) for key in ("columns", "targets", "subject", "by"))
+    columns, targets, subject = (about.get(key) for key in ("columns", "targets", "subject"))
     if not isinstance(columns, list) or not isinstance(targets, list):
         return None
-    subject, by = (None if value is None else str(value) for value in (subject, by))
+    subject = None if subject is None else str(subject)
     missing = about.get("statistic") == METRICS
     names = tuple(map(str, columns + targets))
     hashed = partial(hash_key, pseudonym) if pseudonym is not None and _has_hashes(group) else None
@@ -106,7 +106,7 @@ def _find_file(source: str, group: _Group, pseudonym: Callable[[str], str] | Non
         source,
         names,
         subject=subject,
-        by=by,
+        by=read_by(about),
         growing=True,
         keep_missing=missing,
         hash_key=hashed,
@@ -122,7 +122,9 @@ def _compare_rows(
     assert before is not None  # noqa: S101
     same_key = pseudonym is not None and digest_key(pseudonym) == before.key
     comparison = RowComparison(pseudonym or str, before.other_key if same_key else progress.furthest)
-    names = StreamNames(file.by)
+    about = next(iter(group.values()))[0].about
+    prefix = about.get("stream")
+    names = StreamNames(file.by, None if prefix is None else str(prefix))
     for name in progress.rows:
         comparison.add(names.find_key(name), group[name][1].find_records(file.path))
     different = comparison.find_difference(file.blocks(), progress.furthest)

@@ -38,7 +38,7 @@ class Columns:
         numbers: columns of the values of a record.
         time: column of time stamps, if any.
         subject: column of subjects, if any.
-        by: column of keys, if any.
+        by: columns of keys, if any.
         time_unit: unit of time stamps that are plain numbers; None to infer it.
         keep_missing: whether rows with missing numbers are read, with nan in their place.
         categories: names of categories, by column; these columns are read as text, and a row's value is the number of
@@ -48,7 +48,7 @@ class Columns:
     numbers: tuple[str, ...]
     time: str | None
     subject: str | None
-    by: str | None
+    by: tuple[str, ...]
     time_unit: Unit | None
     keep_missing: bool = False
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Columns:
     @property
     def texts(self) -> list[str]:
         """Columns that are read as text, each once; some of them may be read as numbers too."""
-        listed = dict.fromkeys((self.time, self.subject, self.by, *self.categories))
+        listed = dict.fromkeys((self.time, self.subject, *self.by, *self.categories))
         return [name for name in listed if name is not None]
 
     @property
@@ -99,7 +99,7 @@ def make_block(
     table = _read_values(numbers, texts, columns, start)
     times = None if columns.time is None else _read_times(texts, columns.time, columns.time_unit, start)
     subjects = None if columns.subject is None else _read_texts(texts, columns.subject, start)
-    groups = None if columns.by is None else _read_texts(texts, columns.by, start)
+    groups = _read_keys(texts, columns.by, start) if columns.by else None
     complete = cast(Bools, ~np.isnan(table).any(axis=1)) | columns.keep_missing
     for label in (times, subjects, groups):
         if label is not None:
@@ -212,6 +212,15 @@ def _read_texts(batch: pa.RecordBatch, name: str, start: int) -> pa.Array:
             f"column {name!r} is not text in rows {start + 1} to {start + len(batch)}; name a column of text or numbers"
         ) from None
     return compute.if_else(compute.equal(text, ""), None, text)
+
+
+def _read_keys(batch: pa.RecordBatch, names: Sequence[str], start: int) -> pa.Array:
+    """Read keys as text, null where a part is missing; those of several columns as `join_key` joins them."""
+    parts = [_read_texts(batch, name, start) for name in names]
+    if len(parts) == 1:
+        return parts[0]
+    quoted = (compute.replace_substring(part, "%", "%25") for part in parts)
+    return compute.binary_join_element_wise(*(compute.replace_substring(part, "/", "%2F") for part in quoted), "/")
 
 
 def _encode_texts(text: pa.Array, complete: Bools) -> tuple[Texts, Ints]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from vestige.errors import MissingExtraError, ParameterError
 from vestige.sources.block import Block
+from vestige.sources.keys import By
 from vestige.sources.positions import decode_position
 from vestige.sources.protocol import History, Resumption, Source, Unit
 from vestige.sources.resumption import resume_file
@@ -34,7 +35,7 @@ class FileSource(Source):
         columns: columns of the values of a record.
         time: column of time stamps, if any.
         subject: column of subjects, if any.
-        by: column of keys, if any.
+        by: column of keys, if any; or several, whose keys are joined as `vestige.sources.keys` says.
         time_unit: unit of time stamps that are plain numbers: "s", "ms", "us" or "ns". Default: each number is read in
             the unit in which it lies between 1990 and 2100, and is refused if there is none.
         growing: whether the file may still be written to. A last line without a line break is then left for the next
@@ -65,7 +66,7 @@ class FileSource(Source):
     columns: Sequence[str]
     time: str | None = None
     subject: str | None = None
-    by: str | None = None
+    by: By = None
     time_unit: Unit | None = None
     growing: bool = False
     every: float | None = None
@@ -86,7 +87,10 @@ class FileSource(Source):
         _check_bytes("identity", self.identity, "the encoded identity of a file")
         if self.hash_key is not None and not callable(self.hash_key):
             raise ParameterError(f"hash_key={show_value(self.hash_key)} is not a function; pass one, or None")
-        for role, name in (("time", self.time), ("subject", self.subject), ("by", self.by)):
+        if isinstance(self.by, list | tuple):
+            object.__setattr__(self, "by", _check_columns(self.by, "by"))
+        single = None if isinstance(self.by, tuple) else self.by
+        for role, name in (("time", self.time), ("subject", self.subject), ("by", single)):
             if name is not None and not isinstance(name, str):
                 raise ParameterError(f"{role}={show_value(name)} is not the name of a column; pass a text, or None")
 
@@ -168,14 +172,14 @@ class FileSource(Source):
                 yield replace(block, keys=np.array([self.hash_key(str(key)) for key in block.keys], np.object_))
 
 
-def _check_columns(columns: Sequence[str]) -> tuple[str, ...]:
+def _check_columns(columns: Sequence[str], role: str = "columns") -> tuple[str, ...]:
     """Check that columns are named, each once."""
     names: tuple[str, ...] = ()
     if not isinstance(columns, str):
         with suppress(TypeError):  # a number, or an array without dimensions
             names = tuple(columns)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ParameterError(f"columns={show_value(columns)} does not name columns; pass at least one, and each once")
+        raise ParameterError(f"{role}={show_value(columns)} does not name columns; pass at least one, and each once")
     return names
 
 

@@ -47,7 +47,7 @@ def read_blocks(source: FileSource, after: int) -> Iterator[Block]:
         tuple(source.columns),
         source.time,
         source.subject,
-        source.by,
+        (source.by,) if isinstance(source.by, str) else source.by or (),
         source.time_unit,
         source.keep_missing,
         {name: tuple(names) for name, names in source.categories.items()},
@@ -111,7 +111,7 @@ def _read_batches(
         return
     growing = source.growing and not decompressed.is_gzip and source.resumable
     if kind == "csv":
-        size = delimited.BLOCK if columns.by is None else delimited.BLOCK_BY
+        size = delimited.BLOCK if not columns.by else delimited.BLOCK_BY
         records = RecordChunks(chunks, CsvBoundary(), size, growing=growing)
         read = delimited.read_csv(records, columns)
     else:

@@ -37,7 +37,7 @@ def read_parquet(stream: IO[bytes], columns: Columns) -> Iterator[Batches]:
     Raises:
         SourceError: the file is damaged, or a column is missing.
     """
-    size = ROWS if columns.by is None else ROWS_BY
+    size = ROWS if not columns.by else ROWS_BY
     with _open_parquet(stream) as file:
         check_columns(columns.names, file.schema_arrow.names, is_header=True)
         yield from ((batch, batch) for batch in file.iter_batches(size, columns=columns.names, use_threads=False))

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 
 from vestige.records import Records
 from vestige.sources.block import Block
+from vestige.sources.keys import By
 
 IfReplaced = Literal["refuse", "restart", "continue"]
 """What to do with a source that is not the one that was read before under its name."""
@@ -107,7 +108,7 @@ class History:
         held: function from a source's name and keys to the records of that source that each stream still holds, with
             their row numbers as `numbers`.
         pseudonym: function from a subject to the pseudonym that the store keeps.
-        by: column of keys; None if all rows go into one stream.
+        by: column of keys, or several; None if all rows go into one stream.
         batch: number of streams that may be open at a time.
         if_replaced: what to do with a source that was replaced.
         warn: function that shows a message to the user.
@@ -117,7 +118,7 @@ class History:
     positions: Callable[[str], Mapping[str, bytes]]
     held: Callable[[str, Sequence[str]], Iterable[tuple[str, Records]]]
     pseudonym: Callable[[str], str]
-    by: str | None = None
+    by: By = None
     batch: int = 50_000
     if_replaced: IfReplaced = "refuse"
     warn: Callable[[str], None] = lambda _: None
