@@ -13,6 +13,7 @@ from vestige import (
     BundleEstimate,
     Count,
     Covariance,
+    Extremes,
     Histogram,
     LinearRegression,
     LogisticRegression,
@@ -20,7 +21,6 @@ from vestige import (
     Moments,
     NoAnswerError,
     ParameterError,
-    Private,
     Shares,
     Stream,
     Sum,
@@ -167,10 +167,13 @@ def test_a_half_life_is_that_of_all_records() -> None:
 
 
 def test_a_window_of_a_bundle_answers_from_what_is_held() -> None:
-    stream = Stream(Window(Bundle({"a": Mean(), "b": Mean()})), retention=100)
+    stream = Stream(Window(Bundle({"a": [Mean(), Extremes()], "b": Mean()})), retention=100)
     stream.extend(np.column_stack((np.arange(300.0), np.where(np.arange(300) % 2, np.nan, 1.0))))
-    estimate = stream.estimate()
-    assert estimate.value == pytest.approx([stream.retained.values[:, 0].mean(), 1.0])
+    estimate, held = stream.estimate(), stream.retained.values
+    assert estimate["a:mean"].value == pytest.approx(held[:, 0].mean())
+    assert np.array_equal(estimate["a:extremes"].value, [held[:, 0].min(), 299.0])
+    assert estimate["b:mean"].value == 1.0
+    assert [estimate[name].counted for name in estimate] == [len(held), len(held), int(np.isfinite(held[:, 1]).sum())]
 
 
 def test_a_store_reopens_it(tmp_path: Path) -> None:
@@ -199,11 +202,6 @@ def test_a_store_reopens_it(tmp_path: Path) -> None:
 def test_what_cannot_be_part_of_a_bundle_is_refused(metrics: Any, text: str) -> None:
     with pytest.raises(ParameterError, match=text):
         Bundle(metrics)
-
-
-def test_noise_has_no_bound_for_all_columns() -> None:
-    with pytest.raises(ParameterError, match="no bound in common"):
-        Private(Bundle({"a": Mean()}), bound=1.0, epsilon=1.0, delta=1e-6)
 
 
 def test_infinite_values_are_refused_and_missing_ones_only_by_others() -> None:

@@ -115,7 +115,7 @@ def test_errors_include_the_noise(policy: Encoded[Estimate]) -> None:
 def test_a_stream_adds_its_noise_to_the_errors() -> None:
     rows, policy = draw(1), Private(Mean(spread=True), bound=1.5, **PROMISE)
     estimate = ask(policy, rows, 0)
-    noise = 2.0 * policy.scale * policy.bound * np.sqrt(8) / len(rows)
+    noise = 2.0 * policy.scale * policy.statistic.reach * np.sqrt(8) / len(rows)
     assert estimate.standard_error == pytest.approx(np.hypot(noise, np.sqrt(estimate.variance / len(rows))), rel=1e-6)
 
 

@@ -84,7 +84,7 @@ def test_the_price_is_the_one_that_was_named(batch: int, batches: int, dim: int,
 
     def clipped(n: int) -> Floats:
         rows = rng.normal(size=(n, dim))
-        made: Floats = rows * np.minimum(1.0, policy.bound / np.linalg.norm(rows, axis=1, keepdims=True))
+        made: Floats = rows * np.minimum(1.0, policy.statistic.reach / np.linalg.norm(rows, axis=1, keepdims=True))
         return made
 
     variance = float(clipped(1_000_000).var(axis=0).sum())
@@ -312,9 +312,9 @@ def test_no_audit_refutes_it(adversary: str) -> None:
     assert found.checkpoints[0].retained == 0.0
     # and the audit is not blind: a record moves the sum of its batch by mu deviations of the noise, that of the others
     # added where they are not known; the area has a deviation of about 1 / sqrt(6 trials)
-    noise = 2.0 * policy.scale * policy.bound
+    noise = 2.0 * policy.scale * policy.statistic.reach
     spread = noise if adversary == "knows-all" else math.hypot(noise, math.sqrt(63 * 0.973))
-    expected = stats.norm.cdf(2.0 * policy.bound / spread / math.sqrt(2.0))
+    expected = stats.norm.cdf(2.0 * policy.statistic.reach / spread / math.sqrt(2.0))
     assert found.checkpoints[0].auc == pytest.approx(expected, abs=4.0 / math.sqrt(6 * found.trials))
 
 
@@ -352,7 +352,7 @@ def test_several_records_cost_in_mu(records: int, epsilon: float, each: float) -
     policy, steps, sums = Private(**PROMISE), 2**20, np.empty((2, 1), np.int64)
     for value, total in zip((-3.0, 3.0), sums, strict=True):
         rows = np.concatenate((np.full(records, value), np.zeros(64 - records)))
-        sum_on_grid(rows[:, None], np.ones(64, np.bool_), policy.bound, steps, total)
+        sum_on_grid(rows[:, None], np.ones(64, np.bool_), policy.statistic.reach, steps, total)
     moved = float(sums[1, 0] - sums[0, 0]) / policy._find_deviation(steps)
     assert moved == pytest.approx(records * policy.mu, rel=1e-5)
     together, separate = (gaussian_epsilon(n * policy.mu, policy.delta) for n in (records, records**0.5))
@@ -372,7 +372,7 @@ def test_forks_average_the_noise_away() -> None:
         fork = Stream(policy, retention=128, seed=AuditSeed(k), retained=stream.retained, clock=stream.clock)
         fork.push(0.0)
         noise[k] = 64.0 * float(fork.estimate().value)
-    once = 2.0 * policy.scale * policy.bound
+    once = 2.0 * policy.scale * policy.statistic.reach
     low, high = np.sqrt(stats.chi2.ppf([0.001, 0.999], forks) / forks) * once
     assert low < np.sqrt(np.mean(noise**2)) < high, "each fork alone keeps the promise"
     assert once == pytest.approx(25.3, abs=0.1)

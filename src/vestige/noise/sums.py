@@ -1,7 +1,7 @@
 """Sums of clipped records on a fine grid, with noise: what a private average is made of.
 
-Steps 1 to 3 of the proof in docs/privacy.md: each record is shortened to the bound and rounded to the grid, whole
-batches are summed exactly, and noise is added to the sums before anything else sees them.
+Steps 1 to 3 of the proof in docs/privacy.md: each record is shortened to the bound, or cut off at bounds, and rounded
+to the grid; whole batches are summed exactly, and noise is added to the sums before anything else sees them.
 Guarantee: no record moves the sums by more than the bound, in whole numbers; held by tests/policies/test_private.py.
 """
 
@@ -46,13 +46,30 @@ def sum_on_grid(atoms: Floats, present: Bools, bound: float, steps: int, sums: I
 
 
 @kernel
+def sum_in_limits(atoms: Floats, present: Bools, lows: Ints, highs: Ints, sums: Ints) -> int:
+    """Write into `sums` the exact sums of atoms in steps, each rounded, then moved into its whole limits.
+
+    Returns how many records there were.
+    """
+    n, size = atoms.shape
+    sums[:] = 0
+    count = 0
+    for j in range(n):
+        if not present[j]:
+            continue
+        count += 1
+        for i in range(size):
+            sums[i] += min(max(np.int64(np.rint(atoms[j, i])), lows[i]), highs[i])
+    return count
+
+
+@kernel
 def average_with_noise(
-    atoms: Floats,
-    present: Bools,
+    sums: Ints,
+    count: int,
     before: Floats,
     share: float,
-    bound: float,
-    steps: int,
+    step: float,
     deviation: int,
     words: Words,
     target: Floats,
@@ -63,12 +80,11 @@ def average_with_noise(
     the number of records in them, so that the noise of each counts alike.
 
     Args:
-        atoms: what is averaged of each record of the batch; shape (length, size).
-        present: which rounds have a record; shape (length,).
+        sums: the exact sums of the batch, in steps; shape (size,).
+        count: the number of records in it.
         before: the running averages before it; shape (size,).
         share: what the batch counts among all records so far; 1 if there is nothing before it.
-        bound: the greatest length of an atom.
-        steps: the number of steps of the grid in that length.
+        step: the step of the grid.
         deviation: the standard deviation of the noise, in steps.
         words: the coins of the batch, the first of which is left for its writing; shape (words,).
         target: shape (size,).
@@ -76,15 +92,10 @@ def average_with_noise(
     Returns:
         whether the coins were enough; if not, the result may not be used.
     """
-    size = atoms.shape[1]
-    sums, at = np.empty(size, np.int64), np.empty(1, np.int64)
-    count = sum_on_grid(atoms, present, bound, steps, sums)
+    at = np.empty(1, np.int64)
     at[0] = 1
-    for i in range(size):
-        sums[i] += draw_discrete_gaussian(np.uint64(deviation), words, at)
-    if at[0] > len(words):
-        return False
-    for i in range(size):
-        average = sums[i] / count * (bound / steps)
+    for i in range(len(sums)):
+        noised = sums[i] + draw_discrete_gaussian(np.uint64(deviation), words, at)
+        average = noised / count * step
         target[i] = average if share >= 1.0 else before[i] + share * (average - before[i])
-    return True
+    return bool(at[0] <= len(words))

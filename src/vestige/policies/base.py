@@ -294,7 +294,22 @@ class Encoded(NamedPolicy[E_co]):
             made, notes = self._conclude_off(numbers, worth, rounding, clock, retained), (*notes, _OFF)
         else:
             made = self._conclude_for(numbers, worth, rounding, clock, retained)
-        return replace(made, notes=made.notes + notes, missed=True) if notes else made
+        made = replace(made, notes=made.notes + notes, missed=True) if notes else made
+        return self.complete(made, clock, retained, clock.encoded + count_waiting(clock, retained))
+
+    def complete(self, made: E_co, clock: Clock, retained: Records, counted: int) -> E_co:  # type: ignore[misc]  # noqa: ARG002
+        """Fill in what an answer needs to know of the clock and of the records that are held; by default nothing.
+
+        Args:
+            made: the answer, with its notes.
+            clock: the public clock.
+            retained: the records that are held.
+            counted: the number of records that it counts.
+
+        Returns:
+            the answer.
+        """
+        return made
 
     def _conclude_for(self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records) -> E_co:  # noqa: ARG002
         """What `conclude` gives; what is known of the clock and the records may be included."""

@@ -22,6 +22,7 @@ from vestige.channels.leading import Leading
 from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import Estimate
+from vestige.noise import SURE, Noise
 from vestige.policies.base import Encoded, check_half_life
 from vestige.policies.count import Count, CountEstimate
 from vestige.policies.mean import Mean
@@ -30,8 +31,7 @@ from vestige.policies.report import Report, format_number
 from vestige.policies.rounding import bound_rounding
 from vestige.policies.sketches import Sketches
 from vestige.policies.stateful import MAX_BITS, Stateful
-from vestige.policies.sum import SumEstimate
-from vestige.policy import count_waiting
+from vestige.policies.sum import Sum, SumEstimate
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
 from vestige.validation import show_value
@@ -308,10 +308,31 @@ class Bundle(Encoded[BundleEstimate]):
                 answers[name] = _conclude(aged, inner, counted, rounding, _find_count_error(share, worth, rounding))
         return BundleEstimate(_join_values(answers), answers, shares)
 
-    def answer(self, clock: Clock, retained: Records) -> BundleEstimate:
-        """Answer with all statistics; each says how many records it counts."""
-        made = super().answer(clock, retained)
-        counted = clock.encoded + count_waiting(clock, retained)
+    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> BundleEstimate:
+        """Conclude each answer from the records that have its columns, whose number carries noise too.
+
+        What the noise of the share moves all averages over those records by, it moves them by together. There is no
+        answer while the share cannot be told from zero. See `Encoded.conclude_noisy`.
+        """
+        answers: dict[str, Estimate | None] = {}
+        shares: dict[str, float] = {}
+        for (names, policies), here in zip(self.groups, self.statistic.places, strict=True):
+            off, inner = float(noise.own[here.start]), slice(here.start + 1, here.stop)
+            share = shares[",".join(names)] = min(max(float(averages[here.start]), 0.0), 1.0)
+            known = share if share > SURE * off else np.inf
+            over = averages[inner] / known
+            of_over = Noise(noise.own[inner] / known, over * off / known)
+            for policy, place in zip(policies, _find_places(policies), strict=True):
+                here_noise = Noise(of_over.own[place], of_over.common[place] * (not isinstance(policy, Sum)))
+                answers[_name_metric(names, policy)] = (
+                    _conclude_noisy(policy, over[place], here_noise, float(round(share * worth)), rounding, off * worth)
+                    if isinstance(policy, Count) or known < np.inf
+                    else None
+                )
+        return BundleEstimate(_join_values(answers), answers, shares)
+
+    def complete(self, made: BundleEstimate, clock: Clock, retained: Records, counted: int) -> BundleEstimate:
+        """Add the sketches, and say of each statistic how many records it counts; see `Encoded.complete`."""
         sketched = self._answer_sketches(clock, retained)
         answers = dict(made.answers) | {name: answer for name, (_, answer) in sketched.items()}
         for name, names, policy, _ in self._list_metrics():
@@ -410,6 +431,18 @@ def _conclude(
     if isinstance(made, SumEstimate):
         return replace(made, encoding_error=made.encoding_error + np.abs(made.mean) * count_error)
     return made
+
+
+def _conclude_noisy(
+    policy: NamedPolicy, averages: Floats, noise: Noise, worth: float, rounding: float, count_error: float
+) -> Estimate | None:
+    """The same with noise."""
+    if not isinstance(policy, Encoded):
+        return CountEstimate(worth, count_error)
+    try:
+        return policy.conclude_noisy(averages, noise, worth, rounding) if worth > 0.0 else None
+    except NoAnswerError:
+        return None
 
 
 def _find_count_error(share: float, worth: float, rounding: float) -> float:

@@ -1,19 +1,22 @@
 """Running averages that provably forget: noise hides erased records, permanently.
 
-The construction: what is averaged of each record is clipped to length `bound`; whole batches are summed exactly on a
-fine grid; discrete Gaussian noise is added to every batch's sums, the first included; the running average that results
-is written in fixed-point numbers, rounded last.
+The construction: what is averaged of each record is clipped to length `bound`, or its values to `bounds`; whole batches
+are summed exactly on a fine grid; discrete Gaussian noise is added to every batch's sums, the first included; the
+running average that results is written in fixed-point numbers, rounded last. The metrics of a bundle are one vector, in
+units in which noise of one deviation hides a whole record (`vestige.statistics.clipped`).
 
 Theorem. Replace the value of one record, and fix all rounds, times, subjects and requests. Then all states in which
 that record is no longer held are, jointly, (epsilon, delta)-indistinguishable between the two streams. docs/privacy.md
 proves it step by step; the steps are marked here and in `vestige.noise.sums`.
-Guarantee: no audit refutes it, and each of three broken copies is refuted; held by tests/policies/test_private.py.
+Guarantee: no audit refutes it, and each of the broken copies is refuted; held by tests/policies/test_private.py and
+tests/policies/test_private_bundle.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import shake_256
 from typing import ClassVar
 
@@ -27,17 +30,20 @@ from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import E_co, Estimate
 from vestige.noise import Noise, noise_scale
 from vestige.policies.base import NOISE_LEFT_OUT, Encoded
+from vestige.policies.bundle import Bundle, BundleEstimate
+from vestige.policies.count import Count
 from vestige.policies.mean import Mean
 from vestige.policies.report import Report
 from vestige.policy import count_waiting
 from vestige.random.keys import SECRET_WORDS
 from vestige.records import Records
 from vestige.types import Bools, Floats
-from vestige.validation import check_float
+from vestige.validation import check_float, check_floats, show_value
 
 _FINEST = 2**28
 _LARGEST_DEVIATION = 2**30
 _ROOM = 8.0
+_LARGEST = "the largest magnitude of a value, above 0, that does not depend on the data"
 _WORDS_EACH = 96
 """Words of coins drawn for a number at first: a sample takes 20 on average; if these are not enough, more follow."""
 
@@ -59,11 +65,15 @@ class Private(Encoded[E_co]):
 
     Args:
         policy: one that is made of averages, without a half-life: `Mean`, `Sum`, `Histogram`, `Shares`, `Ratio`,
-            `Moments`, `Covariance`, `Correlation` or `LinearRegression`.
+            `Moments`, `Covariance`, `Correlation`, `LinearRegression`, or a `Bundle` of these and of `Count`.
         bound: what is averaged of a record, as a vector, is shortened to this length if it is longer: the values for a
             mean; which bin they are in for a histogram, whose length is 1; their powers, or the values and products of
-            pairs, for the others. Never take it from the data.
-        epsilon: the epsilon of the (epsilon, delta) guarantee; smaller is more private.
+            pairs, for the others. Not for a bundle. Never take it from the data.
+        bounds: in place of `bound`, the largest magnitude of the values of each column; values beyond are cut off. A
+            mapping of the columns of a bundle, or one number for each column. Histograms, shares and counts need none.
+            Never take them from the data.
+        epsilon: the epsilon of the (epsilon, delta) guarantee, for a whole record with all its metrics; smaller is more
+            private.
         delta: the delta of the (epsilon, delta) guarantee.
 
     Raises:
@@ -78,11 +88,21 @@ class Private(Encoded[E_co]):
         >>> policy = Private(bound=3.0, epsilon=1.0, delta=1e-6)
         >>> [round(policy.price(batch, variance=0.973), 2) for batch in (64, 512, 4_096)]
         [11.32, 2.29, 1.16]
+        >>> from vestige import Bundle, Shares
+        >>> metrics = Bundle({"amount": Mean(), "status": Shares(("ok", "failed"))})
+        >>> policy = Private(metrics, bounds={"amount": 100.0}, epsilon=1.0, delta=1e-6)
+        >>> stream = Stream(policy, retention=8_192)
+        >>> rng = np.random.default_rng(0)
+        >>> _ = stream.extend(np.column_stack([rng.normal(30.0, 9.0, 500_000), rng.integers(0, 2, 500_000)]))
+        >>> mean = stream.estimate()["amount:mean"]
+        >>> bool(abs(mean.value - 30.0) < 5.0 * mean.standard_error)
+        True
     """
 
     requires_secret_coins: ClassVar[bool] = True
     policy: Encoded[E_co] = field(default_factory=Mean)  # type: ignore[arg-type]
-    bound: float = field(kw_only=True)
+    bound: float | None = field(default=None, kw_only=True)
+    bounds: Mapping[str, float] | Sequence[float] | None = field(default=None, kw_only=True)
     epsilon: float = field(kw_only=True)
     delta: float = field(kw_only=True)
 
@@ -91,19 +111,15 @@ class Private(Encoded[E_co]):
             raise ParameterError(
                 f"policy={self.policy!r} is not a running average; use Mean, Moments, Covariance or LinearRegression"
             )
-        if self.policy.takes_missing:
-            raise ParameterError(
-                "policy is a Bundle, whose columns have no bound in common; make one of its parts private"
-            )
+        if isinstance(self.policy, Bundle):
+            _check_parts(self.policy)
         if self.policy.half_life is not None:
             raise ParameterError(
                 f"half_life={self.policy.half_life} is not for Private, in which all records count alike; leave it out"
             )
         if isinstance(self.policy, Mean) and self.policy.channel == "average":
             raise ParameterError("channel='average' shows values, which Private must not; use channel='bits'")
-        check_float(
-            "bound", self.bound, lambda n: 0.0 < n < np.inf, "a length above 0 that does not depend on the data"
-        )
+        self._check_bounds()
         check_float("epsilon", self.epsilon, lambda n: 0.0 < n < np.inf, "a number above 0, such as 1.0")
         check_float("delta", self.delta, lambda n: 0.0 < n < 1.0, "a number between 0 and 1, such as 1e-6")
         self.scale  # noqa: B018  # whether epsilon and delta are within reach is said at once
@@ -127,21 +143,27 @@ class Private(Encoded[E_co]):
         return self.policy.max_magnitude
 
     @property
-    def statistic(self) -> statistics.Clipped:
-        """The averages of clipped atoms."""
-        averages: statistics.Averages = self.policy.statistic  # type: ignore[assignment]  # see __post_init__
-        return statistics.Clipped(averages, self.bound)
+    def takes_missing(self) -> bool:
+        """Whether a value may be missing: in a bundle."""
+        return self.policy.takes_missing
 
-    @property
+    @cached_property
+    def statistic(self) -> statistics.Limited:
+        """The averages of clipped atoms."""
+        if self.bound is not None:
+            return statistics.Clipped(self._averages, self.bound)
+        return statistics.Bounded(self._averages, tuple(self._list_bounds()), self._steps)
+
+    @cached_property
     def encoding(self) -> channels.FixedPoint:
         """Fixed-point numbers, with room for eight deviations of the noise of the smallest batch."""
         batch = channels.FixedPoint(1.0).find_min_batch(self.statistic.size)
-        return channels.FixedPoint(self.bound + _ROOM * self.batch_noise(batch))
+        return channels.FixedPoint(self.statistic.limit + _ROOM * self.batch_noise(batch))
 
     @property
     def scale(self) -> float:
         """The deviation of the noise, divided by the most that one record can move the sums of a batch (nu)."""
-        return noise_scale(self.epsilon, self.delta, size=self.statistic.size)
+        return noise_scale(self.epsilon, self.delta, size=self._averages.size)
 
     @property
     def mu(self) -> float:
@@ -152,7 +174,8 @@ class Private(Encoded[E_co]):
         """Compute how many times as large the mean squared error is as without noise.
 
         Each batch's sums get noise of deviation `2 scale bound` in each of `size` numbers, so that after many batches
-        its share is `4 size scale^2 bound^2 / (batch variance)`.
+        its share is `4 size scale^2 bound^2 / (batch variance)`. Where there are `bounds`, each number has another
+        variance and another price: `vestige.planning.predict` tells them.
 
         Args:
             batch: records in a batch; half of the retention in a stream.
@@ -160,11 +183,19 @@ class Private(Encoded[E_co]):
 
         Returns:
             the factor, 1 or more.
+
+        Raises:
+            ParameterError: there is no `bound`.
         """
+        if self.bound is None:
+            raise ParameterError("price needs bound, one length for a record; use vestige.planning.predict for bounds")
         return 1.0 + 4.0 * self.statistic.size * self.scale**2 * self.bound**2 / (batch * variance)
 
     def noise(self, clock: Clock, waiting: int | None = None) -> float:
-        """Compute the deviation of the noise in each average: that of all updates, over the records that count.
+        """Compute the deviation of the noise in each number: that of all updates, over the records that count.
+
+        With `bound`, the numbers are the averages. With `bounds`, they are in units of their own: the average of a
+        number has `statistic.scales` times as much.
 
         Args:
             clock: the public clock, which counts updates and the records that they learned from.
@@ -175,18 +206,18 @@ class Private(Encoded[E_co]):
         """
         if not clock.encoded:
             return 0.0
-        added = self._find_deviation(self._steps) * (self.bound / self._steps)
+        added = self._find_deviation(self._steps) * (self.statistic.reach / self._steps)
         counted = clock.encoded + (clock.pending if waiting is None else waiting)
         return float(added * np.sqrt(clock.updates) / counted)
 
     def batch_noise(self, batch: int) -> float:
         """Give the standard deviation of the noise in each average of a batch; see `Encoded.batch_noise`."""
-        return 2.0 * self.scale * self.bound / batch
+        return 2.0 * self.scale * self.statistic.reach / batch
 
     @property
     def is_identity(self) -> bool:
         """Whether the answer is the encoded numbers themselves."""
-        return self.policy.is_identity
+        return self.bound is not None and self.policy.is_identity
 
     @property
     def answered_means(self) -> int:
@@ -200,6 +231,10 @@ class Private(Encoded[E_co]):
     def report(self, estimate: E_co, columns: Sequence[str]) -> Report:  # type: ignore[misc]
         """Make a table of an answer; see `Encoded.report`."""
         return self.policy.report(estimate, columns)
+
+    def name_categories(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Name the categories of the columns; see `NamedPolicy.name_categories`."""
+        return self.policy.name_categories(columns)
 
     def draw_rows(self, rng: np.random.Generator, count: int, mean: float) -> Floats:
         """Draw records to plan with; see `Encoded.draw_rows`."""
@@ -218,19 +253,22 @@ class Private(Encoded[E_co]):
         Raises:
             NoAnswerError: the averages do not determine an answer.
         """
-        noise = self.noise(clock, count_waiting(clock, retained))
         try:
-            answer = super().answer(clock, retained)
+            return super().answer(clock, retained)
         except NoAnswerError as problem:
             raise NoAnswerError(
-                f"{problem} (each average carries noise with standard deviation {noise:.3g}; use more records, larger "
-                "batches or a larger epsilon)"
+                f"{problem} ({self._describe_noise(clock, retained)}; use more records, larger batches or a larger "
+                "epsilon)"
             ) from None
+
+    def complete(self, made: E_co, clock: Clock, retained: Records, counted: int) -> E_co:  # type: ignore[misc]
+        """Note how much noise there is; see `Encoded.complete`."""
+        noise = self._describe_noise(clock, retained)
         note = (
-            f"Each average carries noise with standard deviation {noise:.3g}, the price of epsilon={self.epsilon:g} "
-            f"and delta={self.delta:g}{_explain_errors(answer)}."
+            f"{noise[:1].upper()}{noise[1:]}, the price of epsilon={self.epsilon:g} and delta={self.delta:g}"
+            f"{_explain_errors(made)}."
         )
-        return replace(answer, notes=(*answer.notes, note))
+        return self.policy.complete(replace(made, notes=(*made.notes, note)), clock, retained, counted)
 
     def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:  # noqa: ARG002
         """Write the same numbers into those of the kept records that are not leaving; nothing is learned without noise.
@@ -252,12 +290,21 @@ class Private(Encoded[E_co]):
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> E_co:
         """Give what the policy concludes from the averages; see `Encoded.conclude`."""
-        return self.policy.conclude(self.statistic.of.from_averages(numbers), worth, rounding)
+        return self.policy.conclude(self._averages.from_averages(numbers * self.statistic.scales), worth, rounding)
 
     def _conclude_for(self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records) -> E_co:
         """What the policy concludes, with the noise that was added."""
-        each = np.full(len(numbers), self.noise(clock, count_waiting(clock, retained)))
-        return self.policy.conclude_noisy(numbers, Noise(each, np.zeros(len(numbers))), worth, rounding)
+        scales = self.statistic.scales
+        noise = Noise(self.noise(clock, count_waiting(clock, retained)) * scales, np.zeros(len(scales)))
+        return self.policy.conclude_noisy(numbers * scales, noise, worth, rounding)
+
+    def _describe_noise(self, clock: Clock, retained: Records) -> str:
+        """How much noise the averages carry, in words."""
+        if self.policy.takes_missing:
+            return "the averages of all metrics carry noise"
+        each = np.unique(self.noise(clock, count_waiting(clock, retained)) * self.statistic.scales)
+        several = "" if len(each) == 1 else f" to {each[-1]:.3g}"
+        return f"each average carries noise with standard deviation {each[0]:.3g}{several}"
 
     def _derive_keys(self, coins: int) -> NDArray[np.uint64]:
         return np.frombuffer(coins.to_bytes(8 * SECRET_WORDS, "little"), np.uint64)[None, :]
@@ -276,16 +323,15 @@ class Private(Encoded[E_co]):
         from vestige.noise.sums import average_with_noise  # noqa: PLC0415
 
         statistic, steps = self.statistic, self._steps
-        atoms, target = statistic.of.atoms(values), np.empty(statistic.size)
+        sums, target = np.empty(statistic.size, np.int64), np.empty(statistic.size)
+        count, step = statistic.sum_on_grid(values, present, steps, sums), statistic.reach / steps
         numbers, off = (
             Reading(np.zeros(statistic.size), np.zeros(statistic.size, np.bool_)) if before is None else before
         )
         each = _WORDS_EACH * statistic.size
         while True:
             words = _expand(key, each)
-            if average_with_noise(
-                atoms, present, numbers, share, self.bound, steps, self._find_deviation(steps), words, target
-            ):
+            if average_with_noise(sums, count, numbers, share, step, self._find_deviation(steps), words, target):
                 return self._make_target(target, off, usual, values[present], share, first, len(present)), words[0]
             each *= 2  # the same coins and more after them, so that what is drawn does not depend on how many
 
@@ -313,6 +359,46 @@ class Private(Encoded[E_co]):
         return float(np.finfo(np.float64).eps)
 
     @property
+    def _averages(self) -> statistics.Averages:
+        """The averages of the policy."""
+        return self.policy.statistic  # type: ignore[return-value]  # see __post_init__
+
+    def _check_bounds(self) -> None:
+        """Check that what a record can move is bounded, by `bound` or by `bounds`."""
+        names = self.policy.column_names
+        if self.bound is not None:
+            if names or self.bounds is not None:
+                what = "a Bundle, whose columns need a bound each" if names else "bounds"
+                raise ParameterError(f"bound={self.bound} cannot be used with {what}; use bounds alone")
+            check_float("bound", self.bound, _is_length, "a length above 0 that does not depend on the data")
+            return
+        object.__setattr__(self, "bounds", _check_bounds(self.bounds, names, self.policy.columns))
+        unbounded = statistics.Bounded(self._averages, tuple(self._list_bounds()), 1).find_unbounded()
+        if unbounded is None:
+            raise ParameterError(
+                f"policy={self.policy!r} does not say how far values move it; use bound in place of bounds"
+            )
+        if unbounded and names:
+            missing = ", ".join(names[column] for column in unbounded)
+            raise ParameterError(
+                f"bounds has no bound of {missing}; give the largest magnitude of the values of each column, from what "
+                f"you know and not from the data, such as bounds={{{names[unbounded[0]]!r}: 100.0}}"
+            )
+        if unbounded:
+            raise ParameterError(
+                "bound is missing; give the greatest length of a record, from what you know and not from the data, "
+                "such as bound=100.0, or bounds with the largest magnitude of the values of each column"
+            )
+
+    def _list_bounds(self) -> Iterator[float]:
+        """The bound of each column, infinite where there is none."""
+        names, given = self.policy.column_names, self.bounds or ()
+        if names:
+            known: dict[str, float] = dict(given)  # type: ignore[arg-type]  # pairs; see _check_bounds
+            return (known.get(name, np.inf) for name in names)
+        return iter(given or [np.inf] * self.policy.columns)  # type: ignore[arg-type]
+
+    @property
     def _steps(self) -> int:
         """The number of steps of the grid in the bound: as many as possible."""
         return int(min(_FINEST, _LARGEST_DEVIATION // (2.0 * self.scale)))
@@ -329,6 +415,47 @@ def _expand(key: NDArray[np.uint64], words: int) -> NDArray[np.uint64]:
 
 def _explain_errors(answer: Estimate) -> str:
     """Whether what is said of errors includes the noise."""
+    if isinstance(answer, BundleEstimate):
+        return "; standard errors include it"
     if all(getattr(answer, error, None) is None for error in answer.errors):
         return "; bounds include five times it" if hasattr(answer, "upper") else ""
     return "" if NOISE_LEFT_OUT in answer.notes else "; standard errors include it"
+
+
+def _is_length(number: float) -> bool:
+    return 0.0 < number < np.inf
+
+
+def _check_parts(bundle: Bundle) -> None:
+    """Refuse a bundle with a sketch in it."""
+    for names, policies in bundle.groups:
+        for part in policies:
+            averages = isinstance(part, Encoded) and isinstance(part.statistic, statistics.Averages)
+            if not averages and not isinstance(part, Count):
+                raise ParameterError(
+                    f"policy has {part.name or type(part).__name__} of {', '.join(names)}, which is not made of "
+                    "averages and cannot have noise; leave it out, or keep it in a stream of its own without Private"
+                )
+
+
+def _check_bounds(bounds: object, names: tuple[str, ...], columns: int) -> tuple[object, ...]:
+    """The bounds in the form in which they are kept: pairs for the columns of a bundle, else numbers."""
+    if bounds is None:
+        return ()
+    if not names:
+        numbers = check_floats("bounds", bounds)
+        if numbers.ndim != 1 or len(numbers) not in (0, columns):
+            raise ParameterError(f"bounds={show_value(bounds)} is not a list of {columns} numbers; give one a column")
+        for number in numbers.tolist():
+            check_float("bounds", number, _is_length, _LARGEST)
+        return tuple(numbers.tolist())
+    pairs = tuple(bounds.items()) if isinstance(bounds, Mapping) else bounds
+    if not isinstance(pairs, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+        raise ParameterError(
+            f"bounds={show_value(bounds)} is not a mapping of columns to numbers; pass one, such as {{'amount': 100.0}}"
+        )
+    for name, number in pairs:
+        if name not in names:
+            raise ParameterError(f"bounds has {name!r}, which is not a column; the columns are {', '.join(names)}")
+        check_float(f"bounds[{name!r}]", number, _is_length, _LARGEST)
+    return tuple((name, float(dict(pairs)[name])) for name in names if name in dict(pairs))

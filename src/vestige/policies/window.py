@@ -108,4 +108,6 @@ class Window(Policy[E_co]):
         weights = np.power(self.policy.decay, (clock.t - retained.rounds[order]).astype(np.float64))
         estimate = self.policy.statistic.step(None, retained.values[order], weights, 1.0)
         worth = float(weights.sum() ** 2 / (weights**2).sum())
-        return self.policy.conclude(estimate, worth, float(np.finfo(np.float64).eps))
+        made = self.policy.conclude(estimate, worth, float(np.finfo(np.float64).eps))
+        held = Clock(t=clock.t)  # as if all of them had arrived since the last update
+        return self.policy.complete(made, held, retained, len(retained))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.statistics.statistic import Averages, Statistic
+from vestige.statistics.statistic import Averages, Extent, Statistic
 from vestige.types import Floats
 
 
@@ -47,6 +47,10 @@ class Mean(Averages):
         """Give the averages themselves; see `Averages.from_averages`."""
         return averages
 
+    def find_extent(self, bounds: Floats) -> Extent:
+        """Find the bounds themselves; see `Averages.find_extent`."""
+        return Extent.of_box(bounds, np.ones(self.dim, np.bool_))
+
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the mean, and how far each record is from it; see `Statistic.influence`."""
         return self.step(None, values, np.ones(len(values)), 1.0), self._atom_moves(values)[1]
@@ -58,35 +62,3 @@ class Mean(Averages):
     def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """Find none: these are plain averages; see `Statistic.find_influence_errors`."""
         return Statistic.find_influence_errors(self, values, numbers, moves)
-
-
-@dataclass(frozen=True, slots=True)
-class Clipped(Statistic):
-    """The averages of another statistic, with the atoms of each record shortened to a bound.
-
-    Attributes:
-        of: the other statistic.
-        bound: the greatest length of the atoms of a record.
-    """
-
-    of: Averages
-    bound: float
-
-    @property
-    def size(self) -> int:
-        """The number of averages of the other statistic."""
-        return self.of.size
-
-    def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
-        """Compute the averages over all records so far; see `Statistic.step`."""
-        from vestige.statistics.kernels import clip  # noqa: PLC0415
-
-        return Mean(self.size).step(estimate, clip(self.of.atoms(values), self.bound), weights, share)
-
-    def influence(self, values: Floats) -> tuple[Floats, Floats]:
-        """Compute the averages of clipped atoms, and how far each record is from them; see `Statistic.influence`."""
-        from vestige.statistics.kernels import clip  # noqa: PLC0415
-
-        atoms = clip(self.of.atoms(values), self.bound)
-        averages: Floats = atoms.mean(axis=0)
-        return averages, atoms - averages

@@ -15,7 +15,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from vestige.statistics.moments import Products, find_mean_errors
-from vestige.statistics.statistic import Averages
+from vestige.statistics.statistic import Averages, Extent
 from vestige.types import Floats, Ints
 
 _LEAST_LENGTH = 1e-150
@@ -82,6 +82,10 @@ class LeastSquares(Averages):
     def atoms(self, values: Floats) -> Floats:
         """Compute the products of pairs of columns, after the columns with an intercept; see `Averages.atoms`."""
         return self._products.atoms(values)
+
+    def find_extent(self, bounds: Floats) -> Extent:
+        """Find that of the products; see `Averages.find_extent`."""
+        return self._products.find_extent(bounds)
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the fit to the records, and how far each moves it; see `Statistic.influence`.

@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from vestige.statistics.statistic import Averages
+from vestige.statistics.statistic import Averages, Extent
 from vestige.types import Floats, Ints
 
 _LAST_DIGIT = 2.0**-52
@@ -77,6 +77,11 @@ class Moments(Averages):
     def atoms(self, values: Floats) -> Floats:
         """Compute the powers of the value; see `Averages.atoms`."""
         return np.power(values[:, :1], np.arange(1, self.order + 1))
+
+    def find_extent(self, bounds: Floats) -> Extent:
+        """Find the powers of the bound; even ones are not negative; see `Averages.find_extent`."""
+        powers = np.arange(1, self.order + 1)
+        return Extent.of_box(np.power(bounds[0], powers), powers % 2 == 1)
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the moments of the records, and how far each moves them; see `Statistic.influence`.
@@ -170,6 +175,13 @@ class Products(Averages):
         first, second = _split_pairs(self.pairs)
         products = values[:, first] * values[:, second]
         return np.concatenate((values, products), axis=1) if self.centred else products
+
+    def find_extent(self, bounds: Floats) -> Extent:
+        """Find the bounds and their products; squares are not negative; see `Averages.find_extent`."""
+        first, second = _split_pairs(self.pairs)
+        means = self.columns if self.centred else 0
+        signed = np.concatenate((np.ones(means, np.bool_), first != second))
+        return Extent.of_box(np.concatenate((bounds[:means], bounds[first] * bounds[second])), signed)
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the products of the records, and how far each moves them; see `Statistic.influence`."""

@@ -15,7 +15,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from vestige.statistics.statistic import Averages
+from vestige.statistics.statistic import Averages, Extent
 from vestige.types import Bools, Floats
 
 _LEAST_DEVIATION = 2.0**-24
@@ -195,6 +195,11 @@ class Joint(Averages):
     def find_usual_deviations(self, numbers: Floats) -> Floats:
         """Find those of all parts; see `Averages.find_usual_deviations`."""
         return _join(part.find_usual_deviations(numbers[here]) for here, part in self._places())
+
+    def find_extent(self, bounds: Floats) -> Extent | None:
+        """Find those of all parts; see `Averages.find_extent`."""
+        found = [part.find_extent(bounds[list(columns)]) for columns, part in self.parts]
+        return Extent.join([each for each in found if each is not None]) if None not in found else None
 
     def _places(self) -> Iterator[tuple[slice, Averages]]:
         """Where the numbers of each part are, and the part."""

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from vestige.statistics.moments import Products, find_mean_errors
-from vestige.statistics.statistic import Averages
+from vestige.statistics.statistic import Averages, Extent
 from vestige.types import Floats
 
 _PRODUCTS = Products(2, ((0, 0), (0, 1), (1, 1)), centred=True)
@@ -81,6 +81,10 @@ class Ratio(Averages):
     def atoms(self, values: Floats) -> Floats:
         """Compute the values and the products of each pair; see `Averages.atoms`."""
         return _PRODUCTS.atoms(values)
+
+    def find_extent(self, bounds: Floats) -> Extent:
+        """Find that of the products; see `Averages.find_extent`."""
+        return _PRODUCTS.find_extent(bounds)
 
     def from_averages(self, averages: Floats) -> Floats:
         """Compute the ratio from averages of values and products, which may carry noise; see `Averages`."""

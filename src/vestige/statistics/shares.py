@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vestige.statistics.averages import Mean
-from vestige.statistics.statistic import Averages
+from vestige.statistics.statistic import Averages, Extent
 from vestige.types import Floats
 
 INDICATOR = 0.5
@@ -52,6 +52,10 @@ class Shares(Averages):
         atoms = np.zeros((len(values), self.size))
         atoms[np.arange(len(values)), bins] = 1.0
         return atoms
+
+    def find_extent(self, bounds: Floats) -> Extent:  # noqa: ARG002
+        """Find that of indicators, whatever the values are: two records differ in two of them at most."""
+        return Extent(np.ones(self.size), np.zeros(self.size, np.bool_), 2, 1)
 
     def from_averages(self, averages: Floats) -> Floats:
         """Give the averages themselves; see `Averages.from_averages`."""

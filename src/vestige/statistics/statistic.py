@@ -10,12 +10,12 @@ Guarantee: the steps compose to the statistic of every prefix; held by tests/tes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.types import Floats
+from vestige.types import Bools, Floats
 
 _NUDGE = 1e-4
 _DIFFERENCES = 2.0**-30
@@ -133,6 +133,61 @@ class Statistic(ABC):
         return None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Extent:
+    """How far apart the atoms of two records can be, each in units of its largest magnitude.
+
+    Attributes:
+        magnitudes: the largest magnitude of each atom; infinite where values need a bound; shape (size,).
+        signed: which atoms may be negative; shape (size,).
+        square_diameter: the square of the largest distance between the atoms of two records.
+        square_norm: the square of the largest distance of the atoms of a record from zero.
+    """
+
+    magnitudes: Floats
+    signed: Bools
+    square_diameter: int
+    square_norm: int
+
+    @classmethod
+    def of_box(cls, magnitudes: Floats, signed: Bools) -> Extent:
+        """Make the extent of atoms that lie anywhere between their limits.
+
+        Args:
+            magnitudes: see `Extent`.
+            signed: see `Extent`.
+
+        Returns:
+            the extent.
+
+        Example:
+            >>> Extent.of_box(np.array([3.0, 9.0]), np.array([True, False])).square_diameter
+            5
+        """
+        return cls(magnitudes, signed, int((1 + 3 * signed).sum()), len(signed))
+
+    @classmethod
+    def join(cls, parts: Sequence[Extent]) -> Extent:
+        """Join the extents of atoms that are side by side.
+
+        Args:
+            parts: the extents.
+
+        Returns:
+            the extent of all.
+
+        Example:
+            >>> Extent.join([Extent.of_box(np.ones(1), np.ones(1, np.bool_))] * 2).square_norm
+            2
+        """
+        return cls(
+            np.concatenate([np.empty(0), *(part.magnitudes for part in parts)]),
+            np.concatenate([np.empty(0, np.bool_), *(part.signed for part in parts)]),
+            sum(part.square_diameter for part in parts),
+            sum(part.square_norm for part in parts),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Averages(Statistic):
     """A statistic that follows from plain averages, one for each number: of the values, or of products and powers."""
@@ -173,6 +228,17 @@ class Averages(Statistic):
     def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
         """Find how far differences are from derivatives; see `Statistic.find_influence_errors`."""
         return np.zeros_like(numbers), _DIFFERENCES * np.abs(moves)
+
+    def find_extent(self, bounds: Floats) -> Extent | None:  # noqa: ARG002
+        """Find how far apart the atoms of two records can be, whose values are within bounds.
+
+        Args:
+            bounds: the largest magnitude of a value of each column, infinite without a bound; shape (columns,).
+
+        Returns:
+            the extent; None where it is not known.
+        """
+        return None
 
     def find_usual_deviations(self, numbers: Floats) -> Floats:
         """Find about how far what a record says is from the numbers, from the numbers alone.
