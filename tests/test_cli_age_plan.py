@@ -21,14 +21,14 @@ def test_metrics_of_a_sample_under_a_limit_in_time(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal([40.0, 1.0], [9.0, 1.0], (2_000, 2))
     path.write_text("amount,rating\n" + "".join(f"{a:.3f},{'' if b < 0.0 else round(b, 3)}\n" for a, b in rows))
-    arguments = ("plan", path, "--metric", "amount:mean", "--metric", "rating:sum", "--max-age", "30d")
-    result = vestige(*arguments, "--rate", "0.4/h", "--records", 1_000)
+    arguments = ("plan", path, "--metric", "amount:mean", "--metric", "rating:sum,extremes", "--max-age", "30d")
+    result = vestige(*arguments, "--rate", "1/h", "--records", 1_000)
     assert result.exit_code == 0, result.output
     words = " ".join(result.stdout.split())
-    assert "Plan for metrics (a sample of 2,000 records): 9.6 records a day, each held for at most 30 days" in words
-    assert "after 1,000 records, 100 days." in words
+    assert "Plan for metrics (a sample of 2,000 records): 24 records a day, each held for at most 30 days" in words
+    assert "after 1,000 records, 42 days." in words
     assert "Errors in the units of the data: amount:mean 0.28" in words
-    assert "Bundle: Batches are closed early, some with 102 of 384 records" in words
+    assert "Bundle: Batches are closed early, some with 279 of 604 records" in words
     assert "Private: needs a bound for each metric" in words
 
 

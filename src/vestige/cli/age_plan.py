@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from vestige.cli.output import format_bytes, format_microseconds, join_notes, print_json, say, show_table
 from vestige.planning import AgePlan, AgeRow
+from vestige.planning.max_age import format_rate
 from vestige.times import format_duration
 
 _HEADER = ("policy", "batch", "closed every", "held", "memory", "error", "time per record")
@@ -93,9 +94,9 @@ def _summarize(plan: AgePlan) -> Iterator[str]:
     """The plan in sentences."""
     name = plan.rows[0].name
     if plan.least_rate:
-        yield f"{name} needs {plan.least_rate:.3g} records a day at even distances, or the statistic restarts."
+        yield f"{name} needs {format_rate(plan.least_rate)} at even distances, or the statistic restarts."
     if plan.enough_rate is not None:
         yield (
-            f"From {plan.enough_rate:.3g} records a day on, its error is within 10% of that of all records, so that a "
+            f"From {format_rate(plan.enough_rate)} on, its error is within 10% of that of all records, so that a "
             "longer limit gains less than that."
         )

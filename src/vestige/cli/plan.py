@@ -189,7 +189,7 @@ def _make_policy(
             if given:
                 raise ParameterError(f"{option} cannot be used with --metric, which names columns itself; leave it out")
         bundle = parse_metrics(metrics)
-        return bundle, list(bundle.labels(()))
+        return bundle, list(bundle.averaged_labels)
     if source is None:
         for option, names in (("--column", columns), ("--target", targets)):
             if names:
@@ -270,7 +270,7 @@ def _to_facts(plan: Plan) -> dict[str, object]:
 
 def _describe(plan: Plan, statistic: str) -> str:
     columns = f"{plan.policy.columns} column{'s'[: plan.policy.columns > 1]}"
-    if plan.policy.is_exact:
+    if not plan.error:
         return f"Plan for {statistic}, {columns}: nothing is rounded, after any number of records."
     unit = "a record" if statistic == "mean" else "one record's influence"
     data = f"a sample of {plan.sampled:,} records"
@@ -301,7 +301,7 @@ def _format_count(number: int) -> str:
 def _summarize(plan: Plan) -> Iterator[str]:
     """The table in sentences."""
     ours = plan.rows[0]
-    if plan.policy.is_exact:
+    if not plan.error:
         yield f"{ours.name} requires a retention of {ours.retention:,} records."
         return
     window, least = plan.row("window"), plan.row("lower bound")

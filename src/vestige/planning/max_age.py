@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from vestige.errors import NoAnswerError
 from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.planning.data_model import DEFAULT_MEAN, DataModel, check_policy
-from vestige.planning.plan import EXAMPLES, TOLERANCE, find_required, find_target, make_private
+from vestige.planning.plan import EXAMPLES, TOLERANCE, find_required, find_target, make_private, rounds_nothing
 from vestige.planning.prediction import predict_with
 from vestige.policies import Encoded, NamedPolicy
 from vestige.random.generators import make_generator
@@ -171,7 +171,7 @@ def plan_max_age(
     if error is None and records is None:
         records = max(round(rate * (YEAR / timedelta(days=1))), 2)
     _, count = find_target(error, records)
-    if isinstance(policy, NamedPolicy) and policy.is_exact:
+    if rounds_nothing(policy):
         return _plan_exact(policy, max_age, rate, count, sample, mean)
     policy = check_policy(policy)
     model = DataModel(policy, sample, mean, count)
@@ -254,6 +254,22 @@ def find_schedule(policy: NamedPolicy, max_age: timedelta, rate: float) -> Sched
     return Schedule(rules.batch, batch, held, min(risk, 1.0), least_rate)
 
 
+def format_rate(rate: float) -> str:
+    """Format a rate for people.
+
+    Args:
+        rate: number of records a day.
+
+    Returns:
+        A text with at least three digits.
+
+    Example:
+        >>> format_rate(1.513), format_rate(1113.2)
+        ('1.51 records a day', '1,113 records a day')
+    """
+    return f"{rate:,.0f} records a day" if rate >= 100.0 else f"{rate:.3g} records a day"
+
+
 def _count_days(duration: timedelta) -> float:
     return duration / timedelta(days=1)
 
@@ -272,7 +288,7 @@ def _find_row(model: DataModel, name: str, policy: Encoded, max_age: timedelta, 
         return AgeRow(name, batch, every, schedule.held, None, memory, notes=(*notes, str(problem)))
     seconds = measure_seconds_per_record(policy, retention, records, model.rows)
     price = prediction.price if policy.requires_secret_coins else None
-    notes = (*notes, *(note for note in prediction.notes if note not in model.notes))
+    notes = (*notes, *policy.plan_notes, *(note for note in prediction.notes if note not in model.notes))
     restarts = schedule.risk * records / batch
     return AgeRow(name, batch, every, schedule.held, prediction.error, memory, restarts, seconds, price, notes)
 
@@ -282,7 +298,7 @@ def _list_notes(schedule: Schedule, records: int) -> tuple[str, ...]:
     if schedule.batch is None:
         return (
             f"Too few records arrive: a batch cannot be closed before its records must be erased, and the statistic "
-            f"restarts each time; it needs {schedule.least_rate:.3g} records a day, a longer limit or fewer numbers.",
+            f"restarts each time; it needs {format_rate(schedule.least_rate)}, a longer limit or fewer numbers.",
         )
     notes = []
     if schedule.batch < schedule.full:

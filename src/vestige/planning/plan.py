@@ -156,7 +156,7 @@ def plan(
         [('Mean, auto', 44), ('window', 10000), ('lower bound', 7)]
     """
     target, count = find_target(error, records)
-    if isinstance(policy, NamedPolicy) and policy.is_exact:
+    if rounds_nothing(policy):
         return _plan_exact(policy, count, sample, mean)
     policy = check_policy(policy)
     model = DataModel(policy, sample, mean, count)
@@ -178,6 +178,20 @@ def plan(
         () if private is None else tuple(_find_prices(model, private, count)),
         model.notes,
     )
+
+
+def rounds_nothing(policy: object) -> bool:
+    """Tell whether a policy answers as if it had kept all records, such as one of sketches alone.
+
+    Args:
+        policy: the policy.
+
+    Returns:
+        True where there is no error to predict.
+    """
+    if isinstance(policy, Bundle):
+        return not any(isinstance(each, Encoded) for _, policies in policy.groups for each in policies)
+    return isinstance(policy, NamedPolicy) and policy.is_exact
 
 
 def find_target(error: float | None, records: int | None) -> tuple[float, int]:
@@ -308,7 +322,7 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
     except NoAnswerError as problem:
         return Row(name, None, None, None, None, notes=(str(problem),))
     seconds = measure_seconds_per_record(policy, retention, records, model.rows)
-    notes = tuple(note for note in prediction.notes if note not in model.notes)
+    notes = (*policy.plan_notes, *(note for note in prediction.notes if note not in model.notes))
     if enough > records:
         notes = (*notes, _ALL_HELD)
     if policy.requires_secret_coins and retention >= theory.window_retention(1, error**2):

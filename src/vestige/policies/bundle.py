@@ -9,7 +9,7 @@ tests/policies/test_bundle.py and tests/policies/test_bundle_sketches.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -263,8 +263,17 @@ class Bundle(Encoded[BundleEstimate]):
 
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
         """Name the numbers of all answers; see `Encoded.labels`."""
-        found = ((name, policy.labels(names)) for name, names, policy, _ in self._list_metrics())
-        return tuple(name if len(labels) == 1 else f"{name} {label}" for name, labels in found for label in labels)
+        return _label(self._list_metrics())
+
+    @property
+    def averaged_labels(self) -> tuple[str, ...]:
+        """The labels of the numbers that are not read off sketches, whose error a plan predicts."""
+        return _label(metric for metric in self._list_metrics() if isinstance(metric[2], Encoded | Count))
+
+    @property
+    def plan_notes(self) -> tuple[str, ...]:
+        """How far the answers of each sketch are off; see `NamedPolicy.plan_notes`."""
+        return tuple(f"{name}: {note}" for name, _, policy, _ in self._list_metrics() for note in policy.plan_notes)
 
     def report(self, estimate: BundleEstimate, columns: Sequence[str]) -> Report:  # noqa: ARG002
         """Make a table with one row for each number; see `Encoded.report`."""
@@ -449,6 +458,12 @@ def _find_count_error(share: float, worth: float, rounding: float) -> float:
     """How far the number of records that have a column may be off through rounding: 0 where it is exact."""
     error = bound_rounding(rounding, worth) * float(np.sqrt(share * (1.0 - share) * worth))
     return error if error >= _EXACT_COUNT else 0.0
+
+
+def _label(metrics: Iterable[tuple[str, Columns, NamedPolicy, int]]) -> tuple[str, ...]:
+    """The labels of the numbers of some metrics."""
+    found = ((name, policy.labels(names)) for name, names, policy, _ in metrics)
+    return tuple(name if len(labels) == 1 else f"{name} {label}" for name, labels in found for label in labels)
 
 
 def _name_metric(names: Columns, policy: NamedPolicy) -> str:
