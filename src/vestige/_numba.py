@@ -8,8 +8,11 @@ belongs to the contents of all files with kernels, so that an update in place ne
 A kernel that others call is compiled a second time for them, as a part: without a wrapper for Python, machine code or a
 file in the cache, and optimized only where it ends up. Numba would do all of that for each kernel and for all that it
 calls, again at every level; compiling takes half of the time without.
+Compiling what a stream needs takes longer than interpreting it for some thousands of records. So Python runs the source
+of kernels that are not compiled yet, as long as there is little for them to do.
 Guarantee: if nothing can be cached, each process compiles kernels, with one warning; a kernel is compiled again when
-one that it calls has changed; held by tests/test_numba.py.
+one that it calls has changed; held by tests/test_numba.py. An interpreted kernel gives the same results, bit for bit;
+held by tests/test_interpretation.py.
 """
 
 from __future__ import annotations
@@ -17,24 +20,40 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
+import math
 import multiprocessing
+import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from types import FunctionType, SimpleNamespace
+from typing import Any, ClassVar, TypeVar, cast
 
 import numba
+import numpy as np
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.event import Event, Listener, register
 from numba.core.typed_passes import NativeLowering
 from numba.core.types import Type, unliteral
+from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., object])
 
 _LOG = logging.getLogger("vestige")
 _SOURCES = ("_numba.py", "random/keys.py", "channels/layout.py")
 """Files without kernels whose constants are compiled into kernels."""
+_PLAIN_NAMES: dict[str, dict[str, Any]] = {}
+"""The globals of modules with kernels, where these are functions that are not compiled."""
+_INTERPRETED = ("vestige.channels.", "vestige.random.", "vestige.statistics.")
+"""Packages whose kernels take time in proportion to their arrays, and can be interpreted."""
+_MOST_INTERPRETED = 20_000
+"""The most numbers in the arrays of all interpreted calls of a process, which take one or two seconds."""
+_PATIENCE = 2.0
+"""Seconds of compilation after which it is announced."""
+_CALL = 10
+"""Numbers that take as long as it takes to call a kernel."""
 
 
 def kernel(function: F) -> F:
@@ -83,7 +102,108 @@ def _compile(function: F, counts_references: bool) -> F:
     part.add_overload = functools.partial(_add_part, part.overloads)
     dispatcher.get_call_template = functools.partial(_type_call, part.get_call_template)
     dispatcher.get_overload = part.get_overload
-    return cast(F, dispatcher)
+    if not function.__module__.startswith(_INTERPRETED):
+        return cast(F, dispatcher)
+    return cast(F, _Kernel(dispatcher))
+
+
+class _Kernel:
+    """A kernel that is interpreted until it is compiled; other kernels see what numba makes of it."""
+
+    numbers_left: ClassVar[int] = _MOST_INTERPRETED
+
+    def __init__(self, dispatcher: Any) -> None:
+        functools.update_wrapper(self, dispatcher.py_func)
+        self.py_func = dispatcher.py_func
+        self._numba_type_ = dispatcher._numba_type_
+        self._dispatcher = dispatcher
+        self._is_compiled = False
+
+    def __call__(self, *args: Any) -> Any:
+        if not self._is_compiled and not self._is_cached:
+            numbers = _CALL + sum(each.size for each in args if isinstance(each, np.ndarray))
+            if numbers <= _Kernel.numbers_left:
+                _Kernel.numbers_left -= numbers
+                arrays = list(_list_arrays(args))
+                before = [array.copy() for array in arrays]
+                try:
+                    with np.errstate(all="ignore"):
+                        return _to_python(_make_plain(self.py_func)(*args))
+                except Exception:  # what Python refuses and a machine does, as to divide by zero
+                    for array, values in zip(arrays, before, strict=True):
+                        if array.flags.writeable:
+                            array[...] = values
+        self._is_compiled = True
+        return self._dispatcher(*args)
+
+    @functools.cached_property
+    def _is_cached(self) -> bool:
+        """Whether the kernel is in the cache on disk, compiled for some types of arguments."""
+        file = getattr(self._dispatcher._cache, "_cache_file", None)
+        return file is not None and bool(file._load_index())
+
+
+def _list_arrays(value: object) -> Iterator[NDArray[Any]]:
+    """The arrays among arguments, and in tuples among them."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _list_arrays(each)
+
+
+def _to_python(value: Any) -> Any:
+    """What a kernel returns, with Python's numbers in place of those of numpy, as compiled kernels return them."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple):
+        parts = [_to_python(each) for each in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
+
+
+_TOO_LARGE = 1 << 63
+
+
+def _to_integer(number: Any) -> int:
+    """The whole part of a number as the machine makes an integer of it, which has 64 bits."""
+    if -_TOO_LARGE <= number < _TOO_LARGE:
+        return int(number)
+    if platform.machine().lower() not in {"x86_64", "amd64"}:
+        raise OverflowError("what a machine of another kind makes of it is not known here")
+    return -_TOO_LARGE
+
+
+_MATH = SimpleNamespace(
+    **vars(math)
+    | {
+        "floor": lambda number: _to_integer(np.floor(number)),
+        "ldexp": lambda number, exponent: math.ldexp(number, int(exponent)),
+    }
+)
+"""The functions of `math` as kernels know them."""
+
+
+def _make_plain(function: Any) -> FunctionType:
+    """Make a function of the source of a kernel, for which all kernels that it calls are such functions too."""
+    names = _PLAIN_NAMES.get(function.__module__)
+    if names is None:
+        names = _PLAIN_NAMES[function.__module__] = dict(function.__globals__)
+        kernels = {name: value.py_func for name, value in names.items() if hasattr(value, "py_func")}
+        names.update({name: _make_plain(called) for name, called in kernels.items()}, int=_to_integer, math=_MATH)
+    return FunctionType(function.__code__, names, argdefs=function.__defaults__)
+
+
+def limit_interpretation(numbers: int) -> None:
+    """Set how much this process may still interpret before it compiles kernels; 0 to compile all of them at once.
+
+    Args:
+        numbers: the most numbers in the arrays of all interpreted calls; each call counts as a few more.
+
+    Example:
+        >>> limit_interpretation(0)
+    """
+    _Kernel.numbers_left = numbers
 
 
 def _add_part(overloads: dict[tuple[Type, ...], Any], made: Any) -> None:
@@ -168,14 +288,23 @@ def _is_first_process() -> bool:
 
 
 class _CompilationListener(Listener):
-    """Announces compilation when the first kernel is compiled; kernels from the cache run no compiler passes."""
+    """Announces compilation once it takes long; kernels from the cache run no compiler passes."""
+
+    def __init__(self) -> None:
+        self._depth, self._seconds, self._since, self._is_ours = 0, 0.0, 0.0, False
 
     def on_start(self, event: Event) -> None:
-        if str(event.data.get("module")).startswith("vestige.") and _is_first_process():
+        now = time.perf_counter()
+        if self._depth == 0:
+            self._since, self._is_ours = now, str(event.data.get("module")).startswith("vestige.")
+        self._depth += 1
+        if self._is_ours and self._seconds + now - self._since >= _PATIENCE and _is_first_process():
             _announce_compilation()
 
-    def on_end(self, event: Event) -> None:
-        pass
+    def on_end(self, event: Event) -> None:  # noqa: ARG002
+        self._depth -= 1
+        if self._depth == 0 and self._is_ours:
+            self._seconds += time.perf_counter() - self._since
 
 
 register("numba:run_pass", _CompilationListener())  # type: ignore[no-untyped-call]

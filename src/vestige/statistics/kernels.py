@@ -86,7 +86,8 @@ def find_deviation(center: float, atoms: Floats, present: Bools, weights: Floats
     total, count, largest = 0.0, 0.0, 0.0
     for j in range(len(atoms)):
         if present[j]:
-            total += weights[j] * (atoms[j] - center) ** 2
+            distance = atoms[j] - center
+            total += weights[j] * (distance * distance)
             count += weights[j]
     if _SMALLEST < total / count < np.inf:
         return math.sqrt(total / count)
@@ -98,7 +99,8 @@ def find_deviation(center: float, atoms: Floats, present: Bools, weights: Floats
     total = 0.0
     for j in range(len(atoms)):
         if present[j]:
-            total += weights[j] * ((atoms[j] - center) / largest) ** 2
+            distance = (atoms[j] - center) / largest
+            total += weights[j] * (distance * distance)
     return largest * math.sqrt(total / count)
 
 
@@ -120,7 +122,8 @@ def find_spread(usual: float, about: float, share: float) -> float:
     largest = max(usual, about)
     if share >= 1.0 or not 0.0 < largest < np.inf:
         return about
-    return largest * math.sqrt((1.0 - share) * (usual / largest) ** 2 + share * (about / largest) ** 2)
+    old, new = usual / largest, about / largest
+    return largest * math.sqrt((1.0 - share) * (old * old) + share * (new * new))
 
 
 @kernel

@@ -192,7 +192,8 @@ def _estimate_hits(workspace: Workspace, size: int, tolerance: float) -> float:
     """Return the expected number of subsets of the free numbers within `tolerance`, for normally distributed sums."""
     squares = 0.0
     for j in range(size):
-        squares += workspace.offsets[workspace.free[j]] ** 2
+        offset = workspace.offsets[workspace.free[j]]
+        squares += offset * offset
     if not 0.0 < squares < np.inf:
         return np.inf
     return 2.0**size * tolerance * size / (math.sqrt(2.0 * math.pi * squares / 4.0))

@@ -1,0 +1,154 @@
+"""A kernel that is interpreted does what the compiled one does, bit for bit, and a first run compiles nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vestige import (
+    Covariance,
+    LinearRegression,
+    LogisticRegression,
+    Mean,
+    Moments,
+    Policy,
+    Stream,
+    Sum,
+)
+from vestige._numba import _Kernel, _make_plain, _to_python, kernel, limit_interpretation
+from vestige.errors import NoAnswerError
+from vestige.policies import ExactHistogram, Shares
+from vestige.types import Floats
+
+ROWS = 700
+POLICIES: dict[str, Policy[Any]] = {
+    "mean": Mean(),
+    "means": Mean(3),
+    "mean that decays": Mean(half_life=200.0),
+    "average": Mean(2, channel="average"),
+    "word": Mean(2, channel="bits"),
+    "sum": Sum(),
+    "moments": Moments(),
+    "covariance": Covariance(2),
+    "regression": LinearRegression(1),
+    "classes": LogisticRegression(1),
+    "state": ExactHistogram((0.0, 1.0)),
+    "shares": Shares(("a", "b")),
+}
+DATA: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "cents": lambda rng, shape: np.round(rng.gamma(2.0, 10.0, shape), 2),
+    "few values": lambda rng, shape: rng.integers(0, 2, shape).astype(np.float64),
+    "alike": lambda _, shape: np.full(shape, 0.1),
+    "drift": lambda rng, shape: np.sort(rng.normal(size=shape) ** 3, axis=0),
+    "outliers": lambda rng, shape: np.exp(rng.normal(0.0, 10.0, shape)) * rng.choice([-1.0, 1.0], shape),
+    "far from zero": lambda rng, shape: 1e15 + np.round(rng.normal(0.0, 40.0, shape)),
+    "tiny": lambda rng, shape: rng.normal(size=shape) * 1e-300,
+}
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Call it, and from then on all kernels that streams use are interpreted; what Python refuses is an error."""
+
+    def call(self: _Kernel, *args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return _to_python(_make_plain(self.py_func)(*args))
+
+    return lambda: monkeypatch.setattr(_Kernel, "__call__", call)
+
+
+def keep(policy: Policy[Any], rows: Floats) -> tuple[object, ...]:
+    """What a stream holds and answers after these rows, some of which are removed in between."""
+    stream = Stream(policy, retention=2 * policy.min_batch + 40, notice=2 * policy.min_batch, seed=0)
+    half = len(rows) // 2
+    stream.extend(rows[:half])
+    stream.forget(rounds=range(half - 60, half, 7))
+    stream.extend(rows[half:])
+    try:
+        answer = repr(stream.estimate().to_dict())
+    except NoAnswerError as problem:
+        answer = str(problem)
+    return stream.retained.rounds.tolist(), stream.retained.values.tobytes(), stream.clock, answer
+
+
+PAIRS = [
+    pytest.param(name, data, marks=() if (i + j) % 4 == 0 else pytest.mark.slow)
+    for i, name in enumerate(POLICIES)
+    for j, data in enumerate(DATA)
+]
+
+
+@pytest.mark.parametrize(("name", "data"), PAIRS)
+def test_an_interpreted_stream_holds_the_same_records(name: str, data: str, interpreted: Callable[[], None]) -> None:
+    policy = POLICIES[name]
+    rows = DATA[data](np.random.default_rng(0), (ROWS, policy.columns))
+    if name in {"classes", "shares"}:
+        rows[:, -1] = rows[:, -1] > 0.0
+    compiled = keep(policy, rows)
+    interpreted()
+    assert keep(policy, rows) == compiled
+
+
+def _invert(numbers: Floats, inverses: Floats) -> float:
+    for i in range(len(numbers)):
+        inverses[i] = 1.0 / float(numbers[i])
+    return float(inverses[0])
+
+
+@pytest.fixture
+def invert() -> _Kernel:
+    """Not in the cache, since the cache of another run may hold it."""
+    inverting = _Kernel(kernel(_invert))
+    inverting._is_cached = False
+    return inverting
+
+
+@pytest.fixture
+def limit() -> Iterator[Callable[[int], None]]:
+    """Sets how much is interpreted, for one test."""
+    yield limit_interpretation
+    limit_interpretation(0)
+
+
+def test_little_is_interpreted_and_then_compiled(invert: _Kernel, limit: Callable[[int], None]) -> None:
+    limit(100)
+    inverses = np.zeros(2)
+    assert [invert(np.array([2.0, 4.0]), inverses) for _ in range(5)] == [0.5] * 5
+    assert type(invert(np.array([2.0, 4.0]), inverses)) is float
+    assert not invert._is_compiled
+    invert(np.array([2.0, 4.0]), inverses)
+    assert not invert._is_compiled
+    invert(np.array([2.0, 4.0]), inverses)
+    assert invert._is_compiled
+
+
+def test_what_python_refuses_is_left_to_the_compiled_kernel(invert: _Kernel, limit: Callable[[int], None]) -> None:
+    """Which finds its arrays as they were."""
+    limit(1_000)
+    inverses = np.array([7.0, 7.0])
+    assert invert(np.array([2.0, 0.0]), inverses) == 0.5
+    assert invert._is_compiled
+    assert inverses.tolist() == [0.5, np.inf]
+
+
+def test_a_first_run_on_a_small_file_compiles_nothing(tmp_path: Path) -> None:
+    rows = np.round(np.random.default_rng(0).gamma(2.0, 10.0, 1_000), 2)
+    (tmp_path / "small.csv").write_text("amount\n" + "".join(f"{row}\n" for row in rows))
+    run = [sys.executable, "-m", "vestige", "run", "small.csv", "--column", "amount", "--retention", "512"]
+    done = subprocess.run(
+        [*run, "--seed", "0", "--json"],
+        cwd=tmp_path,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stderr, list(tmp_path.rglob("*.nb?"))) == ("", [])
