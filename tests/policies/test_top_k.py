@@ -163,3 +163,9 @@ def test_the_command_prints_values_and_refuses_texts(tmp_path: Path) -> None:
 def test_wrong_arguments_are_refused(arguments: dict[str, float]) -> None:
     with pytest.raises(ParameterError, match=next(iter(arguments))):
         TopK(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_row_has_the_middle_of_its_bounds() -> None:
+    estimate = TopKEstimate(np.array([7.0, 3.0]), np.array([10, 4]), np.array([10, 9]), 9)
+    rows = [(row["metric"], row["value"], row["lower"], row["upper"]) for row in estimate.list_numbers()]
+    assert rows == [("records of 7", 10.0, 10.0, 10.0), ("records of 3", 6.0, 4.0, 9.0)]

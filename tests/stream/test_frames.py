@@ -11,8 +11,21 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
-from vestige import Batched, Bundle, Covariance, DataError, Mean, MissingExtraError, Moments, SqliteStore, Stream
+from vestige import (
+    Batched,
+    Bundle,
+    Covariance,
+    DataError,
+    Mean,
+    MissingExtraError,
+    Moments,
+    SqliteStore,
+    Stream,
+    open_store,
+)
+from vestige.cli import command
 from vestige.stream import frames, open_stream
 
 COLUMNS: dict[str, Any] = {"delay": [1.0, 2.0, 3.0], "distance": [10, 20, 30]}
@@ -97,6 +110,24 @@ def test_once_names_are_known_columns_are_found_by_them() -> None:
         stream.extend(frame.rename(columns={"delay": "late"}))
     assert stream.t == 15
     assert stream.estimate().labels[1] == "delay with distance"
+
+
+@pytest.mark.parametrize("records", [3, 64])  # some wait for the next update; or the last update was with the last
+def test_a_store_keeps_the_names_of_a_frame(tmp_path: Path, records: int) -> None:
+    path, frame = tmp_path / "delays.db", pd.DataFrame({"delay": range(records), "distance": 7.0})
+    with open_store(path) as store:
+        stream = Stream(Mean(2), retention=128, seed=0, store=store.stream("delays"))
+        stream.extend(frame)
+    for _ in range(2):
+        with open_store(path) as store:
+            assert open_stream(store, "delays").column_names == ("delay", "distance")
+            stream = Stream(Mean(2), retention=128, seed=0, store=store.stream("delays"))
+            assert stream.column_names == ("delay", "distance")
+            stream.extend(frame[["distance", "delay"]])
+            stream.extend(frame.to_numpy())
+    said = CliRunner().invoke(command, ["estimate", str(path)]).stdout
+    assert "│ delay " in said
+    assert "│ distance │    7 │" in said
 
 
 def test_a_policy_that_names_its_columns_finds_them() -> None:

@@ -15,7 +15,9 @@ from vestige.cli.output import format_count, say, show_table
 from vestige.cli.reports import make_report, make_title
 from vestige.errors import NoAnswerError, NoRecordsError
 from vestige.estimate import Estimate
-from vestige.policies import Encoded, Report
+from vestige.policies import Bundle, BundleEstimate, Encoded, Report
+from vestige.policies.stateful import Stateful
+from vestige.policy import Policy
 from vestige.sources.keys import split_key
 from vestige.stream import Stream
 
@@ -74,7 +76,7 @@ class StreamAnswer:
             answer = replace(answer, estimate=estimate, report=make_report(policy, estimate, columns))
         except (NoRecordsError, NoAnswerError) as problem:
             answer = replace(answer, problem=str(problem).removesuffix("; push one first"))
-        return replace(answer, remedies=_find_remedies(stream, restarted=answer.restarted, missed=answer.missed))
+        return replace(answer, remedies=_find_remedies(stream, answer))
 
     @property
     def restarted(self) -> bool:
@@ -134,18 +136,34 @@ class StreamAnswer:
             say(f"Note: {note}")
 
 
-def _find_remedies(stream: Stream, *, restarted: bool, missed: bool) -> tuple[str, ...]:
+def _find_remedies(stream: Stream, answer: StreamAnswer) -> tuple[str, ...]:
     """Ways to avoid a start over, by a deadline or by a request, and a missed target."""
-    remedies = []
-    if restarted and stream.max_age is not None:
+    remedies, policy = [], stream.policy
+    sketched = isinstance(policy, Stateful) or (isinstance(policy, Bundle) and policy.sketches is not None)
+    if answer.restarted and stream.max_age is not None:
         remedies.append("a longer --max-age or fewer keys leave more records to each update")
-    if restarted and (stream.max_age is None or stream.receipts):
+    if answer.restarted and (stream.max_age is None or stream.receipts):
         remedies.append("a larger --retention leaves more records to continue with after a removal request")
-    if missed:
-        averages = isinstance(stream.policy, Encoded) and not stream.policy.encoding.has_bits
+    if answer.restarted and sketched:
+        remedies.append("a smaller sketch, such as p50[size=20] or distinct[256], needs fewer records in each update")
+    missed = _find_missed(policy, answer.estimate)
+    if any(isinstance(each, Stateful) for each in missed):
+        remedies.append("a larger sketch, such as distinct[4096], holds more; what it has missed does not come back")
+    if any(not isinstance(each, Stateful) for each in missed):
+        averages = isinstance(policy, Encoded) and not policy.encoding.has_bits
         digits = "a larger --retention keeps more digits"
         remedies.append("--channel bits can hold any value" if averages else digits)
     return tuple(remedies)
+
+
+def _find_missed(policy: Policy, estimate: Estimate | None) -> list[Policy]:
+    """The policies whose answers have missed their target: of several metrics, some of them."""
+    if estimate is None or not estimate.missed:
+        return []
+    if not isinstance(policy, Bundle) or not isinstance(estimate, BundleEstimate):
+        return [policy]
+    answers = estimate.answers.items()
+    return [policy.policies[name] for name, answer in answers if answer is not None and answer.missed] or [policy]
 
 
 def show_many(by: str | tuple[str, ...], answers: Mapping[str, StreamAnswer], option: str = "--json") -> None:

@@ -22,8 +22,6 @@ from vestige.cli.rows import FORMATS, check_output, list_rows, write_rows
 from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeError
 from vestige.ingest import StreamNames, verify_sources
 from vestige.ingest.names import read_by
-from vestige.policies import STATISTICS
-from vestige.policies.metrics import METRICS
 from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.serialization import from_dict
@@ -31,6 +29,7 @@ from vestige.sources.identity import FileIdentity
 from vestige.sources.positions import decode_position
 from vestige.store import Reader, State, StoreSnapshot, Terms, open_reader
 from vestige.stream import copy_stream
+from vestige.stream.frames import find_names
 from vestige.times import format_duration
 
 _UNREADABLE = "cannot be read"
@@ -186,11 +185,8 @@ def _make_unanswered(copy: StoreSnapshot, name: str, problem: str) -> StreamAnsw
 
 
 def _answer(terms: Terms, state: State) -> StreamAnswer:
-    about = terms.about
-    names = (*_read_texts(about.get("columns")), *_read_texts(about.get("targets")))
-    return StreamAnswer.from_stream(
-        copy_stream(terms, state), names if about.get("statistic") in (METRICS, *STATISTICS) else ()
-    )
+    stream = copy_stream(terms, state)
+    return StreamAnswer.from_stream(stream, stream.column_names)
 
 
 def _read_texts(value: object) -> Iterator[str]:
@@ -234,7 +230,7 @@ def list_labels(terms: Terms) -> list[str]:
     """Name the values of a record of a stream: by its columns, or value_1 and so on if they are not known."""
     named = [*_read_texts(terms.about.get("columns")), *_read_texts(terms.about.get("targets"))]
     with suppress(VestigeError):  # a policy that cannot be made again
-        named = named or list(from_dict(terms.policy).unwrap().column_names)
+        named = list(find_names(from_dict(terms.policy), terms.about)) or named
     return named if len(named) == terms.columns else [f"value_{i + 1}" for i in range(terms.columns)]
 
 

@@ -266,6 +266,11 @@ class Bundle(Encoded[BundleEstimate]):
         return _label(self._list_metrics())
 
     @property
+    def policies(self) -> dict[str, NamedPolicy]:
+        """The policy of each metric by its name, such as `amount:mean`."""
+        return {name: policy for name, _, policy, _ in self._list_metrics()}
+
+    @property
     def averaged_labels(self) -> tuple[str, ...]:
         """The labels of the numbers that are not read off sketches, whose error a plan predicts."""
         return _label(metric for metric in self._list_metrics() if isinstance(metric[2], Encoded | Count))
@@ -359,7 +364,10 @@ class Bundle(Encoded[BundleEstimate]):
                     column_names=names,
                     labels=policy.labels(names),
                 )
-        return replace(made, value=_join_values(answers), answers=answers)
+        known = {name: answers[name] for name in sketched}.items()
+        notes = tuple(f"{name}: {note}" for name, answer in known if answer is not None for note in answer.notes)
+        missed = made.missed or any(answer is not None and answer.missed for _, answer in known)
+        return replace(made, value=_join_values(answers), answers=answers, notes=made.notes + notes, missed=missed)
 
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]

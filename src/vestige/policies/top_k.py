@@ -44,11 +44,11 @@ class TopKEstimate(Estimate):
     others: int
 
     def list_numbers(self) -> Iterator[dict[str, Any]]:
-        """List how often each value has arrived, by the upper bound; see `Estimate.list_numbers`."""
+        """List how often each value has arrived: the middle of its bounds, and these; see `Estimate.list_numbers`."""
         for value, low, high in zip(self.value.tolist(), self.lower.tolist(), self.upper.tolist(), strict=True):
             yield {
                 "metric": f"records of {value:.10g}",
-                "value": float(high),
+                "value": float((low + high) // 2),
                 "lower": float(low),
                 "upper": float(high),
             }

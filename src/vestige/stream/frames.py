@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from vestige.errors import DataError, MissingExtraError
 from vestige.policy import Policy
+from vestige.store.terms import DEFAULTS, Terms
 
 
 def open_frame(values: Any) -> Any:
@@ -98,7 +100,8 @@ def find_names(policy: Policy, about: Mapping[str, object]) -> tuple[str, ...]:
 
     Args:
         policy: the policy of the stream.
-        about: what the store says of the stream; its `columns` and `targets` are lists of names.
+        about: what the store says of the stream; its `columns` and `targets` are lists of names. Those of a frame are
+            among its defaults, since they are not known when the stream is made.
 
     Returns:
         The names; empty if they are not known.
@@ -108,6 +111,42 @@ def find_names(policy: Policy, about: Mapping[str, object]) -> tuple[str, ...]:
         >>> find_names(LinearRegression(), {"columns": ["distance"], "targets": ["air_time"]})
         ('distance', 'air_time')
     """
-    listed = (about.get(key) for key in ("columns", "targets"))
+    learned = about.get(DEFAULTS)
+    known = about if about.get("columns") or not isinstance(learned, Mapping) else learned
+    listed = (known.get(key) for key in ("columns", "targets"))
     names = tuple(str(name) for part in listed if isinstance(part, list) for name in part)
     return policy.unwrap().column_names or (names if len(names) == policy.columns else ())
+
+
+def replace_names(terms: Terms, names: tuple[str, ...]) -> Terms:
+    """Add the names that a frame has to the terms of a stream, so that its store keeps them.
+
+    Args:
+        terms: the terms.
+        names: names of the columns.
+
+    Returns:
+        The terms with these names.
+
+    Example:
+        >>> replace_names(Terms({}, 1, 96), ("delay",)).about
+        {'defaults': {'columns': ['delay']}}
+    """
+    learned = terms.about.get(DEFAULTS)
+    defaults = {**(learned if isinstance(learned, Mapping) else {}), "columns": list(names)}
+    return replace(terms, about={**terms.about, DEFAULTS: defaults})
+
+
+def adopt_names(terms: Terms, stored: Terms) -> Terms:
+    """Take over the names that a frame gave to a stream before it was opened again.
+
+    Args:
+        terms: the terms that it is opened with.
+        stored: those in its store.
+
+    Returns:
+        The terms, with these names if there are any.
+    """
+    learned = stored.about.get(DEFAULTS)
+    names = learned.get("columns") if isinstance(learned, Mapping) else None
+    return replace_names(terms, tuple(map(str, names))) if isinstance(names, list) else terms

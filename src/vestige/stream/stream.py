@@ -32,7 +32,7 @@ from vestige.store.receipt import check_receipt_id
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
 from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
 from vestige.stream.estimate import count_represented, make_estimate
-from vestige.stream.frames import find_names, select_columns
+from vestige.stream.frames import adopt_names, find_names, replace_names, select_columns
 from vestige.stream.lateness import make_window
 from vestige.stream.limits import Limits, drop_expired
 from vestige.stream.log import log_restart, log_update
@@ -132,6 +132,9 @@ class Stream(Generic[E_co]):
         check_schedule(rules, retained, clock)
         self._is_timed, self._max_magnitude = rules.is_timed, policy.max_magnitude
         self._column_names = find_names(policy, self._terms.about)
+        if store is not None and not self._column_names and clock.t:
+            self._terms = adopt_names(self._terms, store.store.terms(store.name))
+            self._column_names = find_names(policy, self._terms.about)
         self._pending = Pending(rules.update_every, policy.columns, quick=not rules.is_timed)  # at hand for push
         self._state = StreamState(saved or State(clock, retained), self._pending)
         if not len(retained):
@@ -213,7 +216,8 @@ class Stream(Generic[E_co]):
         Args:
             rows: shape (n, columns), or (n,) in one dimension; or a data frame or table of pandas, polars or Arrow,
                 All columns of the first frame are taken, in their order, and name those of the stream unless its
-                policy or store does; then the columns with these names are taken, wherever they are.
+                policy or store does; then the columns with these names are taken, wherever they are. A store keeps the
+                names if the frame comes before all other rows.
             times: one per row; default: none.
             subjects: one per row; default: none.
             source: name of the source that the rows come from; its position is remembered with them.
@@ -244,6 +248,8 @@ class Stream(Generic[E_co]):
                 check_times(self._rules.limits, new.times, self._find_newest_time(), to_ticks(wall_clock()))
             if source is not None:
                 new.numbers, positions = check_positions(self.position(source).value, positions, numbers, len(new))
+            if column_names != self._column_names:  # the first commit, which says the terms, is still to come
+                self._terms = replace_names(self._terms, column_names)
             taken = self._take_all(new, source, positions)
             self._column_names = column_names
             return taken
