@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,19 @@ from vestige import (
     Moments,
     NoAnswerError,
     ParameterError,
+    Ratio,
     Shares,
     Stream,
     Sum,
     Window,
     open_store,
 )
+from vestige.channels import Reading
+from vestige.channels.bits import Bits
 from vestige.checks import check_policy
 from vestige.errors import DataError
-from vestige.types import Floats
+from vestige.statistics import Statistic
+from vestige.types import Bools, Floats
 
 BUNDLE = Bundle(
     {"amount": [Mean(), Moments(3)], "rating": Moments(2), ("amount", "rating"): [LinearRegression(1), Covariance(2)]}
@@ -241,3 +246,24 @@ def test_a_half_life_is_that_of_every_metric() -> None:
         Bundle({"a": Sum()}, half_life=500.0)
     with pytest.raises(DataError, match="is not the number of a category"):
         stream.extend([[0.0, 7.0]])
+
+
+class _Rounded(Bits):
+    """Reads 0 as a number that is not quite 0, as words do now and then."""
+
+    def read_slots(self, values: Floats, present: Bools, statistic: Statistic, first: int) -> Reading:
+        reading = super().read_slots(values, present, statistic, first)
+        return reading._replace(numbers=np.where(reading.numbers == 0.0, 3e-312, reading.numbers))
+
+
+def test_columns_that_no_record_has_come_to_no_numbers_and_no_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bundle, "encoding", property(lambda _: _Rounded()))
+    bundle = Bundle({"amount": Sum(), "rating": Mean(), ("amount", "rating"): [Ratio(), LinearRegression(1)]})
+    rows = draw(6_000, (1.0, 0.5))
+    stream = Stream(bundle, retention=bundle.default_retention, seed=0)
+    with warnings.catch_warnings(action="error"):
+        stream.extend(rows[:4_000])
+        for row in np.array_split(rows[4_000:], 5):
+            stream.extend(row)
+        estimate = stream.estimate()
+    assert [name for name, answer in estimate.answers.items() if answer is not None] == ["rating:mean"]

@@ -77,6 +77,12 @@ def find_max_magnitude(power: int) -> float:
     return float(10.0 ** (300 // power))
 
 
+def _drop_subnormal(reading: Reading) -> Reading:
+    """What was read, where 0 may have been rounded to a number by which nothing can be divided."""
+    numbers = np.where(np.abs(reading.numbers) < np.finfo(np.float64).tiny, 0.0, reading.numbers)
+    return reading._replace(numbers=numbers)
+
+
 class Encoded(NamedPolicy[E_co]):
     """A statistic written through a channel.
 
@@ -339,7 +345,7 @@ class Encoded(NamedPolicy[E_co]):
         from vestige.statistics.kernels import find_share  # noqa: PLC0415
 
         length, encoded, keep = len(values) // len(keys), clock.encoded, np.zeros(0, np.bool_)
-        before = self._read_encoded(clock, retained) if clock.encoded else None
+        before = _drop_subnormal(self._read_encoded(clock, retained)) if clock.encoded else None
         laid_out, there = channels.lay_out_encoded(retained, clock)
         kept = laid_out[there]
         for k, key in enumerate(keys):
@@ -352,7 +358,7 @@ class Encoded(NamedPolicy[E_co]):
             target, coin = self._step(before, usual, values[here], present[here], share, first, key)
             keep = self.encoding.write(values[here], can[here], target, self.statistic, first, coin)
             if k + 1 < len(keys):
-                before = self.encoding.read_slots(values[here], keep, self.statistic, first)
+                before = _drop_subnormal(self.encoding.read_slots(values[here], keep, self.statistic, first))
                 kept = values[here][keep]
         return keep
 
@@ -410,7 +416,7 @@ class Encoded(NamedPolicy[E_co]):
         """The numbers of all records that count."""
         from vestige.statistics.kernels import find_share, find_weights  # noqa: PLC0415
 
-        numbers = self._read_encoded(clock, retained).numbers if clock.encoded else None
+        numbers = _drop_subnormal(self._read_encoded(clock, retained)).numbers if clock.encoded else None
         fresh = retained.rounds > clock.last
         if fresh.any():
             by_round = np.argsort(retained.rounds[fresh], kind="stable")
