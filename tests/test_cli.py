@@ -263,6 +263,9 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path, monkeypat
             "carrier": ["AA", "UA"] * 1_000,
             "at": 1_700_000_000 + np.arange(2_000) * 60,
             "email": ["ada@example.org"] * 2_000,
+            "country": ["DE", "FR"] * 1_000,
+            "channel": ["web"] * 2_000,
+            "status": ["ok", "failed"] * 1_000,
         }
     )
     csv.write_csv(table, tmp_path / "visits.csv")
@@ -271,7 +274,9 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path, monkeypat
     parquet.write_table(table, tmp_path / "flights.parquet")
     with gzip.open(tmp_path / "log.csv.gz", "wb") as packed:
         csv.write_csv(table, packed)
-    needed = "--store delays.db" if "audit store" in line else "visits.db" if "visits.db" in line else None
+    needed = (
+        "--store delays.db" if "audit store" in line else "email --store visits.db" if "visits.db" in line else None
+    )
     if needed is not None and "vestige run" not in line:
         entered(next(example for example in examples() if needed in example and "vestige run" in example))
     if "audit" in line and "appendix" not in line and "store" not in line:
@@ -292,7 +297,9 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path, monkeypat
     if "export" in line:
         said = ("THIS COPY HOLDS RECORDS",)
     if "plan" in line:
-        said = ("requires a retention of",)
+        said = ("requires a retention of", "each held for at most 30 days")
+    if "init" in line:
+        said = ("vestige.toml: written; read it, and change what you need.", "night.toml: written")
     if "keygen" in line:
         said = ("keep receipts.pem secret, and publish receipts.pem.pub.",)
     if re.match("vestige (list|receipts|retained)", line):

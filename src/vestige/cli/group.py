@@ -28,6 +28,7 @@ COMMANDS = {
     "estimate": ("vestige.cli.store", "Print the answers in STORE."),
     "export": ("vestige.cli.export", "Copy STORE into a database for SQL."),
     "forget": ("vestige.cli.removal", "Request that records leave STORE."),
+    "init": ("vestige.cli.init", "Write vestige.toml from a look at FILE."),
     "keygen": ("vestige.cli.signature", "Make a pair of keys to sign receipts with."),
     "lab": ("vestige.cli.lab", "Test the claims of the paper."),
     "list": ("vestige.cli.store", "Show the streams in STORE and their limits."),

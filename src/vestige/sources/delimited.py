@@ -54,7 +54,7 @@ def read_csv(records: RecordChunks, columns: Columns) -> Iterator[Batches | None
     for block in records:
         rows = block
         if not header:
-            header, end = _read_header(block)
+            header, end = read_header(block)
             rows = block[end:]
             if header:
                 check_columns(columns.names, header)
@@ -102,8 +102,22 @@ def check_columns(columns: Sequence[str], header: Sequence[str], *, is_header: b
             raise SourceError(f"has no column {name!r}; {hint}")
 
 
-def _read_header(block: bytes) -> tuple[list[str], int]:
-    """Return the cells of the first record that is not empty, and where it ends."""
+def read_header(block: bytes) -> tuple[list[str], int]:
+    r"""Return the cells of the first record that is not empty, and where it ends.
+
+    Args:
+        block: complete records.
+
+    Returns:
+        The cells, none if there is no record; and the index after the record.
+
+    Raises:
+        SourceError: the record cannot be read.
+
+    Example:
+        >>> read_header(b"at,spent\n1,2\n")
+        (['at', 'spent'], 9)
+    """
     end = 0
 
     def lines() -> Iterator[str]:

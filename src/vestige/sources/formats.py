@@ -7,6 +7,7 @@ tests/sources/test_file.py and tests/sources/test_delimited.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from os import strerror
 from pathlib import Path
@@ -52,27 +53,41 @@ def read_blocks(source: FileSource, after: int) -> Iterator[Block]:
         source.keep_missing,
         {name: tuple(names) for name, names in source.categories.items()},
     )
+    with translate_errors(source.path), open_bytes(source.path) as stream:
+        yield from _read_rows(source, stream, columns, after)
+
+
+@contextmanager
+def translate_errors(path: str) -> Iterator[None]:
+    """Name the file in errors, and never what a row holds.
+
+    Args:
+        path: path of the file.
+
+    Yields:
+        Nothing; the file is read inside.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
     try:
-        with open_bytes(source.path) as stream:
-            yield from _read_rows(source, stream, columns, after)
+        yield
     except SourceError as problem:
-        raise SourceError(f"{source.path}: {problem}") from None
+        raise SourceError(f"{path}: {problem}") from None
     except OSError as problem:
         reason = strerror(problem.errno) if problem.errno else "an unknown cause"
-        raise SourceError(
-            f"{source.path}: cannot be read: {reason}; check that it exists and that you may read it"
-        ) from None
+        raise SourceError(f"{path}: cannot be read: {reason}; check that it exists and that you may read it") from None
     except UnicodeError:
-        raise SourceError(f"{source.path}: contains text that is not UTF-8; convert the file to UTF-8 first") from None
+        raise SourceError(f"{path}: contains text that is not UTF-8; convert the file to UTF-8 first") from None
     except (pa.ArrowException, ValueError, ArithmeticError):  # whose text may quote a record
         raise SourceError(
-            f"{source.path}: contains rows that cannot be read; check that it is a {_FORMAT_NAMES} file"
+            f"{path}: contains rows that cannot be read; check that it is a {_FORMAT_NAMES} file"
         ) from None
 
 
 def _read_rows(source: FileSource, stream: IO[bytes], columns: Columns, after: int) -> Iterator[Block]:
     read, every = 0, None if source.resumable else source.every
-    for batches, unfinished in _read_batches(source, stream, columns, every):
+    for batches, unfinished in read_batches(source, stream, columns, every):
         start, read = read, read + len(batches[0])
         if read > max(after, start) or unfinished or (every is not None and read == start):
             known = min(max(after - start, 0), read - start)
@@ -91,10 +106,23 @@ def _read_rows(source: FileSource, stream: IO[bytes], columns: Columns, after: i
         )
 
 
-def _read_batches(
+def read_batches(
     source: FileSource, stream: IO[bytes], columns: Columns, every: float | None
 ) -> Iterator[tuple[Batches, bool]]:
-    """Yield numbers and texts, whatever the format, and at the end whether a line was left out."""
+    """Read columns, whatever the format.
+
+    Args:
+        source: the file.
+        stream: its bytes.
+        columns: columns to read.
+        every: number of seconds after which a pipe yields what has arrived; None for when it is full.
+
+    Yields:
+        Numbers and texts of the next rows, and at the end whether a line was left out.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
     decompressed = Decompressed(read_chunks(stream, every))
     chunks = strip_bom(iter(decompressed))
     head = b""
@@ -103,7 +131,7 @@ def _read_batches(
             break
         yield columns.empty, False
     chunks = chain([head], chunks)
-    kind = _find_format(source.path, head)
+    kind = find_format(source.path, head)
     if kind == "parquet":
         if not source.resumable:
             raise SourceError("Parquet cannot be read from a pipe; give a path, or pipe CSV or NDJSON")
@@ -122,8 +150,23 @@ def _read_batches(
         yield columns.empty, True
 
 
-def _find_format(path: str, head: bytes) -> str:
-    """Find the format by the file's ending, or by its first bytes if the ending is unknown."""
+def find_format(path: str, head: bytes) -> str:
+    """Find the format by the file's ending, or by its first bytes if the ending is unknown.
+
+    Args:
+        path: path of the file, or - for standard input.
+        head: its first bytes.
+
+    Returns:
+        "csv", "ndjson" or "parquet".
+
+    Raises:
+        SourceError: the ending is that of another format.
+
+    Example:
+        >>> find_format("visits.csv.gz", b"spent"), find_format("-", b"{}")
+        ('csv', 'ndjson')
+    """
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
     by_name = FORMATS.get(suffix) if path != "-" else None
     by_content = "parquet" if head.startswith(PARQUET) else None

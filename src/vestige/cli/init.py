@@ -1,0 +1,164 @@
+"""`vestige init`: a file of options, written from a look at the data.
+
+Guarantee: vestige run takes what is written as it is; only names of columns and categories are shown and written, never
+the value of a record; held by tests/test_cli_init.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from vestige.cli.config import FILE
+from vestige.cli.group import command
+from vestige.cli.output import announce_if_slow, escape, format_count, say, show_table
+from vestige.errors import ParameterError, SourceError
+from vestige.policies.metrics import join_options, list_columns
+from vestige.sources.profile import ColumnProfile, FileProfile, profile_file
+
+_MAX_AGE = timedelta(days=30)
+_LATE = {"1m": timedelta(minutes=1), "1h": timedelta(hours=1), "1d": timedelta(days=1), "7d": timedelta(days=7)}
+"""Durations that are offered for --lateness; the first that is long enough is taken."""
+_MAX_CANDIDATES = 5
+
+
+@command.command("init")
+@click.argument("file")
+@click.option("-o", "--out", default=FILE, show_default=True, metavar="FILE", help="File of options to write.")
+def init(file: str, out: str) -> None:
+    """Write vestige.toml from a look at FILE.
+
+    FILE is a CSV, NDJSON or Parquet file, whose first rows are read. Columns of numbers get a mean, columns of a few
+    texts and booleans get shares, a column of times is used for the age of records. Columns that may be subjects or
+    keys are listed as comments. Records are erased after 30 days.
+
+    Read what was written and change it, then call vestige run. An existing file is not overwritten.
+
+    \b
+    Examples:
+      vestige init visits.csv
+      vestige init visits.csv -o night.toml
+    """  # noqa: D301  # the sign says to leave the lines as they are
+    if os.path.exists(out):
+        raise ParameterError(f"--out {out} exists and is not overwritten; remove it, or give another --out")
+    if file == "-":
+        raise ParameterError(
+            "FILE is -, standard input, which can be read only once; save its rows, and give that file"
+        )
+    with announce_if_slow(f"Reading {file} ..."):
+        profile = profile_file(file)
+    metrics = {column.name: metric for column in profile.columns if (metric := _make_metric(column))}
+    if not metrics:
+        raise SourceError(
+            f"{file}: no column of its first {format_count(profile.rows, 'row')} holds numbers, or a few texts that "
+            "many rows have; write the options yourself"
+        )
+    time = _choose_time(profile)
+    text = "\n".join(_write_options(file, out, profile, list(metrics.values()), time)) + "\n"
+    with open(out, "x", encoding="utf-8") as opened:
+        opened.write(text)
+    _show(file, profile, metrics, time)
+    say(f"{out}: written; read it, and change what you need. Then call {_name_run(out)}.")
+
+
+def quote_toml(text: str) -> str:
+    r"""Write a text as TOML.
+
+    Args:
+        text: any text.
+
+    Returns:
+        The text in quotes; what cannot be there is escaped.
+
+    Example:
+        >>> print(quote_toml('a "b"\n'))
+        "a \"b\"\n"
+    """
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _make_metric(column: ColumnProfile) -> str:
+    """The metric of a column; empty if it has none, or a name that cannot be written in a metric."""
+    if column.kind == "numbers":
+        metric = f"{column.name}:mean"
+    elif column.kind == "categories":
+        metric = f"{column.name}:shares[{join_options(column.categories)}]"
+    else:
+        return ""
+    try:
+        return metric if list_columns([metric]) == (column.name,) else ""
+    except ParameterError:
+        return ""
+
+
+def _choose_time(profile: FileProfile) -> ColumnProfile | None:
+    """The column of times whose rows are late the least; none if they are later than any duration that is offered."""
+    found = sorted(profile.find("times"), key=lambda column: column.lateness)
+    return found[0] if found and found[0].lateness <= max(_LATE.values()) else None
+
+
+def _write_options(
+    file: str, out: str, profile: FileProfile, metrics: Sequence[str], time: ColumnProfile | None
+) -> Iterator[str]:
+    folder, stem = os.path.dirname(out), Path(file).name.split(".")[0] or "vestige"
+    source = file if os.path.isabs(file) else os.path.relpath(file, folder or ".")
+    seen = f"the {format_count(profile.rows, 'row')}" if profile.whole else f"the first {profile.rows:,} rows"
+    yield f"# Options of vestige run, from a look at {seen} of {quote_toml(source)}."
+    yield "# vestige run --help describes them. Paths are relative to this file."
+    yield f"source = {quote_toml(source)}"
+    yield f"store = {quote_toml(stem + '.db')}"
+    yield "\n# What is kept: a column, a colon, and statistics with commas between them. Remove what you do not need."
+    yield from ("metric = [", *(f"    {quote_toml(metric)}," for metric in metrics), "]")
+    yield "\n# Age at which a record is erased."
+    yield f'max-age = "{_MAX_AGE.days}d"'
+    if time is None:
+        yield "# It counts from the arrival of a record; with a column of times in order, from its time:"
+        yield '# time = "COLUMN"'
+    else:
+        yield "# It counts from the time in this column."
+        yield f"time = {quote_toml(time.name)}"
+        late = next(text for text, duration in _LATE.items() if time.lateness <= duration)
+        yield "# How much older than an earlier row a row may be; rows that are later still are skipped and counted."
+        yield f'lateness = "{late}"' if time.lateness else f'# lateness = "{late}"'
+    yield "\n# Column with the person a record is about, so that vestige forget can erase it."
+    yield from _list_candidates("subject", profile.subjects)
+    yield "\n# Column of keys: one stream is kept for each. They stay in the names of streams after records are erased."
+    yield from _list_candidates("by", profile.keys)
+
+
+def _list_candidates(key: str, names: Sequence[str]) -> Iterator[str]:
+    yield from (f"# {key} = {quote_toml(name)}" for name in names[:_MAX_CANDIDATES] or ("COLUMN",))
+
+
+def _show(file: str, profile: FileProfile, metrics: dict[str, str], time: ColumnProfile | None) -> None:
+    seen = format_count(profile.rows, "row") if profile.whole else f"the first {profile.rows:,} rows"
+    say(f"{file}: {seen}, {format_count(len(profile.columns), 'column')}")
+    rows = [
+        (
+            column.name,
+            f"{len(column.categories)} {column.kind}" if column.categories else column.kind,
+            f"{column.missing / profile.rows:.1%}",
+            _describe_use(column, profile, metrics, time),
+        )
+        for column in profile.columns
+    ]
+    show_table(("column", "holds", "missing", "use"), rows, words=("holds", "use"))
+
+
+def _describe_use(
+    column: ColumnProfile, profile: FileProfile, metrics: dict[str, str], time: ColumnProfile | None
+) -> str:
+    uses = [metrics[column.name].removeprefix(f"{column.name}:")] if column.name in metrics else []
+    uses += ["time"] if column is time else []
+    uses += ["subject?"] if column.name in profile.subjects[:_MAX_CANDIDATES] else []
+    uses += ["by?"] if column.name in profile.keys[:_MAX_CANDIDATES] else []
+    return escape(", ".join(uses)) or "-"
+
+
+def _name_run(out: str) -> str:
+    return "vestige run" if out == FILE else f"vestige run --config {out}"
