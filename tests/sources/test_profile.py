@@ -88,6 +88,8 @@ def test_only_the_first_rows_are_read(tmp_path: Path, monkeypatch: pytest.Monkey
         ("x", [1e308 * 10, 1.0] * 30, "text"),
         ("x", ["a"] * 19 + ["b"] * 41, "text"),
         ("x", ["a"] * 20 + ["b"] * 40, "categories"),
+        ("x", ["ok"] * 30 + ["other"] * 30, "categories"),
+        ("surname", ["ada"] * 30 + ["bob"] * 30, "text"),
         ("customer", ["ada"] * 30 + ["bob"] * 30, "text"),
         ("zip", [10115, 80331] * 30, "identifiers"),
         ("day", [20240531, 20240601] * 30, "times"),

@@ -38,7 +38,9 @@ _TIME_NAME = re.compile(
 )
 _ID_NAME = re.compile(r"(?:^|[_\W])(?:id|uuid|key|nr|no|number|code|zip|postcode|phone)$|Id$", re.IGNORECASE)
 _PERSON_NAME = re.compile(
-    r"mail|user|customer|client|person|subject|patient|member|account|owner|visitor|employee", re.IGNORECASE
+    r"mail|user|customer|client|person|subject|patient|member|account|owner|visitor|employee|(?:^|first|last|full|given|"
+    r"family|sur)[_ ]?name",
+    re.IGNORECASE,
 )
 
 
@@ -188,12 +190,9 @@ def _find_lateness(given: pa.Array) -> timedelta | None:
 
 def _find_categories(counts: pa.StructArray, rows: int) -> tuple[str, ...]:
     """The texts of many rows, if there are few of them and they have nearly all rows."""
-    found = {
-        str(entry["values"]): int(entry["counts"])
-        for entry in counts.to_pylist()
-        if entry["counts"] >= MIN_ROWS and entry["values"] != OTHER
-    }
-    return tuple(sorted(found)) if len(found) <= _MAX_CATEGORIES and sum(found.values()) >= _COVERED * rows else ()
+    found = {str(entry["values"]): int(entry["counts"]) for entry in counts.to_pylist() if entry["counts"] >= MIN_ROWS}
+    is_few = len(found) <= _MAX_CATEGORIES and sum(found.values()) >= _COVERED * rows
+    return tuple(sorted(found.keys() - {OTHER})) if is_few else ()
 
 
 def _find_unreadable(path: str, names: Sequence[str]) -> Iterator[str]:
