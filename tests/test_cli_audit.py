@@ -88,9 +88,9 @@ def test_policies_are_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (("--epsilon", 1), "--epsilon and --bound must be given together"),
+        (("--epsilon", 1), "--epsilon needs --bound for a, the largest magnitude of its values"),
         (("--epsilon", 1, "--bound", 3, "--window"), "give only one of them"),
-        (("--epsilon", 1, "--bound", -3), "bound=-3.0 is out of range"),
+        (("--epsilon", 1, "--bound", -3), "bounds=-3.0 is out of range"),
         (("--trials", 3), "trials=3 is out of range; use a whole number, 20 or more"),
         (("--column", "nobody"), "nobody"),
         (("--retention", 4), "retention=4 gives batches of 2, below the 22"),

@@ -17,15 +17,24 @@ from vestige.cli.answers import StreamAnswer, check_strict
 from vestige.cli.categories import find_undeclared
 from vestige.cli.config import config_option, describe_use
 from vestige.cli.group import command, parse_duration
-from vestige.cli.output import format_count, show_record_progress, warn
+from vestige.cli.output import format_count, say, show_record_progress, warn
 from vestige.cli.run_options import RunOptions
 from vestige.cli.run_report import check_troubles, collect_facts, explain_before, print_facts, print_notes, show_answers
 from vestige.cli.signals import catch_signals, end_by_signal
 from vestige.cli.store_terms import complete_options
+from vestige.cli.wrappers import (
+    bound_option,
+    collect_guarantee,
+    delta_option,
+    describe_guarantee,
+    epsilon_option,
+    window_option,
+)
 from vestige.errors import NoAnswerError, SourceError, StoreError
 from vestige.ingest import Ingest, StreamNames
 from vestige.ingest.names import check_hashed, hash_key
 from vestige.policies import STATISTICS, Encoded, NamedPolicy
+from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.sources import FileSource, IfReplaced
@@ -139,6 +148,15 @@ from vestige.stream import Stream
     help="How the answer is encoded. average: as the average of the kept records. bits: in the choice of records. "
     "auto: as an average if that is accurate enough, else in bits.",
 )
+@click.option(
+    "--standard-error",
+    is_flag=True,
+    help="Keep the variance of a mean too, so that it has a standard error; metrics and other statistics have theirs.",
+)
+@epsilon_option
+@delta_option
+@bound_option
+@window_option
 @click.option("--seed", type=int, help="Seed that makes the run reproducible; default: random.")
 @click.option(
     "--strict",
@@ -165,6 +183,9 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     position; while it is idle, records are still erased in time, and rows that have arrived are in the store within
     about a second.
 
+    With --epsilon, noise hides each record once it is erased, with all its metrics; a person with several records or
+    keys is not covered as well. The error is smaller the more records a batch has, which is half of --retention.
+
     \b
     Examples:
       vestige run flights.csv --column dep_delay --retention 512
@@ -174,6 +195,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
       vestige run flights.parquet --column dep_delay --column distance --retention 512 --json
       vestige run flights.csv --metric dep_delay:mean,moments --metric air_time:mean --retention 2048
       vestige run visits.csv --metric 'status:shares[ok,failed]' --metric spent:mean --retention 2048
+      vestige run visits.csv --metric spent:mean,sum --epsilon 1 --bound spent=200 --retention 8192
       vestige run flights.csv --statistic regression --column distance --target air_time --retention 1024
       zcat log.csv.gz | vestige run - --column latency --retention 1000
     """  # noqa: D301  # \b keeps the lines as they are
@@ -183,11 +205,12 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     options = RunOptions(**completed)
     options.check()
     policy = options.make_policy(find_undeclared(options))
-    source = options.make_source(policy.name_categories(options.numbers))
+    kept: NamedPolicy = policy.unwrap()  # type: ignore[assignment]  # options and stores give no others
+    source = options.make_source(kept.name_categories(options.numbers))
     options.make_stream(policy)  # errors in the limits are reported first, then those in the file
     if source.resumable:
         _check_begin(source, options.path)
-    _load_kernels(policy)
+    _load_kernels(policy, kept)
     started = time.perf_counter()
     ingest, answers = _ingest(options, source, policy)
     seconds = round(time.perf_counter() - started, 3)
@@ -200,7 +223,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
         sys.exit(1)
 
 
-def _ingest(options: RunOptions, source: FileSource, policy: NamedPolicy) -> tuple[Ingest, dict[str, StreamAnswer]]:
+def _ingest(options: RunOptions, source: FileSource, policy: Policy) -> tuple[Ingest, dict[str, StreamAnswer]]:
     """Read the source into streams, and ask each of them; a signal ends the program between two blocks."""
     path = options.path
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=options.key)
@@ -251,18 +274,25 @@ def _check_taken(options: RunOptions, ingest: Ingest, answers: Mapping[str, Stre
 
 
 def _report(
-    options: RunOptions, policy: NamedPolicy, ingest: Ingest, answers: Mapping[str, StreamAnswer], seconds: float
+    options: RunOptions, policy: Policy, ingest: Ingest, answers: Mapping[str, StreamAnswer], seconds: float
 ) -> None:
     """Print the answers and what happened to the rows."""
     if options.machine:
         channel = policy.encoding.name if isinstance(policy, Encoded) else None
-        facts = {"retention": options.retention, "half_life": policy.half_life, "channel": channel}
+        facts = {
+            "retention": options.retention,
+            "half_life": getattr(policy.unwrap(), "half_life", None),
+            "channel": channel,
+            **collect_guarantee(policy, options.numbers),
+        }
         counts = collect_facts(ingest) | {"seconds": seconds}
         print_facts(options.kind, options.keys, answers, facts | counts, explain_before(ingest))
         return
     try:
         hashed = options.hash_keys and ", ".join(options.by)
         show_answers(hashed or options.keys, answers, options.limit)
+        if guarantee := describe_guarantee(policy):
+            say(guarantee)
     finally:
         print_notes(options.source, ingest, options.lateness)
 
@@ -275,8 +305,8 @@ def _check_begin(source: FileSource, path: str | None) -> None:
         raise SourceError(f"{problem}{'' if path is None else '; nothing was taken'}") from None
 
 
-def _load_kernels(policy: NamedPolicy) -> None:
+def _load_kernels(policy: Policy, kept: NamedPolicy) -> None:
     """Compile or load the kernels before the time is measured."""
     rehearsal = Stream(policy, retention=2 * policy.min_batch, seed=AuditSeed(0))
-    rehearsal.extend(policy.draw_rows(make_generator(0), 2 * rehearsal.batch + 1, 0.0))
+    rehearsal.extend(kept.draw_rows(make_generator(0), 2 * rehearsal.batch + 1, 0.0))
     rehearsal.estimate()

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from vestige.cli.reports import make_policy
+from vestige.cli.wrappers import add_standard_error, wrap_policy
 from vestige.errors import ParameterError
 from vestige.ingest.maintenance import EVERY
 from vestige.policies import STATISTICS, NamedPolicy
 from vestige.policies.metrics import METRICS, join_options, list_columns, list_undeclared, parse_metrics
+from vestige.policy import Policy
 from vestige.sources import FileSource, IfReplaced
 from vestige.sources.keys import By
 from vestige.sources.protocol import Unit
@@ -54,6 +56,11 @@ class RunOptions:
         key: file with the key that subjects are hashed with.
         if_replaced: what to do with a source that was replaced.
         channel: name of the channel.
+        standard_error: whether the variance of a mean is kept too.
+        epsilon: epsilon of the guarantee of noise; None without noise.
+        delta: delta of the guarantee; None for the default.
+        bounds: largest magnitudes of values, as text.
+        window: whether to keep a plain window.
         seed: seed of the streams.
         strict: whether an answer that is not all-time is an error.
         machine: whether to print JSON.
@@ -83,10 +90,15 @@ class RunOptions:
     key: str | None
     if_replaced: IfReplaced
     channel: str
+    standard_error: bool
+    epsilon: float | None
+    delta: float | None
+    bounds: tuple[str, ...]
+    window: bool
     seed: int | None
     strict: bool
     machine: bool
-    policy: NamedPolicy | None = None
+    policy: Policy | None = None
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -153,6 +165,7 @@ class RunOptions:
                 "no source is given; name a file, or - for standard input, or write source = 'FILE' in vestige.toml"
             )
         self._check_columns()
+        self._check_noise()
         if self.retention is None and self.notice is None and self.max_age is None:
             raise ParameterError("no limit is given; give --retention 512, the number of records, or --max-age 30d")
         for column in self.numbers:
@@ -198,14 +211,45 @@ class RunOptions:
         if self.channel == "average":
             raise ParameterError("--channel average cannot hold metrics; use --channel bits or auto")
 
-    def make_policy(self, categories: Mapping[str, Sequence[str]]) -> NamedPolicy:
+    def _check_noise(self) -> None:
+        """Check that nothing that noise depends on is known or taken from the data."""
+        if self.epsilon is None:
+            return
+        if self.seed is not None:
+            raise ParameterError(
+                f"--seed {self.seed} cannot be used with --epsilon, since whoever knows it can compute the noise; "
+                "leave it out"
+            )
+        if self.undeclared:
+            raise ParameterError(
+                f"--epsilon {self.epsilon:g} needs the categories of {self.undeclared[0]} to be declared, since those "
+                f"found in the data would reveal records; give them, such as {self.undeclared[0]}:shares[ok,failed] or "
+                "--categories ok,failed"
+            )
+        if self.channel == "average":
+            raise ParameterError("--channel average cannot be used with --epsilon; leave it out")
+
+    def make_policy(self, categories: Mapping[str, Sequence[str]]) -> Policy:
         """Make the policy of the streams, with the categories of those columns that are not declared."""
         if self.policy is not None:
             return self.policy
+        return wrap_policy(
+            self._make_kept(categories),
+            self.numbers,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            bounds=self.bounds,
+            window=self.window,
+        )
+
+    def _make_kept(self, categories: Mapping[str, Sequence[str]]) -> NamedPolicy:
+        """Make the policy of the statistic."""
         if self.metrics:
+            if self.standard_error:
+                raise ParameterError("--standard-error is not needed with --metric, which keeps it; leave it out")
             return parse_metrics(self.metrics, self.half_life, categories)
         found = categories.get(self.columns[0])
-        return make_policy(
+        kept = make_policy(
             self.statistic,
             self.columns,
             self.targets,
@@ -214,6 +258,7 @@ class RunOptions:
             self.edges,
             self.categories if found is None else join_options(found),
         )
+        return add_standard_error(kept, self.statistic) if self.standard_error else kept
 
     def make_source(self, categories: Mapping[str, Sequence[str]] | None = None) -> FileSource:
         """Make the source, which is not opened yet; columns of categories are read as text."""
@@ -230,7 +275,7 @@ class RunOptions:
             categories=categories or {},
         )
 
-    def make_stream(self, policy: NamedPolicy, store: Store | None = None, name: str = "") -> Stream:
+    def make_stream(self, policy: Policy, store: Store | None = None, name: str = "") -> Stream:
         """Make a stream, in the store if there is one."""
         return Stream(
             policy,

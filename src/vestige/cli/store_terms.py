@@ -141,7 +141,7 @@ def _find_statistic(ctx: click.Context, path: str, terms: Terms, said: set[str])
         raise ParameterError(f"{option} needs --column or --metric; without, the statistic is that of {path}")
     about, policy = terms.about, from_dict(terms.policy)
     columns, targets = about.get("columns"), about.get("targets")
-    if not isinstance(policy, NamedPolicy) or not isinstance(columns, list) or not isinstance(targets, list):
+    if not isinstance(policy.unwrap(), NamedPolicy) or not isinstance(columns, list) or not isinstance(targets, list):
         raise ParameterError(
             f"{path}: its streams were not made by vestige run, so that their columns are not known; give --column or "
             "--metric"

@@ -130,8 +130,17 @@ class Mean(Encoded[MeanEstimate]):
     def report(self, estimate: MeanEstimate, columns: Sequence[str]) -> Report:
         """Make a table of the means; see `Encoded.report`."""
         means = np.atleast_1d(estimate.value).tolist()
-        rows = tuple((name, format_number(value)) for name, value in zip(columns, means, strict=True))
-        return Report("mean", ("column", "mean"), rows, {"value": dict(zip(columns, means, strict=True))})
+        facts: dict[str, object] = {"value": dict(zip(columns, means, strict=True))}
+        if estimate.standard_error is None:
+            rows = tuple((name, format_number(value)) for name, value in zip(columns, means, strict=True))
+            return Report("mean", ("column", "mean"), rows, facts)
+        errors = np.atleast_1d(estimate.standard_error).tolist()
+        table = tuple(
+            (name, format_number(value), f"{error:.3g}")
+            for name, value, error in zip(columns, means, errors, strict=True)
+        )
+        facts["standard_error"] = dict(zip(columns, errors, strict=True))
+        return Report("mean", ("column", "mean", "standard error"), table, facts)
 
     def variants(self) -> Mapping[str, Mean]:
         """List the mean by each channel; see `Encoded.variants`."""

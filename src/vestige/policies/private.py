@@ -14,6 +14,7 @@ tests/policies/test_private_bundle.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -43,6 +44,9 @@ from vestige.validation import check_float, check_floats, show_value
 _FINEST = 2**28
 _LARGEST_DEVIATION = 2**30
 _ROOM = 8.0
+_VARIED = 3.0
+_LARGEST_BATCH = 2**20
+"""The most records of a batch by default, whatever the noise is."""
 _LARGEST = "the largest magnitude of a value, above 0, that does not depend on the data"
 _WORDS_EACH = 96
 """Words of coins drawn for a number at first: a sample takes 20 on average; if these are not enough, more follow."""
@@ -215,6 +219,12 @@ class Private(Encoded[E_co]):
         return 2.0 * self.scale * self.statistic.reach / batch
 
     @property
+    def default_retention(self) -> int:
+        """The retention used by default: at most twice the squared error for values that vary by a third of bounds."""
+        batch = math.ceil((_VARIED * 2.0 * self.scale * self.statistic.reach / self.statistic.least_limit) ** 2)
+        return max(super().default_retention, 2 * min(batch, _LARGEST_BATCH))
+
+    @property
     def is_identity(self) -> bool:
         """Whether the answer is the encoded numbers themselves."""
         return self.bound is not None and self.policy.is_identity
@@ -232,9 +242,21 @@ class Private(Encoded[E_co]):
         """Make a table of an answer; see `Encoded.report`."""
         return self.policy.report(estimate, columns)
 
-    def name_categories(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Name the categories of the columns; see `NamedPolicy.name_categories`."""
-        return self.policy.name_categories(columns)
+    def name_bounds(self, columns: Sequence[str]) -> dict[str, float]:
+        """Name the bounds of columns.
+
+        Args:
+            columns: the names of the columns of a record, targets last.
+
+        Returns:
+            the bounds by column, of those that have one; empty with `bound`.
+
+        Example:
+            >>> Private(Mean(), bounds=[100.0], epsilon=1.0, delta=1e-6).name_bounds(["spent"])
+            {'spent': 100.0}
+        """
+        given = zip(columns, self._list_bounds(), strict=True)
+        return {column: bound for column, bound in given if np.isfinite(bound)}
 
     def draw_rows(self, rng: np.random.Generator, count: int, mean: float) -> Floats:
         """Draw records to plan with; see `Encoded.draw_rows`."""
@@ -420,6 +442,30 @@ def _explain_errors(answer: Estimate) -> str:
     if all(getattr(answer, error, None) is None for error in answer.errors):
         return "; bounds include five times it" if hasattr(answer, "upper") else ""
     return "" if NOISE_LEFT_OUT in answer.notes else "; standard errors include it"
+
+
+def list_unbounded(policy: Encoded) -> tuple[int, ...]:
+    """List the columns whose values need a bound, so that noise can hide them.
+
+    Args:
+        policy: one that is made of averages.
+
+    Returns:
+        the columns, counted from 0.
+
+    Raises:
+        ParameterError: its statistic does not say how far a value moves it.
+
+    Example:
+        >>> from vestige import Bundle, Shares
+        >>> list_unbounded(Bundle({"amount": Mean(), "status": Shares(("ok", "failed"))}))
+        (0,)
+    """
+    averages: statistics.Averages = policy.statistic  # type: ignore[assignment]
+    found = statistics.Bounded(averages, (np.inf,) * policy.columns, 1).find_unbounded()
+    if found is None:
+        raise ParameterError(f"policy={policy!r} does not say how far a value moves it; use bound in place of bounds")
+    return tuple(found)
 
 
 def _is_length(number: float) -> bool:

@@ -50,6 +50,11 @@ class Limited(Statistic):
 
     @property
     @abstractmethod
+    def least_limit(self) -> float:
+        """The smallest of the largest magnitudes of all numbers."""
+
+    @property
+    @abstractmethod
     def scales(self) -> Floats:
         """The averages of the other statistic, over these numbers; shape (size,)."""
 
@@ -110,6 +115,11 @@ class Clipped(Limited):
         return self.bound
 
     @property
+    def least_limit(self) -> float:
+        """The bound."""
+        return self.bound
+
+    @property
     def scales(self) -> Floats:
         """One each: the numbers are the averages."""
         return np.ones(self.size)
@@ -151,6 +161,11 @@ class Bounded(Limited):
     def limit(self) -> float:
         """The largest of the limits of all numbers."""
         return float(self._limits.max()) / self.steps
+
+    @cached_property
+    def least_limit(self) -> float:
+        """The smallest of the limits of all numbers."""
+        return float(self._limits.min()) / self.steps
 
     @cached_property
     def scales(self) -> Floats:

@@ -16,7 +16,8 @@ from vestige.channels import CHANNELS
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option, trials_option
 from vestige.cli.output import print_json, say, show_progress, show_table
 from vestige.cli.reports import make_policy
-from vestige.errors import ParameterError, SourceError
+from vestige.cli.wrappers import bound_option, delta_option, epsilon_option, window_option, wrap_policy
+from vestige.errors import SourceError
 from vestige.policies import STATISTICS, Encoded, NamedPolicy, Private, Window
 from vestige.policy import Policy
 from vestige.sources import FileSource
@@ -59,16 +60,10 @@ _HEADER = (
     help="Channel that stores the statistic.",
 )
 @click.option("--half-life", type=float, help="Number of records after which the weight of a record has halved.")
-@click.option("--window", is_flag=True, help="Audit a sliding window instead, for comparison.")
-@click.option("--epsilon", type=float, help="Audit the private policy with this epsilon; requires --bound.")
-@click.option(
-    "--delta",
-    type=float,
-    default=1e-6,
-    show_default=True,
-    help="Delta of the (epsilon, delta) guarantee; used with --epsilon.",
-)
-@click.option("--bound", type=float, help="Largest norm of a record; longer records are clipped. Used with --epsilon.")
+@window_option
+@epsilon_option
+@delta_option
+@bound_option
 @click.option(
     "--adversary",
     type=click.Choice(ADVERSARIES),
@@ -98,8 +93,8 @@ def audit_source(
     half_life: float | None,
     window: bool,
     epsilon: float | None,
-    delta: float,
-    bound: float | None,
+    delta: float | None,
+    bounds: tuple[str, ...],
     adversary: str,
     batches: int,
     trials: int,
@@ -120,7 +115,7 @@ def audit_source(
     that nothing is revealed); "same state" is how often the same rounds are retained under both hypotheses.
     """
     kept = make_policy(statistic, columns, targets, channel, half_life, edges, categories)
-    policy = _choose_policy(kept, window, epsilon, delta, bound)
+    policy = wrap_policy(kept, columns + targets, epsilon=epsilon, delta=delta, bounds=bounds, window=window)
     rows = _read_rows(source, columns + targets, kept)
     batch = max(1, retention // 2)
     with show_progress("Running trials") as report:
@@ -132,7 +127,7 @@ def audit_source(
             adversary=adversary,
             data=rows,
             confidence=confidence,
-            delta=delta if epsilon is not None else 0.0,
+            delta=policy.delta if isinstance(policy, Private) else 0.0,
             seed=seed,
             progress=report,
         )
@@ -153,19 +148,6 @@ def audit_source(
     )
     for line in explain_leakage(leakage, policy, batch):
         say(line)
-
-
-def _choose_policy(kept: NamedPolicy, window: bool, epsilon: float | None, delta: float, bound: float | None) -> Policy:
-    """Return the policy to audit."""
-    if window and epsilon is not None:
-        raise ParameterError("--window and --epsilon select different policies; give only one of them")
-    if (epsilon is None) != (bound is None):
-        raise ParameterError(
-            "--epsilon and --bound must be given together: the guarantee, and the largest norm of a record"
-        )
-    if epsilon is not None and bound is not None:
-        return Private(kept, bound=bound, epsilon=epsilon, delta=delta)  # type: ignore[arg-type]  # refuses others
-    return Window(kept) if window else kept  # type: ignore[arg-type]  # refuses others
 
 
 def _name_policy(policy: Policy) -> str:
