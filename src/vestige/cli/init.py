@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,7 +20,9 @@ from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, escape, format_count, say, show_table
 from vestige.errors import ParameterError, SourceError
 from vestige.policies.metrics import join_options, list_columns
-from vestige.sources.profile import ColumnProfile, FileProfile, profile_file
+
+if TYPE_CHECKING:
+    from vestige.sources.profile import ColumnProfile, FileProfile
 
 _MAX_AGE = timedelta(days=30)
 _LATE = {"1m": timedelta(minutes=1), "1h": timedelta(hours=1), "1d": timedelta(days=1), "7d": timedelta(days=7)}
@@ -44,6 +47,8 @@ def init(file: str, out: str) -> None:
       vestige init visits.csv
       vestige init visits.csv -o night.toml
     """  # noqa: D301  # the sign says to leave the lines as they are
+    from vestige.sources.profile import profile_file  # noqa: PLC0415  # takes long to import
+
     if os.path.exists(out):
         raise ParameterError(f"--out {out} exists and is not overwritten; remove it, or give another --out")
     if file == "-":
