@@ -5,7 +5,7 @@ Guarantee: a stream keeps the categories that it began with; held by tests/test_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,16 +16,19 @@ from vestige.ingest import StreamNames
 from vestige.policies import NamedPolicy
 from vestige.policies.metrics import join_options
 from vestige.serialization import from_dict
+from vestige.sources import FileSource
 from vestige.sources.categories import find_categories
+from vestige.sources.listing import order_by_time
 from vestige.store import Store, Terms, open_store
 from vestige.store.terms import drop_defaults
 
 
-def find_undeclared(options: RunOptions) -> dict[str, tuple[str, ...]]:
+def find_undeclared(options: RunOptions, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Find the categories of the columns whose categories are not declared, and say which were found in the file.
 
     Args:
         options: options of the run.
+        paths: its files.
 
     Returns:
         The categories by column; empty if all are declared.
@@ -41,7 +44,7 @@ def find_undeclared(options: RunOptions) -> dict[str, tuple[str, ...]]:
     for column in options.undeclared:
         if column in found:
             continue
-        source = options.make_source()
+        source = _find_first(options, paths)
         if not source.resumable:
             raise ParameterError(
                 f"{source.path}: the categories of {column!r} cannot be found in rows that can be read only once; "
@@ -56,6 +59,12 @@ def find_undeclared(options: RunOptions) -> dict[str, tuple[str, ...]]:
             f"{stay} them as {how} to choose."
         )
     return found
+
+
+def _find_first(options: RunOptions, paths: Sequence[str]) -> FileSource:
+    """The file that comes first in time, or by name."""
+    sources = [options.make_source(path) for path in paths]
+    return order_by_time(sources)[0] if options.time_column is not None and len(paths) > 1 else sources[0]
 
 
 def _find_stored(options: RunOptions) -> dict[str, tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -38,13 +38,15 @@ from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.sources import FileSource, IfReplaced
+from vestige.sources.listing import list_files, order_by_time
 from vestige.sources.protocol import Unit
+from vestige.sources.resumption import has_new_rows
 from vestige.store import Store, open_store
 from vestige.stream import Stream
 
 
 @command.command()
-@click.argument("source", required=False)
+@click.argument("sources", nargs=-1, metavar="SOURCE...")
 @click.option(
     "--column",
     "columns",
@@ -173,9 +175,11 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     what it says; vestige init writes such a file. Its keys are SOURCE and the options, without dashes, and paths in it
     are relative to it. What is given here replaces what is there.
 
-    SOURCE is a CSV, NDJSON or Parquet file, or - for CSV or NDJSON on standard input. A row with a missing value in a
-    column is skipped and counted; with --metric, it counts for the metrics whose columns it has. true and false, in any
-    case, are the numbers 1 and 0.
+    SOURCE is a CSV, NDJSON or Parquet file, a folder of such files, a pattern in quotes such as 'visits-*.csv', or -
+    for CSV or NDJSON on standard input. Several files are read in the order of their first times if --time is given,
+    otherwise in that of their names, in which numbers count as numbers. A row with a missing value in a column is
+    skipped and counted; with --metric, it counts for the metrics whose columns it has. true and false, in any case, are
+    the numbers 1 and 0.
 
     With --store, the same command on the same SOURCE continues where it stopped, and counts each record once; another
     SOURCE adds to the stream. If the columns or all limits are left out, whatever is left out is that of the streams in
@@ -192,6 +196,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
       vestige run flights.csv --column dep_delay --retention 512 --by carrier --store delays.db
       vestige run visits.csv --column spent --retention 512 --by country --by channel --store visits.db
       vestige run visits.csv --column spent --max-age 30d --time at --subject email --store visits.db
+      vestige run 'visits*.csv' --column spent --max-age 30d --time at --store visits.db
       vestige run flights.parquet --column dep_delay --column distance --retention 512 --json
       vestige run flights.csv --metric dep_delay:mean,moments --metric air_time:mean --retention 2048
       vestige run visits.csv --metric 'status:shares[ok,failed]' --metric spent:mean --retention 2048
@@ -204,36 +209,41 @@ def run(ctx: click.Context, /, **given: Any) -> None:
         warn(used)
     options = RunOptions(**completed)
     options.check()
-    policy = options.make_policy(find_undeclared(options))
+    paths = list_files(options.sources)
+    policy = options.make_policy(find_undeclared(options, paths))
     kept: NamedPolicy = policy.unwrap()  # type: ignore[assignment]  # options and stores give no others
-    source = options.make_source(kept.name_categories(options.numbers))
+    categories = kept.name_categories(options.numbers)
+    sources = [options.make_source(path, categories) for path in paths]
     options.make_stream(policy)  # errors in the limits are reported first, then those in the file
-    if source.resumable:
-        _check_begin(source, options.path)
+    if sources[0].resumable:
+        _check_begin(sources[0], options.path)
     _load_kernels(policy, kept)
     started = time.perf_counter()
-    ingest, answers = _ingest(options, source, policy)
+    ingest, answers = _ingest(options, sources, policy)
     seconds = round(time.perf_counter() - started, 3)
-    _check_taken(options, ingest, answers)
-    _report(options, policy, ingest, answers, seconds)
-    check_troubles(options.source, ingest)
+    label = paths[0] if len(paths) == 1 else format_count(len(paths), "file")
+    _check_taken(label, options, ingest, answers)
+    _report(options, policy, ingest, answers, {"files": len(paths), "seconds": seconds})
+    check_troubles(label, ingest)
     if options.strict:
         check_strict(answers)
     if ingest.requests:  # they were reported when they failed
         sys.exit(1)
 
 
-def _ingest(options: RunOptions, source: FileSource, policy: Policy) -> tuple[Ingest, dict[str, StreamAnswer]]:
-    """Read the source into streams, and ask each of them; a signal ends the program between two blocks."""
+def _ingest(
+    options: RunOptions, sources: Sequence[FileSource], policy: Policy
+) -> tuple[Ingest, dict[str, StreamAnswer]]:
+    """Read the sources into streams, and ask each of them; a signal ends the program between two blocks."""
     path = options.path
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=options.key)
     with opening as store, catch_signals() as caught:
         if store is not None and options.by:
             check_hashed(_list_abouts(store), options.about)
             if options.hash_keys:
-                source = replace(source, hash_key=partial(hash_key, store.pseudonym))
+                sources = [replace(source, hash_key=partial(hash_key, store.pseudonym)) for source in sources]
         ingest = Ingest(
-            source,
+            sources[0],
             lambda name: options.make_stream(policy, store, name),
             StreamNames(options.keys, options.name),
             options.about,
@@ -244,11 +254,45 @@ def _ingest(options: RunOptions, source: FileSource, policy: Policy) -> tuple[In
             warn=warn,
             is_stopped=lambda: bool(caught),
         )
-        with show_record_progress(source.size) as show:
-            ingest.run(show)
+        _run_each(ingest, sources if len(sources) == 1 else _order_sources(ingest, sources))
         if caught:
             end_by_signal(caught[0], ingest)
         return ingest, {key: StreamAnswer.from_stream(stream, options.numbers) for key, stream in ingest.streams()}
+
+
+def _order_sources(ingest: Ingest, sources: Sequence[FileSource]) -> tuple[FileSource, ...]:
+    """Put several files in the order of time, and say so; those without new rows come first, since they add none."""
+    new = list(sources)
+    if ingest.store is not None:
+        history = ingest.make_history()
+        new = [source for source in sources if has_new_rows(source, history)]
+    known = [source for source in sources if source not in new]
+    timed = bool(new) and new[0].time is not None
+    ordered = order_by_time(new) if timed else tuple(new)
+    order = f"first times in {ordered[0].time}" if timed else "names"
+    ends = f" in the order of their {order}: {ordered[0].path} to {ordered[-1].path}" if len(ordered) > 1 else ""
+    unchanged = f"{format_count(len(known), 'file')} were read whole before, and have no new rows. " if known else ""
+    warn(f"{unchanged}Reading {format_count(len(ordered), 'file')}{ends}.")
+    return (*known, *ordered)
+
+
+def _run_each(ingest: Ingest, sources: Sequence[FileSource]) -> None:
+    """Read one file after the other; an error in one leaves those before it taken."""
+    sizes = [source.size for source in sources]
+    total = None if None in sizes else sum(size or 0 for size in sizes)
+    with show_record_progress(total) as show:
+        for number, source in enumerate(sources):
+            offset = sum(size or 0 for size in sizes[:number])
+            ingest.follow(source)
+            try:
+                ingest.run(lambda taken, position, offset=offset: show(taken, offset + position))  # type: ignore[misc]
+            except SourceError as problem:
+                if ingest.store is None or not number:
+                    raise
+                of_it = " of this file" if str(problem).endswith("nothing was taken") else ""
+                raise SourceError(f"{problem}{of_it}; what the files before it had is taken and stays") from None
+            if ingest.is_stopped():
+                return
 
 
 def _list_abouts(store: Store) -> Iterator[Mapping[str, object]]:
@@ -258,23 +302,26 @@ def _list_abouts(store: Store) -> Iterator[Mapping[str, object]]:
             yield store.terms(name).about
 
 
-def _check_taken(options: RunOptions, ingest: Ingest, answers: Mapping[str, StreamAnswer]) -> None:
+def _check_taken(label: str, options: RunOptions, ingest: Ingest, answers: Mapping[str, StreamAnswer]) -> None:
     """Raise an error if no record has arrived in any stream."""
     if ingest.troubles or any(answer.t for answer in answers.values()):
         return
     if ingest.removed:
         raise NoAnswerError(
-            f"{options.source}: the records that were taken from it were removed meanwhile; there is nothing to answer "
-            "from"
+            f"{label}: the records that were taken from it were removed meanwhile; there is nothing to answer from"
         )
     raise SourceError(
-        f"{options.source}: no row has a number in each of {', '.join(options.numbers)} "
+        f"{label}: no row has a number in each of {', '.join(options.numbers)} "
         f"({format_count(ingest.skipped, 'row')}); nothing to answer from"
     )
 
 
 def _report(
-    options: RunOptions, policy: Policy, ingest: Ingest, answers: Mapping[str, StreamAnswer], seconds: float
+    options: RunOptions,
+    policy: Policy,
+    ingest: Ingest,
+    answers: Mapping[str, StreamAnswer],
+    work: dict[str, Any],
 ) -> None:
     """Print the answers and what happened to the rows."""
     if options.machine:
@@ -285,8 +332,8 @@ def _report(
             "channel": channel,
             **collect_guarantee(policy, options.numbers),
         }
-        counts = collect_facts(ingest) | {"seconds": seconds}
-        print_facts(options.kind, options.keys, answers, facts | counts, explain_before(ingest))
+        counts = collect_facts(ingest) | work
+        print_facts(options.kind, options.keys, answers, facts | counts, explain_before(ingest, work["files"]))
         return
     try:
         hashed = options.hash_keys and ", ".join(options.by)
@@ -294,7 +341,7 @@ def _report(
         if guarantee := describe_guarantee(policy):
             say(guarantee)
     finally:
-        print_notes(options.source, ingest, options.lateness)
+        print_notes(ingest, options.lateness, work["files"])
 
 
 def _check_begin(source: FileSource, path: str | None) -> None:

@@ -33,7 +33,7 @@ class RunOptions:
     """The options of one run, as `vestige run --help` describes them.
 
     Attributes:
-        source: path of the source, or - for standard input.
+        sources: paths of files, patterns and folders; or - for standard input.
         columns: numeric columns.
         metrics: statistics of columns, as text.
         statistic: name of the statistic.
@@ -67,7 +67,7 @@ class RunOptions:
         policy: the policy of the streams in the store, if it was not given by options.
     """
 
-    source: str
+    sources: tuple[str, ...]
     columns: tuple[str, ...]
     metrics: tuple[str, ...]
     statistic: str
@@ -160,7 +160,7 @@ class RunOptions:
         Raises:
             ParameterError: they do not.
         """
-        if not self.source:
+        if not self.sources:
             raise ParameterError(
                 "no source is given; name a file, or - for standard input, or write source = 'FILE' in vestige.toml"
             )
@@ -260,10 +260,10 @@ class RunOptions:
         )
         return add_standard_error(kept, self.statistic) if self.standard_error else kept
 
-    def make_source(self, categories: Mapping[str, Sequence[str]] | None = None) -> FileSource:
-        """Make the source, which is not opened yet; columns of categories are read as text."""
+    def make_source(self, path: str, categories: Mapping[str, Sequence[str]] | None = None) -> FileSource:
+        """Make the source of a file, which is not opened yet; columns of categories are read as text."""
         return FileSource(
-            self.source,
+            path,
             self.numbers,
             self.time_column,
             self.subject,

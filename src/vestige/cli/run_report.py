@@ -84,21 +84,22 @@ def collect_facts(ingest: Ingest) -> dict[str, object]:
         "taken": ingest.taken,
         "late": ingest.late,
         "removed": ingest.removed,
-        "unfinished": ingest.unfinished,
+        "unfinished": bool(ingest.unfinished),
     }
     return counts | ({"troubles": troubles} if troubles else {})
 
 
-def print_notes(source: str, ingest: Ingest, lateness: timedelta | None) -> None:
+def print_notes(ingest: Ingest, lateness: timedelta | None, files: int) -> None:
     """Print what happened to the rows, for people.
 
     Args:
-        source: path of the source.
         ingest: run that has ended.
         lateness: how late rows may be.
+        files: number of files.
     """
     if ingest.store is not None:
-        say(f"Taken: {format_count(ingest.taken, 'row')}{explain_before(ingest)}.")
+        several = f" of {files:,} files" if files > 1 else ""
+        say(f"Taken: {format_count(ingest.taken, 'row')}{several}{explain_before(ingest, files)}.")
     if ingest.skipped:
         say(f"Skipped: {format_count(ingest.skipped, 'row')} with a missing value.")
     if ingest.late and lateness is not None:
@@ -107,21 +108,24 @@ def print_notes(source: str, ingest: Ingest, lateness: timedelta | None) -> None
         say(f"Late: {late} came more than {format_duration(lateness)} late and {were} not taken.")
     if ingest.removed:
         say(f"Removed: another process removed {format_count(ingest.removed, 'stream')} meanwhile.")
-    if ingest.unfinished:
+    for source in ingest.unfinished[:_MAX_NAMED]:
         say(f"The last line of {source} has no line break yet; it is left for the next run.")
 
 
-def explain_before(ingest: Ingest) -> str:
+def explain_before(ingest: Ingest, files: int) -> str:
     """Say which rows were read before.
 
     Args:
         ingest: run that has ended.
+        files: number of files.
 
     Returns:
         A clause; empty if there are none.
     """
     if not ingest.before:
         return ""
+    if files > 1:
+        return f"; {format_count(ingest.before, 'row')} of {format_count(ingest.known, 'file')} were read before"
     if not ingest.compared:
         return f"; {explain_uncompared(ingest.before)}"
     return "; row 1 was read before" if ingest.before == 1 else f"; rows 1 to {ingest.before:,} were read before"
@@ -131,7 +135,7 @@ def check_troubles(source: str, ingest: Ingest) -> None:
     """Name the streams whose rows were not taken.
 
     Args:
-        source: path of the source.
+        source: the source, or how many files there are.
         ingest: run that has ended.
 
     Raises:
@@ -140,14 +144,16 @@ def check_troubles(source: str, ingest: Ingest) -> None:
     if not ingest.troubles:
         return
     for key, trouble in list(ingest.troubles.items())[:_MAX_NAMED]:
-        where = f", {format_count(trouble.rows, 'row')} from row {trouble.row:,} on not taken" if trouble.rows else ""
+        of = "" if trouble.source == source else f" of {trouble.source}"
+        rows = f", {format_count(trouble.rows, 'row')} from row {trouble.row:,}{of} on not taken"
+        where = rows if trouble.rows else ""
         click.echo(escape(f"Trouble with {key!r}{where}: {trouble.reason}"), err=True)
-    rows = sum(trouble.rows for trouble in ingest.troubles.values())
-    were = "was" if rows == 1 else "were"
+    number = sum(trouble.rows for trouble in ingest.troubles.values())
+    were = "was" if number == 1 else "were"
     again = ingest.store is not None and ingest.source.resumable
     later = f". {_explain_remedy(ingest)}" if again else ""
     raise SourceError(
-        f"{source}: {format_count(rows, 'row')} of {format_count(len(ingest.troubles), 'stream')} {were} not taken; "
+        f"{source}: {format_count(number, 'row')} of {format_count(len(ingest.troubles), 'stream')} {were} not taken; "
         f"all others were{later}"
     )
 

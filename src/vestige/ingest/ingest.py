@@ -22,7 +22,7 @@ from vestige.ingest.maintenance import Maintenance
 from vestige.ingest.messages import translate_error
 from vestige.ingest.names import StreamNames
 from vestige.ingest.streams import OPEN_STREAMS, OpenStreams
-from vestige.sources import Block, IfReplaced, Resumption, Source
+from vestige.sources import Block, History, IfReplaced, Resumption, Source
 from vestige.sources.resumption import KEEP_NUMBERS
 from vestige.store import Store
 from vestige.stream import Stream
@@ -40,17 +40,19 @@ class Trouble:
         row: number of the first of these rows.
         rows: number of these rows.
         of_row: whether the cause is in a row, so that the source can be corrected.
+        source: name of the source that the first of these rows is in.
     """
 
     reason: str
     row: int
     rows: int = 0
     of_row: bool = False
+    source: str = ""
 
 
 @dataclass(slots=True)
 class Ingest:
-    r"""A run over a source.
+    r"""A run over a source, or over several in turn; see `follow`.
 
     Attributes:
         source: what to read.
@@ -64,7 +66,7 @@ class Ingest:
         max_open: number of streams that may be open at a time, if there is a store.
         warn: function that shows a message to the user at once.
         is_stopped: function that says whether to end, once the rows that have arrived are taken and flushed.
-        before: number of rows of the source that were read before this run.
+        before: number of rows of all its sources that were read before this run.
         compared: number of held records that were compared with their rows.
         taken: number of records that were taken in this run.
         skipped: number of rows with a missing value.
@@ -72,7 +74,8 @@ class Ingest:
         removed: number of streams of this run that another process removed meanwhile.
         troubles: streams, by key, whose rows were not all taken.
         requests: requests of other processes that could not be carried out, with a sentence each.
-        unfinished: whether a last line without a line break was left for the next run.
+        unfinished: names of the sources whose last line has no line break, and was left for the next run.
+        known: number of sources of which rows were read before this run.
 
     Example:
         >>> import tempfile
@@ -105,7 +108,8 @@ class Ingest:
     skipped: int = 0
     late: int = 0
     removed: int = 0
-    unfinished: bool = False
+    unfinished: list[str] = field(default_factory=list)
+    known: int = 0
     troubles: dict[str, Trouble] = field(default_factory=dict)
     requests: Mapping[str, str] = field(default_factory=dict)
     _streams: OpenStreams = field(init=False)
@@ -113,8 +117,10 @@ class Ingest:
     _positions: Mapping[str, bytes] = field(default_factory=dict)
     _begun: set[str] = field(default_factory=set)
     _name: str | None = None
+    _maintenance: Maintenance = field(init=False)
 
     def __post_init__(self) -> None:
+        self._maintenance = Maintenance(self.store, self.max_age, self.warn)
         self._streams = OpenStreams(self.open_stream, self.names, self.store, self.max_open, self.warn)
 
     def run(self, progress: Progress = lambda *_: None) -> None:
@@ -126,11 +132,12 @@ class Ingest:
         Raises:
             SourceError: the source cannot be read, or was replaced; the message says what was taken before.
         """
-        resumption = self._resume()
-        maintenance = Maintenance(self.store, self.max_age, self.warn)
+        taken, maintenance = self.taken, self._maintenance
         self.requests = maintenance.requests
+        resumption = self._resume()
+        blocks = () if resumption.is_whole else resumption.source.blocks(resumption.start)
         try:
-            for block in resumption.source.blocks(resumption.start):
+            for block in blocks:
                 for key, rows in block.by_key():
                     self._take(key, block, rows, maintenance)
                 self._finish(block, progress)
@@ -140,10 +147,29 @@ class Ingest:
                     break
         except SourceError as problem:
             self._streams.flush()
-            raise SourceError(f"{problem}{self._explain_taken()}") from None
+            raise SourceError(f"{problem}{self._explain_taken(self.taken - taken)}") from None
         self._streams.flush()
+        if not resumption.is_whole:
+            self._mark_whole()
         if self.store is not None:
             maintenance.confirm(self.store)
+
+    def follow(self, source: Source) -> None:
+        """Continue with another source, which `run` then reads; the counts go on.
+
+        Args:
+            source: source that comes after the one that was read.
+        """
+        self.source, self._name, self._positions = source, None, {}
+        self._begun.clear()
+
+    def make_history(self) -> History:
+        """Collect what the store knows of the streams of this run.
+
+        Returns:
+            The history for `Source.resume`.
+        """
+        return self._streams.history(self.about, self.if_replaced, self._open)
 
     def streams(self) -> Iterator[tuple[str, Stream]]:
         """Yield each stream that has rows in the source; those that had to be closed are opened again.
@@ -160,10 +186,11 @@ class Ingest:
         """Ask the source where to continue."""
         if self.store is None or not self.source.resumable:
             return Resumption(self.source, self.source.name)
-        history = self._streams.history(self.about, self.if_replaced, self._open)
-        resumption = self.source.resume(history)
+        resumption = self.source.resume(self.make_history())
         self._name, self._positions = resumption.name, resumption.positions
-        self.before, self.compared = resumption.before, resumption.compared
+        self.before += resumption.before
+        self.known += bool(resumption.before)
+        self.compared += resumption.compared
         self._keys.update(dict.fromkeys(resumption.keys))
         if resumption.changed:
             self._write_positions(resumption)
@@ -208,7 +235,10 @@ class Ingest:
             self.troubles[key] = Trouble(text, 0, of_row=isinstance(problem, DataError))
         trouble = self.troubles[key]
         self.troubles[key] = replace(
-            trouble, row=trouble.row or int(block.numbers[new[0]]), rows=trouble.rows + len(new)
+            trouble,
+            row=trouble.row or int(block.numbers[new[0]]),
+            rows=trouble.rows + len(new),
+            source=trouble.source or self.source.name,
         )
 
     def _count_covered(self, block: Block, position: bytes) -> int:
@@ -268,19 +298,32 @@ class Ingest:
 
     def _finish(self, block: Block, progress: Progress) -> None:
         self.skipped += block.skipped
-        self.unfinished |= block.unfinished
+        self.unfinished += [self.source.name] if block.unfinished else []
         if not self.source.resumable:
             self._streams.flush()  # what came through a pipe cannot be read again
         progress(self.taken, block.offset)
 
-    def _explain_taken(self) -> str:
+    def _mark_whole(self) -> None:
+        """Note in one stream that the source was read to its end, if it was; all streams have been written before."""
+        streams = len({*self._positions, *self._begun})
+        if self._name is None or self.troubles or self.source.name in self.unfinished or self.is_stopped():
+            return
+        for key in (*self._begun, *self._positions):
+            stream = self._open(key)
+            position = b"" if stream is None else stream.position(self._name).value
+            if stream is not None and position:
+                stream.move_source(self._name, self.source.mark_whole(position, streams))
+                self._streams.flush()
+                return
+
+    def _explain_taken(self, taken: int) -> str:
         """Say what happened to the rows before one that cannot be read."""
         if self.store is None:
             return ""
-        if not self.taken:
+        if not taken:
             return "; nothing was taken"
         remedy = f"; {KEEP_NUMBERS}, and run this again with --if-replaced continue" if self.source.resumable else ""
-        return f"; {self.taken:,} records of the rows before were taken and stay{remedy}"
+        return f"; {taken:,} records of the rows before were taken and stay{remedy}"
 
 
 class _Selection(Sequence[bytes]):

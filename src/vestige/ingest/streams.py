@@ -13,7 +13,7 @@ from vestige.errors import StoreBusyError
 from vestige.ingest.names import StreamNames
 from vestige.records import Records
 from vestige.sources import History, IfReplaced
-from vestige.store import Store
+from vestige.store import Position, Store
 from vestige.stream import Stream
 
 ATTEMPTS = 12
@@ -40,6 +40,8 @@ class OpenStreams:
     max_open: int
     warn: Callable[[str], None]
     _streams: dict[str, Stream] = field(default_factory=dict)
+    _known: dict[str, dict[str, Position]] | None = None
+    """Positions of all sources before this run, each of which it reads once."""
 
     def open(self, key: str) -> Stream:
         """Return the stream of a key, opening it if needed.
@@ -81,6 +83,7 @@ class OpenStreams:
         ]
         for key in removed:
             del self._streams[key]
+            self._known = None
         return removed
 
     def flush(self) -> None:
@@ -129,8 +132,9 @@ class OpenStreams:
 
         def find_positions(name: str) -> dict[str, bytes]:
             if names.by is not None:
-                positions = store.positions(name, about)
-                return {names.find_key(n): position.value for n, position in positions.items()}
+                if self._known is None:
+                    self._known = store.list_positions(about)
+                return {names.find_key(n): position.value for n, position in self._known.get(name, {}).items()}
             stream = open_stream("")
             if stream is None:
                 return {}

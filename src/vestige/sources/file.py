@@ -19,8 +19,9 @@ import numpy as np
 
 from vestige.errors import MissingExtraError, ParameterError
 from vestige.sources.block import Block
+from vestige.sources.identity import FileIdentity
 from vestige.sources.keys import By
-from vestige.sources.positions import decode_position
+from vestige.sources.positions import decode_position, encode_position
 from vestige.sources.protocol import History, Resumption, Source, Unit
 from vestige.sources.resumption import resume_file
 from vestige.validation import check_bool, check_choice, check_float, show_value
@@ -131,6 +132,20 @@ class FileSource(Source):
         """
         _check_bytes("position", position, "the position of a block")
         return decode_position(position)[0]
+
+    def mark_whole(self, position: bytes, streams: int) -> bytes:
+        """Note in a position that the file was read to its end; see `Source.mark_whole`.
+
+        Args:
+            position: position of a stream after its last row.
+            streams: number of streams that have rows of the file.
+
+        Returns:
+            The position with the note.
+        """
+        rows, encoded = decode_position(position)
+        identity = FileIdentity.decode(encoded)
+        return position if identity is None else encode_position(rows, identity.mark_whole(streams).encode())
 
     def resume(self, history: History) -> Resumption:
         """Find where the file was left, and whether it is still the same file.

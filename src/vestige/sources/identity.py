@@ -15,7 +15,7 @@ import struct
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from vestige.errors import SourceError
@@ -26,6 +26,9 @@ _LAYOUT = struct.Struct("<QQQI16s12sQ")
 _PROBE = "vestige: which key is this"
 _WORD = 2**64 - 1
 _HEAD = 1 << 16
+_SIZE_BITS = 48  # of the 64 bits of a size; the others hold the mark of a file that was read to its end
+_MAX_SIZE = (1 << _SIZE_BITS) - 1
+_MARKS = (1 << 64 - _SIZE_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class FileIdentity:
         header: digest of the names of its columns; never of a record.
         key: digest of the key that subjects are hashed with; zeros if there are no subjects.
         other_key: last row whose subject was hashed with a key that has been lost since.
+        whole: mark of a file that was read to its end, which tells into how many streams; 0 if it may have more rows.
     """
 
     device: int
@@ -49,6 +53,7 @@ class FileIdentity:
     header: bytes
     key: bytes = bytes(12)
     other_key: int = 0
+    whole: int = 0
 
     @classmethod
     def read(cls, path: str, generation: int = 0) -> FileIdentity:
@@ -85,7 +90,10 @@ class FileIdentity:
             >>> FileIdentity.decode(b"") is None
             True
         """
-        return cls(*_LAYOUT.unpack(body)) if len(body) == _LAYOUT.size else None
+        if len(body) != _LAYOUT.size:
+            return None
+        device, inode, size, generation, header, key, other_key = _LAYOUT.unpack(body)
+        return cls(device, inode, size & _MAX_SIZE, generation, header, key, other_key, size >> _SIZE_BITS)
 
     def encode(self) -> bytes:
         """Encode the identity.
@@ -98,7 +106,36 @@ class FileIdentity:
             >>> FileIdentity.decode(identity.encode()) == identity
             True
         """
-        return _LAYOUT.pack(self.device, self.inode, self.size, self.generation, self.header, self.key, self.other_key)
+        size = min(self.size, _MAX_SIZE) | self.whole << _SIZE_BITS
+        return _LAYOUT.pack(self.device, self.inode, size, self.generation, self.header, self.key, self.other_key)
+
+    def mark_whole(self, streams: int) -> FileIdentity:
+        """Note that all rows of the file were taken.
+
+        Args:
+            streams: number of streams that have rows of it.
+
+        Returns:
+            The identity with the mark.
+
+        Example:
+            >>> identity = FileIdentity(1, 2, 500, 0, bytes(16)).mark_whole(3)
+            >>> identity.is_whole(FileIdentity(1, 2, 500, 0, bytes(16)), 3)
+            True
+        """
+        return replace(self, whole=_count_marks(streams))
+
+    def is_whole(self, now: FileIdentity, streams: int) -> bool:
+        """Tell whether a file has no rows beyond those that were taken, and no stream of it was removed since.
+
+        Args:
+            now: identity of the file that exists now.
+            streams: number of streams that have rows of it now.
+
+        Returns:
+            Whether there is nothing more to take.
+        """
+        return replace(self, whole=0) == now and self.whole == _count_marks(streams)
 
     def explain_change(self, now: FileIdentity) -> str:
         """Say why another identity is not that of the same file.
@@ -167,8 +204,12 @@ def _find_generation(identity: FileIdentity | None) -> int:
     return 0 if identity is None else identity.generation
 
 
-def _find_age(identity: FileIdentity) -> tuple[int, int]:
-    return identity.generation, identity.size
+def _find_age(identity: FileIdentity) -> tuple[int, int, int]:
+    return identity.generation, identity.size, identity.whole
+
+
+def _count_marks(streams: int) -> int:
+    return 1 + (streams - 1) % _MARKS if streams else 0
 
 
 def digest_key(pseudonym: Callable[[str], str]) -> bytes:

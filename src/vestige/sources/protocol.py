@@ -81,6 +81,18 @@ class Source(Protocol):
             A value that can be compared with those of other positions.
         """
 
+    def mark_whole(self, position: bytes, streams: int) -> bytes:  # noqa: ARG002
+        """Note in a position that the source was read to its end, so that `resume` need not look at its rows again.
+
+        Args:
+            position: position of a stream after its last row.
+            streams: number of streams that have rows of the source.
+
+        Returns:
+            The position with the note; by default as it was.
+        """
+        return position
+
     def resume(self, history: History) -> Resumption:
         """Decide where a run continues.
 
@@ -138,6 +150,7 @@ class Resumption:
         changed: whether `positions` differ from those in the store and have to be written.
         before: number of rows that were read before this run.
         compared: number of held records that were compared with their rows.
+        is_whole: whether the source has no rows beyond those that were read before, so that it need not be read.
     """
 
     source: Source
@@ -148,3 +161,4 @@ class Resumption:
     changed: bool = False
     before: int = 0
     compared: int = 0
+    is_whole: bool = False

@@ -26,6 +26,26 @@ KEEP_NUMBERS = "correct the row in its place, or empty its value so that it is s
 """How to correct rows of a file that is read again, since they are identified by their numbers."""
 
 
+def has_new_rows(source: FileSource, history: History) -> bool:
+    """Tell without reading its rows whether a file may have some that were not taken.
+
+    Args:
+        source: file to read.
+        history: what a store knows of the streams of this run.
+
+    Returns:
+        Whether it may.
+
+    Raises:
+        SourceError: the file cannot be read.
+        OSError: nothing exists at the path.
+    """
+    name = find_name(source.path, history.sources)
+    progress = FileProgress.collect(history.positions(name) if name in history.sources else {})
+    before, quiet = progress.identity, replace(history, warn=lambda _: None)
+    return before is None or not before.is_whole(_read_identity(source, quiet, progress), len(progress.rows))
+
+
 def resume_file(source: FileSource, history: History) -> Resumption:
     """Find where a file was left, and whether it is still the same file.
 
@@ -47,7 +67,8 @@ def resume_file(source: FileSource, history: History) -> Resumption:
     changed = bool(change)
     if history.if_replaced == "continue":
         change = ""
-    scan = _Scan(source, history, name, progress)
+    is_whole = before is not None and before.is_whole(identity, len(progress.rows))
+    scan = _Scan(source, history, name, progress, is_whole)
     different = None
     if not change and progress.furthest:
         different = scan.compare(identity.other_key)
@@ -55,7 +76,7 @@ def resume_file(source: FileSource, history: History) -> Resumption:
     if history.if_replaced == "restart" and change:
         generation = 1 if before is None else before.generation + 1
         identity, progress = replace(identity, generation=generation, other_key=0), FileProgress({}, None)
-        scan.is_behind = False
+        scan.is_behind = is_whole = False
     elif change:
         raise SourceError(
             f"{source.path}: {change}; {_explain_remedy(history, progress, different)}: nothing was taken"
@@ -71,10 +92,11 @@ def resume_file(source: FileSource, history: History) -> Resumption:
         name,
         start=b"" if scan.is_behind else encode_position(progress.furthest),
         positions={key: encode_position(rows, encoded) for key, rows in progress.rows.items()},
-        keys=tuple(scan.keys),
+        keys=tuple(progress.rows) if is_whole else tuple(scan.keys),
         changed=changed or (before is not None and before.key != identity.key),
         before=progress.furthest,
         compared=scan.compared,
+        is_whole=is_whole,
     )
 
 
@@ -86,6 +108,7 @@ class _Scan:
     history: History
     name: str
     progress: FileProgress
+    is_whole: bool
     compared: int = 0
     is_behind: bool = False
     keys: dict[str, None] = field(default_factory=dict)
@@ -98,6 +121,8 @@ class _Scan:
             for key, held in self.history.held(self.name, keys[start : start + self.history.batch]):
                 comparison.add(key, held)
             self.compared += len(comparison)
+            if self.is_whole and not len(comparison):
+                continue  # no row is held, and none is new
             try:
                 different = comparison.find_difference(self._read(), self.progress.furthest)
             except SourceError as problem:

@@ -239,6 +239,22 @@ class Store(Reader):
             if source in state.positions and (about is None or terms.fixed == drop_defaults(about))
         }
 
+    def list_positions(self, about: Mapping[str, object] | None = None) -> dict[str, dict[str, Position]]:
+        """Find how far each source was read into each stream, in one pass; see `positions`.
+
+        Args:
+            about: only consider streams that were made with this, whatever its defaults are; see `stream`.
+
+        Returns:
+            The positions, by the name of the source and by the name of the stream.
+        """
+        found: dict[str, dict[str, Position]] = {}
+        for name, terms, state in self._states():
+            if about is None or terms.fixed == drop_defaults(about):
+                for source, position in state.positions.items():
+                    found.setdefault(source, {})[name] = position
+        return found
+
     def _states(self) -> Iterator[tuple[str, Terms, State]]:
         """What was last written of each stream that can be read."""
         for name in self.survey()[0]:
