@@ -30,12 +30,24 @@ def to_dict(policy: Policy) -> dict[str, object]:
         'vestige.Mean'
     """
     kind = type(policy)
-    names = [field.name for field in fields(policy)] if is_dataclass(policy) else sorted(vars(policy))
+    names = _list_parameters(policy) if is_dataclass(policy) else sorted(vars(policy))
     registered = next((name for name, other in POLICIES.items() if other is kind), None)
     return {
         "name": registered or f"{kind.__module__}.{kind.__qualname__}",
         "parameters": {name: _to_plain(getattr(policy, name)) for name in names},
     }
+
+
+def _list_parameters(policy: Policy) -> list[str]:
+    """List the parameters to describe; one that was added to a class later only if it is not the default.
+
+    So the terms of a store that was made before are still the same.
+    """
+    return [
+        field.name
+        for field in fields(policy)  # type: ignore[arg-type]  # it is a dataclass
+        if not (field.metadata.get("added_later") and getattr(policy, field.name) == field.default)
+    ]
 
 
 def _to_plain(value: object) -> object:

@@ -106,7 +106,9 @@ class Private(Encoded[E_co]):
     requires_secret_coins: ClassVar[bool] = True
     policy: Encoded[E_co] = field(default_factory=Mean)  # type: ignore[arg-type]
     bound: float | None = field(default=None, kw_only=True)
-    bounds: Mapping[str, float] | Sequence[float] | None = field(default=None, kw_only=True)
+    bounds: Mapping[str, float] | Sequence[float] | None = field(
+        default=None, kw_only=True, metadata={"added_later": True}
+    )
     epsilon: float = field(kw_only=True)
     delta: float = field(kw_only=True)
 
