@@ -206,6 +206,23 @@ def limit_interpretation(numbers: int) -> None:
     _Kernel.numbers_left = numbers
 
 
+def is_cacheable() -> bool:
+    """Find out whether compiled kernels can be cached.
+
+    Returns:
+        whether there is a folder for them that can be written.
+
+    Example:
+        >>> is_cacheable()
+        True
+    """
+    try:
+        numba.njit(cache=True)(is_cacheable)
+    except RuntimeError:
+        return False
+    return True
+
+
 def _add_part(overloads: dict[tuple[Type, ...], Any], made: Any) -> None:
     """Keep a part; numba would also make it callable from Python."""
     overloads[tuple(made.signature.args)] = made

@@ -41,6 +41,7 @@ COMMANDS = {
     "sweep": ("vestige.cli.retention", "Erase what is due in STORE."),
     "verify": ("vestige.cli.store", "Check that nothing is left in STORE that should be gone."),
     "verify-receipts": ("vestige.cli.signature", "Check that signed receipts were not changed."),
+    "warm": ("vestige.cli.warm", "Compile the kernels ahead of the first run."),
 }
 """Module of each command, which adds the command to the group, and the first sentence of its help."""
 
