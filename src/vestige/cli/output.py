@@ -15,7 +15,7 @@ from functools import partial
 from typing import ParamSpec
 
 import click
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -59,10 +59,11 @@ def warn(text: str) -> None:
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[str] = ()) -> None:
-    """Print a table; the first column and those named in `words` hold text, the others numbers."""
+    """Print a table; the first column and those named in `words` hold text, the others numbers; nothing is cut off."""
     table = Table()
     for i, name in enumerate(header):
-        table.add_column(Text(escape(name)), justify="left" if i == 0 or name in words else "right")
+        justify: JustifyMethod = "left" if i == 0 or name in words else "right"
+        table.add_column(Text(escape(name)), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*(Text(escape(cell)) for cell in row))
     make_console().print(table)

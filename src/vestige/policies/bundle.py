@@ -38,6 +38,7 @@ from vestige.validation import show_value
 
 _EXACT_COUNT = 0.5
 """A count that is off by less is exact when it is rounded."""
+_LARGE = 1e6
 Columns = tuple[str, ...]
 Group = tuple[Columns, tuple[NamedPolicy, ...]]
 """Columns, and the policies that answer of them."""
@@ -295,8 +296,8 @@ class Bundle(Encoded[BundleEstimate]):
         rows = [
             (
                 row["metric"],
-                "no answer" if row["value"] is None else format_number(row["value"]),
-                "" if row["standard_error"] is None else f"{row['standard_error']:.3g}",
+                "no answer" if row["value"] is None else _format_value(row["value"]),
+                "" if row["standard_error"] is None else _format_error(row["standard_error"]),
                 _format_bounds(row["lower"], row["upper"]),
                 f"{row['counted']:,}",
             )
@@ -483,11 +484,21 @@ def _has_categories(group: Group) -> bool:
     return any(policy.name_categories(names) for policy in policies)
 
 
+def _format_value(value: float) -> str:
+    """Seven digits, which leave room for other columns, or ten of large numbers such as totals."""
+    return f"{value:.7g}" if abs(value) < _LARGE else format_number(value)
+
+
+def _format_error(error: float) -> str:
+    """Three digits, or whole numbers."""
+    return f"{error:.3g}" if error < 1e3 else f"{error:.0f}"  # where three digits would need an exponent
+
+
 def _format_bounds(lower: float | None, upper: float | None) -> str:
     """The bounds of a sketch; empty where there are none."""
     if lower is None and upper is None:
         return ""
-    low, high = ("" if bound is None else format_number(bound) for bound in (lower, upper))
+    low, high = ("" if bound is None else _format_value(bound) for bound in (lower, upper))
     return low if low == high else f"{low} to {high}"
 
 
