@@ -92,6 +92,15 @@ def test_a_file_gives_what_the_command_line_gives(folder: Path) -> None:
     assert "From vestige.toml: source, column, retention, by, subject, seed, store.\n" in result.stderr
 
 
+@pytest.mark.parametrize("source", [["v.csv", "w.csv"], "*.csv", "."])
+def test_several_sources_are_relative_to_the_file_too(source: object, folder: Path) -> None:
+    data = (folder / "data").rename(folder / "[data]")  # which is not a pattern
+    (data / "w.csv").write_text((data / "v.csv").read_text())
+    Path("m.toml").write_text("column = 'spent'\nretention = 256\n")
+    (data / "m.toml").write_text(f"source = {json.dumps(source)}\n" + Path("m.toml").read_text())
+    assert said("run", "--config", data / "m.toml")["t"] == 1_200
+
+
 def test_the_command_line_replaces_the_file(folder: Path) -> None:
     config = ("--config", folder / "data" / "vestige.toml")
     found = said("run", *config, "--store", "here.db", "--retention", 300, "--metric", "spent:mean,sum")

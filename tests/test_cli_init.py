@@ -102,6 +102,20 @@ def test_paths_are_relative_to_the_file_that_is_written() -> None:
     assert Path("conf/visits.db").exists()
 
 
+@pytest.mark.parametrize("name", ["data/visits-*.ndjson", "data"])
+def test_of_several_files_the_first_is_looked_at(name: str) -> None:
+    Path("data").mkdir()
+    for day in (9, 10):
+        write(Path(f"data/visits-{day}.ndjson"))
+    result = vestige("init", name)
+    assert result.stdout.startswith("data/visits-9.ndjson: 600 rows")
+    written = read(Path("vestige.toml"))
+    assert (written["source"], written["store"]) == (name, "data.db" if name == "data" else "visits.db")
+    Path("vestige.toml").write_text(Path("vestige.toml").read_text() + 'lateness = "1d"\n')
+    run = vestige("run", "--json")
+    assert json.loads(run.stdout)["taken"] == 2 * N, run.output
+
+
 def test_nothing_is_overwritten() -> None:
     write(Path("visits.ndjson"))
     Path("vestige.toml").write_text("mine")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -18,8 +19,9 @@ import click
 from vestige.cli.config import FILE
 from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, escape, format_count, say, show_table
-from vestige.errors import ParameterError, SourceError
+from vestige.errors import MissingExtraError, ParameterError, SourceError
 from vestige.policies.metrics import join_options, list_columns
+from vestige.sources.listing import list_files
 
 if TYPE_CHECKING:
     from vestige.sources.profile import ColumnProfile, FileProfile
@@ -28,6 +30,7 @@ _MAX_AGE = timedelta(days=30)
 _LATE = {"1m": timedelta(minutes=1), "1h": timedelta(hours=1), "1d": timedelta(days=1), "7d": timedelta(days=7)}
 """Durations that are offered for --lateness; the first that is long enough is taken."""
 _MAX_CANDIDATES = 5
+_NAME_END = re.compile(r"[-_]*[*?\[.]")
 
 
 @command.command("init")
@@ -36,7 +39,8 @@ _MAX_CANDIDATES = 5
 def init(file: str, out: str) -> None:
     """Write vestige.toml from a look at FILE.
 
-    FILE is a CSV, NDJSON or Parquet file, whose first rows are read. Columns of numbers get a mean, columns of a few
+    FILE is a CSV, NDJSON or Parquet file, whose first rows are read; or a folder of such files or a pattern in quotes,
+    as vestige run takes them, of which the first file is looked at. Columns of numbers get a mean, columns of a few
     texts and booleans get shares, a column of times is used for the age of records. Columns that may be subjects or
     keys are listed as comments. Records are erased after 30 days.
 
@@ -45,29 +49,32 @@ def init(file: str, out: str) -> None:
     \b
     Examples:
       vestige init visits.csv
-      vestige init visits.csv -o night.toml
+      vestige init 'visits-*.csv' -o night.toml
     """  # noqa: D301  # the sign says to leave the lines as they are
-    from vestige.sources.profile import profile_file  # noqa: PLC0415  # takes long to import
-
+    try:
+        from vestige.sources.profile import profile_file  # noqa: PLC0415  # Arrow takes half a second to import
+    except ModuleNotFoundError as missing:
+        raise MissingExtraError(f"reading a file (here: {missing.name})", "cli") from None
     if os.path.exists(out):
         raise ParameterError(f"--out {out} exists and is not overwritten; remove it, or give another --out")
     if file == "-":
         raise ParameterError(
             "FILE is -, standard input, which can be read only once; save its rows, and give that file"
         )
-    with announce_if_slow(f"Reading {file} ..."):
-        profile = profile_file(file)
+    first = list_files([file])[0]
+    with announce_if_slow(f"Reading {first} ..."):
+        profile = profile_file(first)
     metrics = {column.name: metric for column in profile.columns if (metric := _make_metric(column))}
     if not metrics:
         raise SourceError(
-            f"{file}: no column of its first {format_count(profile.rows, 'row')} holds numbers, or a few texts that "
+            f"{first}: no column of its first {format_count(profile.rows, 'row')} holds numbers, or a few texts that "
             "many rows have; write the options yourself"
         )
     time = _choose_time(profile)
-    text = "\n".join(_write_options(file, out, profile, list(metrics.values()), time)) + "\n"
+    text = "\n".join(_write_options(file, first, out, profile, list(metrics.values()), time)) + "\n"
     with open(out, "x", encoding="utf-8") as opened:
         opened.write(text)
-    _show(file, profile, metrics, time)
+    _show(first, profile, metrics, time)
     say(f"{out}: written; read it, and change what you need. Then call {_name_run(out)}.")
 
 
@@ -108,12 +115,12 @@ def _choose_time(profile: FileProfile) -> ColumnProfile | None:
 
 
 def _write_options(
-    file: str, out: str, profile: FileProfile, metrics: Sequence[str], time: ColumnProfile | None
+    file: str, first: str, out: str, profile: FileProfile, metrics: Sequence[str], time: ColumnProfile | None
 ) -> Iterator[str]:
-    folder, stem = os.path.dirname(out), Path(file).name.split(".")[0] or "vestige"
+    folder, stem = os.path.dirname(out), _NAME_END.split(Path(file).name)[0] or "vestige"
     source = file if os.path.isabs(file) else os.path.relpath(file, folder or ".")
     seen = f"the {format_count(profile.rows, 'row')}" if profile.whole else f"the first {profile.rows:,} rows"
-    yield f"# Options of vestige run, from a look at {seen} of {quote_toml(source)}."
+    yield f"# Options of vestige run, from a look at {seen} of {quote_toml(os.path.basename(first))}."
     yield "# vestige run --help describes them. Paths are relative to this file."
     yield f"source = {quote_toml(source)}"
     yield f"store = {quote_toml(stem + '.db')}"
