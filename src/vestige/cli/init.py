@@ -49,7 +49,7 @@ def init(file: str, out: str) -> None:
     \b
     Examples:
       vestige init visits.csv
-      vestige init 'visits-*.csv' -o night.toml
+      vestige init 'visits*.csv' -o night.toml
     """  # noqa: D301  # the sign says to leave the lines as they are
     try:
         from vestige.sources.profile import profile_file  # noqa: PLC0415  # Arrow takes half a second to import

@@ -11,7 +11,6 @@ from functools import partial
 
 import click
 
-from vestige import _numba
 from vestige.cli.group import command
 from vestige.cli.output import format_count, say, show_progress
 from vestige.errors import MissingExtraError, ParameterError, VestigeError
@@ -19,7 +18,6 @@ from vestige.policies import STATISTICS, Bundle, Mean, NamedPolicy, Private
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
-from vestige.sources.boundaries import CsvBoundary
 from vestige.stream import Stream
 
 
@@ -43,6 +41,9 @@ def warm(statistics: tuple[str, ...]) -> None:
       vestige warm
       vestige warm --statistic mean --statistic quantiles
     """  # noqa: D301  # \b keeps the lines as they are
+    from vestige import _numba  # noqa: PLC0415  # it takes long to import, also where only help is shown
+    from vestige.sources.boundaries import CsvBoundary  # noqa: PLC0415
+
     if not _numba.is_cacheable():
         raise VestigeError(
             "no cache folder is writable, so that compiled kernels would be lost; set NUMBA_CACHE_DIR to a folder that "
