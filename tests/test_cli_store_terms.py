@@ -52,13 +52,14 @@ def write(path: Path, start: int, rows: int) -> Path:
         ("--column", "x", "--column", "y", "--retention", 256, "--notice", 200, "--channel", "bits", "--stream", "s/1"),
         ("--statistic", "regression", "--column", "x", "--target", "y", "--retention", 512, "--half-life", 300),
         ("--statistic", "histogram", "--column", "x", "--edges", "0,5", "--retention", 256),
+        ("--column", "x", "--window", "--retention", 256),
         ("--statistic", "shares", "--column", "shop", "--max-age", "30d", "--time", "at", "--lateness", "1h"),
         (
             *("--metric", "x:mean,sum", "--metric", "y:mean", "--by", "shop", "--hash-keys", "--stream", "p"),
             *("--max-age", "30d", "--time", "at", "--time-unit", "ms", "--lateness", "1h", "--subject", "who"),
         ),
     ],
-    ids=["mean", "limits and channel", "regression", "histogram", "shares", "metrics by hashed keys in time"],
+    ids=["mean", "limits and channel", "regression", "histogram", "window", "shares", "metrics by hashed keys in time"],
 )
 def test_the_terms_of_the_store_are_those_that_were_given(options: tuple[object, ...], tmp_path: Path) -> None:
     files = [write(tmp_path / f"{i}.csv", 900 * i, 900) for i in range(2)]
@@ -74,6 +75,17 @@ def test_the_terms_of_the_store_are_those_that_were_given(options: tuple[object,
     listed = [vestige(name, store, "--json").stdout for name in ("retained", "list") for store in stores]
     assert listed[0] == listed[1]
     assert listed[2] == listed[3]
+
+
+def test_the_noise_of_the_store_goes_on(tmp_path: Path) -> None:
+    store, files = tmp_path / "v.db", [write(tmp_path / f"{i}.csv", 900 * i, 900) for i in range(2)]
+    first = said(
+        "run", files[0], "--column", "x", "--epsilon", 1, "--bound", 20, "--retention", 1_024, "--store", store
+    )
+    found = said("run", files[1], "--store", store)
+    assert (found["private"], found["taken"]) == (first["private"], 900)
+    assert "not allowed for Private" in vestige("run", files[1], "--store", store, "--seed", 1).stderr
+    assert "--epsilon needs --column or --metric" in vestige("run", files[1], "--store", store, "--epsilon", 9).stderr
 
 
 def test_what_was_taken_from_the_store_is_said(tmp_path: Path) -> None:
