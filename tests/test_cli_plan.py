@@ -63,7 +63,8 @@ def test_the_plan_for_machines_and_in_the_units_of_the_data(table: Path) -> None
     assert rows["Mean, auto"]["retention"] == 76
     assert rows["Mean, auto"]["seconds"] > 0.0
     assert rows["Mean, auto"]["memory"] == rows["Mean, auto"]["retention"] * (8 * 2 + 33)
-    assert said["private"] == {"epsilon": 1.0, "delta": 1e-6, "bound": 1_000.0}
+    bounds = {"column 1": 1_000.0, "column 2": 1_000.0}
+    assert said["private"] == {"epsilon": 1.0, "delta": 1e-6, "bounds": bounds}
     assert [price["retention"] for price in said["prices"]] == [68, 544, 4_352]
     assert "tails are heavy" in said["notes"][0]
 

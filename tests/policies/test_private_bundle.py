@@ -222,6 +222,12 @@ def test_it_is_predicted() -> None:
     with_bound = predict(Private(Histogram((0.0,)), bound=1.0, **PROMISE), **size)
     without = predict(Private(Histogram((0.0,)), **PROMISE), **size)
     assert with_bound.noise / without.noise == pytest.approx(math.sqrt(2.0), rel=0.01)
+    bundle, rows = Bundle({"a": [Mean(), Sum()], "b": Shares(("ok",))}), draw(4_000)[:, [0, 2]] % 2.0
+    private = Private(bundle, bounds={"a": 3.0}, **PROMISE)
+    predicted = predict(private, retention=1_000, records=len(rows), sample=rows).errors
+    said = [row["standard_error"] for row in ran(private, rows, 500).estimate().to_rows()]
+    assert said[:2] == pytest.approx(predicted[:2], rel=0.1), "as the answer says of its own error"
+    assert said[2:] == pytest.approx(predicted[2:], rel=0.1)
     with pytest.raises(ParameterError, match=r"price needs bound, one length"):
         Private(Mean(), bounds=(3.0,), **PROMISE).price(64, 1.0)
 
@@ -231,6 +237,8 @@ def test_it_is_predicted() -> None:
     [
         ({"bounds": {"a": 1.0}}, r"bounds has no bound of b; give .* bounds=\{'b': 100.0\}"),
         ({"bounds": {**BOUNDS, "x": 1.0}}, "bounds has 'x', which is not a column; the columns are a, b, status, c"),
+        ({"bounds": {**BOUNDS, "status": 1.0}}, "bounds of status is not needed, since its statistics are shares"),
+        ({"policy": Histogram((0.0,)), "bounds": (1.0,)}, "bounds is not needed"),
         ({"bounds": {**BOUNDS, "a": 0.0}}, r"bounds\['a'\]=0.0 is out of range"),
         ({"bounds": (1.0, 2.0)}, "is not a mapping of columns to numbers"),
         ({"bound": 1.0}, "bound=1.0 cannot be used with a Bundle, whose columns need a bound each; use bounds"),

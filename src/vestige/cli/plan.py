@@ -22,11 +22,14 @@ from vestige.cli.output import (
     show_table,
 )
 from vestige.cli.reports import make_policy
+from vestige.cli.wrappers import bound_option, parse_bounds
 from vestige.errors import ParameterError, SourceError
 from vestige.planning import Plan, Row, draw_plan, plan, plan_max_age
-from vestige.policies import STATISTICS, NamedPolicy
+from vestige.policies import STATISTICS, Encoded, NamedPolicy, Private
 from vestige.policies.metrics import METRICS, parse_metrics
+from vestige.policies.private import list_unbounded
 from vestige.sources import FileSource
+from vestige.statistics import Averages
 from vestige.times import format_duration
 from vestige.types import Floats
 
@@ -95,7 +98,7 @@ _HEADER = ("policy", "retention", "records", "error", "memory", "time per record
     show_default=True,
     help="Delta of the (epsilon, delta) guarantee of Private.",
 )
-@click.option("--bound", type=float, help="Norm to which Private clips a record; must not be taken from the data.")
+@bound_option
 @click.option(
     "--figure",
     type=check_figure_path,
@@ -119,7 +122,7 @@ def plan_retention(
     rate: float | None,
     epsilon: float,
     delta: float,
-    bound: float | None,
+    bounds: tuple[str, ...],
     figure: str | None,
     *,
     machine: bool,
@@ -152,7 +155,12 @@ def plan_retention(
     slow = announce_if_slow("Simulating each policy ...")
     with slow, show_progress("Planning") as report:
         given: dict[str, Any] = {"error": error, "records": records, "sample": sample, "mean": mean}
-        given |= {"epsilon": epsilon, "delta": delta, "bound": bound, "progress": report}
+        given |= {
+            "epsilon": epsilon,
+            "delta": delta,
+            "bound": _read_bound(bounds, policy, columns + targets),
+            "progress": report,
+        }
         if max_age is not None and rate is not None:
             show_age_plan(plan_max_age(policy, max_age=max_age, rate=rate, **given), statistic, names, machine=machine)
             return
@@ -262,7 +270,7 @@ def _to_facts(plan: Plan) -> dict[str, object]:
         "rows": [{name: getattr(row, name) for name in Row.__slots__} for row in plan.rows],
         "private": None
         if private is None
-        else {"epsilon": private.epsilon, "delta": private.delta, "bound": private.bound},
+        else {"epsilon": private.epsilon, "delta": private.delta, "bounds": _name_bounds(private)},
         "prices": [{"retention": retention, "price": price} for retention, price in plan.prices],
         "notes": list(plan.notes),
     }
@@ -314,10 +322,42 @@ def _summarize(plan: Plan) -> Iterator[str]:
         private = plan.private
         prices = ", ".join(f"{price:.3g} at {retention:,}" for retention, price in plan.prices)
         yield (
-            f"The price of epsilon {private.epsilon:g} (delta {private.delta:g}, bound {private.bound:.3g}), as a "
+            f"The price of epsilon {private.epsilon:g} (delta {private.delta:g}{_format_bounds(private)}), as a "
             "multiple of the squared error without noise, or of the number of records for the same error, by "
             f"retention: {prices}."
         )
+
+
+def _name_bounds(private: Private) -> dict[str, float]:
+    return private.name_bounds(_name_columns(private.policy))
+
+
+def _format_bounds(private: Private) -> str:
+    """The bounds of the columns that have one, as a clause."""
+    named = _name_bounds(private)
+    values = {f"{bound:.3g}" for bound in named.values()}
+    if len(values) > 1:
+        return f", bounds {', '.join(f'{name} {bound:.3g}' for name, bound in named.items())}"
+    return f", bound {values.pop()}" if values else ""
+
+
+def _name_columns(policy: NamedPolicy) -> tuple[str, ...]:
+    return policy.column_names or tuple(f"column {i + 1}" for i in range(policy.columns))
+
+
+def _read_bound(
+    texts: tuple[str, ...], policy: NamedPolicy, columns: tuple[str, ...]
+) -> float | dict[str, float] | None:
+    """The bounds by column of metrics; one bound for all columns of another statistic."""
+    if not texts or not isinstance(policy, Encoded) or not isinstance(policy.statistic, Averages):
+        return None
+    names = policy.column_names or columns or _name_columns(policy)
+    found = parse_bounds(texts, names, [names[i] for i in list_unbounded(policy)])
+    if policy.column_names:
+        return found
+    if len(set(found.values())) > 1:
+        raise ParameterError("--bound has several values, which are planned for metrics only; name columns by --metric")
+    return next(iter(found.values()), None)
 
 
 def _list_notes(plan: Plan) -> Iterator[str]:

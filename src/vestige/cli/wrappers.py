@@ -90,7 +90,7 @@ def wrap_policy(
             f"--epsilon {epsilon} cannot be used with {kept.name}, which is not made of averages; use mean, sum, "
             "histogram, histogram_quantiles, shares, ratio, moments, covariance, correlation or regression"
         )
-    largest = _parse_bounds(bounds, columns, [columns[i] for i in list_unbounded(kept)])
+    largest = parse_bounds(bounds, columns, [columns[i] for i in list_unbounded(kept)])
     named = largest if isinstance(kept, Bundle) else tuple(largest[name] for name in columns if name in largest)
     return Private(kept.for_noise(), bounds=named, epsilon=epsilon, delta=DEFAULT_DELTA if delta is None else delta)
 
@@ -172,8 +172,24 @@ def _make_window(kept: NamedPolicy) -> Window:
     return Window(kept)
 
 
-def _parse_bounds(texts: Sequence[str], columns: Sequence[str], needed: Sequence[str]) -> dict[str, float]:
-    """The bound of each column that needs one."""
+def parse_bounds(texts: Sequence[str], columns: Sequence[str], needed: Sequence[str]) -> dict[str, float]:
+    """Read the bound of each column that needs one.
+
+    Args:
+        texts: numbers, or columns with an equals sign and a number.
+        columns: the names of all columns.
+        needed: the names of those that need a bound.
+
+    Returns:
+        the bounds by column.
+
+    Raises:
+        ParameterError: a text is not a bound, a column has none or several, or needs none.
+
+    Example:
+        >>> parse_bounds(["100"], ["spent", "status"], ["spent"])
+        {'spent': 100.0}
+    """
     found: dict[str, float] = {}
     for text in texts:
         name, equals, number = text.rpartition("=")

@@ -120,15 +120,6 @@ class DataModel:
         varies = self.spread > 0.0
         return float((variances[varies] / self.spread[varies] ** 2).mean())
 
-    def default_bound(self) -> float | None:
-        """Find the largest norm of the assumed records; a bound must never be taken from a sample.
-
-        Returns:
-            The norm; None where the statistic cannot be made private.
-        """
-        norms = self.policy.statistic.norms(self.rows)
-        return None if norms is None else float(norms.max())
-
     def simulate_answers(self, linearization: Linearization, records: float, noise: float) -> tuple[float, float]:
         """Simulate answers, to see how far they are from linear in the encoded numbers.
 

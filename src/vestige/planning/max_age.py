@@ -11,7 +11,7 @@ tests/planning/test_max_age.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -133,7 +133,7 @@ def plan_max_age(
     mean: float | None = None,
     epsilon: float = 1.0,
     delta: float = 1e-6,
-    bound: float | None = None,
+    bound: float | Mapping[str, float] | None = None,
     progress: Callable[[float], None] = lambda _: None,
 ) -> AgePlan:
     """Find what a limit in time alone does to batches, memory and accuracy.
@@ -148,7 +148,7 @@ def plan_max_age(
         mean: without a sample, the distance of the mean from zero; see `plan`.
         epsilon: epsilon of the (epsilon, delta) guarantee of `Private`.
         delta: delta of the (epsilon, delta) guarantee of `Private`.
-        bound: norm to which `Private` clips what is averaged of a record; see `plan`.
+        bound: largest magnitude of values, at which `Private` cuts them off; see `plan`.
         progress: is called with the share that is done.
 
     Returns:

@@ -10,7 +10,7 @@ Guarantee: the retention is enough, and a little less is not, both measured; hel
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +22,13 @@ from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.planning.data_model import DEFAULT_MEAN, DataModel, check_policy
 from vestige.planning.prediction import Prediction, predict_with
 from vestige.policies import Bundle, Encoded, NamedPolicy, Private, Window
+from vestige.policies.private import list_unbounded
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
+from vestige.statistics import Averages
 from vestige.stream.arrivals import read_rows
 from vestige.types import Floats
-from vestige.validation import check_at_most, check_int
+from vestige.validation import check_at_most, check_float, check_int
 
 TOLERANCE = 1.1
 """The error that a policy may have, as a multiple of that of all records."""
@@ -121,7 +123,7 @@ def plan(
     mean: float | None = None,
     epsilon: float = 1.0,
     delta: float = 1e-6,
-    bound: float | None = None,
+    bound: float | Mapping[str, float] | None = None,
     progress: Callable[[float], None] = lambda _: None,
 ) -> Plan:
     """Find the retention that each policy requires for a target error, or to be within 10% of that of all records.
@@ -138,8 +140,8 @@ def plan(
             `Private`, whose default bound grows with it. Default: 1.
         epsilon: epsilon of the (epsilon, delta) guarantee of `Private`.
         delta: delta of the (epsilon, delta) guarantee of `Private`.
-        bound: norm to which `Private` clips what is averaged of a record. Default: the norm of the longest of 50,000
-            assumed records; with a sample there is no default.
+        bound: largest magnitude of values, at which `Private` cuts them off: a number for all columns, or a mapping of
+            the columns of a bundle. Default: the largest of 50,000 assumed records; with a sample there is no default.
         progress: is called with the share that is done.
 
     Returns:
@@ -237,7 +239,7 @@ def _plan_exact(policy: NamedPolicy, records: int, sample: ArrayLike | None, mea
 
 
 def make_private(
-    model: DataModel, policy: Encoded, epsilon: float, delta: float, bound: float | None
+    model: DataModel, policy: Encoded, epsilon: float, delta: float, bound: float | Mapping[str, float] | None
 ) -> tuple[Private | None, str]:
     """Make the private policy of the same statistic.
 
@@ -246,7 +248,7 @@ def make_private(
         policy: the policy without noise.
         epsilon: epsilon of the guarantee.
         delta: delta of the guarantee.
-        bound: norm to which records are clipped; None for that of the assumed records.
+        bound: largest magnitude of values, for all columns or by column; None for that of the assumed records.
 
     Returns:
         The policy and an empty text; or None, and why it cannot be planned.
@@ -254,17 +256,37 @@ def make_private(
     Raises:
         ParameterError: a number is out of range.
     """
-    if isinstance(policy, Bundle):
-        return None, "needs a bound for each metric, and is not planned for several; plan each metric by itself."
-    if bound is None and model.has_sample:
-        return None, (
-            "needs a bound: the largest norm of what is averaged of a record. Choose it from what you know of the "
-            "field; it must not be taken from the data."
-        )
-    default = model.default_bound()
-    if default is None:
+    if not isinstance(policy.statistic, Averages):
         return None, "cannot be planned: noise can be added to running averages only."
-    return Private(policy.for_noise(), bound=default if bound is None else bound, epsilon=epsilon, delta=delta), ""
+    try:
+        needed = list_unbounded(policy)
+        bounds = _choose_bounds(model, policy, needed, bound)
+        if bounds is None:
+            return None, (
+                "needs a bound: the largest magnitude of the values of each column. Choose it from what you know of "
+                "the field; it must not be taken from the data."
+            )
+        return Private(policy.for_noise(), bounds=bounds, epsilon=epsilon, delta=delta), ""
+    except ParameterError as problem:
+        if not isinstance(policy, Bundle) or bound is not None:
+            raise
+        return None, f"cannot be planned: {problem}."
+
+
+def _choose_bounds(
+    model: DataModel, policy: Encoded, needed: Sequence[int], bound: float | Mapping[str, float] | None
+) -> Mapping[str, float] | tuple[float, ...] | None:
+    """The bounds of those columns that need one, by name where columns have names; None if they are not known."""
+    if isinstance(bound, Mapping):
+        return bound
+    if bound is not None:
+        check_float("bound", bound, lambda n: 0.0 < n < np.inf, "the largest magnitude of values, above 0")
+    if bound is None and needed and model.has_sample:
+        return None
+    each = [float(np.nanmax(np.abs(model.rows[:, column]))) if bound is None else bound for column in needed]
+    if policy.column_names:
+        return {policy.column_names[column]: value for column, value in zip(needed, each, strict=True)}
+    return tuple(each)
 
 
 def _list_tasks(
@@ -327,7 +349,7 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
         notes = (*notes, _ALL_HELD)
     if policy.requires_secret_coins and retention >= theory.window_retention(1, error**2):
         notes = (*notes, _WINDOW_BETTER)
-    if policy.requires_secret_coins and model.is_mean_assumed:
+    if isinstance(policy, Private) and list_unbounded(policy.policy) and model.is_mean_assumed:
         notes = (*notes, _BOUND)
     price = prediction.price if policy.requires_secret_coins else None
     memory = memory_bytes(policy.columns, retention)

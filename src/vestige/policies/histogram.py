@@ -28,6 +28,8 @@ from vestige.validation import show_value
 MAX_EDGES = 10_000
 """The most edges of a histogram."""
 _OTHER = "other"
+_UNROUNDED = float(np.finfo(np.float64).eps)
+"""Shares that no word has rounded by more are left as they are: those of held records, and those of plans."""
 _SURE = 0.25
 """Counts that are off by less than this are rounded to the whole numbers that they are."""
 
@@ -156,7 +158,7 @@ def conclude_shares(
     shares = np.clip(numbers, 0.0, 1.0)
     off = bound_rounding(rounding, worth) * INDICATOR / float(np.sqrt(worth))
     off += 0.0 if noise is None else SURE * float(noise.max())
-    if has_counts and off * worth < _SURE:
+    if has_counts and rounding > _UNROUNDED and off * worth < _SURE:
         shares = np.rint(shares * worth) / worth
     return HistogramEstimate(
         shares,

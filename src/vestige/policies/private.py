@@ -397,18 +397,19 @@ class Private(Encoded[E_co]):
             check_float("bound", self.bound, _is_length, "a length above 0 that does not depend on the data")
             return
         object.__setattr__(self, "bounds", _check_bounds(self.bounds, names, self.policy.columns))
-        unbounded = statistics.Bounded(self._averages, tuple(self._list_bounds()), 1).find_unbounded()
-        if unbounded is None:
+        needed, given = list_unbounded(self.policy), np.isfinite(list(self._list_bounds()))
+        unused = [column for column in np.flatnonzero(given).tolist() if column not in needed]
+        if unused:
+            of = f" of {names[unused[0]]}" if names else ""
+            raise ParameterError(f"bounds{of} is not needed, since its statistics are shares or counts; leave it out")
+        missing = [column for column in needed if not given[column]]
+        if missing and names:
             raise ParameterError(
-                f"policy={self.policy!r} does not say how far values move it; use bound in place of bounds"
+                f"bounds has no bound of {', '.join(names[column] for column in missing)}; give the largest magnitude "
+                "of the values of each column, from what you know and not from the data, such as "
+                f"bounds={{{names[missing[0]]!r}: 100.0}}"
             )
-        if unbounded and names:
-            missing = ", ".join(names[column] for column in unbounded)
-            raise ParameterError(
-                f"bounds has no bound of {missing}; give the largest magnitude of the values of each column, from what "
-                f"you know and not from the data, such as bounds={{{names[unbounded[0]]!r}: 100.0}}"
-            )
-        if unbounded:
+        if missing:
             raise ParameterError(
                 "bound is missing; give the greatest length of a record, from what you know and not from the data, "
                 "such as bound=100.0, or bounds with the largest magnitude of the values of each column"
