@@ -186,7 +186,8 @@ def test_few_values_have_no_answer_but_a_count() -> None:
         estimate["a:mean"]
     assert abs(estimate["a:count"].value - 20) <= 5.0 * estimate["a:count"].standard_error
     assert estimate.notes[-1] == (
-        "The averages of all metrics carry noise, the price of epsilon=1 and delta=1e-06; standard errors include it."
+        "The averages of all metrics carry noise, the price of epsilon=1 and delta=1e-06 for one record, not for a "
+        "person with several; standard errors include it."
     )
     assert estimate["c:count"].notes == estimate.notes
 

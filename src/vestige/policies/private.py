@@ -289,8 +289,8 @@ class Private(Encoded[E_co]):
         """Note how much noise there is; see `Encoded.complete`."""
         noise = self._describe_noise(clock, retained)
         note = (
-            f"{noise[:1].upper()}{noise[1:]}, the price of epsilon={self.epsilon:g} and delta={self.delta:g}"
-            f"{_explain_errors(made)}."
+            f"{noise[:1].upper()}{noise[1:]}, the price of epsilon={self.epsilon:g} and delta={self.delta:g} for one "
+            f"record, not for a person with several{_explain_errors(made)}."
         )
         return self.policy.complete(replace(made, notes=(*made.notes, note)), clock, retained, counted)
 
