@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vestige import Mean, Policy, Window
+from vestige import Bundle, Mean, Policy, Window
 from vestige.audit import Leakage, measure_leakage
 from vestige.clock import Clock
 from vestige.errors import ParameterError
@@ -129,3 +129,21 @@ def test_custom_data() -> None:
 def test_bad_parameters_are_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ParameterError, match=text):
         audit(Mean(), **options)
+
+
+def test_missing_values_hide_nothing() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(2_000, 2))
+    rows[rng.random(rows.shape) < 0.1] = np.nan
+    policy = Bundle({"a": Mean(), "b": Mean()})
+    found = measure_leakage(
+        policy, retention=2 * policy.min_batch, t=4 * policy.min_batch, trials=20, data=rows, workers=1
+    )
+    assert found.epsilon == found.epsilon_ceiling
+    assert found.reconstruction < 0.01
+
+
+@pytest.mark.parametrize("arguments", [{"values": (1.0, 1.0)}, {"data": np.ones((50, 1))}])
+def test_hypotheses_that_are_the_same_record_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=r"two .*that differ"):
+        measure_leakage(Mean(), retention=96, t=200, trials=20, workers=1, **arguments)

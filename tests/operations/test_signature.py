@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -165,6 +167,36 @@ def test_the_commands(folder: Path, tmp_path: Path) -> None:
     assert "was changed after it was signed" in result.stderr
     for wrong in (["--sign", "k"], ["--out", out], ["--sign", "k", "--out", out, "--format", "csv"]):
         assert vestige("receipts", folder / "s.db", *wrong).exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["s.db", "key.pem", "key.pem.pub", "link"])
+def test_neither_the_store_nor_a_key_is_overwritten(folder: Path, name: str) -> None:
+    link = folder / "link"
+    if not link.exists():
+        link.symlink_to(folder / "s.db")
+    before = (folder / name).read_bytes()
+    result = vestige("receipts", folder / "s.db", "--sign", folder / "key.pem", "--out", folder / name)
+    assert result.exit_code == 1
+    assert "would be overwritten; use another file" in result.stderr
+    assert (folder / name).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"key_id": []}, {"key_id": {}}, {"receipts": {}}, {"receipts": [1]}, {"receipts": [{}]}, {"created": None}],
+)
+def test_a_document_that_is_not_one_of_receipts_is_refused(
+    folder: Path, tmp_path: Path, document: dict[str, Any], change: dict[str, Any]
+) -> None:
+    plain = {name: value for name, value in document.items() if name != "signature"} | change
+    private = load_pem_private_key((folder / "key.pem").read_bytes(), None)
+    assert isinstance(private, Ed25519PrivateKey)
+    signature = base64.b64encode(private.sign(to_canonical(plain))).decode()
+    (tmp_path / "changed.json").write_text(json.dumps(plain | {"signature": signature}))
+    result = vestige("verify-receipts", tmp_path / "changed.json", "--public-key", folder / "key.pem.pub")
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+    assert "is not a document of receipts" in result.stderr or "was signed with the key another" in result.stderr
 
 
 def test_a_damaged_store_is_not_signed(folder: Path) -> None:

@@ -15,6 +15,7 @@ from vestige import Correlation, Private, Stream
 from vestige.cli import command
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.flights import flights
+from vestige.noise import Noise
 from vestige.planning import plan
 from vestige.types import Floats
 
@@ -126,3 +127,13 @@ def test_noise_can_be_added() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ParameterError, match="dim=1 is out of range"):
         Correlation(1)
+
+
+def test_noise_that_carries_a_correlation_beyond_one_is_in_its_error() -> None:
+    policy, worth = Correlation(), 40_000.0
+    averages = np.array([0.0, 0.0, 1.0, 1.2, 1.0])  # of the values, of their squares and of their product
+    noise = Noise(np.full(5, 0.1), np.zeros(5))
+    found = policy.conclude_noisy(averages, noise, worth, 0.0)
+    assert found.value[0, 1] == 1.0
+    slopes = np.array([1.0, -0.6, -0.6])  # of product / sqrt(square square)
+    assert found.standard_error[0, 1] == pytest.approx(0.1 * np.sqrt((slopes**2).sum()), rel=1e-3)

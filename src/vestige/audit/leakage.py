@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige.audit.bounds import epsilon_ceiling
@@ -140,8 +141,8 @@ def measure_leakage(
         trials: number of trials of each hypothesis that count; fixed in advance.
         adversary: what the adversary knows: `knows-all` other records, or `knows-distribution` of the records.
         data: records to draw from with replacement, or a function `data(rng, n)`. Default: standard normal.
-        values: values of the record under the two hypotheses. Default: the smallest and the largest value of each
-            column in 1,000 drawn records.
+        values: values of the record under the two hypotheses, which differ. Default: the smallest and the largest value
+            of each column in 1,000 drawn records.
         confidence: confidence level of each bound.
         delta: delta at which epsilon is bounded.
         seed: seed that makes the audit reproducible.
@@ -173,16 +174,12 @@ def measure_leakage(
     ceiling = epsilon_ceiling(trials, confidence=confidence, delta=delta)
     source = make_source(data, policy.columns)
     example = source(make_generator(seed, 0), max(t, 1_000))
-    null, alternative = (
-        (example[:1_000].min(axis=0), example[:1_000].max(axis=0))
-        if values is None
-        else _check_values(values, policy.columns)
-    )
+    null, alternative = _find_ends(example[:1_000]) if values is None else _check_values(values, policy.columns)
     others = example[:t] if adversary == "knows-all" else None
     checkpoints = _choose_checkpoints(policy, erasure, t, retention)
     game = Game(policy, retention, erasure - retention, checkpoints, others, source, seed)
     training = max(20, int(_TRAINING_SHARE * trials))
-    random_values = source(make_generator(seed, 3), training)
+    random_values = _complete(source(make_generator(seed, 3), training), example)
     count = training + trials
     *hypotheses, reconstruction = _play_all(
         game, [(null[None], count), (alternative[None], count), (random_values, training)], workers, progress
@@ -209,7 +206,32 @@ def _check_values(values: object, columns: int) -> tuple[Floats, Floats]:
     pair = check_floats("values", values)
     if pair.ndim == 0 or len(pair) != 2 or pair.size != 2 * columns:
         raise ParameterError(f"values is not a pair of records of {columns} values; pass one for each hypothesis")
+    if (pair[0] == pair[1]).all():
+        raise ParameterError("values are the same record twice, which nobody can tell apart; pass two that differ")
     return pair[0].reshape(columns), pair[1].reshape(columns)
+
+
+def _find_ends(records: Floats) -> tuple[Floats, Floats]:
+    """The smallest and the largest value of each column; missing values are neither."""
+    known = ~np.isnan(records)
+    low = np.where(known, records, np.inf).min(axis=0)
+    high = np.where(known, records, -np.inf).max(axis=0)
+    if not (low < high).any():
+        raise ParameterError(
+            f"data has the same values in all of {len(records):,} records, so that nothing can be told apart; pass "
+            "values, two records that differ"
+        )
+    there = known.any(axis=0)
+    return np.where(there, low, np.nan), np.where(there, high, np.nan)
+
+
+def _complete(records: Floats, example: Floats) -> Floats:
+    """Records to reconstruct, with other values of the column in place of missing ones; 0 where there are none."""
+    completed = records.copy()
+    for column, others in zip(completed.T, example.T, strict=True):
+        missing, known = np.isnan(column), others[~np.isnan(others)]
+        column[missing] = np.resize(known if len(known) else np.zeros(1), missing.sum())
+    return completed
 
 
 def _choose_checkpoints(policy: Policy, erasure: int, t: int, retention: int) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import ParamSpec
 
 import click
@@ -20,8 +21,11 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 from rich.text import Text
 
+from vestige.errors import ParameterError
+
 P = ParamSpec("P")
 
+_STORE_FILES = (".key", ".lock", "-journal")
 SHOWN = 20
 """Number of stream names to show; --json prints them all."""
 PATIENCE = 2.0
@@ -67,6 +71,14 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: Sequ
     for row in rows:
         table.add_row(*(Text(escape(cell)) for cell in row))
     make_console().print(table)
+
+
+def refuse_overwriting(out: str, store: str, *others: str) -> None:
+    """Raise an error if a file to write is one of a store, or another one that must not be overwritten."""
+    files = dict.fromkeys((store, *(f"{store}{end}" for end in _STORE_FILES)), "a file of the store")
+    for path, what in (files | dict.fromkeys(others, "needed to write it")).items():
+        if Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
+            raise ParameterError(f"--out {out} is {what}, and would be overwritten; use another file")
 
 
 def format_count(number: int, noun: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from vestige.cli.answers import StreamAnswer
-from vestige.cli.output import escape
+from vestige.cli.output import escape, refuse_overwriting
 from vestige.errors import ParameterError
 
 COLUMNS: dict[str, type] = {
@@ -54,9 +54,8 @@ def check_output(form: str, out: str | None, store: str) -> None:
     """
     if form == "table" and out is not None:
         raise ParameterError(f"--out {out} cannot be used with --format table; use json, csv or parquet")
-    for path in (store, f"{store}.key"):
-        if out is not None and Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
-            raise ParameterError(f"--out {out} is a file of the store, which would be overwritten; use another file")
+    if out is not None:
+        refuse_overwriting(out, store)
     if form == "parquet" and out is None and _is_terminal():
         raise ParameterError("--format parquet is not for a terminal; give --out FILE, or redirect the output")
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 FORMAT = "vestige-receipts-1"
 """What a document of receipts says of its form."""
+_NO_DOCUMENT = f"is not a document of receipts ({FORMAT}), as vestige receipts --sign makes one"
 _CHANGED = "was changed after it was signed, or was never signed with this key; ask for the original"
 _PUBLIC = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", re.DOTALL)
 
@@ -154,7 +155,7 @@ def verify_receipts(document: str | bytes, public_key: str | Path) -> dict[str, 
 
     facts = _parse(document)
     key_id = facts.get("key_id")
-    if key_id not in known:
+    if not isinstance(key_id, str) or key_id not in known:
         shown = key_id if isinstance(key_id, str) and re.fullmatch("[0-9a-f]{16}", key_id) else "another"
         raise SignatureError(
             f"was signed with the key {shown}, and {public_key} has {', '.join(map(str, known))}; get that public key "
@@ -165,6 +166,8 @@ def verify_receipts(document: str | bytes, public_key: str | Path) -> dict[str, 
         known[key_id].verify(base64.b64decode(facts["signature"], validate=True), to_canonical(plain))
     except (InvalidSignature, ValueError, TypeError, KeyError):
         raise SignatureError(_CHANGED) from None
+    if not _has_receipts(facts):
+        raise SignatureError(_NO_DOCUMENT)
     return facts
 
 
@@ -280,8 +283,19 @@ def _parse(document: str | bytes) -> dict[str, Any]:
     except (ValueError, TypeError, RecursionError):
         facts = None
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise SignatureError(f"is not a document of receipts ({FORMAT}), as vestige receipts --sign makes one")
+        raise SignatureError(_NO_DOCUMENT)
     return facts
+
+
+def _has_receipts(facts: Mapping[str, Any]) -> bool:
+    """Whether a document says when it was made, for which reference, and has receipts that say whether they are met."""
+    receipts = facts.get("receipts")
+    return (
+        isinstance(facts.get("created"), str)
+        and isinstance(facts.get("reference", 0), str | None)
+        and isinstance(receipts, list)
+        and all(isinstance(receipt, dict) and "erased" in receipt for receipt in receipts)
+    )
 
 
 def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -9,7 +9,7 @@ Guarantee: numpy's correlations on the whole stream; held by tests/policies/test
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from typing import ClassVar
 
@@ -18,7 +18,8 @@ import numpy as np
 from vestige import statistics
 from vestige.errors import NoAnswerError
 from vestige.estimate import Estimate
-from vestige.policies.base import MAX_PRODUCT_COLUMNS, Encoded, check_half_life, find_max_magnitude
+from vestige.noise import Noise
+from vestige.policies.base import MAX_PRODUCT_COLUMNS, NOISE_LEFT_OUT, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Report, format_number
 from vestige.policies.rounding import SMALLEST
 from vestige.types import Floats
@@ -127,6 +128,22 @@ class Correlation(Encoded[CorrelationEstimate]):
         Raises:
             NoAnswerError: a column does not vary.
         """
+        free, deviation = self._correlate(numbers)
+        value = np.clip(free, -1.0, 1.0)
+        error = (1.0 - value**2) / np.sqrt(worth)
+        return CorrelationEstimate(value, error, np.array(numbers[: self.dim]), deviation)
+
+    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> CorrelationEstimate:
+        """Give the matrix, with errors that noise has where it carries a correlation beyond 1 too; see `Encoded`."""
+        made = super().conclude_noisy(averages, noise, worth, rounding)
+        if NOISE_LEFT_OUT in made.notes:
+            return made
+        noisy = noise.propagate(lambda at: self._correlate(self.statistic.from_averages(at))[0].ravel(), averages)
+        sampled = (1.0 - made.value**2) / np.sqrt(worth)
+        return replace(made, standard_error=np.hypot(sampled, noisy.reshape(sampled.shape)))
+
+    def _correlate(self, numbers: Floats) -> tuple[Floats, Floats]:
+        """The correlations, which rounding or noise may carry beyond 1, and the deviations."""
         matrix = np.empty((self.dim, self.dim))
         for (i, j), product in zip(self.statistic.pairs, numbers[self.dim :], strict=True):
             matrix[i, j] = matrix[j, i] = product
@@ -138,7 +155,6 @@ class Correlation(Encoded[CorrelationEstimate]):
                 "so little that squares of the differences underflow; leave it out or use a smaller unit"
             )
         deviation = np.sqrt(variances)
-        value = np.clip(matrix / deviation / deviation[:, None], -1.0, 1.0)
-        np.fill_diagonal(value, 1.0)
-        error = (1.0 - value**2) / np.sqrt(worth)
-        return CorrelationEstimate(value, error, np.array(numbers[: self.dim]), deviation)
+        free = matrix / deviation / deviation[:, None]
+        np.fill_diagonal(free, 1.0)
+        return free, deviation
