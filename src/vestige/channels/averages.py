@@ -123,5 +123,9 @@ def advance(
                 all_records = find_spread(old, about[i], share)
                 limit = find_far_limit(all_records, count, share, target[i], draw_mark(start, length, i))
                 far[i] = max(limit, near[i])
-            off[:] = was_off
-        was_off[:], kept[:], held[:] = off, keep, estimate
+            for i in range(size):
+                off[i] = was_off[i]
+        for i in range(size):  # not as whole arrays: numba would compile the text of an error for that
+            was_off[i], held[i] = off[i], estimate[i]
+        for j in range(length):
+            kept[j] = keep[j]
