@@ -112,6 +112,13 @@ from vestige.stream import Stream
     "rows must be in the order of their times.",
 )
 @click.option(
+    "--separator", metavar="CHARACTER", help="What separates the fields of CSV, such as ';' or tab.  [default: ,]"
+)
+@click.option("--decimal", type=click.Choice([".", ","]), help="Decimal point of numbers in CSV.  [default: .]")
+@click.option(
+    "--encoding", metavar="NAME", help="Encoding of CSV and NDJSON, such as cp1252 or utf-16.  [default: utf-8]"
+)
+@click.option(
     "--by",
     multiple=True,
     metavar="COLUMN",

@@ -17,6 +17,7 @@ from vestige.policies import STATISTICS, NamedPolicy
 from vestige.policies.metrics import METRICS, join_options, list_columns, list_undeclared, parse_metrics
 from vestige.policy import Policy
 from vestige.sources import FileSource, IfReplaced
+from vestige.sources.dialect import SEPARATORS, Dialect
 from vestige.sources.keys import By
 from vestige.sources.protocol import Unit
 from vestige.store import Store
@@ -24,7 +25,7 @@ from vestige.store.terms import DEFAULTS
 from vestige.stream import Stream
 from vestige.times import format_duration
 
-REMEMBERED = ("time_unit", "max_ahead", "lateness")
+REMEMBERED = ("time_unit", "max_ahead", "lateness", "separator", "decimal", "encoding")
 """Options that a store remembers for runs that do not give them, although they may change."""
 
 
@@ -48,6 +49,9 @@ class RunOptions:
         time_unit: unit of times that are numbers.
         max_ahead: how far ahead of the machine's clock a time may be.
         lateness: how much older than an earlier row a row may be.
+        separator: what separates the fields of CSV.
+        decimal: decimal point of CSV.
+        encoding: encoding of CSV and NDJSON.
         by: columns of keys.
         hash_keys: whether the store keeps keys as hashes.
         path: address of the store.
@@ -82,6 +86,9 @@ class RunOptions:
     time_unit: Unit | None
     max_ahead: timedelta | None
     lateness: timedelta | None
+    separator: str | None
+    decimal: str | None
+    encoding: str | None
     by: tuple[str, ...]
     hash_keys: bool
     path: str | None
@@ -113,6 +120,12 @@ class RunOptions:
         if self.metrics:
             return list_undeclared(self.metrics)
         return self.columns[:1] if STATISTICS[self.statistic].takes_categories and self.categories is None else ()
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect of the files."""
+        separator = self.separator or ","
+        return Dialect(SEPARATORS.get(separator, separator), self.decimal or ".", self.encoding or "utf-8")
 
     @property
     def keys(self) -> By:
@@ -164,6 +177,7 @@ class RunOptions:
             raise ParameterError(
                 "no source is given; name a file, or - for standard input, or write source = 'FILE' in vestige.toml"
             )
+        self.dialect  # noqa: B018  # what is wrong with it is said at once
         self._check_columns()
         self._check_noise()
         if self.retention is None and self.notice is None and self.max_age is None:
@@ -273,6 +287,7 @@ class RunOptions:
             every=EVERY,
             keep_missing=self.kind == METRICS,
             categories=categories or {},
+            dialect=self.dialect,
         )
 
     def make_stream(self, policy: Policy, store: Store | None = None, name: str = "") -> Stream:

@@ -17,8 +17,10 @@ from vestige.policies.metrics import METRICS
 from vestige.serialization import from_dict
 from vestige.sources import FileSource
 from vestige.sources.comparison import RowComparison, explain_difference, explain_uncompared
+from vestige.sources.dialect import SEPARATORS, Dialect
 from vestige.sources.identity import FileIdentity, FileProgress, digest_key
 from vestige.store import State, Terms
+from vestige.store.terms import DEFAULTS
 
 _Group = dict[str, tuple[Terms, State]]
 """Streams that one run reads a source into, by name."""
@@ -62,7 +64,7 @@ def _verify_source(
             if file.subject is not None and pseudonym is None:
                 file = replace(file, subject=None)
                 notes.append(f"source {source}: its subjects were not compared, since the key is missing")
-            change, compared = _compare_rows(file, group, progress, pseudonym)
+            change, compared = _compare_dialects(file, group, progress, pseudonym)
             if not change and not compared:
                 notes.append(f"source {source}: {explain_uncompared(progress.furthest)}")
     except SourceError as problem:
@@ -112,6 +114,37 @@ def _find_file(source: str, group: _Group, pseudonym: Callable[[str], str] | Non
         hash_key=hashed,
         categories=categories,
     )
+
+
+def _list_dialects(group: _Group) -> list[Dialect]:
+    """The dialects that the streams remember, and the usual one; a store does not say which file has which."""
+    found = []
+    for terms, _ in group.values():
+        defaults = terms.about.get(DEFAULTS)
+        told = defaults if isinstance(defaults, Mapping) else {}
+        separator, decimal, encoding = (str(told.get(name, "")) for name in ("separator", "decimal", "encoding"))
+        found.append(Dialect(SEPARATORS.get(separator, separator) or ",", decimal or ".", encoding or "utf-8"))
+    return list(dict.fromkeys([*found, Dialect()]))
+
+
+def _compare_dialects(
+    file: FileSource, group: _Group, progress: FileProgress, pseudonym: Callable[[str], str] | None
+) -> tuple[str, int]:
+    """Compare the rows in each dialect that the file may have, until they are the same; see `_compare_rows`."""
+    dialects = _list_dialects(group)
+    first: tuple[str, int] | SourceError | None = None
+    for dialect in dialects:
+        try:
+            found = _compare_rows(replace(file, dialect=dialect), group, progress, pseudonym)
+            if not found[0]:
+                return found
+            first = first or found
+        except SourceError as problem:
+            first = first or problem
+    if isinstance(first, SourceError):
+        raise first
+    assert first is not None  # noqa: S101
+    return first
 
 
 def _compare_rows(

@@ -9,7 +9,8 @@ shows what a record holds; held by tests/sources/.
 """
 
 from vestige.sources.block import Block
+from vestige.sources.dialect import Dialect
 from vestige.sources.file import FileSource
 from vestige.sources.protocol import History, IfReplaced, Resumption, Source
 
-__all__ = ["Block", "FileSource", "History", "IfReplaced", "Resumption", "Source"]
+__all__ = ["Block", "Dialect", "FileSource", "History", "IfReplaced", "Resumption", "Source"]

@@ -18,7 +18,7 @@ from vestige.types import Ints
 
 MAX_RECORD = 1 << 24
 """Maximum number of bytes of a record."""
-_LF, _CR, _QUOTE, _COMMA = 10, 13, 34, 44
+_LF, _CR, _QUOTE = 10, 13, 34
 _AT_FIELD, _IN_FIELD, _IN_QUOTES, _AT_QUOTE, _AT_CR = range(5)
 _NONE = -1
 
@@ -71,10 +71,14 @@ class LineBoundary:
 
 
 class CsvBoundary:
-    """The boundary of records of CSV: a line, or several if line breaks are quoted."""
+    """The boundary of records of CSV: a line, or several if line breaks are quoted.
 
-    def __init__(self) -> None:
-        self._state = _AT_FIELD
+    Args:
+        separator: character that separates fields.
+    """
+
+    def __init__(self, separator: str = ",") -> None:
+        self._state, self._separator = _AT_FIELD, ord(separator)
 
     def find_last(self, chunk: bytes) -> int:
         r"""Find the end of the last record in the next chunk.
@@ -91,10 +95,10 @@ class CsvBoundary:
         """
         plain = self._state in (_AT_FIELD, _IN_FIELD) and b'"' not in chunk
         if plain and chunk and chunk[-1] != _CR:
-            self._state = _AT_FIELD if chunk[-1] in (_LF, _COMMA) else _IN_FIELD
+            self._state = _AT_FIELD if chunk[-1] in (_LF, self._separator) else _IN_FIELD
             return max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1 or _NONE
         result = np.empty(2, np.int64)
-        _scan(np.frombuffer(chunk, np.uint8), self._state, result)
+        _scan(np.frombuffer(chunk, np.uint8), self._separator, self._state, result)
         self._state = int(result[1])
         return int(result[0])
 
@@ -163,7 +167,7 @@ def _explain_length(boundary: Boundary) -> SourceError:
 
 
 @kernel
-def _scan(data: Ints, state: int, result: Ints) -> None:
+def _scan(data: Ints, separator: int, state: int, result: Ints) -> None:
     """Write into `result` the end of the last record (-1: none ends here), and the state after all bytes."""
     end = _NONE
     for i in range(len(data)):
@@ -179,7 +183,7 @@ def _scan(data: Ints, state: int, result: Ints) -> None:
                 state = _AT_QUOTE
         elif c == _QUOTE and (state in (_AT_FIELD, _AT_QUOTE)):
             state = _IN_QUOTES
-        elif c == _COMMA:
+        elif c == separator:
             state = _AT_FIELD
         elif c == _LF:
             state = _AT_FIELD

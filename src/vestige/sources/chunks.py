@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from vestige.errors import SourceError
+from vestige.sources.dialect import Dialect
 
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
 """First bytes of a file."""
@@ -188,10 +189,51 @@ def strip_bom(chunks: Iterator[bytes]) -> Iterator[bytes]:
         if started or not chunk:
             yield chunk
         elif chunk.startswith(_UTF16_BOMS):
-            raise SourceError("contains text in UTF-16; convert the file to UTF-8 first")
+            raise SourceError("contains text in UTF-16; give --encoding utf-16 (encoding), or convert it to UTF-8")
         else:
             started = True
             yield chunk.removeprefix(_BOM)
+
+
+def decode_chunks(chunks: Iterator[bytes], dialect: Dialect, *, growing: bool) -> Iterator[bytes]:
+    r"""Convert text to UTF-8, without a byte-order mark; what begins as a Parquet file stays as it is.
+
+    Args:
+        chunks: bytes of a source.
+        dialect: dialect whose encoding the text has.
+        growing: whether the source may end within a character, which is then left for the next time.
+
+    Yields:
+        The bytes of the same text in UTF-8; nothing if the time is up.
+
+    Raises:
+        SourceError: the text has another encoding.
+
+    Example:
+        >>> list(decode_chunks(iter(["é1,2".encode("latin-1")]), Dialect(encoding="latin-1"), growing=False))
+        [b'\xc3\xa91,2']
+    """
+    if dialect.encoding == "utf-8":
+        yield from strip_bom(chunks)
+        return
+    decoder = codecs.getincrementaldecoder(dialect.encoding)()
+    joined, started = join_head(chunks), False
+    try:
+        for chunk in joined:
+            if not started and chunk.startswith(PARQUET):
+                yield chunk
+                yield from joined
+                return
+            text = decoder.decode(chunk)
+            if text and not started:
+                text, started = text.removeprefix("\ufeff"), True
+            if text or not chunk:
+                yield text.encode()
+        rest = "" if growing else decoder.decode(b"", final=True)
+    except UnicodeError:  # whose text quotes the bytes
+        raise dialect.decode_error() from None
+    if rest:
+        yield rest.encode()
 
 
 def _find_deadline(every: float | None) -> float:

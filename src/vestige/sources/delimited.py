@@ -20,6 +20,7 @@ from pyarrow import compute, csv
 from vestige.errors import SourceError
 from vestige.sources.boundaries import RecordChunks
 from vestige.sources.columns import BOOLEANS, Batches, Columns, copy_to_arrow
+from vestige.sources.dialect import NOT_UTF8, Dialect, suggest_separator
 from vestige.sources.timestamps import find_unreadable, normalize_text
 
 BLOCK, BLOCK_BY = 1 << 20, 1 << 24  # bytes; rows of many streams are read in larger blocks
@@ -32,15 +33,19 @@ _NOT_A_NUMBER = (
     "{where} has a value that is not a number in or near column {columns}; name a numeric column, and write missing "
     "values as empty fields or NA"
 )
+_OTHER_DECIMAL = re.compile(r"[+-]?\d*[.,]\d+(?:[.,]\d+)*")
+_DECIMALS = {".": "decimal points", ",": "decimal commas"}
+_USUAL = Dialect()
 _MAX_NAMES = 20  # column names in an error
 
 
-def read_csv(records: RecordChunks, columns: Columns) -> Iterator[Batches | None]:
+def read_csv(records: RecordChunks, columns: Columns, dialect: Dialect = _USUAL) -> Iterator[Batches | None]:
     """Parse the columns of each chunk of complete records.
 
     Args:
-        records: chunks of complete records, the header first.
+        records: chunks of complete records, the header first, in UTF-8.
         columns: columns to read.
+        dialect: what separates fields, and how numbers are written.
 
     Yields:
         The columns of the next rows; None for a chunk without rows.
@@ -54,16 +59,16 @@ def read_csv(records: RecordChunks, columns: Columns) -> Iterator[Batches | None
     for block in records:
         rows = block
         if not header:
-            header, end = read_header(block)
+            header, end = read_header(block, dialect)
             rows = block[end:]
             if header:
-                check_columns(columns.names, header)
+                _check_header(columns.names, header, dialect)
         if not header or not rows:
             yield None
             continue
-        batches, parsed = _parse(rows, columns, header, read, parsed)
+        batches, parsed = _parse(rows, columns, header, read, parsed, dialect)
         for batch in batches:
-            yield _convert_floats(batch, columns, read), batch
+            yield _convert_floats(batch, columns, read, dialect), batch
             read += len(batch)
     if not header and not records.unfinished:
         raise SourceError("is empty; expected a header and rows")
@@ -102,11 +107,20 @@ def check_columns(columns: Sequence[str], header: Sequence[str], *, is_header: b
             raise SourceError(f"has no column {name!r}; {hint}")
 
 
-def read_header(block: bytes) -> tuple[list[str], int]:
+def _check_header(names: Sequence[str], header: list[str], dialect: Dialect) -> None:
+    """Check that the columns exist, and suggest a separator if the header has only one column."""
+    hint = suggest_separator(header) if dialect.separator == "," and set(names) != set(header) else ""
+    if hint:
+        raise SourceError(f"has no column {next(name for name in names if name not in header)!r}; {hint}")
+    check_columns(names, header)
+
+
+def read_header(block: bytes, dialect: Dialect = _USUAL) -> tuple[list[str], int]:
     r"""Return the cells of the first record that is not empty, and where it ends.
 
     Args:
         block: complete records.
+        dialect: what separates fields.
 
     Returns:
         The cells, none if there is no record; and the index after the record.
@@ -127,38 +141,50 @@ def read_header(block: bytes) -> tuple[list[str], int]:
             yield line.group().decode()
 
     try:
-        return next(filter(None, reference.reader(lines())), []), end
+        return next(filter(None, reference.reader(lines(), delimiter=dialect.separator)), []), end
     except reference.Error:
         raise SourceError("its first line is not a header; name the columns header") from None
 
 
 def _parse(
-    rows: bytes, columns: Columns, header: Sequence[str], read: int, texts: list[str]
+    rows: bytes, columns: Columns, header: Sequence[str], read: int, texts: list[str], dialect: Dialect
 ) -> tuple[list[pa.RecordBatch], list[str]]:
     """Parse complete records, in parallel unless a line break may be quoted; return the columns read as text too."""
     plain = b'"' not in rows
     if rows.startswith(BOM_UTF8):  # Arrow drops one, but here it belongs to a cell
         rows = BOM_UTF8 + rows
     try:
-        return _parse_parts(rows, columns, header, texts, _PART if plain else len(rows) + 1), texts
+        return _parse_parts(rows, columns, header, texts, dialect, _PART if plain else len(rows) + 1), texts
     except pa.ArrowInvalid:  # a row is longer than a part, or wrong; this way its number is known
         try:
-            return _parse_parts(rows, columns, header, texts, len(rows) + 1, threads=False), texts
+            return _parse_parts(rows, columns, header, texts, dialect, len(rows) + 1, threads=False), texts
         except pa.ArrowInvalid as problem:
             if columns.names != texts and not (_FIELDS.search(str(problem)) or "UTF8" in str(problem)):
-                return _parse(rows, columns, header, read, columns.names)  # a number may be written as true or false
+                return _parse(
+                    rows, columns, header, read, columns.names, dialect
+                )  # a number may be written as true or false
             raise _explain_problem(str(problem), columns, header, read) from None
 
 
 def _parse_parts(
-    rows: bytes, columns: Columns, header: Sequence[str], texts: Sequence[str], part: int, *, threads: bool = True
+    rows: bytes,
+    columns: Columns,
+    header: Sequence[str],
+    texts: Sequence[str],
+    dialect: Dialect,
+    part: int,
+    *,
+    threads: bool = True,
 ) -> list[pa.RecordBatch]:
     kinds = dict.fromkeys(columns.numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
     table = csv.read_csv(
         copy_to_arrow(rows),
         csv.ReadOptions(block_size=part, column_names=header, use_threads=threads),
-        csv.ParseOptions(ignore_empty_lines=len(header) > 1),  # with one column, an empty line is a missing value
-        csv.ConvertOptions(include_columns=columns.names, column_types=kinds),
+        csv.ParseOptions(
+            delimiter=dialect.separator,
+            ignore_empty_lines=len(header) > 1,  # with one column, an empty line is a missing value
+        ),
+        csv.ConvertOptions(include_columns=columns.names, column_types=kinds, decimal_point=dialect.decimal),
     )
     return list(table.combine_chunks().to_batches())
 
@@ -171,26 +197,38 @@ def _explain_problem(problem: str, columns: Columns, header: Sequence[str], read
         counts = f"it has {fields.group(2)} fields, the header has {len(header)}"
         return SourceError(f"{where} does not match the header: {counts}; correct that row")
     if "UTF8" in problem:
-        return SourceError("contains text that is not UTF-8; convert the file to UTF-8 first")
+        return SourceError(f"contains text that is not UTF-8; {NOT_UTF8}")
     return SourceError(_NOT_A_NUMBER.format(where=where, columns=", ".join(columns.numbers)))
 
 
-def _convert_floats(batch: pa.RecordBatch, columns: Columns, read: int) -> pa.RecordBatch:
+def _convert_floats(batch: pa.RecordBatch, columns: Columns, read: int, dialect: Dialect) -> pa.RecordBatch:
     """Convert to numbers the columns that are to be numbers, but were read as text."""
     for name in columns.floats:
         column = batch.column(name)
         if not pa.types.is_string(column.type):
             continue
         try:
-            batch = batch.set_column(columns.names.index(name), name, _to_floats(column))
+            batch = batch.set_column(columns.names.index(name), name, _to_floats(column, dialect))
         except pa.ArrowInvalid:
-            row = read + find_unreadable(column, _to_floats) + 1
-            raise SourceError(_NOT_A_NUMBER.format(where=f"row {row:,}", columns=name)) from None
+            row = find_unreadable(column, lambda part: _to_floats(part, dialect))
+            problem = _NOT_A_NUMBER.format(where=f"row {read + row + 1:,}", columns=name)
+            raise SourceError(f"{problem}{_suggest_decimal(column[row].as_py(), dialect)}") from None
     return batch
 
 
-def _to_floats(column: pa.Array) -> pa.Array:
+def _suggest_decimal(text: str, dialect: Dialect) -> str:
+    """Suggest another decimal point for what is not a number."""
+    if _OTHER_DECIMAL.fullmatch(text.strip()) is None:
+        return ""
+    other = "." if dialect.decimal == "," else ","
+    thousands = "; write numbers without separators of thousands" if dialect.decimal == "," else ""
+    return f"; if its numbers have {_DECIMALS[other]}, give --decimal {other} (decimal){thousands}"
+
+
+def _to_floats(column: pa.Array, dialect: Dialect) -> pa.Array:
     text = normalize_text(column)
+    if dialect.decimal != ".":  # a point is then not part of a number
+        text = compute.replace_substring(compute.replace_substring(text, ".", "?"), dialect.decimal, ".")
     lower = compute.utf8_lower(text)
     words = compute.index_in(lower, value_set=pa.array(BOOLEANS), skip_nulls=True)
     numbers = compute.cast(compute.if_else(compute.is_valid(words), None, text), pa.float64())

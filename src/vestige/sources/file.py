@@ -19,6 +19,7 @@ import numpy as np
 
 from vestige.errors import MissingExtraError, ParameterError
 from vestige.sources.block import Block
+from vestige.sources.dialect import Dialect
 from vestige.sources.identity import FileIdentity
 from vestige.sources.keys import By
 from vestige.sources.positions import decode_position, encode_position
@@ -48,6 +49,7 @@ class FileSource(Source):
         hash_key: function from a key to what takes its place in blocks; default: keys stay as they are.
         categories: names of categories by column, for those of `columns` that are text: the value of a record is then
             the number of its category, counted from 0, and the number of categories for any other text.
+        dialect: separator, decimal point and encoding of CSV; default: commas, points and UTF-8.
 
     Raises:
         ParameterError: a value is not one of those above.
@@ -75,6 +77,7 @@ class FileSource(Source):
     keep_missing: bool = False
     hash_key: Callable[[str], str] | None = None
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    dialect: Dialect = field(default_factory=Dialect)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _check_columns(self.columns))
@@ -85,6 +88,8 @@ class FileSource(Source):
         check_bool("growing", self.growing)
         check_bool("keep_missing", self.keep_missing)
         object.__setattr__(self, "categories", _check_categories(self.categories, self.columns))
+        if not isinstance(self.dialect, Dialect):
+            raise ParameterError(f"dialect={show_value(self.dialect)} is not a dialect; pass Dialect(separator=';')")
         _check_bytes("identity", self.identity, "the encoded identity of a file")
         if self.hash_key is not None and not callable(self.hash_key):
             raise ParameterError(f"hash_key={show_value(self.hash_key)} is not a function; pass one, or None")

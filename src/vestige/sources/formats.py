@@ -19,8 +19,9 @@ from vestige.errors import SourceError
 from vestige.sources import delimited, ndjson, parquet
 from vestige.sources.block import Block
 from vestige.sources.boundaries import CsvBoundary, LineBoundary, RecordChunks
-from vestige.sources.chunks import PARQUET, Decompressed, open_bytes, read_chunks, strip_bom
+from vestige.sources.chunks import PARQUET, Decompressed, decode_chunks, open_bytes, read_chunks
 from vestige.sources.columns import Batches, Columns, make_block
+from vestige.sources.dialect import NOT_UTF8
 
 if TYPE_CHECKING:
     from vestige.sources.file import FileSource
@@ -78,7 +79,7 @@ def translate_errors(path: str) -> Iterator[None]:
         reason = strerror(problem.errno) if problem.errno else "an unknown cause"
         raise SourceError(f"{path}: cannot be read: {reason}; check that it exists and that you may read it") from None
     except UnicodeError:
-        raise SourceError(f"{path}: contains text that is not UTF-8; convert the file to UTF-8 first") from None
+        raise SourceError(f"{path}: contains text that is not UTF-8; {NOT_UTF8}") from None
     except (pa.ArrowException, ValueError, ArithmeticError):  # whose text may quote a record
         raise SourceError(
             f"{path}: contains rows that cannot be read; check that it is a {_FORMAT_NAMES} file"
@@ -124,7 +125,7 @@ def read_batches(
         SourceError: the file cannot be read.
     """
     decompressed = Decompressed(read_chunks(stream, every))
-    chunks = strip_bom(iter(decompressed))
+    chunks = decode_chunks(iter(decompressed), source.dialect, growing=source.growing and source.resumable)
     head = b""
     for head in chunks:
         if head:
@@ -140,8 +141,8 @@ def read_batches(
     growing = source.growing and not decompressed.is_gzip and source.resumable
     if kind == "csv":
         size = delimited.BLOCK if not columns.by else delimited.BLOCK_BY
-        records = RecordChunks(chunks, CsvBoundary(), size, growing=growing)
-        read = delimited.read_csv(records, columns)
+        records = RecordChunks(chunks, CsvBoundary(source.dialect.separator), size, growing=growing)
+        read = delimited.read_csv(records, columns, source.dialect)
     else:
         records = RecordChunks(chunks, LineBoundary(), ndjson.BLOCK, growing=growing)
         read = ndjson.read_ndjson(records, columns)

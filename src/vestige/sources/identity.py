@@ -13,7 +13,7 @@ import os
 import stat
 import struct
 import zlib
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -26,6 +26,7 @@ _LAYOUT = struct.Struct("<QQQI16s12sQ")
 _PROBE = "vestige: which key is this"
 _WORD = 2**64 - 1
 _HEAD = 1 << 16
+_WIDE_START = BOM_UTF16_LE + b"\0 \t\r\n"  # what may come first in UTF-16 and UTF-32
 _SIZE_BITS = 48  # of the 64 bits of a size; the others hold the mark of a file that was read to its end
 _MAX_SIZE = (1 << _SIZE_BITS) - 1
 _MARKS = (1 << 64 - _SIZE_BITS) - 1
@@ -273,4 +274,4 @@ def _read_header(path: str) -> bytes:
     except (SourceError, zlib.error, OSError):
         raise SourceError(f"{path}: cannot be read; it is truncated or damaged, or permission is denied") from None
     head = head.removeprefix(BOM_UTF8).lstrip()
-    return b"" if head.startswith(b"{") else head.splitlines()[0] if head else b""
+    return b"" if head.lstrip(_WIDE_START).startswith(b"{") else head.splitlines()[0] if head else b""

@@ -16,6 +16,7 @@ from pyarrow import json
 from vestige.errors import SourceError
 from vestige.sources.boundaries import RecordChunks
 from vestige.sources.columns import Batches, Columns, copy_to_arrow
+from vestige.sources.dialect import NOT_UTF8
 
 BLOCK = 1 << 24
 _PART = 1 << 22  # bytes of a block that one core parses
@@ -44,7 +45,7 @@ def read_ndjson(records: RecordChunks, columns: Columns) -> Iterator[Batches | N
         try:
             yield _parse(block, columns)
         except UnicodeError:
-            raise SourceError("contains text that is not UTF-8; convert the file to UTF-8 first") from None
+            raise SourceError(f"contains text that is not UTF-8; {NOT_UTF8}") from None
         except (pa.ArrowInvalid, ValueError, RecursionError):  # whose text quotes the row
             raise SourceError(
                 f"contains rows that cannot be parsed in or near column {', '.join(columns.numbers)}; "

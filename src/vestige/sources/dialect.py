@@ -1,0 +1,104 @@
+"""Dialect of a CSV file: what separates its fields, how its numbers are written, and how its text is encoded.
+
+Guarantee: a file in any dialect has the rows of Python's csv module; held by tests/sources/test_dialect.py.
+"""
+
+from __future__ import annotations
+
+import codecs
+from contextlib import suppress
+from dataclasses import dataclass
+
+from vestige.errors import ParameterError, SourceError
+from vestige.validation import show_value
+
+NOT_UTF8 = "give --encoding (encoding) if it is another one, such as cp1252, or convert the file to UTF-8"
+SEPARATORS = {"tab": "\t", "\\t": "\t"}
+"""How the command writes a separator that is not printed."""
+_NOT_SEPARATORS = '"\r\n\0'
+_WIDE = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
+_PROBE = '\r\n ,;\t{}"0'
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    r"""Dialect of a CSV file; its encoding is that of NDJSON too. It has no meaning for Parquet.
+
+    Attributes:
+        separator: what separates fields: one character of ASCII that is not a letter, a digit or a quote.
+        decimal: what separates the fraction of a number: `.` or `,`. Thousands must not be separated.
+        encoding: encoding of the text, by its name in Python; one that has line breaks and commas as ASCII has them, or
+            UTF-16 or UTF-32.
+
+    Raises:
+        ParameterError: a value is not one of those above.
+
+    Example:
+        >>> Dialect(separator=";", decimal=",", encoding="latin1").encoding
+        'iso8859-1'
+    """
+
+    separator: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        sign = self.separator
+        if (
+            not isinstance(sign, str)
+            or len(sign) != 1
+            or not sign.isascii()
+            or sign.isalnum()
+            or sign in _NOT_SEPARATORS
+        ):
+            raise ParameterError(
+                f"separator={show_value(sign)} cannot separate fields; use one character such as ; or | or a tab"
+            )
+        if self.decimal not in (".", ","):
+            raise ParameterError(f"decimal={show_value(self.decimal)} is not a decimal point; use . or ,")
+        object.__setattr__(self, "encoding", _find_encoding(self.encoding))
+
+    def decode_error(self) -> SourceError:
+        """Make the error for text that is not in the encoding.
+
+        Returns:
+            The error, without the text.
+        """
+        return SourceError(f"contains text that is not {self.encoding}; give another --encoding (encoding)")
+
+
+def suggest_separator(header: list[str]) -> str:
+    r"""Suggest a separator for a file whose header has only one column.
+
+    Args:
+        header: cells of the first line.
+
+    Returns:
+        A clause; empty if there is nothing to suggest.
+
+    Example:
+        >>> suggest_separator(["spent;shop"])
+        "its first line has no comma, but ';' in it: if that separates the columns, give --separator ';' (separator)"
+    """
+    for sign, option in ((";", "';'"), ("\t", "tab"), ("|", "'|'")):
+        if len(header) == 1 and sign in header[0]:
+            what = "a tab" if sign == "\t" else option
+            return (
+                f"its first line has no comma, but {what} in it: if that separates the columns, give --separator "
+                f"{option} (separator)"
+            )
+    return ""
+
+
+def _find_encoding(name: object) -> str:
+    """The usual name of an encoding, once it is known that it can be read."""
+    with suppress(LookupError, TypeError, ValueError):
+        found = codecs.lookup(name)  # type: ignore[arg-type]  # another type is an error below
+        if found.name in _WIDE:
+            return found.name
+        if found.incrementaldecoder is not None and found.decode(_PROBE.encode())[0] == _PROBE:
+            return "utf-8" if found.name == "utf-8-sig" else found.name
+    raise ParameterError(
+        f"encoding={show_value(name)} is not an encoding that can be read; use one such as utf-8, cp1252, latin-1 or "
+        "utf-16, or convert the file"
+    )

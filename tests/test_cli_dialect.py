@@ -1,0 +1,79 @@
+"""CSV as German spreadsheets write it, from the command line to the store and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from vestige.cli import command
+
+N = 900
+RNG = np.random.default_rng(5)
+TABLE = pd.DataFrame(
+    {
+        "betrag": np.round(RNG.gamma(2.0, 10.0, N), 2),
+        "straße": RNG.choice(np.array(["Süd; links", "Nord"]), N),
+        "bezahlt": RNG.random(N) < 0.5,
+    }
+)
+TERMS = ("--column", "betrag", "--retention", 96, "--channel", "bits", "--by", "straße", "--store", "s.db", "--seed", 1)
+DIALECT = ("--separator", ";", "--decimal", ",", "--encoding", "cp1252")
+
+
+def vestige(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(a) for a in arguments], prog_name="vestige")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_in_another_dialect_is_resumed_verified_and_remembered() -> None:
+    options = {"sep": ";", "decimal": ",", "encoding": "cp1252", "index": False}
+    TABLE[:600].to_csv("v.csv", **options)
+    first = vestige("run", "v.csv", *TERMS, *DIALECT)
+    assert first.exit_code == 0, first.output
+    TABLE.to_csv("v.csv", **options)
+    again = vestige("run", "v.csv", "--store", "s.db", "--seed", 1, "--json")
+    assert again.exit_code == 0, again.output
+    assert "separator ;; decimal ,; encoding cp1252" in again.stderr, "the dialect is that of the store"
+    found = json.loads(again.stdout)
+    assert found["taken"] == 300
+    for key, rows in TABLE.groupby("straße"):
+        error = 0.01 * rows.betrag.std() / np.sqrt(len(rows))
+        assert abs(found["streams"][key]["value"]["betrag"] - rows.betrag.mean()) < error
+    assert "nothing found" in vestige("verify", "s.db").output
+    text = Path("v.csv").read_bytes()
+    Path("v.csv").write_bytes(text.replace(b",", b"#").replace(b"1#", b"2#").replace(b"#", b","))
+    assert "has changed in row" in vestige("verify", "s.db").output
+
+
+def test_another_dialect_may_follow_in_the_same_store() -> None:
+    TABLE[:600].to_csv("v.csv", sep=";", decimal=",", encoding="cp1252", index=False)
+    TABLE[600:].to_csv("w.csv", index=False)
+    for path, dialect in (("v.csv", DIALECT), ("w.csv", ())):
+        result = vestige("run", path, *TERMS, *dialect, "--json")
+        assert result.exit_code == 0, result.output
+    assert sum(stream["t"] for stream in json.loads(result.stdout)["streams"].values()) == N
+    assert "nothing found" in vestige("verify", "s.db").output, "each file is compared in a dialect that fits"
+
+
+def test_options_are_checked_and_suggested() -> None:
+    TABLE.to_csv("v.csv", sep=";", decimal=",", index=False)
+    assert "give --separator ';'" in vestige("run", "v.csv", *TERMS).stderr
+    assert "give --decimal ," in vestige("run", "v.csv", *TERMS, "--separator", ";").stderr
+    assert "separator='xy'" in vestige("run", "v.csv", *TERMS, "--separator", "xy").stderr
+    assert "encoding='x'" in vestige("run", "v.csv", *TERMS, "--encoding", "x").stderr
+    TABLE.to_csv("t.csv", sep="\t", index=False)
+    assert "t.csv" not in vestige("run", "t.csv", *TERMS, "--separator", "tab").stderr
+    Path("vestige.toml").write_text("source = 'v.csv'\nseparator = ';'\ndecimal = ','\n")
+    found = vestige("run", "--metric", "betrag:mean", "--metric", "bezahlt:shares", "--retention", 2_048, "--json")
+    value = json.loads(found.stdout)["value"]
+    assert abs(value["betrag:mean"]["value"]["betrag"] - TABLE.betrag.mean()) < 1e-6
+    assert value["bezahlt:shares"]["counts"]["true"] == TABLE.bezahlt.sum()
