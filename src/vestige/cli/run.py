@@ -182,7 +182,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     what it says; vestige init writes such a file. Its keys are SOURCE and the options, without dashes, and paths in it
     are relative to it. What is given here replaces what is there.
 
-    SOURCE is a CSV, NDJSON or Parquet file, a folder of such files, a pattern in quotes such as 'visits-*.csv', or -
+    SOURCE is a CSV, NDJSON or Parquet file, a folder of such files, a pattern in quotes such as 'visits*.csv', or -
     for CSV or NDJSON on standard input. Several files are read in the order of their first times if --time is given,
     otherwise in that of their names, in which numbers count as numbers. A row with a missing value in a column is
     skipped and counted; with --metric, it counts for the metrics whose columns it has. true and false, in any case, are

@@ -268,7 +268,7 @@ class Bundle(Encoded[BundleEstimate]):
 
     @property
     def policies(self) -> dict[str, NamedPolicy]:
-        """The policy of each metric by its name, such as `amount:mean`."""
+        """The policy of each metric, by the name of the metric."""
         return {name: policy for name, _, policy, _ in self._list_metrics()}
 
     @property

@@ -109,7 +109,7 @@ class NamedPolicy(Policy[E_co]):
 
     @property
     def metric_name(self) -> str:
-        """Its name in a metric, such as `p50` in `amount:p50`: that for `--statistic`, unless it has one of its own."""
+        """Its name after the column of a metric, such as p50; default: its name for `--statistic`."""
         return self.name
 
     @property
