@@ -102,6 +102,18 @@ def test_paths_are_relative_to_the_file_that_is_written() -> None:
     assert Path("conf/visits.db").exists()
 
 
+def test_the_dialect_is_written_too() -> None:
+    rows = "".join(f"{i % 40},25;{'schön' if i % 2 else 'trüb'}\n" for i in range(400))
+    Path("v.csv").write_text(f"temperatur;himmel\n{rows}", encoding="cp1252")
+    result = vestige("init", "v.csv")
+    assert 'Dialect: separator ";", decimal ",", encoding "cp1252".' in result.stdout
+    written = read(Path("vestige.toml"))
+    assert [written[key] for key in ("separator", "decimal", "encoding")] == [";", ",", "cp1252"]
+    found = json.loads(vestige("run", "--json").stdout)
+    assert found["value"]["temperatur:mean"]["value"]["temperatur"] == pytest.approx(19.75)
+    assert found["value"]["himmel:shares"]["value"] == {"schön": 0.5, "trüb": 0.5, "other": 0.0}
+
+
 @pytest.mark.parametrize("name", ["data/visits-*.ndjson", "data"])
 def test_of_several_files_the_first_is_looked_at(name: str) -> None:
     Path("data").mkdir()

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, escape, format_count, say, show_table
 from vestige.errors import MissingExtraError, ParameterError, SourceError
 from vestige.policies.metrics import join_options, list_columns
+from vestige.sources.dialect import Dialect
 from vestige.sources.listing import list_files
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ def init(file: str, out: str) -> None:
     FILE is a CSV, NDJSON or Parquet file, whose first rows are read; or a folder of such files or a pattern in quotes,
     as vestige run takes them, of which the first file is looked at. Columns of numbers get a mean, columns of a few
     texts and booleans get shares, a column of times is used for the age of records. Columns that may be subjects or
-    keys are listed as comments. Records are erased after 30 days.
+    keys are listed as comments. Records are erased after 30 days. The separator, decimal point and encoding of CSV are
+    guessed from its first lines.
 
     Read what was written and change it, then call vestige run. An existing file is not overwritten.
 
@@ -52,7 +55,8 @@ def init(file: str, out: str) -> None:
       vestige init 'visits*.csv' -o night.toml
     """  # noqa: D301  # the sign says to leave the lines as they are
     try:
-        from vestige.sources.profile import profile_file  # noqa: PLC0415  # Arrow takes half a second to import
+        from vestige.sources.detection import detect_dialect  # noqa: PLC0415  # Arrow takes half a second to import
+        from vestige.sources.profile import profile_file  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         raise MissingExtraError(f"reading a file (here: {missing.name})", "cli") from None
     if os.path.exists(out):
@@ -63,7 +67,8 @@ def init(file: str, out: str) -> None:
         )
     first = list_files([file])[0]
     with announce_if_slow(f"Reading {first} ..."):
-        profile = profile_file(first)
+        dialect = detect_dialect(first)
+        profile = profile_file(first, dialect)
     metrics = {column.name: metric for column in profile.columns if (metric := _make_metric(column))}
     if not metrics:
         raise SourceError(
@@ -71,10 +76,13 @@ def init(file: str, out: str) -> None:
             "many rows have; write the options yourself"
         )
     time = _choose_time(profile)
-    text = "\n".join(_write_options(file, first, out, profile, list(metrics.values()), time)) + "\n"
+    unusual = _list_unusual(dialect)
+    text = "\n".join(_write_options(file, first, out, unusual, profile, list(metrics.values()), time)) + "\n"
     with open(out, "x", encoding="utf-8") as opened:
         opened.write(text)
     _show(first, profile, metrics, time)
+    if unusual:
+        say(f"Dialect: {', '.join(f'{key} {quote_toml(value)}' for key, value in unusual.items())}.")
     say(f"{out}: written; read it, and change what you need. Then call {_name_run(out)}.")
 
 
@@ -92,6 +100,12 @@ def quote_toml(text: str) -> str:
         "a \"b\"\n"
     """
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _list_unusual(dialect: Dialect) -> dict[str, str]:
+    """The options for what is not usual in a dialect."""
+    given, usual = asdict(dialect), asdict(Dialect())
+    return {key: value for key, value in given.items() if value != usual[key]}
 
 
 def _make_metric(column: ColumnProfile) -> str:
@@ -115,7 +129,13 @@ def _choose_time(profile: FileProfile) -> ColumnProfile | None:
 
 
 def _write_options(
-    file: str, first: str, out: str, profile: FileProfile, metrics: Sequence[str], time: ColumnProfile | None
+    file: str,
+    first: str,
+    out: str,
+    dialect: dict[str, str],
+    profile: FileProfile,
+    metrics: Sequence[str],
+    time: ColumnProfile | None,
 ) -> Iterator[str]:
     folder, stem = os.path.dirname(out), _NAME_END.split(Path(file).name)[0] or "vestige"
     source = file if os.path.isabs(file) else os.path.relpath(file, folder or ".")
@@ -123,6 +143,7 @@ def _write_options(
     yield f"# Options of vestige run, from a look at {seen} of {quote_toml(os.path.basename(first))}."
     yield "# vestige run --help describes them. Paths are relative to this file."
     yield f"source = {quote_toml(source)}"
+    yield from (f"{key} = {quote_toml(value)}" for key, value in dialect.items())
     yield f"store = {quote_toml(stem + '.db')}"
     yield "\n# What is kept: a column, a colon, and statistics with commas between them. Remove what you do not need."
     yield from ("metric = [", *(f"    {quote_toml(metric)}," for metric in metrics), "]")

@@ -20,6 +20,7 @@ from pyarrow import compute
 from vestige.errors import SourceError
 from vestige.sources.categories import MIN_ROWS, OTHER
 from vestige.sources.columns import BOOLEANS
+from vestige.sources.dialect import Dialect
 from vestige.sources.file import FileSource
 from vestige.sources.sample import read_sample
 from vestige.sources.timestamps import normalize_text, parse_times
@@ -29,6 +30,7 @@ Kind = Literal["numbers", "times", "categories", "identifiers", "text", "nothing
 
 ROWS = 100_000
 """Number of rows that are looked at."""
+_USUAL = Dialect()
 _MAX_CATEGORIES = 20
 _COVERED = 0.9
 """Share of the rows that categories must have to be called so."""
@@ -114,11 +116,12 @@ class FileProfile:
         return tuple(sorted(found, key=lambda name: _PERSON_NAME.search(name) is None))
 
 
-def profile_file(path: str) -> FileProfile:
+def profile_file(path: str, dialect: Dialect = _USUAL) -> FileProfile:
     r"""Look at the first rows of a file.
 
     Args:
         path: path of a CSV, NDJSON or Parquet file.
+        dialect: dialect of CSV.
 
     Returns:
         What its columns hold.
@@ -135,16 +138,19 @@ def profile_file(path: str) -> FileProfile:
         ...     [(column.name, column.kind) for column in profile_file(str(file)).columns]
         [('at', 'times'), ('spent', 'numbers'), ('status', 'categories')]
     """
-    table, whole = read_sample(path, ROWS)
+    table, whole = read_sample(path, ROWS, dialect)
     if not len(table):
         raise SourceError(f"{path}: has no rows to look at; give a file with rows")
-    found = [_profile(name, table.column(name).combine_chunks()) for name in table.column_names]
-    unreadable = set(_find_unreadable(path, [column.name for column in found if column.kind == "numbers"]))
+    found = [_profile(name, table.column(name).combine_chunks(), dialect) for name in table.column_names]
+    numbers = [column.name for column in found if column.kind == "numbers"]
+    unreadable = set(
+        _find_unreadable(FileSource(path, table.column_names, keep_missing=True, dialect=dialect), numbers)
+    )
     columns = [replace(column, kind="text") if column.name in unreadable else column for column in found]
     return FileProfile(len(table), whole, tuple(columns))
 
 
-def _profile(name: str, values: pa.Array) -> ColumnProfile:
+def _profile(name: str, values: pa.Array, dialect: Dialect) -> ColumnProfile:
     text = normalize_text(values)
     given = text.drop_null()
     if not len(given):
@@ -153,7 +159,7 @@ def _profile(name: str, values: pa.Array) -> ColumnProfile:
     column = ColumnProfile(name, "text", len(text) - len(given), len(counts))
     if {value.as_py().lower() for value in counts.field("values")[:_MAX_CATEGORIES]} <= set(BOOLEANS):
         return replace(column, kind="categories", categories=BOOLEANS)
-    if (numbers := _read_numbers(given)) is not None:
+    if (numbers := _read_numbers(given, dialect)) is not None:
         return _profile_numbers(column, given, numbers)
     if (late := _find_lateness(given)) is not None:
         return replace(column, kind="times", lateness=late)
@@ -172,7 +178,9 @@ def _profile_numbers(column: ColumnProfile, given: pa.Array, numbers: Floats) ->
     return replace(column, kind="identifiers" if is_counted or _ID_NAME.search(column.name) else "numbers")
 
 
-def _read_numbers(given: pa.Array) -> Floats | None:
+def _read_numbers(given: pa.Array, dialect: Dialect) -> Floats | None:
+    if dialect.decimal != ".":  # a point is then not part of a number
+        given = compute.replace_substring(compute.replace_substring(given, ".", "?"), dialect.decimal, ".")
     try:
         return cast(Floats, compute.cast(given, pa.float64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:
@@ -195,14 +203,14 @@ def _find_categories(counts: pa.StructArray, rows: int) -> tuple[str, ...]:
     return tuple(sorted(found.keys() - {OTHER})) if is_few else ()
 
 
-def _find_unreadable(path: str, names: Sequence[str]) -> Iterator[str]:
+def _find_unreadable(source: FileSource, names: Sequence[str]) -> Iterator[str]:
     """Find the columns that a source would not read as numbers, such as texts of digits in NDJSON."""
     try:
         if names:
-            next(FileSource(path, names, keep_missing=True).blocks(), None)
+            next(replace(source, columns=names).blocks(), None)
     except SourceError:
         if len(names) == 1:
             yield names[0]
             return
         for name in names:
-            yield from _find_unreadable(path, [name])
+            yield from _find_unreadable(source, [name])

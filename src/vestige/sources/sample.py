@@ -15,19 +15,23 @@ from pyarrow import compute, types
 from vestige.errors import SourceError
 from vestige.sources import delimited, ndjson
 from vestige.sources.boundaries import CsvBoundary, LineBoundary, RecordChunks
-from vestige.sources.chunks import Decompressed, open_bytes, read_chunks, strip_bom
+from vestige.sources.chunks import Decompressed, decode_chunks, open_bytes, read_chunks
 from vestige.sources.columns import Columns
+from vestige.sources.dialect import Dialect
 from vestige.sources.file import FileSource
 from vestige.sources.formats import find_format, read_batches, translate_errors
 from vestige.sources.parquet import read_names
 
+_USUAL = Dialect()
 
-def read_sample(path: str, rows: int) -> tuple[pa.Table, bool]:
+
+def read_sample(path: str, rows: int, dialect: Dialect = _USUAL) -> tuple[pa.Table, bool]:
     r"""Read the first rows of a file.
 
     Args:
         path: path of a CSV, NDJSON or Parquet file.
         rows: number of rows to read at most.
+        dialect: dialect of CSV.
 
     Returns:
         The rows with their columns as text, without columns that have the same name or hold lists and the like; and
@@ -48,11 +52,11 @@ def read_sample(path: str, rows: int) -> tuple[pa.Table, bool]:
     """
     with translate_errors(path):
         with open_bytes(path) as stream:
-            names = _list_names(path, stream)
+            names = _list_names(path, stream, dialect)
         columns = Columns((), None, None, (), None, keep_missing=True, categories=dict.fromkeys(names, ()))
         batches: list[pa.RecordBatch] = []
         with open_bytes(path) as stream:
-            for (_, batch), _ in read_batches(FileSource(path, names), stream, columns, None):
+            for (_, batch), _ in read_batches(FileSource(path, names, dialect=dialect), stream, columns, None):
                 batches.append(_to_texts(batch))
                 if sum(map(len, batches)) > rows:
                     break
@@ -60,17 +64,19 @@ def read_sample(path: str, rows: int) -> tuple[pa.Table, bool]:
     return table.slice(0, rows), len(table) <= rows
 
 
-def _list_names(path: str, stream: IO[bytes]) -> list[str]:
+def _list_names(path: str, stream: IO[bytes], dialect: Dialect) -> list[str]:
     """List the columns that can be told apart by their names."""
-    chunks = strip_bom(iter(Decompressed(read_chunks(stream, None))))
+    chunks = decode_chunks(iter(Decompressed(read_chunks(stream, None))), dialect, growing=False)
     head = next(filter(None, chunks), b"")
     kind = find_format(path, head)
     chunks = chain([head], chunks)
     if kind == "parquet":
         names = read_names(stream)
     elif kind == "csv":
-        first = next(filter(None, RecordChunks(chunks, CsvBoundary(), delimited.BLOCK, growing=False)), b"")
-        names = delimited.read_header(first)[0]
+        first = next(
+            filter(None, RecordChunks(chunks, CsvBoundary(dialect.separator), delimited.BLOCK, growing=False)), b""
+        )
+        names = delimited.read_header(first, dialect)[0]
     else:
         first = next(filter(None, RecordChunks(chunks, LineBoundary(), ndjson.BLOCK, growing=False)), b"")
         rows = [json.loads(line) for line in first.splitlines() if line.strip()]
