@@ -126,3 +126,15 @@ def test_errors_of_many_numbers_leave_it_out(monkeypatch: pytest.MonkeyPatch) ->
     assert "include" not in estimate.notes[1]
     shares = ask(Private(Shares(("a",)), bound=1.0, **PROMISE), np.zeros((2_000, 1)), 0)
     assert shares.notes[-1].endswith("; standard errors include it.")
+
+
+def test_noise_that_outweighs_a_variance_is_not_called_a_constant() -> None:
+    found = [
+        ask(Private(Mean(spread=True), bounds=[100.0], epsilon=0.5, delta=1e-6), draw(1, 1_000), seed)
+        for seed in range(4)
+    ]
+    negative = [estimate for estimate in found if estimate.variance == 0.0]
+    assert negative, "half of the noise is negative"
+    for estimate in negative:
+        assert estimate.notes[0].startswith("The noise outweighs the variance of the records")
+        assert abs(estimate.value - 1.1) <= 5.0 * estimate.standard_error

@@ -23,7 +23,7 @@ from vestige.errors import ParameterError
 from vestige.estimate import E_co, Estimate
 from vestige.noise import Noise
 from vestige.policies.named_policy import NamedPolicy
-from vestige.policies.rounding import note_rounding
+from vestige.policies.rounding import ALIKE, note_rounding
 from vestige.policy import count_waiting, make_lost_error, mask_arrivals
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
@@ -32,6 +32,10 @@ from vestige.validation import check_float
 _OFF = (
     "The encoded answer has missed its target and may be off by more than its standard error: at least once, no choice "
     "of the records that could be kept came near enough."
+)
+_OUTWEIGHED = (
+    "The noise outweighs the variance of the records, so that it is not known: standard errors are those of the noise "
+    "alone; use more records, larger batches, a tighter bound or a larger epsilon."
 )
 _WORD = (1 << 64) - 1
 _EXACT = 1e-12
@@ -157,6 +161,7 @@ class Encoded(NamedPolicy[E_co]):
             return self.conclude(statistic.from_averages(at), worth, rounding)
 
         made = conclude(averages)
+        made = replace(made, notes=tuple(_OUTWEIGHED if ALIKE in note else note for note in made.notes))
         errors = {error: number for error, number in made.errors.items() if getattr(made, error, None) is not None}
         if errors and len(averages) > MAX_NOISY_NUMBERS:
             return replace(made, notes=(*made.notes, NOISE_LEFT_OUT))

@@ -17,6 +17,8 @@ SMALLEST = float(np.finfo(np.float64).tiny)
 """The smallest number with full precision."""
 LAST_DIGITS = 2.0**-50
 """What float64 may round off an average as it is moved again and again, as a share of it."""
+ALIKE = "records are alike, or they differ by so little that powers of the differences underflow"
+"""What a note says where a variance is zero."""
 _MARGIN = 2.0**16
 """How many times its usual size rounding may have: sorted data and heavy tails take wide ranges, requests bits."""
 _SHARE = 0.5
@@ -82,7 +84,4 @@ def note_alike(variances: Floats, lost: str = "") -> tuple[str, ...]:
     if not (lost or wrong):
         return ()
     where = "All" if len(variances) == 1 else f"In {small.sum():,} of {len(variances):,} columns all"
-    return (
-        f"{where} records are alike, or they differ by so little that powers of the differences underflow: "
-        f"{', and '.join(filter(None, (lost, wrong)))}; use a smaller unit.",
-    )
+    return (f"{where} {ALIKE}: {', and '.join(filter(None, (lost, wrong)))}; use a smaller unit.",)
