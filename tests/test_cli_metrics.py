@@ -92,3 +92,18 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: list[str],
     result = vestige("run", write(tmp_path / "v.csv", 3), "--retention", 2_048, *options)
     assert result.exit_code != 0
     assert text in result.output
+
+
+def test_what_is_to_know_of_a_metric_is_said_by_key_and_in_every_form(tmp_path: Path) -> None:
+    store, told = tmp_path / "v.db", "values of single records, which may have been erased"
+    file = write(tmp_path / "v.csv", 400)
+    run = ("run", file, "--metric", "amount:mean,p50", "--by", "country", "--max-age", "30d", "--store", store)
+    result = vestige(*run)
+    assert told in " ".join(result.stdout.split())
+    assert not any("…" in line for line in result.stdout.splitlines())
+    listed = [note for stream in said(*run)["streams"].values() for note in stream["notes"]]
+    assert sum(told in note for note in listed) == 2
+    rows = json.loads(vestige("estimate", store, "--format", "json").stdout)
+    assert {row["metric"] for row in rows if row["notes"] and told in row["notes"]} == {"amount:p50"}
+    for wrong in ("-", store):
+        assert vestige("estimate", store, "--format", "csv", "--out", wrong).exit_code == 1

@@ -275,10 +275,12 @@ def test_late_rows_within_the_allowance_are_taken_and_later_ones_counted(tmp_pat
     assert "the time of row 3 lies before" in vestige(*what).stderr
     result = vestige(*what, "--lateness", "2d")
     assert result.exit_code == 0, result.output
-    assert "Late: 2 rows came more than 2 days late and were not taken." in result.stdout
+    assert "Late: 2 rows came more than 2 days late and were not taken" in result.stdout
     assert np.sort(state_of(store).retained.values[:, 0]).tolist() == [0.0, 1.0, 2.0, 4.0]
     again = json.loads(vestige(*what, "--lateness", "2d", "--json").stdout)
     assert (again["taken"], again["t"]) == (0, 4)
     other = json.loads(vestige(*what[:-1], tmp_path / "b.db", "--lateness", "2d", "--json").stdout)
     assert (other["late"], other["taken"]) == (2, 4)
+    strict = vestige(*what[:-1], tmp_path / "c.db", "--lateness", "2d", "--strict")
+    assert (strict.exit_code, "2 rows came too late and will not be taken" in strict.stderr) == (1, True)
     assert "--lateness" in vestige("run", path, "--column", "v", "--retention", 96, "--lateness", "2d").stderr

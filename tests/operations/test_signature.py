@@ -160,6 +160,7 @@ def test_the_commands(folder: Path, tmp_path: Path) -> None:
     assert "unchanged since it was signed" in " ".join(result.stdout.split())
     assert "2 receipts, 0 of them open" in " ".join(result.stdout.split())
     assert b"canary" not in out.read_bytes()
+    assert vestige("receipts", folder / "s.db", "--sign", folder / "key.pem", "--out", out).exit_code == 1
     out.write_text(out.read_text().replace("T-1", "T-7"))
     result = vestige("verify-receipts", out, "--public-key", public)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -170,14 +171,14 @@ def test_the_commands(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["s.db", "key.pem", "key.pem.pub", "link"])
-def test_neither_the_store_nor_a_key_is_overwritten(folder: Path, name: str) -> None:
+def test_no_file_is_overwritten(folder: Path, name: str) -> None:
     link = folder / "link"
     if not link.exists():
         link.symlink_to(folder / "s.db")
     before = (folder / name).read_bytes()
     result = vestige("receipts", folder / "s.db", "--sign", folder / "key.pem", "--out", folder / name)
     assert result.exit_code == 1
-    assert "would be overwritten; use another file" in result.stderr
+    assert "is not a new file" in result.stderr
     assert (folder / name).read_bytes() == before
 
 

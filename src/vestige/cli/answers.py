@@ -105,7 +105,7 @@ class StreamAnswer:
             "held": self.estimate.held,
             "oldest_age": self.estimate.oldest_age,
             "missed": self.missed,
-            "notes": list(self.estimate.notes),
+            "notes": [*self.estimate.notes, *self.report.remarks],
         }
 
     def show(self, limit: str) -> None:
@@ -218,6 +218,9 @@ def _show_footer(answers: Mapping[str, StreamAnswer]) -> None:
         say(f"Recent records count more in {number:,} of {format_count(len(answers), 'stream')}: {text}.")
     for text, number in group_notes(answer.problem for answer in answers.values() if answer.problem):
         say(f"No answer in {format_count(number, 'stream')}: {text}")
+    remarks = (remark for answer in answers.values() if answer.report is not None for remark in answer.report.remarks)
+    for text, _ in group_notes(remarks):
+        say(text)
     notes = (note for answer in answers.values() if answer.estimate is not None for note in answer.estimate.notes)
     for text, number in group_notes(notes):
         say(f"Note on {format_count(number, 'stream')}: {text}")

@@ -12,20 +12,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import ParamSpec
 
 import click
 from rich.console import Console, JustifyMethod
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from vestige.errors import ParameterError
-
 P = ParamSpec("P")
 
-_STORE_FILES = (".key", ".lock", "-journal")
+_WIDEST = 160
+"""The most characters in a line of a table that is not shown in a terminal."""
 SHOWN = 20
 """Number of stream names to show; --json prints them all."""
 PATIENCE = 2.0
@@ -63,22 +62,21 @@ def warn(text: str) -> None:
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[str] = ()) -> None:
-    """Print a table; the first column and those named in `words` hold text, the others numbers; nothing is cut off."""
+    """Print a table; the first column and those named in `words` hold text, the others numbers; nothing is cut off.
+
+    A terminal may be too narrow for whole words; a file or pipe is as wide as the table, up to a limit.
+    """
     table = Table()
     for i, name in enumerate(header):
         justify: JustifyMethod = "left" if i == 0 or name in words else "right"
         table.add_column(Text(escape(name)), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*(Text(escape(cell)) for cell in row))
-    make_console().print(table)
-
-
-def refuse_overwriting(out: str, store: str, *others: str) -> None:
-    """Raise an error if a file to write is one of a store, or another one that must not be overwritten."""
-    files = dict.fromkeys((store, *(f"{store}{end}" for end in _STORE_FILES)), "a file of the store")
-    for path, what in (files | dict.fromkeys(others, "needed to write it")).items():
-        if Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
-            raise ParameterError(f"--out {out} is {what}, and would be overwritten; use another file")
+    console = make_console()
+    if not sys.stdout.isatty():
+        needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
+        console.width = max(console.width, needed)
+    console.print(table)
 
 
 def format_count(number: int, noun: str) -> str:

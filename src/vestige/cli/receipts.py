@@ -12,7 +12,7 @@ import click
 
 from vestige.cli.access import exit_with, read_snapshot, store_argument
 from vestige.cli.group import command
-from vestige.cli.output import escape, format_count, format_time, print_json, refuse_overwriting, say, show_table
+from vestige.cli.output import escape, format_count, format_time, print_json, say, show_table
 from vestige.errors import ParameterError, StoreError
 from vestige.operations.signature import sign_receipts
 from vestige.store import Receipt, StoreSnapshot
@@ -68,8 +68,8 @@ def receipts(store: str, reference: str | None, form: str, key: str | None, out:
         raise ParameterError("--sign and --out go together: the key to sign with, and the file for the signed receipts")
     if key is not None and form != "table":
         raise ParameterError(f"--sign writes JSON to --out; leave out --format {form}")
-    if key is not None and out is not None:
-        refuse_overwriting(out, store, key, f"{key}.pub")
+    if out is not None and (out == "-" or Path(out).exists()):
+        raise ParameterError(f"--out {out} is not a new file; signed receipts are not overwritten: give another name")
     copy = read_snapshot(store)
     given = [entry for entry in copy.find_receipts(wall_clock()) if reference in (None, entry[1].reference)]
     if reference is not None and not given:

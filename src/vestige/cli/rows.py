@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from vestige.cli.answers import StreamAnswer
-from vestige.cli.output import escape, refuse_overwriting
+from vestige.cli.output import escape
 from vestige.errors import ParameterError
 
 COLUMNS: dict[str, type] = {
@@ -54,8 +54,11 @@ def check_output(form: str, out: str | None, store: str) -> None:
     """
     if form == "table" and out is not None:
         raise ParameterError(f"--out {out} cannot be used with --format table; use json, csv or parquet")
-    if out is not None:
-        refuse_overwriting(out, store)
+    if out == "-":
+        raise ParameterError("--out - is not a file; leave it out to print, or give the name of a file")
+    for path in (store, f"{store}.key", f"{store}.lock"):
+        if out is not None and Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
+            raise ParameterError(f"--out {out} is a file of the store, which would be overwritten; use another file")
     if form == "parquet" and out is None and _is_terminal():
         raise ParameterError("--format parquet is not for a terminal; give --out FILE, or redirect the output")
 
@@ -77,11 +80,23 @@ def list_rows(answers: Mapping[str, StreamAnswer]) -> list[Row]:
     rows: list[Row] = []
     for name, answer in answers.items():
         if answer.estimate is not None:
-            rows += [{**blank, "stream": name, **row} for row in answer.estimate.to_rows()]
+            remarks = () if answer.report is None else answer.report.remarks
+            rows += [{**blank, "stream": name, **_add_remarks(row, remarks)} for row in answer.estimate.to_rows()]
         else:
             counts = {"since": answer.since, "counted": answer.counted, "t": answer.t} if answer.t else {}
             rows.append({**blank, "stream": name, **counts, "problem": answer.problem})
     return rows
+
+
+def _add_remarks(row: Row, remarks: Sequence[str]) -> Row:
+    """A row whose notes include the remarks on its metric; those of several metrics begin with their names."""
+    found = []
+    for remark in remarks:
+        names, _, text = remark.partition(": ")
+        listed = names.split(", ") if ":" in names else None
+        if listed is None or any(row["metric"] == name or row["metric"].startswith(f"{name} ") for name in listed):
+            found.append(remark if listed is None else text)
+    return row | {"notes": " ".join(filter(None, (row["notes"], *found))) or None}
 
 
 def write_rows(rows: Sequence[Row], form: str, out: str | None) -> None:

@@ -19,7 +19,15 @@ from vestige.cli.config import config_option, describe_use
 from vestige.cli.group import command, parse_duration
 from vestige.cli.output import format_count, say, show_record_progress, warn
 from vestige.cli.run_options import RunOptions
-from vestige.cli.run_report import check_troubles, collect_facts, explain_before, print_facts, print_notes, show_answers
+from vestige.cli.run_report import (
+    check_late,
+    check_troubles,
+    collect_facts,
+    explain_before,
+    print_facts,
+    print_notes,
+    show_answers,
+)
 from vestige.cli.signals import catch_signals, end_by_signal
 from vestige.cli.store_terms import complete_options
 from vestige.cli.wrappers import (
@@ -170,7 +178,7 @@ from vestige.stream import Stream
 @click.option(
     "--strict",
     is_flag=True,
-    help="Exit with status 1 if a statistic restarted, missed its target or has no answer.",
+    help="Exit with status 1 if a statistic restarted, missed its target or has no answer, or if rows came too late.",
 )
 @click.option("--json", "machine", is_flag=True, help="Print one JSON object.")
 @config_option
@@ -234,6 +242,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     check_troubles(label, ingest)
     if options.strict:
         check_strict(answers)
+        check_late(ingest)
     if ingest.requests:  # they were reported when they failed
         sys.exit(1)
 

@@ -105,7 +105,8 @@ def print_notes(ingest: Ingest, lateness: timedelta | None, files: int) -> None:
     if ingest.late and lateness is not None:
         were = "was" if ingest.late == 1 else "were"
         late = format_count(ingest.late, "row")
-        say(f"Late: {late} came more than {format_duration(lateness)} late and {were} not taken.")
+        later = "" if ingest.store is None else ", nor will be by a later run"
+        say(f"Late: {late} came more than {format_duration(lateness)} late and {were} not taken{later}.")
     if ingest.removed:
         say(f"Removed: another process removed {format_count(ingest.removed, 'stream')} meanwhile.")
     for source in ingest.unfinished[:_MAX_NAMED]:
@@ -129,6 +130,22 @@ def explain_before(ingest: Ingest, files: int) -> str:
     if not ingest.compared:
         return f"; {explain_uncompared(ingest.before)}"
     return "; row 1 was read before" if ingest.before == 1 else f"; rows 1 to {ingest.before:,} were read before"
+
+
+def check_late(ingest: Ingest) -> None:
+    """Check that no row came too late.
+
+    Args:
+        ingest: run that has ended.
+
+    Raises:
+        SourceError: some did; the error says how many.
+    """
+    if ingest.late:
+        raise SourceError(
+            f"{format_count(ingest.late, 'row')} came too late and will not be taken; a longer --lateness takes such "
+            "rows in future"
+        )
 
 
 def check_troubles(source: str, ingest: Ingest) -> None:

@@ -363,7 +363,7 @@ class Bundle(Encoded[BundleEstimate]):
                     held=len(retained),
                     oldest_age=clock.t - int(retained.rounds.min()),
                     column_names=names,
-                    labels=policy.labels(names),
+                    labels=tuple(label.removesuffix(f" of {','.join(names)}") for label in policy.labels(names)),
                 )
         known = {name: answers[name] for name in sketched}.items()
         notes = tuple(f"{name}: {note}" for name, answer in known if answer is not None for note in answer.notes)
