@@ -147,6 +147,8 @@ def test_what_cannot_be_undone_needs_the_name_of_the_store(name: str, folder: Pa
         ("column = [1]", 'v.toml: column = 1 is not a text in quotes, such as "...", or a list of them'),
         ("store = ['a', 'b']", "v.toml: store = ['a', 'b'] is not a text in quotes"),
         ("statistic = 'median'", "v.toml: statistic: 'median' is not one of"),
+        ("keep-receipts = 'x'", "v.toml: keep-receipts: 'x' is not a duration"),
+        ("keep-receipts = [['a']]", "v.toml: keep-receipts = [['a']] is not a text in quotes"),
         ("[run]\nretention = 5", "v.toml: the key 'run' is not an option"),
         ("retention = ", "v.toml: is not TOML: "),
         ("\xff", "v.toml: is not UTF-8"),

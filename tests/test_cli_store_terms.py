@@ -123,6 +123,38 @@ def test_a_default_may_change_and_terms_may_not(tmp_path: Path) -> None:
     assert said("run", file, "--store", store, "--lateness", "1h")["taken"] == 0
 
 
+def test_new_keys_are_kept_as_the_keys_before(tmp_path: Path) -> None:
+    """Else a store of private streams would get one that is not, or one without its limit, without a word."""
+    store, file = tmp_path / "v.db", write(tmp_path / "v.csv", 0, 400)
+    new = tmp_path / "w.csv"
+    new.write_text(file.read_text().replace("a/b", "new").replace(",c,", ",newer,"))
+    run, keyed = ("--metric", "x:mean", "--store", store), ("--by", "shop")
+    said("run", file, *run, *keyed, "--epsilon", 1, "--bound", 20, "--retention", 4_096)
+    plain = vestige("run", new, *run, *keyed, "--retention", 4_096)
+    assert plain.exit_code == 1
+    assert "was created with other terms: vestige.Private(" in plain.stderr
+    assert list(json.loads(vestige("list", store, "--json").stdout)) == ["a%2Fb", "c"]
+    said("run", new, *run, *keyed, "--retention", 4_096, "--stream", "plain")
+    assert (
+        said(
+            "run",
+            new,
+            "--store",
+            store,
+            "--metric",
+            "x:mean",
+            *keyed,
+            "--epsilon",
+            1,
+            "--bound",
+            20,
+            "--retention",
+            4_096,
+        )["taken"]
+        == 400
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -25,7 +25,8 @@ FILE = "vestige.toml"
 """Name of the file that is read if it is in the folder in which the command is called."""
 _PARAMETER = "config"
 _META = "vestige.config"
-_STORE_KEYS = ("store", "key", "keep-receipts")
+_RECEIPTS = "keep-receipts"
+_STORE_KEYS = ("store", "key", _RECEIPTS)
 """Keys that commands on a store use; the other keys are those of `vestige run`."""
 _NOT_IN_FILES = ("config", "help", "progress")
 _REPLACED = {"metric": ("column", "target", "statistic", "edges", "categories"), "column": ("metric",)}
@@ -127,6 +128,17 @@ def _check_keys(file: Path, found: Mapping[str, object], params: Mapping[str, cl
             close = get_close_matches(key.replace("_", "-").removesuffix("s"), known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else "vestige run --help lists the options"
             raise ParameterError(f"{file}: the key {key!r} is not an option of vestige run; {hint}")
+    if (kept := found.get(_RECEIPTS)) is not None:
+        _check_duration(file, _RECEIPTS, kept)
+
+
+def _check_duration(file: Path, key: str, value: object) -> None:
+    """Check the value of a key that only another command uses."""
+    from vestige.cli.group import parse_duration  # noqa: PLC0415  # which imports this module
+
+    param = click.Option([f"--{key}"], type=parse_duration)
+    _check_type(file, key, value, param, several=False)
+    _check_value(file, key, str(value), param, click.get_current_context())
 
 
 def _make_words(file: Path, key: str, value: object, param: click.Parameter, ctx: click.Context) -> Iterator[str]:

@@ -112,7 +112,7 @@ def _make_metric(column: ColumnProfile) -> str:
     """The metric of a column; empty if it has none, or a name that cannot be written in a metric."""
     if column.kind == "numbers":
         metric = f"{column.name}:mean"
-    elif column.kind == "categories":
+    elif len(column.categories) > 1:  # one alone says nothing, and all others would count as other
         metric = f"{column.name}:shares[{join_options(column.categories)}]"
     else:
         return ""
@@ -174,13 +174,17 @@ def _show(file: str, profile: FileProfile, metrics: dict[str, str], time: Column
     rows = [
         (
             column.name,
-            f"{len(column.categories)} {column.kind}" if column.categories else column.kind,
+            _describe_kind(column),
             f"{column.missing / profile.rows:.1%}",
             _describe_use(column, profile, metrics, time),
         )
         for column in profile.columns
     ]
     show_table(("column", "holds", "missing", "use"), rows, words=("holds", "use"))
+
+
+def _describe_kind(column: ColumnProfile) -> str:
+    return "1 category" if len(column.categories) == 1 else f"{len(column.categories) or ''} {column.kind}".strip()
 
 
 def _describe_use(

@@ -29,7 +29,7 @@ from vestige.cli.run_report import (
     show_answers,
 )
 from vestige.cli.signals import catch_signals, end_by_signal
-from vestige.cli.store_terms import complete_options
+from vestige.cli.store_terms import check_keyed, complete_options
 from vestige.cli.wrappers import (
     bound_option,
     collect_guarantee,
@@ -256,6 +256,7 @@ def _ingest(
     with opening as store, catch_signals() as caught:
         if store is not None and options.by:
             check_hashed(_list_abouts(store), options.about)
+            check_keyed(store, replace(options.make_stream(policy).terms, about=options.about))
             if options.hash_keys:
                 sources = [replace(source, hash_key=partial(hash_key, store.pseudonym)) for source in sources]
         ingest = Ingest(

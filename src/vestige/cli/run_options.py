@@ -222,6 +222,11 @@ class RunOptions:
                 f"--categories {self.categories} cannot be used with --metric; write them in brackets, such as "
                 "status:shares[ok,failed]"
             )
+        if self.edges is not None:
+            raise ParameterError(
+                f"--edges {self.edges} cannot be used with --metric; write them in brackets, such as "
+                "amount:histogram[0,10,20]"
+            )
         if self.channel == "average":
             raise ParameterError("--channel average cannot hold metrics; use --channel bits or auto")
 

@@ -64,6 +64,29 @@ def complete_options(ctx: click.Context, given: Mapping[str, Any]) -> tuple[dict
     return options | added, _describe(ctx, path, added)
 
 
+def check_keyed(store: Store, now: Terms) -> None:
+    """Check that a run keeps new keys as the runs before it kept theirs, so that none is without its limits or noise.
+
+    Args:
+        store: the store.
+        now: the terms of this run.
+
+    Raises:
+        StoreError: the store has streams of the same columns of keys, and all of them have other terms.
+    """
+    different = None
+    for name, terms in _iterate_terms(store):
+        if all(terms.about.get(part) == now.about.get(part) for part in ("by", "stream")):
+            try:
+                terms.check(name, now)
+            except StoreError as problem:
+                different = different or str(problem)
+            else:
+                return
+    if different is not None:
+        raise StoreError(f"{different}; with --by, --stream gives new streams a prefix")
+
+
 def _read_terms(path: str, key: str | None) -> dict[str, Terms]:
     """The terms of all streams; a damaged one is reported when it is opened."""
     try:

@@ -34,6 +34,7 @@ _USUAL = Dialect()
 _MAX_CATEGORIES = 20
 _COVERED = 0.9
 """Share of the rows that categories must have to be called so."""
+_FLAGS = {*BOOLEANS, "yes", "no", "y", "n", "t", "f"}
 _MIN_IDENTIFIERS = 20
 _TIME_NAME = re.compile(
     r"(?:^|[_\W])(?:time|date|datetime|timestamp|ts|at|day|when)(?:$|[_\W])|(?:Time|Date|At)$", re.I
@@ -94,16 +95,19 @@ class FileProfile:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Columns that may serve as keys: texts of which each has many rows, those with the fewest first."""
+        """Columns that may serve as keys: texts of which each has many rows, without answers such as yes and no.
+
+        Those with the fewest come first, and those with only one last.
+        """
         found = [
             column
             for column in self.columns
             if column.kind in ("categories", "text")
-            and column.different > 1
+            and not _FLAGS.issuperset(text.lower() for text in column.categories or ("-",))
             and not _PERSON_NAME.search(column.name)
             and self.rows >= MIN_ROWS * column.different
         ]
-        return tuple(column.name for column in sorted(found, key=lambda column: column.different))
+        return tuple(column.name for column in sorted(found, key=lambda each: (each.different == 1, each.different)))
 
     @property
     def subjects(self) -> tuple[str, ...]:
