@@ -137,6 +137,13 @@ def test_nothing_is_overwritten() -> None:
     assert Path("vestige.toml").read_text() == "mine"
 
 
+def test_a_name_that_toml_cannot_hold_is_refused() -> None:
+    write(Path("v\udcff.ndjson"))
+    result = vestige("init", "v\udcff.ndjson")
+    assert "its name is not UTF-8, as TOML must be; rename it" in result.stderr
+    assert not Path("vestige.toml").exists()
+
+
 def test_times_that_are_too_late_are_not_used() -> None:
     write(Path("visits.ndjson"), late=8 * 24 * 60)
     vestige("init", "visits.ndjson")

@@ -78,8 +78,12 @@ def init(file: str, out: str) -> None:
     time = _choose_time(profile)
     unusual = _list_unusual(dialect)
     text = "\n".join(_write_options(file, first, out, unusual, profile, list(metrics.values()), time)) + "\n"
-    with open(out, "x", encoding="utf-8") as opened:
-        opened.write(text)
+    try:
+        content = text.encode()
+    except UnicodeEncodeError:
+        raise ParameterError(f"{file}: its name is not UTF-8, as TOML must be; rename it") from None
+    with open(out, "xb") as opened:
+        opened.write(content)
     _show(first, profile, metrics, time)
     if unusual:
         say(f"Dialect: {', '.join(f'{key} {quote_toml(value)}' for key, value in unusual.items())}.")
