@@ -7,9 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from vestige import Mean, Policy, Stream, Window, paper
+from vestige import Mean, Policy, Stream, Window, _numba, paper
 from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.random.keys import AuditSeed
+from vestige.types import Floats
 
 
 @pytest.mark.parametrize(("policy", "most"), [(Mean(3), 1.5), (Window(Mean(3)), 2.0)])
@@ -37,3 +38,18 @@ def test_time_is_measured(policy: Policy) -> None:
 
 def test_what_is_too_large_is_not_tried() -> None:
     assert measure_seconds_per_record(Mean(1_000), 56_000, 10**6, np.eye(1_000)) is None
+
+
+def test_nothing_is_interpreted_while_time_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may interpret some kernels before it compiles them; their time is not that of a stream."""
+    seen = []
+
+    def extend(stream: Stream, rows: Floats) -> int:
+        seen.append(_numba._Kernel.numbers_left)
+        return real(stream, rows)
+
+    real = Stream.extend
+    monkeypatch.setattr(_numba._Kernel, "numbers_left", 10**6)
+    monkeypatch.setattr(Stream, "extend", extend)
+    measure_seconds_per_record(Mean(), 96, 1_000, np.zeros((1, 1)))
+    assert set(seen) == {0}

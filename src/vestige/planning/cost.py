@@ -64,6 +64,9 @@ def measure_seconds_per_record(policy: Policy, retention: int, records: int, row
         >>> measure_seconds_per_record(Mean(), 64, 1_000, np.zeros((1, 1))) > 0.0
         True
     """
+    from vestige._numba import limit_interpretation  # noqa: PLC0415  # it takes long to import
+
+    limit_interpretation(0)  # a kernel that is interpreted takes a thousand times as long
     retention = max(min(retention, _MAX_RETENTION), 2 * policy.min_batch)
     if retention * policy.columns > _MAX_VALUES:
         return None
