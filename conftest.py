@@ -15,7 +15,9 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "kernels"))
 
 from vestige._numba import limit_interpretation  # noqa: E402
 
-limit_interpretation(0)  # compiled kernels are tested; tests/test_interpretation.py compares them with interpreted ones
+limit_interpretation(
+    0.0
+)  # compiled kernels are tested; tests/test_interpretation.py compares them with interpreted ones
 
 MEMORY = Path("/dev/shm")  # noqa: S108  # a commit waits for the disk, which takes most of the time of a test of stores
 if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 1 << 30:

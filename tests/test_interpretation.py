@@ -1,4 +1,4 @@
-"""A kernel that is interpreted does what the compiled one does, bit for bit, and a first run compiles nothing."""
+"""A kernel that is interpreted does what the compiled one does, bit for bit, and a first run compiles very little."""
 
 from __future__ import annotations
 
@@ -112,34 +112,45 @@ def invert() -> _Kernel:
 
 
 @pytest.fixture
-def limit() -> Iterator[Callable[[int], None]]:
-    """Sets how much is interpreted, for one test."""
+def limit() -> Iterator[Callable[[float], None]]:
+    """Sets for how long kernels are interpreted, for one test."""
     yield limit_interpretation
-    limit_interpretation(0)
+    limit_interpretation(0.0)
 
 
-def test_little_is_interpreted_and_then_compiled(invert: _Kernel, limit: Callable[[int], None]) -> None:
-    limit(100)
+def test_what_takes_little_time_is_interpreted_and_then_compiled(
+    invert: _Kernel, limit: Callable[[float], None]
+) -> None:
+    limit(100.0)
     inverses = np.zeros(2)
     assert [invert(np.array([2.0, 4.0]), inverses) for _ in range(5)] == [0.5] * 5
     assert type(invert(np.array([2.0, 4.0]), inverses)) is float
-    assert not invert._is_compiled
+    assert 0.0 < _Kernel.seconds_left < 100.0
+    limit(1e-9)
     invert(np.array([2.0, 4.0]), inverses)
     assert not invert._is_compiled
     invert(np.array([2.0, 4.0]), inverses)
     assert invert._is_compiled
 
 
-def test_what_python_refuses_is_left_to_the_compiled_kernel(invert: _Kernel, limit: Callable[[int], None]) -> None:
+def test_what_has_many_numbers_is_compiled_at_once(invert: _Kernel, limit: Callable[[float], None]) -> None:
+    limit(100.0)
+    invert(np.ones(10_000), np.zeros(10_000))
+    assert not invert._is_compiled
+    invert(np.ones(10_001), np.zeros(10_001))
+    assert invert._is_compiled
+
+
+def test_what_python_refuses_is_left_to_the_compiled_kernel(invert: _Kernel, limit: Callable[[float], None]) -> None:
     """Which finds its arrays as they were."""
-    limit(1_000)
+    limit(100.0)
     inverses = np.array([7.0, 7.0])
     assert invert(np.array([2.0, 0.0]), inverses) == 0.5
     assert invert._is_compiled
     assert inverses.tolist() == [0.5, np.inf]
 
 
-def test_a_first_run_on_a_small_file_compiles_nothing(tmp_path: Path) -> None:
+def test_a_first_run_on_a_small_file_compiles_nothing_but_its_coins(tmp_path: Path) -> None:
     rows = np.round(np.random.default_rng(0).gamma(2.0, 10.0, 1_000), 2)
     (tmp_path / "small.csv").write_text("amount\n" + "".join(f"{row}\n" for row in rows))
     run = [sys.executable, "-m", "vestige", "run", "small.csv", "--column", "amount", "--retention", "512"]
@@ -151,4 +162,5 @@ def test_a_first_run_on_a_small_file_compiles_nothing(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert (done.stderr, list(tmp_path.rglob("*.nb?"))) == ("", [])
+    compiled = {path.name.split("-")[0] for path in tmp_path.rglob("*.nbc")}
+    assert (done.stderr, compiled) == ("", {"kernels.derive_keys"})

@@ -101,7 +101,7 @@ import logging, sys
 import numpy as np
 import vestige._numba
 vestige._numba._PATIENCE = 0.0
-vestige._numba.limit_interpretation(0)
+vestige._numba.limit_interpretation(0.0)
 from vestige.random.kernels import draw
 from vestige.subset.bits import count_ones
 logging.basicConfig(level=logging.INFO, format="logged %(message)s", stream=sys.stdout)
@@ -153,7 +153,7 @@ def test_all_tests_share_one_folder_of_kernels(pytestconfig: pytest.Config) -> N
 def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(installed: Path, tmp_path: Path) -> None:
     """As after an update in place: numba itself looks at the file of the kernel alone."""
     program = (
-        "import numpy as np; from vestige._numba import limit_interpretation; limit_interpretation(0); "
+        "import numpy as np; from vestige._numba import limit_interpretation; limit_interpretation(0.0); "
         "from vestige.channels.residues import find_dither; print(find_dither(np.uint64(1), 0, 9))"
     )
     called = installed / "vestige" / "random" / "kernels.py"

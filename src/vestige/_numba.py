@@ -46,14 +46,16 @@ _SOURCES = ("_numba.py", "random/keys.py", "channels/layout.py")
 """Files without kernels whose constants are compiled into kernels."""
 _PLAIN_NAMES: dict[str, dict[str, Any]] = {}
 """The globals of modules with kernels, where these are functions that are not compiled."""
-_INTERPRETED = ("vestige.channels.", "vestige.random.", "vestige.statistics.")
-"""Packages whose kernels take time in proportion to their arrays, and can be interpreted."""
-_MOST_INTERPRETED = 20_000
-"""The most numbers in the arrays of all interpreted calls of a process, which take one or two seconds."""
+_INTERPRETED = ("vestige.channels.", "vestige.statistics.")
+"""Packages whose kernels take time in proportion to their arrays, and can be interpreted.
+
+Those of `vestige.random` are not: the number of keys that they derive, which may be large, is not seen in advance."""
+_MOST_NUMBERS = 20_000
+"""The most numbers in the arrays of an interpreted call: the slowest kernel takes about a second for them."""
+_MOST_SECONDS = 2.0
+"""The most processor time that a process spends on interpreted calls: a small part of what compiling takes."""
 _PATIENCE = 2.0
 """Seconds of compilation after which it is announced."""
-_CALL = 10
-"""Numbers that take as long as it takes to call a kernel."""
 
 
 def kernel(function: F) -> F:
@@ -110,7 +112,7 @@ def _compile(function: F, counts_references: bool) -> F:
 class _Kernel:
     """A kernel that is interpreted until it is compiled; other kernels see what numba makes of it."""
 
-    numbers_left: ClassVar[int] = _MOST_INTERPRETED
+    seconds_left: ClassVar[float] = _MOST_SECONDS
 
     def __init__(self, dispatcher: Any) -> None:
         functools.update_wrapper(self, dispatcher.py_func)
@@ -120,19 +122,18 @@ class _Kernel:
         self._is_compiled = False
 
     def __call__(self, *args: Any) -> Any:
-        if not self._is_compiled and not self._is_cached:
-            numbers = _CALL + sum(each.size for each in args if isinstance(each, np.ndarray))
-            if numbers <= _Kernel.numbers_left:
-                _Kernel.numbers_left -= numbers
-                arrays = list(_list_arrays(args))
-                before = [array.copy() for array in arrays]
-                try:
-                    with np.errstate(all="ignore"):
-                        return _to_python(_make_plain(self.py_func)(*args))
-                except Exception:  # what Python refuses and a machine does, as to divide by zero
-                    for array, values in zip(arrays, before, strict=True):
-                        if array.flags.writeable:
-                            array[...] = values
+        if not self._is_compiled and not self._is_cached and _is_little(args):
+            arrays, started = list(_list_arrays(args)), time.thread_time()
+            before = [array.copy() for array in arrays]
+            try:
+                with np.errstate(all="ignore"):
+                    return _to_python(_make_plain(self.py_func)(*args))
+            except Exception:  # what Python refuses and a machine does, as to divide by zero
+                for array, values in zip(arrays, before, strict=True):
+                    if array.flags.writeable:
+                        array[...] = values
+            finally:
+                _Kernel.seconds_left -= time.thread_time() - started
         self._is_compiled = True
         return self._dispatcher(*args)
 
@@ -141,6 +142,12 @@ class _Kernel:
         """Whether the kernel is in the cache on disk, compiled for some types of arguments."""
         file = getattr(self._dispatcher._cache, "_cache_file", None)
         return file is not None and bool(file._load_index())
+
+
+def _is_little(args: Sequence[object]) -> bool:
+    """Whether a call with these arguments may be interpreted."""
+    numbers = sum(each.size for each in args if isinstance(each, np.ndarray))
+    return numbers <= _MOST_NUMBERS and _Kernel.seconds_left > 0.0
 
 
 def _list_arrays(value: object) -> Iterator[NDArray[Any]]:
@@ -194,16 +201,16 @@ def _make_plain(function: Any) -> FunctionType:
     return FunctionType(function.__code__, names, argdefs=function.__defaults__)
 
 
-def limit_interpretation(numbers: int) -> None:
-    """Set how much this process may still interpret before it compiles kernels; 0 to compile all of them at once.
+def limit_interpretation(seconds: float) -> None:
+    """Set for how long this process may still interpret kernels before it compiles them; 0 to compile them at once.
 
     Args:
-        numbers: the most numbers in the arrays of all interpreted calls; each call counts as a few more.
+        seconds: the processor time.
 
     Example:
-        >>> limit_interpretation(0)
+        >>> limit_interpretation(0.0)
     """
-    _Kernel.numbers_left = numbers
+    _Kernel.seconds_left = seconds
 
 
 def is_cacheable() -> bool:

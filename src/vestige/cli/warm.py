@@ -49,7 +49,7 @@ def warm(statistics: tuple[str, ...]) -> None:
             "no cache folder is writable, so that compiled kernels would be lost; set NUMBA_CACHE_DIR to a folder that "
             "can be written, here and where vestige runs"
         )
-    _numba.limit_interpretation(0)
+    _numba.limit_interpretation(0.0)
     started, missing = time.perf_counter(), []
     tasks = _list_tasks(statistics)
     with show_progress("Compiling") as report:
