@@ -168,3 +168,15 @@ def test_a_name_cannot_control_a_terminal(tmp_path: Path, monkeypatch: pytest.Mo
     shown = vestige("estimate", path, "--format", "csv").stdout
     assert "\\x1b[2Jclear,1,1.0," in shown
     assert "\x1b" not in shown
+
+
+def test_a_store_without_any_answer_is_an_error_in_every_form(tmp_path: Path) -> None:
+    file, store = tmp_path / "m.csv", tmp_path / "m.db"
+    file.write_text("\n".join(["x", *map(str, range(300))]) + "\n")
+    assert vestige("run", file, "--column", "x", "--retention", 64, "--store", store, "--subject", "x").exit_code == 0
+    subjects = tmp_path / "s.txt"
+    subjects.write_text("\n".join(map(str, range(150, 300))))
+    vestige("forget", store, "--subjects-from", subjects, "--now")
+    for form in ("table", "json", "csv"):
+        result = vestige("estimate", store, "--format", form)
+        assert (result.exit_code, bool(result.stderr)) == (1, True), form

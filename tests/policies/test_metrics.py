@@ -51,7 +51,7 @@ def test_categories_are_declared_or_given() -> None:
         ("amount:mean moments", "is not a column, a colon"),
         ("amount:mean[3", "is not a column, a colon"),
         ("amount:mean[3]", "--statistic mean does not take options such as '3'"),
-        ("amount:histogram", "histogram"),
+        ("amount:histogram", r"histogram needs the edges of its bins; write it as histogram\[0,10,20\]"),
         ("amount:median", "the statistic 'median' is unknown; use one of mean, "),
         ("a,b:moments", "moments does not take 2 columns"),
         ("a:regression", "regression does not take 1 columns"),

@@ -15,6 +15,7 @@ from pyarrow import parquet
 from vestige.errors import ParameterError, SourceError
 from vestige.sources import FileSource, delimited
 from vestige.sources.categories import MAX_CATEGORIES, MIN_ROWS, find_categories
+from vestige.sources.columns import number_categories
 from vestige.types import Floats
 
 RNG = np.random.default_rng(0)
@@ -116,3 +117,10 @@ def test_other_words_are_not_numbers(tmp_path: Path, name: str, text: str, probl
 def test_what_is_not_categories_is_refused(wrong: object) -> None:
     with pytest.raises(ParameterError, match="does not name categories of columns that are read"):
         FileSource("rows.csv", ["a"], categories=wrong)  # type: ignore[arg-type]
+
+
+def test_categories_that_are_numbers_are_compared_as_numbers() -> None:
+    texts = pa.array(["1.0", "2", "3.00", "x", "NA", None, " 1e0", "1_0"])
+    found = number_categories(texts, ("1", "2", "3"))
+    assert np.array_equal(found, [0.0, 1.0, 2.0, 3.0, np.nan, np.nan, 0.0, 3.0], equal_nan=True)
+    assert number_categories(texts, ("1", "x"))[:4].tolist() == [2.0, 2.0, 2.0, 1.0]  # texts, since one is not a number

@@ -94,7 +94,7 @@ def _summarize(plan: AgePlan) -> Iterator[str]:
     """The plan in sentences."""
     name = plan.rows[0].name
     if plan.least_rate:
-        yield f"{name} needs {format_rate(plan.least_rate)} at even distances, or the statistic restarts."
+        yield f"{name} needs {format_rate(plan.least_rate)} evenly spaced, or the statistic restarts."
     if plan.enough_rate is not None:
         yield (
             f"From {format_rate(plan.enough_rate)} on, its error is within 10% of that of all records, so that a "

@@ -77,6 +77,8 @@ class NamedPolicy(Policy[E_co]):
         Raises:
             ParameterError: the statistic has no such form.
         """
+        if cls.takes_edges:
+            raise ParameterError(f"{cls.name} needs the edges of its bins; write it as {cls.name}[0,10,20]")
         raise ParameterError(f"{cls.__name__} cannot be made from columns alone; pass it in Python")
 
     @classmethod

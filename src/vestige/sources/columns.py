@@ -164,8 +164,9 @@ def _read_values(batch: pa.RecordBatch, texts: pa.RecordBatch, columns: Columns,
 def number_categories(text: pa.Array, categories: Sequence[str]) -> Floats:
     """Replace texts by the numbers of their categories.
 
-    Blanks around a text do not count, nor does the case of true and false where these are the categories. What stands
-    for a missing number, such as NA, is missing, unless it is a category.
+    Blanks around a text do not count, nor does the case of true and false where these are the categories. Where all
+    categories are numbers, 1.0 is the category 1. What stands for a missing number, such as NA, is missing, unless it
+    is a category.
 
     Args:
         text: column of text.
@@ -182,9 +183,22 @@ def number_categories(text: pa.Array, categories: Sequence[str]) -> Floats:
     if set(categories) == set(BOOLEANS):
         text = compute.utf8_lower(text)
     known = compute.index_in(text, value_set=pa.array(categories, pa.string()), skip_nulls=True)
+    numbers = [_to_number(name) for name in categories]
+    if None not in numbers:
+        found = pa.array([_to_number(each) for each in text.dictionary_encode().dictionary.to_pylist()], pa.float64())
+        values = found.take(text.dictionary_encode().indices)
+        known = compute.coalesce(known, compute.index_in(values, value_set=pa.array(numbers), skip_nulls=True))
     other = compute.if_else(compute.is_valid(normalize_text(text)), len(categories), None)
     codes = compute.coalesce(known, compute.cast(other, pa.int32()))
     return cast(Floats, compute.cast(codes, pa.float64()).to_numpy(zero_copy_only=False))
+
+
+def _to_number(text: str | None) -> float | None:
+    """The number that a text is; None if it is not one."""
+    try:
+        return float(text) if text is not None and "_" not in text else None
+    except ValueError:
+        return None
 
 
 def _read_times(batch: pa.RecordBatch, name: str, unit: Unit | None, start: int) -> pa.Array:
