@@ -94,8 +94,8 @@ def draw(columns: int, n: int = 4_000) -> Floats:
     ids=lambda policy: type(policy).__name__,
 )
 def test_errors_include_the_noise(policy: Encoded[Estimate]) -> None:
-    """Answers from so many records vary by their noise alone: 1,000 draws of it measure each error to 10%."""
-    rng, draws, worth = np.random.default_rng(0), 1_000, 1e14
+    """Answers from so many records vary by their noise alone: 500 draws of it measure each error to 20%."""
+    rng, draws, worth = np.random.default_rng(0), 500, 1e14
     statistic: statistics.Averages = policy.statistic  # type: ignore[assignment]
     averages = statistic.atoms(draw(policy.columns)).mean(axis=0)
     noise = Noise(*(1e-4 * rng.uniform(0.5, 1.0, (2, len(averages)))))
@@ -103,8 +103,8 @@ def test_errors_include_the_noise(policy: Encoded[Estimate]) -> None:
     made = policy.conclude_noisy(averages, noise, worth, 0.0)
     answers = [policy.conclude(statistic.from_averages(averages + each), worth, 0.0) for each in own + common]
     low, high = np.sqrt(stats.chi2.ppf([1e-7, 1.0 - 1e-7], draws - 1) / (draws - 1))
-    assert low > 0.85
-    assert high < 1.15
+    assert low > 0.8
+    assert high < 1.2
     for error, number in made.errors.items():
         spread = np.std([getattr(answer, number) for answer in answers], axis=0, ddof=1)
         said = np.asarray(getattr(made, error))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -71,6 +71,7 @@ def measure_move(statistic: statistics.Limited, one: Any, other: Any, steps: int
     return sum((x - y) ** 2 for x, y in apart)
 
 
+@settings(max_examples=60)
 @given(RECORDS, RECORDS, st.sampled_from([64, 1_001, 2**20, 2**28]))
 def test_no_record_moves_the_sums_by_more_than_twice_the_steps(one: Any, other: Any, steps: int) -> None:
     statistic = statistics.Bounded(METRICS.statistic, (3.0, 50.0, np.inf, np.inf), steps)
@@ -155,8 +156,8 @@ def test_with_little_noise_it_is_the_bundle_itself() -> None:
 
 
 def test_errors_include_the_noise_of_values_and_of_their_number() -> None:
-    """Over 100 streams of the same records, each answer varies as its error says, without the sampling error."""
-    rows, runs = draw(4_000), 100
+    """Over 60 streams of the same records, each answer varies as its error says, without the sampling error."""
+    rows, runs = draw(4_000), 60
     bundle = Bundle({"a": [Mean(), Sum(), Count()], "b": Histogram((20.0,))})
     private = Private(bundle, bounds={"a": 3.0}, **PROMISE)
     found = [ran(private, rows[:, :2], 200, seed).estimate() for seed in range(runs)]
@@ -302,7 +303,7 @@ def audited(policy: Private, trials: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("columns", "trials"), [(2, 100), pytest.param(9, 1_000, marks=pytest.mark.slow)], ids=["few", "many"]
+    ("columns", "trials"), [(2, 60), pytest.param(9, 1_000, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_no_audit_refutes_it(columns: int, trials: int) -> None:
     policy = Private(count_columns(columns), **PROMISE)
@@ -313,7 +314,7 @@ def test_no_audit_refutes_it(columns: int, trials: int) -> None:
 
 def test_presence_without_noise_is_refuted() -> None:
     policy = Silent(count_columns(2), **PROMISE)
-    look = audited(policy, 100)[0]
+    look = audited(policy, 60)[0]
     assert look.mu > policy.mu
     assert look.epsilon > policy.epsilon
 
