@@ -352,7 +352,7 @@ def _read_bound(
     if not texts or not isinstance(policy, Encoded) or not isinstance(policy.statistic, Averages):
         return None
     names = policy.column_names or columns or _name_columns(policy)
-    found = parse_bounds(texts, names, [names[i] for i in list_unbounded(policy)])
+    found = parse_bounds(texts, names, [names[i] for i in list_unbounded(policy) or ()])
     if policy.column_names:
         return found
     if len(set(found.values())) > 1:

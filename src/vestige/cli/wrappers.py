@@ -90,7 +90,7 @@ def wrap_policy(
             f"--epsilon {epsilon} cannot be used with {kept.name}, which is not made of averages; use mean, sum, "
             "histogram, histogram_quantiles, shares, ratio, moments, covariance, correlation or regression"
         )
-    largest = parse_bounds(bounds, columns, [columns[i] for i in list_unbounded(kept)])
+    largest = parse_bounds(bounds, columns, [columns[i] for i in list_unbounded(kept) or ()])
     named = largest if isinstance(kept, Bundle) else tuple(largest[name] for name in columns if name in largest)
     return Private(kept.for_noise(), bounds=named, epsilon=epsilon, delta=DEFAULT_DELTA if delta is None else delta)
 

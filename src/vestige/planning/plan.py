@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -258,19 +259,32 @@ def make_private(
     """
     if not isinstance(policy.statistic, Averages):
         return None, "cannot be planned: noise can be added to running averages only."
+    limits = _choose_limits(model, policy, bound)
+    if limits is None:
+        return None, (
+            "needs a bound: the largest magnitude of the values of each column. Choose it from what you know of the "
+            "field; it must not be taken from the data."
+        )
     try:
-        needed = list_unbounded(policy)
-        bounds = _choose_bounds(model, policy, needed, bound)
-        if bounds is None:
-            return None, (
-                "needs a bound: the largest magnitude of the values of each column. Choose it from what you know of "
-                "the field; it must not be taken from the data."
-            )
-        return Private(policy.for_noise(), bounds=bounds, epsilon=epsilon, delta=delta), ""
+        return Private(policy.for_noise(), epsilon=epsilon, delta=delta, **limits), ""
     except ParameterError as problem:
         if not isinstance(policy, Bundle) or bound is not None:
             raise
         return None, f"cannot be planned: {problem}."
+
+
+def _choose_limits(
+    model: DataModel, policy: Encoded, bound: float | Mapping[str, float] | None
+) -> dict[str, Any] | None:
+    """The bounds, or the norm where a statistic says nothing of single values; None if they are not known."""
+    needed = list_unbounded(policy)
+    if needed is None:
+        norms = policy.statistic.norms(model.rows)
+        assert norms is not None  # noqa: S101  # they are averages
+        unknown = bound is None and model.has_sample
+        return None if unknown else {"bound": float(norms.max()) if bound is None else bound}
+    bounds = _choose_bounds(model, policy, needed, bound)
+    return None if bounds is None else {"bounds": bounds}
 
 
 def _choose_bounds(
@@ -349,7 +363,7 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
         notes = (*notes, _ALL_HELD)
     if policy.requires_secret_coins and retention >= theory.window_retention(1, error**2):
         notes = (*notes, _WINDOW_BETTER)
-    if isinstance(policy, Private) and list_unbounded(policy.policy) and model.is_mean_assumed:
+    if isinstance(policy, Private) and list_unbounded(policy.policy) != () and model.is_mean_assumed:
         notes = (*notes, _BOUND)
     price = prediction.price if policy.requires_secret_coins else None
     memory = memory_bytes(policy.columns, retention)

@@ -398,6 +398,10 @@ class Private(Encoded[E_co]):
             return
         object.__setattr__(self, "bounds", _check_bounds(self.bounds, names, self.policy.columns))
         needed, given = list_unbounded(self.policy), np.isfinite(list(self._list_bounds()))
+        if needed is None:
+            raise ParameterError(
+                f"policy={self.policy!r} does not say how far a value moves it; use bound in place of bounds"
+            )
         unused = [column for column in np.flatnonzero(given).tolist() if column not in needed]
         if unused:
             of = f" of {names[unused[0]]}" if names else ""
@@ -447,17 +451,14 @@ def _explain_errors(answer: Estimate) -> str:
     return "" if NOISE_LEFT_OUT in answer.notes else "; standard errors include it"
 
 
-def list_unbounded(policy: Encoded) -> tuple[int, ...]:
+def list_unbounded(policy: Encoded) -> tuple[int, ...] | None:
     """List the columns whose values need a bound, so that noise can hide them.
 
     Args:
         policy: one that is made of averages.
 
     Returns:
-        the columns, counted from 0.
-
-    Raises:
-        ParameterError: its statistic does not say how far a value moves it.
+        the columns, counted from 0; None where its statistic does not say how far a value moves it.
 
     Example:
         >>> from vestige import Bundle, Shares
@@ -466,9 +467,7 @@ def list_unbounded(policy: Encoded) -> tuple[int, ...]:
     """
     averages: statistics.Averages = policy.statistic  # type: ignore[assignment]
     found = statistics.Bounded(averages, (np.inf,) * policy.columns, 1).find_unbounded()
-    if found is None:
-        raise ParameterError(f"policy={policy!r} does not say how far a value moves it; use bound in place of bounds")
-    return tuple(found)
+    return None if found is None else tuple(found)
 
 
 def _is_length(number: float) -> bool:
