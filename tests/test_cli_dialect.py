@@ -64,12 +64,25 @@ def test_another_dialect_may_follow_in_the_same_store() -> None:
     assert "nothing found" in vestige("verify", "s.db").output, "each file is compared in a dialect that fits"
 
 
+def test_a_file_in_a_dialect_that_came_later_is_verified() -> None:
+    TABLE[:600].to_csv("v.csv", index=False)
+    TABLE[600:].to_csv("w.csv", sep=";", decimal=",", encoding="cp1252", index=False)
+    for path, dialect in (("v.csv", ()), ("w.csv", DIALECT)):
+        result = vestige("run", path, *TERMS, *dialect, "--json")
+        assert result.exit_code == 0, result.output
+    assert "nothing found" in vestige("verify", "s.db").output, "the store remembers the dialect of its first run only"
+    text = Path("w.csv").read_bytes()
+    Path("w.csv").write_bytes(text.replace(b",", b"#").replace(b"1#", b"2#").replace(b"#", b","))
+    assert "has changed in row" in vestige("verify", "s.db").output
+
+
 def test_options_are_checked_and_suggested() -> None:
     TABLE.to_csv("v.csv", sep=";", decimal=",", index=False)
     assert "give --separator ';'" in vestige("run", "v.csv", *TERMS).stderr
     assert "give --decimal ," in vestige("run", "v.csv", *TERMS, "--separator", ";").stderr
     assert "separator='xy'" in vestige("run", "v.csv", *TERMS, "--separator", "xy").stderr
-    assert "encoding='x'" in vestige("run", "v.csv", *TERMS, "--encoding", "x").stderr
+    for option, value in (("encoding", "x"), ("encoding", "zlib"), ("encoding", ""), ("separator", "")):
+        assert f"{option}={value!r}" in vestige("run", "v.csv", *TERMS, f"--{option}", value).stderr
     TABLE.to_csv("t.csv", sep="\t", index=False)
     assert "t.csv" not in vestige("run", "t.csv", *TERMS, "--separator", "tab").stderr
     Path("vestige.toml").write_text("source = 'v.csv'\nseparator = ';'\ndecimal = ','\n")

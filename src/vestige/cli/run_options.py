@@ -124,8 +124,11 @@ class RunOptions:
     @property
     def dialect(self) -> Dialect:
         """The dialect of the files."""
-        separator = self.separator or ","
-        return Dialect(SEPARATORS.get(separator, separator), self.decimal or ".", self.encoding or "utf-8")
+        given = {name: getattr(self, name) for name in ("separator", "decimal", "encoding")}
+        told = {name: value for name, value in given.items() if value is not None}
+        if "separator" in told:
+            told["separator"] = SEPARATORS.get(told["separator"], told["separator"])
+        return Dialect(**told)
 
     @property
     def keys(self) -> By:

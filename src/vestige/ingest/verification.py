@@ -116,35 +116,36 @@ def _find_file(source: str, group: _Group, pseudonym: Callable[[str], str] | Non
     )
 
 
-def _list_dialects(group: _Group) -> list[Dialect]:
-    """The dialects that the streams remember, and the usual one; a store does not say which file has which."""
+def _list_dialects(path: str, group: _Group) -> list[Dialect]:
+    """The dialects that the streams remember, the usual one, and the likely one; a store does not say which it was."""
+    from vestige.sources.detection import detect_dialect  # noqa: PLC0415  # Arrow takes half a second to import
+
     found = []
     for terms, _ in group.values():
         defaults = terms.about.get(DEFAULTS)
         told = defaults if isinstance(defaults, Mapping) else {}
         separator, decimal, encoding = (str(told.get(name, "")) for name in ("separator", "decimal", "encoding"))
         found.append(Dialect(SEPARATORS.get(separator, separator) or ",", decimal or ".", encoding or "utf-8"))
-    return list(dict.fromkeys([*found, Dialect()]))
+    return list(dict.fromkeys([*found, Dialect(), detect_dialect(path)]))
 
 
 def _compare_dialects(
     file: FileSource, group: _Group, progress: FileProgress, pseudonym: Callable[[str], str] | None
 ) -> tuple[str, int]:
     """Compare the rows in each dialect that the file may have, until they are the same; see `_compare_rows`."""
-    dialects = _list_dialects(group)
-    first: tuple[str, int] | SourceError | None = None
-    for dialect in dialects:
+    different: tuple[str, int] | None = None
+    problems: list[SourceError] = []
+    for dialect in _list_dialects(file.path, group):
         try:
             found = _compare_rows(replace(file, dialect=dialect), group, progress, pseudonym)
             if not found[0]:
                 return found
-            first = first or found
+            different = different or found
         except SourceError as problem:
-            first = first or problem
-    if isinstance(first, SourceError):
-        raise first
-    assert first is not None  # noqa: S101
-    return first
+            problems.append(problem)
+    if different is None:
+        raise problems[0]
+    return different
 
 
 def _compare_rows(

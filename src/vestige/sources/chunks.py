@@ -189,7 +189,7 @@ def strip_bom(chunks: Iterator[bytes]) -> Iterator[bytes]:
         if started or not chunk:
             yield chunk
         elif chunk.startswith(_UTF16_BOMS):
-            raise SourceError("contains text in UTF-16; give --encoding utf-16 (encoding), or convert it to UTF-8")
+            raise SourceError("contains text in UTF-16; give --encoding utf-16, or convert it to UTF-8")
         else:
             started = True
             yield chunk.removeprefix(_BOM)

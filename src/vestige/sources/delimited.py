@@ -34,7 +34,6 @@ _NOT_A_NUMBER = (
     "values as empty fields or NA"
 )
 _OTHER_DECIMAL = re.compile(r"[+-]?\d*[.,]\d+(?:[.,]\d+)*")
-_DECIMALS = {".": "decimal points", ",": "decimal commas"}
 _USUAL = Dialect()
 _MAX_NAMES = 20  # column names in an error
 
@@ -220,9 +219,9 @@ def _suggest_decimal(text: str, dialect: Dialect) -> str:
     """Suggest another decimal point for what is not a number."""
     if _OTHER_DECIMAL.fullmatch(text.strip()) is None:
         return ""
-    other = "." if dialect.decimal == "," else ","
-    thousands = "; write numbers without separators of thousands" if dialect.decimal == "," else ""
-    return f"; if its numbers have {_DECIMALS[other]}, give --decimal {other} (decimal){thousands}"
+    if dialect.decimal == ".":
+        return "; if its numbers have decimal commas, give --decimal ,"
+    return "; if its points separate thousands, write it without them; if they are decimal points, give --decimal ."
 
 
 def _to_floats(column: pa.Array, dialect: Dialect) -> pa.Array:

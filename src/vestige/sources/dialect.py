@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from vestige.errors import ParameterError, SourceError
 from vestige.validation import show_value
 
-NOT_UTF8 = "give --encoding (encoding) if it is another one, such as cp1252, or convert the file to UTF-8"
+NOT_UTF8 = "give --encoding if it is another one, such as cp1252, or convert the file to UTF-8"
 SEPARATORS = {"tab": "\t", "\\t": "\t"}
 """How the command writes a separator that is not printed."""
 _NOT_SEPARATORS = '"\r\n\0'
 _WIDE = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
+_ESCAPES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "charmap")
+"""What Python has for its own use; no file is written in it."""
 _PROBE = '\r\n ,;\t{}"0'
 
 
@@ -64,7 +66,7 @@ class Dialect:
         Returns:
             The error, without the text.
         """
-        return SourceError(f"contains text that is not {self.encoding}; give another --encoding (encoding)")
+        return SourceError(f"contains text that is not {self.encoding}; give another --encoding")
 
 
 def suggest_separator(header: list[str]) -> str:
@@ -78,15 +80,12 @@ def suggest_separator(header: list[str]) -> str:
 
     Example:
         >>> suggest_separator(["spent;shop"])
-        "its first line has no comma, but ';' in it: if that separates the columns, give --separator ';' (separator)"
+        "its first line has no comma, but ';' in it: if that separates the columns, give --separator ';'"
     """
     for sign, option in ((";", "';'"), ("\t", "tab"), ("|", "'|'")):
         if len(header) == 1 and sign in header[0]:
             what = "a tab" if sign == "\t" else option
-            return (
-                f"its first line has no comma, but {what} in it: if that separates the columns, give --separator "
-                f"{option} (separator)"
-            )
+            return f"its first line has no comma, but {what} in it: if that separates the columns, give --separator {option}"
     return ""
 
 
@@ -96,7 +95,8 @@ def _find_encoding(name: object) -> str:
         found = codecs.lookup(name)  # type: ignore[arg-type]  # another type is an error below
         if found.name in _WIDE:
             return found.name
-        if found.incrementaldecoder is not None and found.decode(_PROBE.encode())[0] == _PROBE:
+        is_text = _PROBE.encode().decode(found.name) == _PROBE  # an error for what is not text, such as zlib
+        if is_text and found.incrementaldecoder is not None and found.name not in _ESCAPES:
             return "utf-8" if found.name == "utf-8-sig" else found.name
     raise ParameterError(
         f"encoding={show_value(name)} is not an encoding that can be read; use one such as utf-8, cp1252, latin-1 or "
