@@ -133,6 +133,16 @@ def test_what_takes_little_time_is_interpreted_and_then_compiled(
     assert invert._is_compiled
 
 
+def test_where_one_kernel_is_compiled_all_are(invert: _Kernel, limit: Callable[[float], None]) -> None:
+    """Or a small one beside it would be interpreted in each process, forever."""
+    limit(100.0)
+    other = _Kernel(kernel(_invert))
+    other._is_cached = True
+    other(np.ones(2), np.zeros(2))
+    invert(np.ones(2), np.zeros(2))
+    assert invert._is_compiled
+
+
 def test_what_has_many_numbers_is_compiled_at_once(invert: _Kernel, limit: Callable[[float], None]) -> None:
     limit(100.0)
     invert(np.ones(10_000), np.zeros(10_000))

@@ -9,7 +9,7 @@ A kernel that others call is compiled a second time for them, as a part: without
 file in the cache, and optimized only where it ends up. Numba would do all of that for each kernel and for all that it
 calls, again at every level; compiling takes half of the time without.
 Compiling what a stream needs takes longer than interpreting it for some thousands of records. So Python runs the source
-of kernels that are not compiled yet, as long as there is little for them to do.
+of kernels as long as there is little for them to do, and none of them is compiled, now or in the cache.
 Guarantee: if nothing can be cached, each process compiles kernels, with one warning; a kernel is compiled again when
 one that it calls has changed; held by tests/test_numba.py. An interpreted kernel gives the same results, bit for bit;
 held by tests/test_interpretation.py.
@@ -122,7 +122,7 @@ class _Kernel:
         self._is_compiled = False
 
     def __call__(self, *args: Any) -> Any:
-        if not self._is_compiled and not self._is_cached and _is_little(args):
+        if not self._is_compiled and _is_little(args) and not self._is_cached:
             arrays, started = list(_list_arrays(args)), time.thread_time()
             before = [array.copy() for array in arrays]
             try:
@@ -134,7 +134,7 @@ class _Kernel:
                         array[...] = values
             finally:
                 _Kernel.seconds_left -= time.thread_time() - started
-        self._is_compiled = True
+        self._is_compiled, _Kernel.seconds_left = True, 0.0  # from now on all are compiled, each once
         return self._dispatcher(*args)
 
     @functools.cached_property
