@@ -70,9 +70,6 @@ def measure_seconds_per_record(policy: Policy, retention: int, records: int, row
     retention = max(min(retention, _MAX_RETENTION), 2 * policy.min_batch)
     if retention * policy.columns > _MAX_VALUES:
         return None
-    from vestige._numba import limit_interpretation  # noqa: PLC0415  # it imports the compiler
-
-    limit_interpretation(0)
     stream = Stream(policy, retention=retention, seed=AuditSeed(0))
     stream.extend(np.resize(rows, (2 * stream.batch, policy.columns)))
     stream = _shift_rounds(stream, max(records - stream.t, 0))
