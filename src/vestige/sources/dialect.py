@@ -85,7 +85,8 @@ def suggest_separator(header: list[str]) -> str:
     for sign, option in ((";", "';'"), ("\t", "tab"), ("|", "'|'")):
         if len(header) == 1 and sign in header[0]:
             what = "a tab" if sign == "\t" else option
-            return f"its first line has no comma, but {what} in it: if that separates the columns, give --separator {option}"
+            problem = f"its first line has no comma, but {what} in it"
+            return f"{problem}: if that separates the columns, give --separator {option}"
     return ""
 
 
