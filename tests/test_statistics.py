@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 import pytest
 
 from vestige.statistics import Joint, LeastSquares, Mean, Moments, Present, Products, Ratio, Shares, Statistic
 from vestige.statistics.kernels import find_share, find_weights, find_worth
+from vestige.statistics.present_means import PresentMeans
 from vestige.types import Floats
 
 SIZES = (1, 7, 40, 2, 150, 300)
@@ -130,3 +132,43 @@ def test_weights() -> None:
     assert find_share(2, 8, 1.0) == 0.25
     assert find_worth(3, 0.5) == pytest.approx(1.75**2 / (1 + 1 / 4 + 1 / 16))
     assert find_worth(7, 1.0) == 7.0
+
+
+@pytest.mark.parametrize("kind", ["full", "missing", "rare", "none", "constant", "far"])
+def test_means_of_many_columns_at_once_are_those_of_each(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.gamma(2.0, 3.0, (600, 4)) + (1e9 if kind == "far" else 0.0)
+    if kind == "constant":
+        rows[:] = 7.3
+    rows[rng.random(rows.shape) < {"full": 0.0, "rare": 0.99}.get(kind, 0.3)] = np.nan
+    if kind == "none":
+        rows[:, 1] = np.nan
+    each, many = Present(Products(1, ((0, 0),), centred=True)), PresentMeans(4)
+
+    def check(found: Floats, expected: list[Floats]) -> None:
+        scale = np.abs(np.array(expected)).max() or 1.0
+        assert np.allclose(found, np.concatenate(expected, axis=-1), rtol=1e-9, atol=1e-12 * scale)
+
+    weights = np.linspace(0.5, 1.0, 200)
+    estimate: Floats | None = None
+    alone: list[Any] = [None] * 4
+    for batch, share in zip(np.split(rows, 3), (1.0, 0.5, 1.0 / 3.0), strict=True):
+        estimate = many.step(estimate, batch, weights, share)
+        alone = [each.step(alone[i], batch[:, [i]], weights, share) for i in range(4)]
+        check(estimate, alone)
+        said = many.influence(batch)
+        apart = [each.influence(batch[:, [i]]) for i in range(4)]
+        check(said[0], [numbers for numbers, _ in apart])
+        check(said[1], [moves for _, moves in apart])
+        numbers = estimate.reshape(4, 3)
+        pairs = [(batch[:, [i]], numbers[i]) for i in range(4)]
+        check(many.find_moves(batch, estimate), [each.find_moves(*pair) for pair in pairs])
+        check(many.find_deviations(batch, estimate), [each.find_deviations(*pair) for pair in pairs])
+        errors = [each.find_influence_errors(batch[:, [i]], *apart[i]) for i in range(4)]
+        check(many.find_influence_errors(batch, *said)[1], [error for _, error in errors])
+        check(many.atoms(batch), [each.atoms(batch[:, [i]]) for i in range(4)])
+        averages = many.atoms(batch).mean(axis=0).reshape(4, 3)
+        check(many.from_averages(averages.ravel()), [each.from_averages(averages[i]) for i in range(4)])
+    if kind == "full":
+        assert estimate is not None
+        assert np.allclose(estimate[1::3], np.average(rows, axis=0, weights=np.tile(weights, 3)))

@@ -8,15 +8,17 @@ tests/test_statistics.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
 
+from vestige.statistics.moments import Products
+from vestige.statistics.present_means import PresentMeans
 from vestige.statistics.statistic import Averages, Extent
-from vestige.types import Bools, Floats
+from vestige.types import Bools, Floats, Ints
 
 _LEAST_DEVIATION = 2.0**-24
 """Numbers whose deviation is not known count as varying by this share: far more than a float of a word is rounded."""
@@ -140,7 +142,7 @@ class Joint(Averages):
 
     parts: tuple[tuple[tuple[int, ...], Averages], ...]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The sum of those of the parts."""
         return sum(part.size for _, part in self.parts)
@@ -153,69 +155,92 @@ class Joint(Averages):
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the numbers of all parts; see `Statistic.step`."""
-        return _join(
-            part.step(None if estimate is None else estimate[here], rows, weights, share)
-            for here, rows, part in self._split(values)
-        )
+        numbers = np.empty(self.size)
+        for here, rows, part in self._split(values):
+            numbers[here] = part.step(None if estimate is None else estimate[here], rows, weights, share)
+        return numbers
 
     def atoms(self, values: Floats) -> Floats:
         """Compute the atoms of all parts; see `Averages.atoms`."""
-        return _join_rows(len(values), (part.atoms(rows) for _, rows, part in self._split(values)))
+        atoms = np.empty((len(values), self.size))
+        for here, rows, part in self._split(values):
+            atoms[:, here] = part.atoms(rows)
+        return atoms
 
     def from_averages(self, averages: Floats) -> Floats:
         """Compute the numbers of all parts; see `Averages.from_averages`."""
-        return _join(part.from_averages(averages[here]) for here, part in self._places())
+        numbers = np.empty(self.size)
+        for here, _, part in self._merged:
+            numbers[here] = part.from_averages(averages[here])
+        return numbers
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the numbers of all parts, and how far each record moves them; see `Statistic.influence`."""
-        found = [part.influence(rows) for _, rows, part in self._split(values)]
-        return _join(numbers for numbers, _ in found), _join_rows(len(values), (moves for _, moves in found))
+        numbers, moves = np.empty(self.size), np.empty((len(values), self.size))
+        for here, rows, part in self._split(values):
+            numbers[here], moves[:, here] = part.influence(rows)
+        return numbers, moves
 
     def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """Find those of all parts; see `Statistic.find_influence_errors`."""
-        found = [
-            part.find_influence_errors(rows, numbers[here], moves[:, here]) for here, rows, part in self._split(values)
-        ]
-        return _join(errors for errors, _ in found), _join_rows(len(values), (errors for _, errors in found))
+        errors, of_moves = np.empty(self.size), np.empty(moves.shape)
+        for here, rows, part in self._split(values):
+            errors[here], of_moves[:, here] = part.find_influence_errors(rows, numbers[here], moves[:, here])
+        return errors, of_moves
 
     def find_moves(self, values: Floats, numbers: Floats) -> Floats:
         """Find those of all parts; see `Statistic.find_moves`."""
-        return _join_rows(
-            len(values), (part.find_moves(rows, numbers[here]) for here, rows, part in self._split(values))
-        )
+        moves = np.empty((len(values), self.size))
+        for here, rows, part in self._split(values):
+            moves[:, here] = part.find_moves(rows, numbers[here])
+        return moves
 
     def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
         """Find those of all parts; see `Statistic.find_deviations`."""
-        return _join(part.find_deviations(rows, numbers[here]) for here, rows, part in self._split(values))
+        deviations = np.empty(self.size)
+        for here, rows, part in self._split(values):
+            deviations[here] = part.find_deviations(rows, numbers[here])
+        return deviations
 
     def find_known_scales(self, values: Floats) -> Floats:
         """Find those of all parts; see `Statistic.find_known_scales`."""
-        return _join(part.find_known_scales(rows) for _, rows, part in self._split(values))
+        scales = np.empty(self.size)
+        for here, rows, part in self._split(values):
+            scales[here] = part.find_known_scales(rows)
+        return scales
 
     def find_usual_deviations(self, numbers: Floats) -> Floats:
         """Find those of all parts; see `Averages.find_usual_deviations`."""
-        return _join(part.find_usual_deviations(numbers[here]) for here, part in self._places())
+        deviations = np.empty(self.size)
+        for here, _, part in self._merged:
+            deviations[here] = part.find_usual_deviations(numbers[here])
+        return deviations
 
     def find_extent(self, bounds: Floats) -> Extent | None:
         """Find those of all parts; see `Averages.find_extent`."""
         found = [part.find_extent(bounds[list(columns)]) for columns, part in self.parts]
         return Extent.join([each for each in found if each is not None]) if None not in found else None
 
-    def _places(self) -> Iterator[tuple[slice, Averages]]:
-        """Where the numbers of each part are, and the part."""
-        return ((here, part) for here, (_, part) in zip(self.places, self.parts, strict=True))
+    @cached_property
+    def _merged(self) -> tuple[tuple[slice | Ints, list[int], Averages], ...]:
+        """Where the numbers of each part are, its columns, and the part; means of single columns are one part."""
+        listed = list(zip(self.places, self.parts, strict=True))
+        means = [(here, columns[0]) for here, (columns, part) in listed if part == _PRESENT_MEAN]
+        found: list[tuple[slice | Ints, list[int], Averages]] = [
+            (here, list(columns), part) for here, (columns, part) in listed if part != _PRESENT_MEAN
+        ]
+        if means:
+            places = np.concatenate([np.arange(here.start, here.stop) for here, _ in means])
+            found.append((places, [column for _, column in means], PresentMeans(len(means))))
+        return tuple(found)
 
-    def _split(self, values: Floats) -> Iterator[tuple[slice, Floats, Averages]]:
-        """The same with the columns of each part."""
+    def _split(self, values: Floats) -> Iterator[tuple[slice | Ints, Floats, Averages]]:
+        """The same with the values of the columns."""
+        everything = list(range(values.shape[1]))
         return (
-            (here, values[:, list(columns)], part)
-            for here, (columns, part) in zip(self.places, self.parts, strict=True)
+            (here, values if columns == everything else values[:, columns], part)
+            for here, columns, part in self._merged
         )
 
 
-def _join(parts: Iterable[Floats]) -> Floats:
-    return np.concatenate([np.empty(0), *parts])
-
-
-def _join_rows(n: int, parts: Iterable[Floats]) -> Floats:
-    return np.concatenate([np.empty((n, 0)), *parts], axis=1)
+_PRESENT_MEAN = Present(Products(1, ((0, 0),), centred=True))
