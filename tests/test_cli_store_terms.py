@@ -123,6 +123,22 @@ def test_a_default_may_change_and_terms_may_not(tmp_path: Path) -> None:
     assert said("run", file, "--store", store, "--lateness", "1h")["taken"] == 0
 
 
+def test_other_metrics_are_named_once(tmp_path: Path) -> None:
+    store, file = tmp_path / "v.db", write(tmp_path / "v.csv", 0, 400)
+    retention = ("--retention", 4_096, "--store", store)
+    said("run", file, "--metric", "x:mean,count", *retention, "--by", "shop")
+    other = vestige("run", file, "--metric", "x:mean,sum", "--metric", "y:mean", *retention, "--by", "shop")
+    assert other.exit_code == 1
+    assert "other terms: x:sum and y:mean are new, x:count is missing now; open it with the terms" in other.stderr
+    assert "another name (--stream) or another store" in other.stderr
+    assert other.stdout == ""
+    assert len(other.stderr.splitlines()) == 1
+    assert "{" not in other.stderr
+    private = vestige("run", file, "--metric", "x:mean", *retention, "--by", "shop", "--epsilon", 1, "--bound", 9)
+    assert "other terms: metrics x:mean and x:count, now vestige.Private(" in private.stderr
+    assert "policy=metrics x:mean)" in private.stderr
+
+
 def test_new_keys_are_kept_as_the_keys_before(tmp_path: Path) -> None:
     """Else a store of private streams would get one that is not, or one without its limit, without a word."""
     store, file = tmp_path / "v.db", write(tmp_path / "v.csv", 0, 400)

@@ -6,9 +6,10 @@ Guarantee: a stream is never continued under other terms, and the error shows bo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 from vestige.errors import StoreError
 from vestige.times import TICK, format_duration
@@ -84,11 +85,14 @@ class Terms:
             return
         then, given = map(json.loads, texts)
         then["about"], given["about"] = _find_differences(then["about"], given["about"])
+        if "statistic" not in then["about"] and _is_bundle(then["policy"]) and _is_bundle(given["policy"]):
+            for about in (then["about"], given["about"]):
+                about.pop("columns", None)  # the metrics say which they are
         differing = [key for key in then if then[key] != given[key] and key not in ("columns", "capacity")]
-        shown = "; ".join(f"{_format_term(key, then[key])}, now {_format_term(key, given[key])}" for key in differing)
+        shown = "; ".join(_explain_difference(key, then[key], given[key]) for key in differing)
         raise StoreError(
             f"stream {name!r} was created with other terms: {shown}; open it with the terms that it was created with, "
-            "or give the new stream another name"
+            "or give the new stream another name (--stream) or another store"
         )
 
 
@@ -114,7 +118,73 @@ def _find_differences(one: dict[str, object], other: dict[str, object]) -> tuple
     return {key: one.get(key) for key in keys}, {key: other.get(key) for key in keys}
 
 
+def _explain_difference(key: str, then: Any, now: Any) -> str:
+    """Say how a term was and how it is now."""
+    if key == "policy" and _is_bundle(then) and _is_bundle(now) and then["name"] == now["name"]:
+        return _explain_policies(then["parameters"], now["parameters"])
+    return f"{_format_term(key, then)}, now {_format_term(key, now)}"
+
+
+def _explain_policies(then: dict[str, Any], now: dict[str, Any]) -> str:
+    """Say which parameters of policies with metrics differ, and which metrics do."""
+    parts = []
+    before, after = _find_differences(then, now)
+    for name, one in before.items():
+        other = after[name]
+        if name == "metrics":
+            parts.append(_explain_metrics(one, other))
+        elif name == "policy":
+            parts.append(_explain_difference(name, one, other))
+        else:
+            parts.append(f"{name}={_format_value(one)}, now {name}={_format_value(other)}")
+    return "; ".join(parts)
+
+
+def _explain_metrics(then: Any, now: Any) -> str:
+    """Say which metrics are there now and were not, and the other way round.
+
+    >>> mean, total = ({"name": name, "parameters": {"dim": 1}} for name in ("vestige.Mean", "vestige.Sum"))
+    >>> _explain_metrics([[["spent"], [mean]]], [[["spent"], [mean, total]], [["rating"], [mean]]])
+    'spent:sum and rating:mean are new'
+    """
+    one, other = _name_metrics(then), _name_metrics(now)
+    found = {
+        "new": [name for name in other if name not in one],
+        "missing now": [name for name in one if name not in other],
+        "different": [name for name in one if name in other and one[name] != other[name]],
+    }
+    clauses = [f"{_join(names)} {'is' if len(names) == 1 else 'are'} {what}" for what, names in found.items() if names]
+    return ", ".join(clauses) or "the metrics are in another order"
+
+
+def _name_metrics(metrics: Any) -> dict[str, Mapping[str, object]]:
+    """The plain data of each metric of a bundle, by its name such as `amount:mean`."""
+    from vestige.policies import POLICIES, NamedPolicy  # noqa: PLC0415  # only an error needs them
+    from vestige.serialization import from_dict  # noqa: PLC0415
+
+    named = {}
+    for columns, policies in metrics:
+        for policy in policies:
+            kept = from_dict(policy) if policy["name"] in POLICIES else None
+            name = kept.metric_name if isinstance(kept, NamedPolicy) else ""
+            named[f"{','.join(columns)}:{name or policy['name']}"] = policy
+    return named
+
+
+def _is_bundle(policy: Any) -> bool:
+    """Whether a policy in plain data is one of several metrics, or such a one with noise."""
+    if not isinstance(policy, Mapping):
+        return False
+    return policy["name"] == "vestige.Bundle" or _is_bundle(policy["parameters"].get("policy"))
+
+
+def _join(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def _format_term(key: str, value: object) -> str:
+    if key == "policy" and isinstance(value, Mapping) and value["name"] == "vestige.Bundle":
+        return f"metrics {_join(list(_name_metrics(value['parameters']['metrics'])))}"
     if key == "policy" and isinstance(value, Mapping):
         inner = ", ".join(f"{k}={_format_term(k, v)}" for k, v in dict(value["parameters"]).items())
         return f"{value['name']}({inner})"
