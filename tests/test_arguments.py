@@ -312,6 +312,11 @@ def calls(folder: Path) -> dict[str, Call]:
             {"policy": Mean(), "error": None, "records": 1_000, "sample": np.arange(120.0), "mean": None}
             | {"epsilon": 1.0, "delta": 1e-6, "bound": 200.0},
         ),
+        "plan_max_age": (
+            planning.plan_max_age,
+            {"policy": Mean(), "max_age": timedelta(days=30), "rate": 50.0, "records": 1_000, "error": None}
+            | {"sample": np.arange(120.0), "mean": None, "epsilon": 1.0, "delta": 1e-6, "bound": 200.0},
+        ),
         "predict": (
             planning.predict,
             {"policy": Mean(), "retention": 128, "records": 1_000, "sample": np.arange(120.0), "mean": None},
@@ -392,7 +397,7 @@ def _arguments(method: str) -> dict[str, object]:
 
 
 NAMES = list(calls(Path()))
-SLOW = {"plan", "predict", "check_policy", "run_outlier", "measure_leakage", "compare", "check_store"}
+SLOW = {"plan", "plan_max_age", "predict", "check_policy", "run_outlier", "measure_leakage", "compare", "check_store"}
 """Those that work for seconds where an argument is fine after all."""
 VALUES = {
     "CorrelationEstimate",

@@ -141,10 +141,10 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, form: str, out
     elif not unanswered:
         raise NoAnswerError(f"{store}: there is no stream yet; vestige run --store {store} makes one")
     exit_with({name: asked.problem for name, asked in unanswered.items()})
-    if made and all(asked.estimate is None for asked in made.values()):
-        raise NoAnswerError(f"{store}: no stream has an answer: {next(iter(made.values())).problem}")
     if strict:
         check_strict(made)
+    if made and all(asked.estimate is None for asked in made.values()):
+        raise NoAnswerError(f"{store}: no stream has an answer: {next(iter(made.values())).problem}")
 
 
 def answer_streams(copy: StoreSnapshot) -> tuple[dict[str, StreamAnswer], dict[str, StreamAnswer]]:

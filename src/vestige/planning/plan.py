@@ -37,7 +37,10 @@ _PRICED = (1, 8, 64)
 EXAMPLES = 1_000
 """Number of records that an exact policy is tried with."""
 _MAX_RECORDS = 10**12
+_MAX_BOUND = 1e50
+_BOUND = f"the largest magnitude of values, from {1.0 / _MAX_BOUND:g} to {_MAX_BOUND:g}"
 _Requirement = tuple[Callable[[int, float], int], Callable[[int, float], int]]
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,10 +294,11 @@ def _choose_bounds(
     model: DataModel, policy: Encoded, needed: Sequence[int], bound: float | Mapping[str, float] | None
 ) -> Mapping[str, float] | tuple[float, ...] | None:
     """The bounds of those columns that need one, by name where columns have names; None if they are not known."""
+    for name, value in bound.items() if isinstance(bound, Mapping) else (("bound", bound),):
+        if value is not None:
+            check_float(str(name), value, lambda n: 1.0 / _MAX_BOUND <= n <= _MAX_BOUND, _BOUND)
     if isinstance(bound, Mapping):
         return bound
-    if bound is not None:
-        check_float("bound", bound, lambda n: 0.0 < n < np.inf, "the largest magnitude of values, above 0")
     if bound is None and needed and model.has_sample:
         return None
     each = [float(np.nanmax(np.abs(model.rows[:, column]))) if bound is None else bound for column in needed]

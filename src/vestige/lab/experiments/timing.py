@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige import theory
-from vestige._numba import limit_interpretation
 from vestige.lab import figures, significance
 from vestige.lab.baselines import MEANS
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
@@ -34,6 +33,8 @@ MIN_RETENTION, UPDATES, SMALLEST = 56, 6, 3
 
 def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str, float]:
     """The smallest processor seconds of an update."""
+    from vestige._numba import limit_interpretation  # noqa: PLC0415  # it takes long to import
+
     limit_interpretation(0)
     retention = theory.mean_retention(1, float(point["error"]))
     batch = (retention if point["policy"] == "algorithm 1" else max(MIN_RETENTION, retention)) // 2
