@@ -42,7 +42,6 @@ _BOUND = f"the largest magnitude of values, from {1.0 / _MAX_BOUND:g} to {_MAX_B
 _Requirement = tuple[Callable[[int, float], int], Callable[[int, float], int]]
 
 
-
 @dataclass(frozen=True, slots=True)
 class Row:
     """What one policy requires.
