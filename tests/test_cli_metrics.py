@@ -108,3 +108,15 @@ def test_what_is_to_know_of_a_metric_is_said_by_key_and_in_every_form(tmp_path: 
     assert {row["metric"] for row in rows if row["notes"] and told in row["notes"]} == {"amount:p50"}
     for wrong in ("-", store):
         assert vestige("estimate", store, "--format", "csv", "--out", wrong).exit_code == 1
+
+
+def test_a_ratio_over_a_mean_near_zero_is_doubted_in_every_form(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(300, 2))
+    file, told = tmp_path / "v.csv", "within five of its standard errors of zero"
+    file.write_text("a,b\n" + "".join(f"{a:.6f},{b:.6f}\n" for a, b in rows))
+    run = ("run", file, "--metric", "a,b:ratio", "--metric", "a:mean", "--retention", 2_048)
+    assert f"Note: a,b:ratio: The mean of the denominator is {told}" in " ".join(vestige(*run).stdout.split())
+    assert [told in note for note in said(*run)["notes"]].count(True) == 1
+    vestige(*run, "--store", tmp_path / "v.db")
+    listed = read_rows(vestige("estimate", tmp_path / "v.db", "--format", "json"))
+    assert [row["metric"] for row in listed if told in (row["notes"] or "")] == ["a,b:ratio"]

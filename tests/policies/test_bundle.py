@@ -16,6 +16,7 @@ from vestige import (
     Covariance,
     Extremes,
     Histogram,
+    HistogramQuantiles,
     LinearRegression,
     LogisticRegression,
     Mean,
@@ -267,3 +268,21 @@ def test_columns_that_no_record_has_come_to_no_numbers_and_no_warnings(monkeypat
             stream.extend(row)
         estimate = stream.estimate()
     assert [name for name, answer in estimate.answers.items() if answer is not None] == ["rating:mean"]
+
+
+def test_what_an_average_notes_is_a_note_of_the_bundle() -> None:
+    """Each part's own notes, after its name; what concerns all averages is said once."""
+    rows = np.random.default_rng(0).normal(size=(300, 2))
+    alone = Stream(Ratio(), retention=640, seed=0)
+    alone.extend(rows)
+    policy = Bundle({("a", "b"): Ratio(), "a": [Mean(), HistogramQuantiles((0.0, 1.0), [0.001, 0.6])]})
+    stream = Stream(policy, retention=policy.default_retention, seed=0)
+    stream.extend(rows)
+    estimate = stream.estimate()
+    note = next(note for note in alone.estimate().notes if "within five of its standard errors of zero" in note)
+    assert f"a,b:ratio: {note}" in estimate.notes
+    assert note in estimate["a,b:ratio"].notes
+    assert [each for each in estimate.notes if "below the first edge" in each] == [
+        f"a:histogram_quantiles: {each}" for each in estimate["a:histogram_quantiles"].notes if "first edge" in each
+    ]
+    assert len(estimate.notes) == len(set(estimate.notes))

@@ -350,6 +350,7 @@ class Bundle(Encoded[BundleEstimate]):
         """Add the sketches, and say of each statistic how many records it counts; see `Encoded.complete`."""
         sketched = self._answer_sketches(clock, retained)
         answers = dict(made.answers) | {name: answer for name, (_, answer) in sketched.items()}
+        notes, missed = _join_notes(answers), any(part is not None and part.missed for part in answers.values())
         for name, names, policy, _ in self._list_metrics():
             part = answers[name]
             if part is not None:
@@ -365,10 +366,13 @@ class Bundle(Encoded[BundleEstimate]):
                     column_names=names,
                     labels=tuple(label.removesuffix(f" of {','.join(names)}") for label in policy.labels(names)),
                 )
-        known = {name: answers[name] for name in sketched}.items()
-        notes = tuple(f"{name}: {note}" for name, answer in known if answer is not None for note in answer.notes)
-        missed = made.missed or any(answer is not None and answer.missed for _, answer in known)
-        return replace(made, value=_join_values(answers), answers=answers, notes=made.notes + notes, missed=missed)
+        return replace(
+            made,
+            value=_join_values(answers),
+            answers=answers,
+            notes=made.notes + notes,
+            missed=made.missed or missed,
+        )
 
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
@@ -505,6 +509,15 @@ def _format_bounds(lower: float | None, upper: float | None) -> str:
 def _join_values(answers: Mapping[str, Estimate | None]) -> Floats:
     """The numbers of all answers, one after the other."""
     return np.concatenate([np.empty(0), *(np.ravel(answer.value) for answer in answers.values() if answer is not None)])
+
+
+def _join_notes(answers: Mapping[str, Estimate | None]) -> tuple[str, ...]:
+    """The notes of all answers, each after the names of its metrics."""
+    found: dict[str, list[str]] = {}
+    for name, answer in answers.items():
+        for note in answer.notes if answer is not None else ():
+            found.setdefault(note, []).append(name)
+    return tuple(f"{', '.join(names)}: {note}" for note, names in found.items())
 
 
 def _check_metric(names: Columns, policy: object, half_life: float | None) -> NamedPolicy:
