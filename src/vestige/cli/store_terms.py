@@ -28,7 +28,7 @@ from vestige.times import format_duration
 
 _LIMITS = ("retention", "notice", "max_age")
 _KEPT = ("columns", "metrics")
-_BESIDE = {*_LIMITS, *REMEMBERED, "source", "sources", "time_column", "subject", "by", "hash_keys", "path", "name"}
+_BESIDE = {*_LIMITS, *REMEMBERED, "sources", "time_column", "subject", "by", "hash_keys", "path", "name"}
 _BESIDE |= {"key", "if_replaced", "seed", "strict", "machine"}
 """Options that do not say which statistic is kept, so that they may be given beside that of a store."""
 
@@ -159,7 +159,7 @@ def _read_default(terms: Terms, option: str) -> object:
 
 def _find_statistic(ctx: click.Context, path: str, terms: Terms, said: set[str]) -> dict[str, Any]:
     """The policy of the streams, and the columns that it is about."""
-    for name in said - _BESIDE:
+    for name in sorted(said - _BESIDE):
         option = next(max(param.opts, key=len) for param in ctx.command.params if param.name == name)
         raise ParameterError(f"{option} needs --column or --metric; without, the statistic is that of {path}")
     about, policy = terms.about, from_dict(terms.policy)

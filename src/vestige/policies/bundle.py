@@ -203,11 +203,11 @@ class Bundle(Encoded[BundleEstimate]):
     @property
     def max_magnitude(self) -> float:
         """The largest value that all metrics can take."""
-        return min(policy.max_magnitude for _, _, policy, _ in self._list_metrics())
+        return min(policy.max_magnitude for _, _, policy in self._list_metrics())
 
     def check_rows(self, rows: Floats) -> None:
         """Refuse the rows that a metric refuses; see `Policy.check_rows`."""
-        for _, names, policy, _ in self._list_metrics():
+        for _, names, policy in self._list_metrics():
             policy.check_rows(rows[:, [self.column_names.index(name) for name in names]])
 
     def name_categories(self, columns: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:  # noqa: ARG002
@@ -228,9 +228,9 @@ class Bundle(Encoded[BundleEstimate]):
             {'status': ('ok', 'failed')}
         """
         found: dict[str, tuple[str, ...]] = {}
-        for _, names, policy, _ in self._list_metrics():
+        for _, names, policy in self._list_metrics():
             found |= policy.name_categories(names)
-        for name, names, policy, _ in self._list_metrics():
+        for name, names, policy in self._list_metrics():
             numeric = not policy.name_categories(names) and not isinstance(policy, Count)
             if numeric and not found.keys().isdisjoint(names):
                 raise ParameterError(
@@ -269,7 +269,7 @@ class Bundle(Encoded[BundleEstimate]):
     @property
     def policies(self) -> dict[str, NamedPolicy]:
         """The policy of each metric, by the name of the metric."""
-        return {name: policy for name, _, policy, _ in self._list_metrics()}
+        return {name: policy for name, _, policy in self._list_metrics()}
 
     @property
     def averaged_labels(self) -> tuple[str, ...]:
@@ -279,13 +279,13 @@ class Bundle(Encoded[BundleEstimate]):
     @property
     def plan_notes(self) -> tuple[str, ...]:
         """How far the answers of each sketch are off; see `NamedPolicy.plan_notes`."""
-        return tuple(f"{name}: {note}" for name, _, policy, _ in self._list_metrics() for note in policy.plan_notes)
+        return tuple(f"{name}: {note}" for name, _, policy in self._list_metrics() for note in policy.plan_notes)
 
     def report(self, estimate: BundleEstimate, columns: Sequence[str]) -> Report:  # noqa: ARG002
         """Make a table with one row for each number; see `Encoded.report`."""
         facts: dict[str, object] = {}
         remarks: dict[str, list[str]] = {}
-        for name, names, policy, _ in self._list_metrics():
+        for name, names, policy in self._list_metrics():
             answer = estimate.answers[name]
             facts[name] = None
             if answer is not None:
@@ -351,7 +351,7 @@ class Bundle(Encoded[BundleEstimate]):
         sketched = self._answer_sketches(clock, retained)
         answers = dict(made.answers) | {name: answer for name, (_, answer) in sketched.items()}
         notes, missed = _join_notes(answers), any(part is not None and part.missed for part in answers.values())
-        for name, names, policy, _ in self._list_metrics():
+        for name, names, policy in self._list_metrics():
             part = answers[name]
             if part is not None:
                 answers[name] = replace(
@@ -396,7 +396,7 @@ class Bundle(Encoded[BundleEstimate]):
         if self.sketches is None:
             return {}
         states, found = self.sketches.find_states(self._find_state(clock, retained)), {}
-        for name, names, policy, _ in self._list_metrics():
+        for name, names, policy in self._list_metrics():
             if isinstance(policy, Stateful):
                 count, each = states[tuple(self.column_names.index(column) for column in names)]
                 try:
@@ -418,11 +418,11 @@ class Bundle(Encoded[BundleEstimate]):
     def _read_sketches(self, sketches: Sketches, clock: Clock, retained: Records) -> bytes:
         return sketches.read(clock, retained, self.encoding.find_room(clock.last - clock.first + 1))
 
-    def _list_metrics(self) -> Iterator[tuple[str, Columns, NamedPolicy, int]]:
-        """The name, the columns, the policy and the number in its group of each metric."""
+    def _list_metrics(self) -> Iterator[tuple[str, Columns, NamedPolicy]]:
+        """The name, the columns and the policy of each metric."""
         for names, policies in self.groups:
-            for i, policy in enumerate(policies):
-                yield _name_metric(names, policy), names, policy, i
+            for policy in policies:
+                yield _name_metric(names, policy), names, policy
 
 
 def _list_groups(metrics: object) -> Iterator[tuple[Columns, Sequence[object]]]:
@@ -473,9 +473,9 @@ def _find_count_error(share: float, worth: float, rounding: float) -> float:
     return error if error >= _EXACT_COUNT else 0.0
 
 
-def _label(metrics: Iterable[tuple[str, Columns, NamedPolicy, int]]) -> tuple[str, ...]:
+def _label(metrics: Iterable[tuple[str, Columns, NamedPolicy]]) -> tuple[str, ...]:
     """The labels of the numbers of some metrics."""
-    found = ((name, policy.labels(names)) for name, names, policy, _ in metrics)
+    found = ((name, policy.labels(names)) for name, names, policy in metrics)
     return tuple(name if len(labels) == 1 else f"{name} {label}" for name, labels in found for label in labels)
 
 

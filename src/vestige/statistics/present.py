@@ -16,12 +16,9 @@ from itertools import accumulate
 import numpy as np
 
 from vestige.statistics.moments import Products
-from vestige.statistics.present_means import PresentMeans
+from vestige.statistics.present_means import LEAST_DEVIATION, PresentMeans
 from vestige.statistics.statistic import Averages, Extent
 from vestige.types import Bools, Floats, Ints
-
-_LEAST_DEVIATION = 2.0**-24
-"""Numbers whose deviation is not known count as varying by this share: far more than a float of a word is rounded."""
 
 
 def find_present(values: Floats) -> Bools:
@@ -128,7 +125,7 @@ class Present(Averages):
         if numbers[0] > 0.0:
             usual = self.of.find_usual_deviations(numbers[1:]) / np.sqrt(numbers[0])
             known = np.maximum(deviations[1:], usual)
-            deviations[1:] = np.where(known > 0.0, known, _LEAST_DEVIATION * np.abs(numbers[1:]))
+            deviations[1:] = np.where(known > 0.0, known, LEAST_DEVIATION * np.abs(numbers[1:]))
         return deviations
 
 

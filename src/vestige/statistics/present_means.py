@@ -15,8 +15,8 @@ from vestige.statistics.statistic import Averages
 from vestige.types import Bools, Floats
 
 _LAST_DIGIT = 2.0**-52
-_LEAST_DEVIATION = 2.0**-24
-"""See `vestige.statistics.present`."""
+LEAST_DEVIATION = 2.0**-24
+"""Numbers whose deviation is not known count as varying by this share: far more than a float of a word is rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,7 @@ class PresentMeans(Averages):
         squares = (weighted * np.where(present, values - new_mean, 0.0) ** 2).sum(axis=0)
         old = variance + moved**2
         new_variance = np.where(known, old + part * (squares - old), squares)
-        return np.stack(
-            (shares, np.where(some, new_mean, mean), np.where(some, new_variance, variance)), axis=1
-        ).ravel()
+        return _interleave(shares, np.where(some, new_mean, mean), np.where(some, new_variance, variance))
 
     def atoms(self, values: Floats) -> Floats:
         """Compute whether a value is there, the value and its square, zeros where it is not; see `Averages.atoms`."""
@@ -68,9 +66,7 @@ class PresentMeans(Averages):
         some = share > 0.0
         over = np.where(some, share, 1.0)
         mean = total / over
-        return np.stack(
-            (share, np.where(some, mean, 0.0), np.where(some, squares / over - mean**2, 0.0)), axis=1
-        ).ravel()
+        return _interleave(share, np.where(some, mean, 0.0), np.where(some, squares / over - mean**2, 0.0))
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the numbers of the records, and how far each moves them; see `Statistic.influence`."""
@@ -106,7 +102,7 @@ class PresentMeans(Averages):
         spread = np.maximum(variance, 0.0)
         usual = np.stack((np.sqrt(spread), np.sqrt(spread**2 + variance**2)), axis=1)
         known = np.maximum(deviations[:, 1:], usual / np.sqrt(np.where(share > 0.0, share, np.inf))[:, None])
-        least = _LEAST_DEVIATION * np.abs(np.stack((mean, variance), axis=1))
+        least = LEAST_DEVIATION * np.abs(np.stack((mean, variance), axis=1))
         deviations[:, 1:] = np.where((share > 0.0)[:, None], np.where(known > 0.0, known, least), deviations[:, 1:])
         return deviations.ravel()
 
