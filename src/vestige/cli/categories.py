@@ -5,13 +5,12 @@ Guarantee: a stream keeps the categories that it began with; held by tests/test_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 
 from vestige.cli.output import warn
 from vestige.cli.run_options import RunOptions
-from vestige.errors import ParameterError, StoreError
+from vestige.errors import ParameterError
 from vestige.ingest import StreamNames
 from vestige.policies import NamedPolicy
 from vestige.policies.metrics import join_options
@@ -19,7 +18,7 @@ from vestige.serialization import from_dict
 from vestige.sources import FileSource
 from vestige.sources.categories import find_categories
 from vestige.sources.listing import order_by_time
-from vestige.store import Store, Terms, open_store
+from vestige.store import open_store
 from vestige.store.terms import drop_defaults
 
 
@@ -71,17 +70,10 @@ def _find_stored(options: RunOptions) -> dict[str, tuple[str, ...]]:
     """The categories that the streams of this run have in the store."""
     if options.path is None or not Path(options.path).exists():
         return {}
+    names = None if options.by else (StreamNames(None, options.name).find_name(""),)
     with open_store(options.path, key=options.key) as store:
-        for terms in _list_terms(store, options):
+        for _, terms in store.iterate_terms(names):
             policy = from_dict(terms.policy).unwrap()
             if terms.fixed == drop_defaults(options.about) and isinstance(policy, NamedPolicy):
                 return policy.name_categories(options.numbers)
     return {}
-
-
-def _list_terms(store: Store, options: RunOptions) -> Iterator[Terms]:
-    """The terms of the streams that may be of this run; a damaged one is reported when it is opened."""
-    names = store.survey()[0]
-    for name in names if options.by else (StreamNames(None, options.name).find_name(""),):
-        with suppress(StoreError):
-            yield store.terms(name)

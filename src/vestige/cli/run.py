@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
@@ -38,7 +38,7 @@ from vestige.cli.wrappers import (
     epsilon_option,
     window_option,
 )
-from vestige.errors import NoAnswerError, SourceError, StoreError
+from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest, StreamNames
 from vestige.ingest.names import check_hashed, hash_key
 from vestige.policies import STATISTICS, Encoded, NamedPolicy
@@ -255,7 +255,7 @@ def _ingest(
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=options.key)
     with opening as store, catch_signals() as caught:
         if store is not None and options.by:
-            check_hashed(_list_abouts(store), options.about)
+            check_hashed((terms.about for _, terms in store.iterate_terms()), options.about)
             check_keyed(store, replace(options.make_stream(policy).terms, about=options.about))
             if options.hash_keys:
                 sources = [replace(source, hash_key=partial(hash_key, store.pseudonym)) for source in sources]
@@ -310,13 +310,6 @@ def _run_each(ingest: Ingest, sources: Sequence[FileSource]) -> None:
                 raise SourceError(f"{problem}{of_it}; what the files before it had is taken and stays") from None
             if ingest.is_stopped():
                 return
-
-
-def _list_abouts(store: Store) -> Iterator[Mapping[str, object]]:
-    """What the streams of a store were made with; a damaged one is reported when it is opened."""
-    for name in store.survey()[0]:
-        with suppress(StoreError):
-            yield store.terms(name).about
 
 
 def _check_taken(label: str, options: RunOptions, ingest: Ingest, answers: Mapping[str, StreamAnswer]) -> None:

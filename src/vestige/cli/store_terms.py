@@ -9,8 +9,7 @@ tests/test_cli_store_terms.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -75,7 +74,7 @@ def check_keyed(store: Store, now: Terms) -> None:
         StoreError: the store has streams of the same columns of keys, and all of them have other terms.
     """
     different = None
-    for name, terms in _iterate_terms(store):
+    for name, terms in store.iterate_terms():
         if all(terms.about.get(part) == now.about.get(part) for part in ("by", "stream")):
             try:
                 terms.check(name, now)
@@ -96,13 +95,7 @@ def _read_terms(path: str, key: str | None) -> dict[str, Terms]:
             raise
         return {}
     with opened as store:
-        return dict(_iterate_terms(store))
-
-
-def _iterate_terms(store: Store) -> Iterator[tuple[str, Terms]]:
-    for name in store.survey()[0]:
-        with suppress(StoreError):
-            yield name, store.terms(name)
+        return dict(store.iterate_terms())
 
 
 def _select(streams: Mapping[str, Terms], wanted: str | None) -> dict[str, Terms]:

@@ -27,7 +27,8 @@ from vestige.validation import show_value
 
 MAX_EDGES = 10_000
 """The most edges of a histogram."""
-_OTHER = "other"
+OTHER = "other"
+"""What shares call all texts that are not categories."""
 _UNROUNDED = float(np.finfo(np.float64).eps)
 """Shares that no word has rounded by more are left as they are: those of held records, and those of plans."""
 _SURE = 0.25
@@ -344,10 +345,10 @@ class Shares(_Bins):
     def __post_init__(self) -> None:
         names = self.categories
         fits = isinstance(names, tuple | list) and 1 <= len(names) <= MAX_EDGES
-        if not fits or not all(isinstance(name, str) and name for name in names) or len({*names, _OTHER}) <= len(names):
+        if not fits or not all(isinstance(name, str) and name for name in names) or len({*names, OTHER}) <= len(names):
             raise ParameterError(
                 f"categories={show_value(names)} are not different names; use 1 to {MAX_EDGES:,} texts other than "
-                f"{_OTHER!r}, such as ('ok', 'failed')"
+                f"{OTHER!r}, such as ('ok', 'failed')"
             )
         object.__setattr__(self, "categories", tuple(names))
         check_half_life(self.half_life)
@@ -369,7 +370,7 @@ class Shares(_Bins):
     @property
     def bins(self) -> tuple[str, ...]:
         """The categories, and all others."""
-        return (*self.categories, _OTHER)
+        return (*self.categories, OTHER)
 
     def check_rows(self, rows: Floats) -> None:
         """Refuse what is not the number of a category; see `Policy.check_rows`.

@@ -12,10 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from vestige.errors import SourceError
+from vestige.policies.histogram import OTHER
 from vestige.sources.file import FileSource
 
-OTHER = "other"
-"""What shares call all texts that are not categories."""
 MIN_ROWS = 20
 """Number of rows that a text must have to become a category."""
 MAX_CATEGORIES = 50

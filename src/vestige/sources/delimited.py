@@ -20,7 +20,7 @@ from pyarrow import compute, csv
 from vestige.errors import SourceError
 from vestige.sources.boundaries import RecordChunks
 from vestige.sources.columns import BOOLEANS, Batches, Columns, copy_to_arrow
-from vestige.sources.dialect import NOT_UTF8, Dialect, suggest_separator
+from vestige.sources.dialect import NOT_UTF8, USUAL, Dialect, suggest_separator
 from vestige.sources.timestamps import find_unreadable, normalize_text
 
 BLOCK, BLOCK_BY = 1 << 20, 1 << 24  # bytes; rows of many streams are read in larger blocks
@@ -34,11 +34,10 @@ _NOT_A_NUMBER = (
     "values as empty fields or NA"
 )
 _OTHER_DECIMAL = re.compile(r"[+-]?\d*[.,]\d+(?:[.,]\d+)*")
-_USUAL = Dialect()
 _MAX_NAMES = 20  # column names in an error
 
 
-def read_csv(records: RecordChunks, columns: Columns, dialect: Dialect = _USUAL) -> Iterator[Batches | None]:
+def read_csv(records: RecordChunks, columns: Columns, dialect: Dialect = USUAL) -> Iterator[Batches | None]:
     """Parse the columns of each chunk of complete records.
 
     Args:
@@ -114,7 +113,7 @@ def _check_header(names: Sequence[str], header: list[str], dialect: Dialect) -> 
     check_columns(names, header)
 
 
-def read_header(block: bytes, dialect: Dialect = _USUAL) -> tuple[list[str], int]:
+def read_header(block: bytes, dialect: Dialect = USUAL) -> tuple[list[str], int]:
     r"""Return the cells of the first record that is not empty, and where it ends.
 
     Args:

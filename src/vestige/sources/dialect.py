@@ -103,3 +103,7 @@ def _find_encoding(name: object) -> str:
         f"encoding={show_value(name)} is not an encoding that can be read; use one such as utf-8, cp1252, latin-1 or "
         "utf-16, or convert the file"
     )
+
+
+USUAL = Dialect()
+"""The dialect of a file of which nothing else is said."""

@@ -18,9 +18,10 @@ import pyarrow as pa
 from pyarrow import compute
 
 from vestige.errors import SourceError
-from vestige.sources.categories import MIN_ROWS, OTHER
+from vestige.policies.histogram import OTHER
+from vestige.sources.categories import MIN_ROWS
 from vestige.sources.columns import BOOLEANS
-from vestige.sources.dialect import Dialect
+from vestige.sources.dialect import USUAL, Dialect
 from vestige.sources.file import FileSource
 from vestige.sources.sample import read_sample
 from vestige.sources.timestamps import normalize_text, parse_times
@@ -30,7 +31,6 @@ Kind = Literal["numbers", "times", "categories", "identifiers", "text", "nothing
 
 ROWS = 100_000
 """Number of rows that are looked at."""
-_USUAL = Dialect()
 _MAX_CATEGORIES = 20
 _COVERED = 0.9
 """Share of the rows that categories must have to be called so."""
@@ -120,7 +120,7 @@ class FileProfile:
         return tuple(sorted(found, key=lambda name: _PERSON_NAME.search(name) is None))
 
 
-def profile_file(path: str, dialect: Dialect = _USUAL) -> FileProfile:
+def profile_file(path: str, dialect: Dialect = USUAL) -> FileProfile:
     r"""Look at the first rows of a file.
 
     Args:

@@ -17,15 +17,13 @@ from vestige.sources import delimited, ndjson
 from vestige.sources.boundaries import CsvBoundary, LineBoundary, RecordChunks
 from vestige.sources.chunks import Decompressed, decode_chunks, open_bytes, read_chunks
 from vestige.sources.columns import Columns
-from vestige.sources.dialect import Dialect
+from vestige.sources.dialect import USUAL, Dialect
 from vestige.sources.file import FileSource
 from vestige.sources.formats import find_format, read_batches, translate_errors
 from vestige.sources.parquet import read_names
 
-_USUAL = Dialect()
 
-
-def read_sample(path: str, rows: int, dialect: Dialect = _USUAL) -> tuple[pa.Table, bool]:
+def read_sample(path: str, rows: int, dialect: Dialect = USUAL) -> tuple[pa.Table, bool]:
     r"""Read the first rows of a file.
 
     Args:

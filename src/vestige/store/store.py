@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -128,6 +128,28 @@ class Store(Reader):
         Raises:
             StoreError: there is no such stream, or it is damaged.
         """
+
+    def iterate_terms(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, Terms]]:
+        """Iterate over the terms of streams; those that cannot be read are left out, and reported when they are opened.
+
+        Args:
+            names: the names of the streams; default: all whose names can be read.
+
+        Yields:
+            The name of a stream and its terms.
+
+        Example:
+            >>> from vestige import Mean, Stream, open_store
+            >>> with open_store("memory:") as store:
+            ...     stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
+            ...     _ = stream.extend(range(10))
+            ...     store.flush()
+            ...     print([(name, terms.retention) for name, terms in store.iterate_terms()])
+            [('delays', 96)]
+        """
+        for name in self.survey()[0] if names is None else names:
+            with suppress(StoreError):
+                yield name, self.terms(name)
 
     @abstractmethod
     def read_ledger(self) -> Ledger:
