@@ -11,6 +11,7 @@ import numpy as np
 
 from vestige.cli.age_plan import show_age_plan
 from vestige.cli.group import check_figure_path, command, parse_duration, parse_rate
+from vestige.cli.noise_options import bound_option, parse_bounds
 from vestige.cli.output import (
     announce_if_slow,
     format_bytes,
@@ -22,7 +23,6 @@ from vestige.cli.output import (
     show_table,
 )
 from vestige.cli.reports import make_policy
-from vestige.cli.wrappers import bound_option, parse_bounds
 from vestige.errors import ParameterError, SourceError
 from vestige.planning import Plan, Row, draw_plan, plan, plan_max_age
 from vestige.policies import STATISTICS, Encoded, NamedPolicy, Private

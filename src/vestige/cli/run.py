@@ -17,6 +17,14 @@ from vestige.cli.answers import StreamAnswer, check_strict
 from vestige.cli.categories import find_undeclared
 from vestige.cli.config import config_option, describe_use
 from vestige.cli.group import command, parse_duration
+from vestige.cli.noise_options import (
+    bound_option,
+    collect_guarantee,
+    delta_option,
+    describe_guarantee,
+    epsilon_option,
+    window_option,
+)
 from vestige.cli.output import format_count, say, show_record_progress, warn
 from vestige.cli.run_options import RunOptions
 from vestige.cli.run_report import (
@@ -30,14 +38,6 @@ from vestige.cli.run_report import (
 )
 from vestige.cli.signals import catch_signals, end_by_signal
 from vestige.cli.store_terms import check_keyed, complete_options
-from vestige.cli.wrappers import (
-    bound_option,
-    collect_guarantee,
-    delta_option,
-    describe_guarantee,
-    epsilon_option,
-    window_option,
-)
 from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest, StreamNames
 from vestige.ingest.names import check_hashed, hash_key

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from vestige.cli.noise_options import add_standard_error, wrap_policy
 from vestige.cli.reports import make_policy
-from vestige.cli.wrappers import add_standard_error, wrap_policy
 from vestige.errors import ParameterError
 from vestige.ingest.maintenance import EVERY
 from vestige.policies import STATISTICS, NamedPolicy

@@ -31,7 +31,7 @@ OTHER = "other"
 """What shares call all texts that are not categories."""
 _UNROUNDED = float(np.finfo(np.float64).eps)
 """Shares that no word has rounded by more are left as they are: those of held records, and those of plans."""
-_SURE = 0.25
+_MAX_COUNT_ERROR = 0.25
 """Counts that are off by less than this are rounded to the whole numbers that they are."""
 
 
@@ -159,7 +159,7 @@ def conclude_shares(
     shares = np.clip(numbers, 0.0, 1.0)
     off = bound_rounding(rounding, worth) * INDICATOR / float(np.sqrt(worth))
     off += 0.0 if noise is None else SURE * float(noise.max())
-    if has_counts and rounding > _UNROUNDED and off * worth < _SURE:
+    if has_counts and rounding > _UNROUNDED and off * worth < _MAX_COUNT_ERROR:
         shares = np.rint(shares * worth) / worth
     return HistogramEstimate(
         shares,

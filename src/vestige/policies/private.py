@@ -396,7 +396,7 @@ class Private(Encoded[E_co]):
                 raise ParameterError(f"bound={self.bound} cannot be used with {what}; use bounds alone")
             check_float("bound", self.bound, _is_length, "a length above 0 that does not depend on the data")
             return
-        object.__setattr__(self, "bounds", _check_bounds(self.bounds, names, self.policy.columns))
+        object.__setattr__(self, "bounds", _normalize_bounds(self.bounds, names, self.policy.columns))
         needed, given = list_unbounded(self.policy), np.isfinite(list(self._list_bounds()))
         if needed is None:
             raise ParameterError(
@@ -423,7 +423,7 @@ class Private(Encoded[E_co]):
         """The bound of each column, infinite where there is none."""
         names, given = self.policy.column_names, self.bounds or ()
         if names:
-            known: dict[str, float] = dict(given)  # type: ignore[arg-type]  # pairs; see _check_bounds
+            known: dict[str, float] = dict(given)  # type: ignore[arg-type]  # pairs; see _normalize_bounds
             return (known.get(name, np.inf) for name in names)
         return iter(given or [np.inf] * self.policy.columns)  # type: ignore[arg-type]
 
@@ -486,7 +486,7 @@ def _check_parts(bundle: Bundle) -> None:
                 )
 
 
-def _check_bounds(bounds: object, names: tuple[str, ...], columns: int) -> tuple[object, ...]:
+def _normalize_bounds(bounds: object, names: tuple[str, ...], columns: int) -> tuple[object, ...]:
     """The bounds in the form in which they are kept: pairs for the columns of a bundle, else numbers."""
     if bounds is None:
         return ()
