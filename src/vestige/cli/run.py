@@ -197,8 +197,8 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     the numbers 1 and 0.
 
     With --store, the same command on the same SOURCE continues where it stopped, and counts each record once; another
-    SOURCE adds to the stream. If the columns or all limits are left out, whatever is left out is that of the streams in
-    the store. A file that was replaced is refused. Standard input is always read from its current
+    SOURCE adds to the stream. Without --column and --metric, or without any limit, the missing options are taken from
+    the streams in the store. A file that was replaced is refused. Standard input is always read from its current
     position; while it is idle, records are still erased in time, and rows that have arrived are in the store within
     about a second.
 
@@ -321,7 +321,7 @@ def _check_taken(label: str, options: RunOptions, ingest: Ingest, answers: Mappi
             f"{label}: the records that were taken from it were removed meanwhile; there is nothing to answer from"
         )
     raise SourceError(
-        f"{label}: no row has a number in each of {', '.join(options.numbers)} "
+        f"{label}: no row has a value in each of {', '.join(options.numbers)} "
         f"({format_count(ingest.skipped, 'row')}); nothing to answer from"
     )
 

@@ -42,8 +42,7 @@ class QuantilesEstimate(Estimate):
         probabilities: the shares p.
         lower: the quantile of all records is at least this; shape (probabilities,).
         upper: the quantile of all records is at most this.
-        rank_error: a share by which the rank of `value` differs from p at most: it is the quantile of some share within
-            this distance from p.
+        rank_error: the largest difference between p and the rank of `value`, as a share of the records.
     """
 
     value: Floats
