@@ -27,7 +27,7 @@ from vestige.policies.base import Encoded, check_half_life
 from vestige.policies.count import Count, CountEstimate
 from vestige.policies.mean import Mean
 from vestige.policies.named_policy import NamedPolicy
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.rounding import bound_rounding
 from vestige.policies.sketches import Sketches
 from vestige.policies.stateful import MAX_BITS, Stateful
@@ -292,7 +292,7 @@ class Bundle(Encoded[BundleEstimate]):
                 part = policy.report(answer, names)
                 facts[name] = {**part.facts, "counted": answer.counted}
                 for remark in part.remarks:
-                    remarks.setdefault(remark, []).append(name)
+                    remarks.setdefault(remark.text, []).append(name)
         rows = [
             (
                 row["metric"],
@@ -307,7 +307,7 @@ class Bundle(Encoded[BundleEstimate]):
         shown = [i for i in range(len(header)) if any(row[i] for row in rows)]
         table = tuple(tuple(row[i] for i in shown) for row in rows)
         everything = {"value": facts, "shares": dict(estimate.shares)}
-        said = tuple(f"{', '.join(named)}: {remark}" for remark, named in remarks.items())
+        said = tuple(Remark(text, tuple(named)) for text, named in remarks.items())
         return Report("statistics", tuple(header[i] for i in shown), table, everything, said)
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> BundleEstimate:

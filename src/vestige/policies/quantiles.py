@@ -21,7 +21,7 @@ from vestige.errors import ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.counters import ENTRY_BITS, Counters, pack, unpack
 from vestige.policies.named_policy import refuse_half_life
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
 from vestige.types import Floats
 from vestige.validation import check_floats, check_int, parse_count, show_value
@@ -121,13 +121,13 @@ def name_quantiles(probabilities: Sequence[float]) -> tuple[str, ...]:
     return tuple(f"p{100.0 * p:g}" for p in probabilities)
 
 
-def report_quantiles(estimate: QuantilesEstimate, columns: Sequence[str], remarks: tuple[str, ...]) -> Report:
+def report_quantiles(estimate: QuantilesEstimate, columns: Sequence[str], remarks: tuple[Remark, ...]) -> Report:
     """Make a table of quantiles.
 
     Args:
         estimate: the quantiles.
         columns: the name of their column.
-        remarks: sentences to print below the table.
+        remarks: what to print below the table.
 
     Returns:
         the table, and the same facts for machines; a bound that is not finite is None.
@@ -257,5 +257,5 @@ class Quantiles(Stateful[QuantilesEstimate]):
 
     def report(self, estimate: QuantilesEstimate, columns: Sequence[str]) -> Report:
         """Make a table of the quantiles; see `NamedPolicy.report`."""
-        remarks = ("They are values of single records, which may have been erased.",)
+        remarks = (Remark("They are values of single records, which may have been erased."),)
         return report_quantiles(estimate, columns, remarks)
