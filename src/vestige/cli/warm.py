@@ -71,6 +71,7 @@ def _list_tasks(statistics: tuple[str, ...]) -> list[tuple[str, Callable[[], Pol
     names = statistics or tuple(STATISTICS)
     tasks: list[tuple[str, Callable[[], Policy]]] = [(name, partial(make_smallest, STATISTICS[name])) for name in names]
     if not statistics:
+        tasks.append(("means", lambda: Mean(2)))
         tasks.append(("metrics", lambda: Bundle({"x": [Mean()], "y": [Mean()]})))
         tasks.append(("private", lambda: Private(bound=1.0, epsilon=1.0, delta=1e-6)))
         bundle = Bundle({"x": Mean()})
@@ -101,7 +102,8 @@ def _rehearse(policy: Policy) -> None:
     """Do with a stream what runs do: batches, a request, an update that meets it, and an answer."""
     stream = Stream(policy, retention=2 * policy.min_batch, seed=AuditSeed(0))
     rows = make_generator(0).integers(0, 2, (5 * stream.batch, policy.columns)).astype(float)
-    stream.extend(rows[: 3 * stream.batch + 1])
+    stream.extend(rows[: stream.batch])
+    stream.extend(rows[stream.batch : 3 * stream.batch + 1])  # from what is encoded, many batches at once
     stream.forget(rounds=[stream.t])
     stream.extend(rows[3 * stream.batch + 1 :])
     stream.estimate()
