@@ -15,7 +15,7 @@ import click
 from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer, check_strict
 from vestige.cli.categories import find_undeclared
-from vestige.cli.config import config_option, describe_use
+from vestige.cli.config import config_option, describe_use, name_origins
 from vestige.cli.group import command, parse_duration
 from vestige.cli.noise_options import (
     bound_option,
@@ -223,9 +223,10 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     for used in filter(None, (describe_use(ctx), from_store)):
         warn(used)
     options = RunOptions(**completed)
-    options.check()
-    paths = list_files(options.sources)
-    policy = options.make_policy(find_undeclared(options, paths))
+    with name_origins(ctx):
+        options.check()
+        paths = list_files(options.sources)
+        policy = options.make_policy(find_undeclared(options, paths))
     kept: NamedPolicy = policy.unwrap()  # type: ignore[assignment]  # options and stores give no others
     categories = kept.name_categories(options.numbers)
     sources = [options.make_source(path, categories) for path in paths]
