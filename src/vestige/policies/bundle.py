@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
+from vestige.channels.layout import find_relative_precision
 from vestige.channels.leading import Leading
 from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
@@ -39,6 +40,10 @@ from vestige.validation import show_value
 _EXACT_COUNT = 0.5
 """A count that is off by less is exact when it is rounded."""
 _LARGE = 1e6
+_ENOUGH = 64.0
+"""Of so many records of a batch that have a column, some are kept."""
+_DEVIATIONS = 6.0
+"""How many times its usual size an error may have that is as likely to be of either sign."""
 _SKETCHES_RESTARTED = (
     "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
     "averages beside it were carried over."
@@ -324,7 +329,8 @@ class Bundle(Encoded[BundleEstimate]):
             for policy, place in zip(policies, _find_places(policies), strict=True):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
                 aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
-                answers[name] = _conclude(aged, inner, counted, rounding, _find_count_error(share, worth, rounding))
+                off = rounding / max(np.sqrt(share), rounding)  # each record that has the columns counts for others
+                answers[name] = _conclude(aged, inner, counted, off, _find_count_error(share, worth, rounding))
         return BundleEstimate(_join_values(answers), answers, shares)
 
     def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> BundleEstimate:
@@ -357,6 +363,9 @@ class Bundle(Encoded[BundleEstimate]):
         notes, missed = _join_notes(answers), any(part is not None and part.missed for part in answers.values())
         for name, names, policy in self._list_metrics():
             part = answers[name]
+            if isinstance(part, SumEstimate):
+                error = self._find_rare_error(made.shares[",".join(names)], clock)
+                part = replace(part, encoding_error=part.encoding_error + error * np.abs(part.value))
             if part is not None:
                 answers[name] = replace(
                     part,
@@ -377,6 +386,18 @@ class Bundle(Encoded[BundleEstimate]):
             notes=made.notes + notes,
             missed=made.missed or missed,
         )
+
+    def _find_rare_error(self, share: float, clock: Clock) -> float:
+        """How far a mean may be off, relative to itself, where so few records have its columns that none may be kept.
+
+        Then the kept records say nothing of it, and it is written as a float; see `vestige.channels.residues`.
+        """
+        length = clock.last - clock.first + 1
+        if not clock.encoded or share * length >= _ENOUGH:
+            return 0.0
+        room = min(self.encoding.find_room(length), clock.bits or length)
+        each = find_relative_precision(room, self.statistic.size)
+        return float(_DEVIATIONS * each * np.sqrt(1.0 + clock.updates / 3.0))
 
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
