@@ -96,7 +96,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: list[str],
 
 
 def test_what_is_to_know_of_a_metric_is_said_by_key_and_in_every_form(tmp_path: Path) -> None:
-    store, told = tmp_path / "v.db", "values of single records, which may have been erased, or lie between two such"
+    store, told = tmp_path / "v.db", "values of single records, which may have been erased"
     file = write(tmp_path / "v.csv", 400)
     run = ("run", file, "--metric", "amount:mean,p50", "--by", "country", "--max-age", "30d", "--store", store)
     result = vestige(*run)

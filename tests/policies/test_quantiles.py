@@ -72,7 +72,8 @@ def find_rank_errors(estimate: QuantilesEstimate, values: Floats) -> Floats:
     ranks = np.maximum(np.ceil(p * len(values) * (1.0 - 1e-12)), 1.0)
     last = np.searchsorted(ordered, estimate.value, "right")
     first = np.minimum(np.searchsorted(ordered, estimate.value, "left") + 1, last)
-    return np.maximum(np.maximum(first - ranks, ranks - last), 0.0) / len(values)
+    off: Floats = np.maximum(np.maximum(first - ranks, ranks - last), 0.0) / len(values)
+    return off
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)

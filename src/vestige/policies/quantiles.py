@@ -259,9 +259,7 @@ class Quantiles(Stateful[QuantilesEstimate]):
 
     def report(self, estimate: QuantilesEstimate, columns: Sequence[str]) -> Report:
         """Make a table of the quantiles; see `NamedPolicy.report`."""
-        remarks = (
-            "These quantiles are values of single records, which may have been erased, or lie between two such.",
-        )
+        remarks = ("These quantiles are or lie between values of single records, which may have been erased.",)
         return report_quantiles(estimate, columns, remarks)
 
 
