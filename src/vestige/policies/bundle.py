@@ -525,7 +525,7 @@ def _format_error(error: float) -> str:
 
 
 def _format_bounds(lower: float | None, upper: float | None) -> str:
-    """The bounds of a sketch; empty where there are none."""
+    """The bounds of a sketch or a total; empty where there are none."""
     if lower is None and upper is None:
         return ""
     low, high = ("" if bound is None else _format_value(bound) for bound in (lower, upper))
