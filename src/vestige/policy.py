@@ -102,6 +102,11 @@ class Policy(ABC, Generic[E_co]):
         return self.min_batch
 
     @property
+    def min_last_batch(self) -> int:
+        """Number of records that a batch needs to be closed where the encoded ones are nearly due; not all is kept."""
+        return self.min_early_batch
+
+    @property
     def max_batch(self) -> int | None:
         """Largest batch that it can work with; None without a limit."""
         return None

@@ -7,11 +7,13 @@ Guarantee: extending by an array gives the same state as pushing one by one; hel
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige._numba import kernel
-from vestige.channels.kernels import make_writer, write_batch
+from vestige._numba import inner_kernel, kernel
+from vestige.channels.kernels import Writer, make_writer, write_batch
 from vestige.channels.word import find_key
 from vestige.random.kernels import draw_uniform
 from vestige.statistics.kernels import (
@@ -27,6 +29,57 @@ from vestige.types import Bools, Floats
 
 _MARK_DRAW = 1 << 20
 """A draw that is not used for anything else."""
+
+
+class Scratch(NamedTuple):
+    """Arrays that updates by batches of one length compute with; made by `make_scratch`.
+
+    Attributes:
+        writer: what batches are written with.
+        estimate: what the last batch says; shape (size,).
+        held: what the batch before it says; shape (size,).
+        off: which of these numbers are marked as off; shape (size,).
+        was_off: the same before the last batch; shape (size,).
+        target: the averages to write; shape (size,).
+        spread: the mean absolute deviations of a batch; shape (size,).
+        near: how near an average has to be; shape (size,).
+        about: the deviations of a batch about the target; shape (size,).
+        far: from where on a number is marked as off; shape (size,).
+        kept: the records of the batch before that are kept; shape (length,).
+        alike: a weight of 1 for each record; shape (length,).
+    """
+
+    writer: Writer
+    estimate: Floats
+    held: Floats
+    off: Bools
+    was_off: Bools
+    target: Floats
+    spread: Floats
+    near: Floats
+    about: Floats
+    far: Floats
+    kept: Bools
+    alike: Floats
+
+
+@kernel
+def make_scratch(length: int, size: int) -> Scratch:
+    """Make what batches of so many records are computed with; it carries nothing from one call to the next."""
+    return Scratch(
+        make_writer(length, size),
+        np.empty(size),
+        np.empty(size),
+        np.empty(size, np.bool_),
+        np.empty(size, np.bool_),
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+        np.empty(length, np.bool_),
+        np.ones(length),
+    )
 
 
 @kernel
@@ -73,11 +126,55 @@ def advance(
         mode: how a segment is written, see `vestige.channels.kernels`.
         keep: which of the last `length` records to keep; shape (length,).
     """
+    scratch = make_scratch(len(atoms) // len(keys), atoms.shape[1])
+    advance_with(
+        scratch,
+        atoms,
+        present,
+        can,
+        whole,
+        before,
+        before_off,
+        usual,
+        encoded,
+        decay,
+        allowed,
+        first,
+        keys,
+        mode,
+        keep,
+    )
+
+
+@inner_kernel
+def _begin(scratch: Scratch, before: Floats, before_off: Bools) -> None:
+    for i in range(len(before)):  # not as whole arrays: numba would compile the text of an error for that
+        scratch.estimate[i] = scratch.held[i] = before[i]
+        scratch.off[i] = scratch.was_off[i] = before_off[i]
+
+
+@kernel
+def advance_with(
+    scratch: Scratch,
+    atoms: Floats,
+    present: Bools,
+    can: Bools,
+    whole: bool,
+    before: Floats,
+    before_off: Bools,
+    usual: Floats,
+    encoded: int,
+    decay: float,
+    allowed: float,
+    first: int,
+    keys: NDArray[np.uint64],
+    mode: int,
+    keep: Bools,
+) -> None:
+    """Do what `advance` does, with arrays that are used again for the next stream."""
     length, size = len(atoms) // len(keys), atoms.shape[1]
-    estimate, held, off, was_off = before.copy(), before.copy(), before_off.copy(), before_off.copy()
-    target, spread, near = np.empty(size), np.empty(size), np.empty(size)
-    about, far = np.empty(size), np.empty(size)
-    kept, alike, writer = keep.copy(), np.ones(length), make_writer(length, size)
+    writer, estimate, held, off, was_off, target, spread, near, about, far, kept, alike = scratch
+    _begin(scratch, before, before_off)
     weights, count = find_weights(present[:length], decay), length
     for k in range(len(keys)):
         here, start = slice(k * length, (k + 1) * length), first + k * length
@@ -125,7 +222,7 @@ def advance(
                 far[i] = max(limit, near[i])
             for i in range(size):
                 off[i] = was_off[i]
-        for i in range(size):  # not as whole arrays: numba would compile the text of an error for that
+        for i in range(size):
             was_off[i], held[i] = off[i], estimate[i]
         for j in range(length):
             kept[j] = keep[j]

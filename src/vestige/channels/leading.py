@@ -29,8 +29,8 @@ class Leading(Channel):
     Example:
         >>> from vestige.channels.bits import Bits
         >>> channel = Leading(Bits(), least=22, others=129, most=160)
-        >>> channel.find_min_batch(1), [channel.find_room(length) for length in (151, 188, 1_000)]
-        (188, [22, 28, 840])
+        >>> channel.find_min_batch(1), [channel.find_room(length) for length in (150, 151, 188, 1_000)]
+        (188, [150, 22, 28, 840])
     """
 
     name: ClassVar[str] = "bits"
@@ -41,7 +41,9 @@ class Leading(Channel):
     most: int
 
     def find_room(self, length: int) -> int:
-        """Find the number of slots of the channel; see `Channel.find_room`."""
+        """Find the number of slots of the channel: all if there is no room for the state; see `Channel.find_room`."""
+        if length < self.least + self.others:
+            return length
         return length - min(self.most, length * self.others // (self.least + self.others))
 
     def find_min_batch(self, size: int) -> int:  # noqa: ARG002

@@ -139,6 +139,10 @@ class _Recorder(Policy):
         return self.policy.min_early_batch
 
     @property
+    def min_last_batch(self) -> int:
+        return self.policy.min_last_batch
+
+    @property
     def max_batch(self) -> int | None:
         return self.policy.max_batch
 

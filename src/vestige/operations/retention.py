@@ -18,9 +18,8 @@ from vestige.operations.entry import Entry, find_names
 from vestige.operations.erasure import erase_overdue
 from vestige.operations.results import Erasure, SweepResult, isolate_errors
 from vestige.store import State, Store, Terms
-from vestige.stream.deadlines import find_earliest, must_close
 from vestige.stream.rules import make_rules
-from vestige.stream.update import can_close
+from vestige.stream.update import can_close_early
 from vestige.times import to_ticks, to_utc, wall_clock
 from vestige.validation import check_bool, check_list
 
@@ -159,8 +158,7 @@ def _would_close(entry: Entry, state: State, now: datetime) -> bool:
     if entry.terms.max_age is None or entry.policy is None or entry.find_ahead(now).any():
         return False
     rules, waiting = make_rules(entry.policy, entry.limits, None), held.where(held.rounds > state.clock.last)
-    urgent = must_close(rules.limits, to_ticks(now), find_earliest(waiting.times), state.clock.due)
-    return urgent and can_close(rules, state.clock, waiting, rules.min_early_batch)
+    return can_close_early(rules, state.clock, waiting, to_ticks(now))
 
 
 def _explain_trouble(entry: Entry, done: Erasure, now: datetime, *, dry_run: bool) -> str:

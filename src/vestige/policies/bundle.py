@@ -191,6 +191,11 @@ class Bundle(Encoded[BundleEstimate]):
         return super().min_early_batch + (0 if self.sketches is None else self.sketches.rows)
 
     @property
+    def min_last_batch(self) -> int:
+        """The number of records that the word needs: better that the sketches start over than all."""
+        return super().min_early_batch
+
+    @property
     def default_retention(self) -> int:
         """64 records of a batch for each number, and what the sketches take."""
         return super().default_retention + (0 if self.sketches is None else 2 * self.sketches.slots)
@@ -247,19 +252,14 @@ class Bundle(Encoded[BundleEstimate]):
             rows[:, [self.column_names.index(name) for name in names]] = policy.draw_rows(rng, count, mean)
         return rows
 
-    def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
-        """Tell whether the records that can be kept hold any numbers, and the sketches."""
-        can = channels.lay_out(rounds - clock.last - 1, ~leaving, clock.pending)
-        return super().can_encode(clock, rounds, leaving) and self._can_write_sketches(can)
-
     def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:
-        """Write the same numbers and sketches into all that is left and not leaving, if they fit."""
-        slots, length = retained.rounds - clock.first, clock.t - clock.first + 1
-        can = channels.lay_out(slots, ~retained.leaving, length)
-        made = super().rewrite(clock, retained, coins) if self._can_write_sketches(can) else None
+        """Write the same numbers into all that is left and not leaving, and the sketches if they fit."""
+        made = super().rewrite(clock, retained, coins)
         if made is None or self.sketches is None:
             return made
-        keep = self._write_sketches(self._find_state(clock, retained), can)
+        slots, length = retained.rounds - clock.first, clock.t - clock.first + 1
+        can = channels.lay_out(slots, ~retained.leaving, length)
+        keep = self._write_sketches(self.sketches, self._find_state(clock, retained), can)
         return clock.t, made[1] | keep[slots]
 
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
@@ -382,7 +382,7 @@ class Bundle(Encoded[BundleEstimate]):
         if self.sketches is None:
             return keep
         state = self.sketches.move(self._read_sketches(self.sketches, clock, retained), values[present])
-        return keep | self._write_sketches(state, can[-len(keep) :])
+        return keep | self._write_sketches(self.sketches, state, can[-len(keep) :])
 
     def _find_state(self, clock: Clock, retained: Records) -> bytes:
         """The states of the sketches of all records that count."""
@@ -405,14 +405,10 @@ class Bundle(Encoded[BundleEstimate]):
                     found[name] = count, None
         return found
 
-    def _can_write_sketches(self, can: Bools) -> bool:
-        return self.sketches is None or self.sketches.can_write(can[self.encoding.find_room(len(can)) :])
-
-    def _write_sketches(self, state: bytes, can: Bools) -> Bools:
-        """The slots of a batch to keep for the sketches: some of those after the word."""
-        assert self.sketches is not None  # noqa: S101
+    def _write_sketches(self, sketches: Sketches, state: bytes, can: Bools) -> Bools:
+        """The slots of a batch to keep for the sketches: some of those after the word; none if they do not fit."""
         room, keep = self.encoding.find_room(len(can)), np.zeros(len(can), np.bool_)
-        keep[room:] = self.sketches.write(state, can[room:])
+        keep[room:] = sketches.write(state, can[room:])
         return keep
 
     def _read_sketches(self, sketches: Sketches, clock: Clock, retained: Records) -> bytes:

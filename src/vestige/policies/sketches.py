@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from vestige import channels
 from vestige.channels.states import count_message_rows, find_state_slots, prepare_state, read_state, write_state
 from vestige.clock import Clock
@@ -49,30 +51,18 @@ class Sketches:
         """The slots that hold them although the reserve of the sketches is spent."""
         return find_state_slots(self.bits, max(sketch.reserve for _, sketches in self.groups for sketch in sketches))
 
-    def can_write(self, can: Bools) -> bool:
-        """Tell whether slots can hold the states.
-
-        Args:
-            can: which slots hold a record that may be kept.
-
-        Returns:
-            whether they can.
-        """
-        return prepare_state(can, self.bits) is not None
-
     def write(self, state: bytes, can: Bools) -> Bools:
         """Choose the slots to keep.
 
         Args:
             state: the states.
-            can: which slots hold a record that may be kept; `can_write` has told that they hold any state.
+            can: which slots hold a record that may be kept.
 
         Returns:
-            which slots to keep.
+            which slots to keep; none of them if they cannot hold every state, so that the sketches start over.
         """
         code = prepare_state(can, self.bits)
-        assert code is not None  # noqa: S101
-        return write_state(state, self.bits, code, len(can))
+        return np.zeros(len(can), np.bool_) if code is None else write_state(state, self.bits, code, len(can))
 
     def read(self, clock: Clock, retained: Records, room: int) -> bytes:
         """Read the states that the encoded batch holds.
@@ -83,15 +73,16 @@ class Sketches:
             room: the first slot that the states may be in.
 
         Returns:
-            the states; the first ones if none is encoded.
+            the states; the first ones if none is encoded, also because the batch had no room for them.
 
         Raises:
             NoRecordsError: records of the batch are missing.
         """
-        if not clock.encoded:
+        present = channels.lay_out_encoded(retained, clock)[1][room:]
+        if not present.any():  # a state begins with a one, so that some record is kept for it
             first = (b"\0" * _COUNT_BYTES + b"".join(sketch.first_state for sketch in each) for _, each in self.groups)
             return b"".join(first)
-        state = read_state(channels.lay_out_encoded(retained, clock)[1][room:], self.bits)
+        state = read_state(present, self.bits)
         if state is None:
             raise make_lost_error(clock)
         return state

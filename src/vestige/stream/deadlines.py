@@ -90,6 +90,22 @@ def must_close(limits: Limits, now: int, oldest: int | None, due: int | None) ->
     return oldest is not None and now >= min(oldest + find_patience(limits), find_next_event(limits, None, due))
 
 
+def is_nearly_due(limits: Limits, now: int, oldest: int | None, due: int | None) -> bool:
+    """Tell whether records are in the last eighth of their time, so that nothing is won by waiting for others.
+
+    Args:
+        limits: have a `max_age`.
+        now: microseconds since 1970.
+        oldest: earliest time of a record that waits; None if none does.
+        due: deadline of the encoded batch.
+
+    Returns:
+        True once the encoded batch or the oldest record that waits is nearly due.
+    """
+    deadlines = (due, None if oldest is None else oldest + limits.age)
+    return any(end is not None and now >= end - limits.age // _ENCODED_PARTS for end in deadlines)
+
+
 def find_newest(limits: Limits, times: NDArray[np.datetime64], due: int | None) -> int | None:
     """Find the newest time that is known, whichever records were kept.
 

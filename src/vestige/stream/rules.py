@@ -40,6 +40,7 @@ class Rules(Generic[E_co]):
         update_every: number of records after which the policy is updated: a batch, or 1.
         min_batch: smallest batch that the policy can work with.
         min_early_batch: number of records that a batch needs to be closed early.
+        min_last_batch: the same where what is encoded is nearly due, so that closing the batch cannot wait any longer.
         all_or_nothing: whether the kept records carry the answer only together.
         closes_early: whether a batch is closed early, so that its records count before they have to be erased.
         has_update_many: whether the policy can update several batches in one call.
@@ -52,6 +53,7 @@ class Rules(Generic[E_co]):
     update_every: int
     min_batch: int
     min_early_batch: int
+    min_last_batch: int
     all_or_nothing: bool
     closes_early: bool
     has_update_many: bool
@@ -85,6 +87,7 @@ def make_rules(policy: Policy[E], limits: Limits, seed: int | AuditSeed | None) 
         update_every=1 if policy.every_round else batch,
         min_batch=policy.min_batch,
         min_early_batch=min(policy.min_early_batch, batch),
+        min_last_batch=min(policy.min_last_batch, batch),
         all_or_nothing=policy.all_or_nothing and not policy.every_round,
         closes_early=(policy.all_or_nothing or not policy.needs_records) and not policy.every_round,
         has_update_many=issubclass(_find_definer(policy, "update_many"), _find_definer(policy, "update")),

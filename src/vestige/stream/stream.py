@@ -50,7 +50,7 @@ from vestige.stream.removal import (
 )
 from vestige.stream.rules import check_restart, check_schedule, count_until_update, make_rules, make_terms
 from vestige.stream.state import Snapshot, StreamState
-from vestige.stream.update import can_close, close_batch, update_batches
+from vestige.stream.update import can_close_early, close_batch, update_batches
 from vestige.times import to_ticks, wall_clock
 from vestige.types import Ints
 from vestige.validation import check_bool, check_list, show_value
@@ -821,7 +821,7 @@ class Stream(Generic[E_co]):
             return
         oldest = find_earliest(state.pending.times[: state.pending.size])
         urgent = must_close(rules.limits, now, oldest, state.updated.due)
-        if urgent and can_close(rules, state.clock, state.waiting, rules.min_early_batch):
+        if urgent and can_close_early(rules, state.clock, state.waiting, now):  # the second question takes far longer
             self._close_batch()
 
     # Removal requests.

@@ -17,7 +17,7 @@ from vestige.policy import Policy
 from vestige.random import keys
 from vestige.records import Records
 from vestige.stream.arrivals import Arrivals
-from vestige.stream.deadlines import find_due
+from vestige.stream.deadlines import find_due, find_earliest, is_nearly_due, must_close
 from vestige.stream.masks import check_encodable, check_mask, check_newest, check_rewrite
 from vestige.stream.pending import Pending
 from vestige.stream.rules import Rules
@@ -143,6 +143,25 @@ def can_close(rules: Rules, clock: Clock, waiting: Records, min_records: int) ->
         return False
     answer = rules.policy.can_encode(clock.copy(), waiting.rounds, waiting.leaving)
     return check_encodable(rules.policy, answer)
+
+
+def can_close_early(rules: Rules, clock: Clock, waiting: Records, now: int) -> bool:
+    """Tell whether a batch must be closed early to meet a deadline in time, and can be.
+
+    Args:
+        rules: the rules of the stream, which has a limit in time.
+        clock: the public clock.
+        waiting: the records of the batch.
+        now: microseconds since 1970.
+
+    Returns:
+        True if what is known would be lost otherwise, and enough of its records can be kept.
+    """
+    oldest = find_earliest(waiting.times)
+    if not must_close(rules.limits, now, oldest, clock.due):
+        return False
+    is_last = is_nearly_due(rules.limits, now, oldest, clock.due)
+    return can_close(rules, clock, waiting, rules.min_last_batch if is_last else rules.min_early_batch)
 
 
 def rewrite(rules: Rules, clock: Clock, retained: Records) -> tuple[int, Bools] | None:
