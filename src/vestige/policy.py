@@ -103,7 +103,7 @@ class Policy(ABC, Generic[E_co]):
 
     @property
     def min_last_batch(self) -> int:
-        """Number of records that a batch needs to be closed where the encoded ones are nearly due; not all is kept."""
+        """The same where closing it cannot wait any longer, so that a part of the answer may be lost."""
         return self.min_early_batch
 
     @property

@@ -120,23 +120,49 @@ def test_a_request_that_is_met_immediately_loses_nothing_where_enough_records_wa
 def test_a_batch_that_closes_early_for_its_deadline_holds_all_that_fits() -> None:
     stream = Stream(BUNDLE, max_age=timedelta(days=30), seed=0)
     rows = draw(20_000)
-    times = [START + timedelta(minutes=7 * i) for i in range(len(rows))]  # 3,085 in half of the age: no full batch
-    assert BUNDLE.min_early_batch < 3_085 < stream.batch
+    times = [START + timedelta(minutes=6.5 * i) for i in range(len(rows))]  # 3,323 in half of the age: no full batch
+    assert BUNDLE.min_early_batch < 3_323 < stream.batch
     for start in range(0, len(rows), 500):
         stream.extend(rows[start : start + 500], times=times[start : start + 500])
     assert stream.estimate().since == 1
     check(stream, rows)
 
 
-def test_too_few_that_can_be_kept_start_over_and_say_so() -> None:
+def check_apart(stream: Stream, rows: Floats) -> int:
+    """Compare sketches that have started over alone with ones that see all values since; the round since then."""
+    estimate: Any = stream.estimate()
+    since = estimate["amount:p50"].since
+    assert estimate.since == estimate["amount:mean"].since == 1 < since
+    assert estimate["amount:mean"].counted == len(rows)
+    for name, policy in SKETCHES.items():
+        values = rows[since - 1 :, 0 if name.startswith("amount") else 1]
+        expected = policy.make_estimate(run_alone(policy, values), int((~np.isnan(values)).sum()))
+        assert np.array_equal(estimate[name].value, expected.value), name
+        assert any(f"Counts from round {since} on: a batch had too few" in note for note in estimate[name].notes)
+    error = rows[:, 0].std() / np.sqrt(len(rows))
+    assert abs(estimate["amount:mean"].value - rows[:, 0].mean()) <= 0.01 * error
+    assert any("amount:p50" in note and f"Counts from round {since} on" in note for note in estimate.notes)
+    assert estimate.missed
+    return int(since)
+
+
+def test_sketches_start_over_alone_where_too_few_records_can_be_kept() -> None:
     rows, stream = draw(12_000), Stream(BUNDLE, retention=BUNDLE.default_retention, seed=0)
-    stream.extend(rows[:6_000], subjects=["a", "b", "a"] * 2_000)
-    stream.forget(subject="a", now=True)
-    stream.extend(rows[6_000:])
-    estimate = stream.estimate()
-    assert estimate.since > 1
-    assert any("earlier information had to be erased" in note for note in estimate.notes)
-    check(stream, rows)
+    stream.extend(rows[:5_000], subjects=["a", "b", "a", "b", "a"] * 1_000)
+    assert stream.clock.pending > BUNDLE.min_batch // 3
+    stream.forget(subject="a")  # of more than half of the records that wait
+    stream.extend(rows[5_000:])
+    assert check_apart(stream, rows) == 2 * stream.batch + 1
+
+
+def test_sketches_start_over_alone_where_few_records_arrive_in_time() -> None:
+    stream = Stream(BUNDLE, max_age=timedelta(days=30), seed=0)
+    rows = draw(4_000)
+    times = [START + timedelta(minutes=50 * i) for i in range(len(rows))]  # 864 in all of the age
+    assert BUNDLE.min_last_batch < 864 < BUNDLE.min_early_batch
+    for start in range(0, len(rows), 500):
+        stream.extend(rows[start : start + 500], times=times[start : start + 500])
+    check_apart(stream, rows)
 
 
 def test_a_store_brings_everything_back(tmp_path: Path) -> None:
@@ -171,7 +197,7 @@ def test_quantiles_of_a_column_share_one_summary() -> None:
 
 
 def test_what_sketches_cannot_be_is_refused() -> None:
-    with pytest.raises(ParameterError, match="sketches of 1,920,144 bits in all, above 1,000,000; use fewer"):
+    with pytest.raises(ParameterError, match="sketches of 1,920,192 bits in all, above 1,000,000; use fewer"):
         Bundle({name: Quantiles(size=4_000) for name in "abc"})
     with pytest.raises(ParameterError, match="takes no half_life"):
         Bundle({"a": Extremes()}, half_life=100.0)

@@ -33,12 +33,16 @@ from vestige.policies.sketches import Sketches
 from vestige.policies.stateful import MAX_BITS, Stateful
 from vestige.policies.sum import Sum, SumEstimate
 from vestige.records import Records
-from vestige.types import Bools, Floats, Ints
+from vestige.types import Bools, Floats
 from vestige.validation import show_value
 
 _EXACT_COUNT = 0.5
 """A count that is off by less is exact when it is rounded."""
 _LARGE = 1e6
+_SKETCHES_RESTARTED = (
+    "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
+    "averages beside it were carried over."
+)
 Columns = tuple[str, ...]
 Group = tuple[Columns, tuple[NamedPolicy, ...]]
 """Columns, and the policies that answer of them."""
@@ -348,7 +352,7 @@ class Bundle(Encoded[BundleEstimate]):
 
     def complete(self, made: BundleEstimate, clock: Clock, retained: Records, counted: int) -> BundleEstimate:
         """Add the sketches, and say of each statistic how many records it counts; see `Encoded.complete`."""
-        sketched = self._answer_sketches(clock, retained)
+        sketched, since = self._answer_sketches(clock, retained)
         answers = dict(made.answers) | {name: answer for name, (_, answer) in sketched.items()}
         notes, missed = _join_notes(answers), any(part is not None and part.missed for part in answers.values())
         for name, names, policy in self._list_metrics():
@@ -359,7 +363,7 @@ class Bundle(Encoded[BundleEstimate]):
                     notes=part.notes + made.notes if name not in sketched else part.notes,
                     missed=part.missed or (made.missed and name not in sketched),
                     t=clock.t,
-                    since=clock.since,
+                    since=since if name in sketched else clock.since,
                     counted=sketched[name][0] if name in sketched else round(made.shares[",".join(names)] * counted),
                     held=len(retained),
                     oldest_age=clock.t - int(retained.rounds.min()),
@@ -391,11 +395,12 @@ class Bundle(Encoded[BundleEstimate]):
         rows = fresh.values[np.argsort(fresh.rounds, kind="stable")]
         return self.sketches.move(self._read_sketches(self.sketches, clock, retained), rows)
 
-    def _answer_sketches(self, clock: Clock, retained: Records) -> dict[str, tuple[int, Estimate | None]]:
-        """The number of records and the answer of each metric that is a sketch."""
+    def _answer_sketches(self, clock: Clock, retained: Records) -> tuple[dict[str, tuple[int, Estimate | None]], int]:
+        """The number of records and the answer of each metric that is a sketch; and since which round they count."""
         if self.sketches is None:
-            return {}
-        states, found = self.sketches.find_states(self._find_state(clock, retained)), {}
+            return {}, clock.since
+        state = self._find_state(clock, retained)
+        states, since, found = self.sketches.find_states(state), self.sketches.find_since(state), {}
         for name, names, policy in self._list_metrics():
             if isinstance(policy, Stateful):
                 count, each = states[tuple(self.column_names.index(column) for column in names)]
@@ -403,7 +408,11 @@ class Bundle(Encoded[BundleEstimate]):
                     found[name] = count, policy.make_estimate(each[policy.sketch], count) if count else None
                 except NoAnswerError:
                     found[name] = count, None
-        return found
+                answer = found[name][1]
+                if answer is not None and since > clock.since:
+                    notes = (_SKETCHES_RESTARTED.format(since), *answer.notes)
+                    found[name] = count, replace(answer, notes=notes, missed=True)
+        return found, since
 
     def _write_sketches(self, sketches: Sketches, state: bytes, can: Bools) -> Bools:
         """The slots of a batch to keep for the sketches: some of those after the word; none if they do not fit."""

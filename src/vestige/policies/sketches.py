@@ -22,6 +22,7 @@ from vestige.statistics import find_present
 from vestige.types import Bools, Floats
 
 _COUNT_BYTES = 6
+"""Bytes of a number of records, or of a round."""
 Places = tuple[int, ...]
 """Columns of a record, counted from 0."""
 
@@ -38,8 +39,9 @@ class Sketches:
 
     @cached_property
     def bits(self) -> int:
-        """The number of bits of all states: whole bytes for each."""
-        return 8 * sum(_COUNT_BYTES + sum(map(_count_bytes, sketches)) for _, sketches in self.groups)
+        """The number of bits of all states and of the round since which they count: whole bytes for each."""
+        states = sum(_COUNT_BYTES + sum(map(_count_bytes, sketches)) for _, sketches in self.groups)
+        return 8 * (_COUNT_BYTES + states)
 
     @property
     def rows(self) -> int:
@@ -81,7 +83,7 @@ class Sketches:
         present = channels.lay_out_encoded(retained, clock)[1][room:]
         if not present.any():  # a state begins with a one, so that some record is kept for it
             first = (b"\0" * _COUNT_BYTES + b"".join(sketch.first_state for sketch in each) for _, each in self.groups)
-            return b"".join(first)
+            return (clock.last + 1).to_bytes(_COUNT_BYTES, "little") + b"".join(first)
         state = read_state(present, self.bits)
         if state is None:
             raise make_lost_error(clock)
@@ -97,7 +99,7 @@ class Sketches:
         Returns:
             the next states.
         """
-        moved = []
+        moved = [state[:_COUNT_BYTES]]
         for places, count, states in self._split(state):
             values = rows[:, list(places)]
             values = values[find_present(values)]
@@ -117,8 +119,19 @@ class Sketches:
         """
         return {places: (count, states) for places, count, states in self._split(state)}
 
+    def find_since(self, state: bytes) -> int:
+        """Find the round since which the sketches count.
+
+        Args:
+            state: the states.
+
+        Returns:
+            the round.
+        """
+        return int.from_bytes(state[:_COUNT_BYTES], "little")
+
     def _split(self, state: bytes) -> Iterator[tuple[Places, int, dict[Stateful, bytes]]]:
-        end = 0
+        end = _COUNT_BYTES
         for places, sketches in self.groups:
             start, end = end, end + _COUNT_BYTES
             count, states = int.from_bytes(state[start:end], "little"), {}

@@ -28,6 +28,8 @@ _PENDING_PARTS, _ENCODED_PARTS = 2, 8
 So a record that is kept then has half of its life before it, and whoever sweeps a stream every eighth of `max_age`
 loses nothing that could be saved.
 """
+_LAST_PARTS = 16
+"""A batch that has too few records for all that is encoded is closed for a part of it in the last sixteenth."""
 _DUE_PARTS = 32
 """`Clock.due` is a multiple of `max_age` divided by this."""
 
@@ -90,20 +92,20 @@ def must_close(limits: Limits, now: int, oldest: int | None, due: int | None) ->
     return oldest is not None and now >= min(oldest + find_patience(limits), find_next_event(limits, None, due))
 
 
-def is_nearly_due(limits: Limits, now: int, oldest: int | None, due: int | None) -> bool:
-    """Tell whether records are in the last eighth of their time, so that nothing is won by waiting for others.
+def can_wait(limits: Limits, now: int, oldest: int | None, due: int | None) -> bool:
+    """Tell whether a batch that must be closed early may wait for more records, if it has too few for all it encodes.
 
     Args:
         limits: have a `max_age`.
         now: microseconds since 1970.
-        oldest: earliest time of a record that waits; None if none does.
+        oldest: earliest time of a record of the batch; None if it has none.
         due: deadline of the encoded batch.
 
     Returns:
-        True once the encoded batch or the oldest record that waits is nearly due.
+        False once its oldest record has lived half of its time, or the encoded batch has a sixteenth left.
     """
-    deadlines = (due, None if oldest is None else oldest + limits.age)
-    return any(end is not None and now >= end - limits.age // _ENCODED_PARTS for end in deadlines)
+    waited = oldest is not None and now >= oldest + find_patience(limits)
+    return not waited and (due is None or now < due - limits.age // _LAST_PARTS)
 
 
 def find_newest(limits: Limits, times: NDArray[np.datetime64], due: int | None) -> int | None:

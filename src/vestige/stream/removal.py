@@ -75,7 +75,7 @@ def plan_erasure(
     if rewritten is None or rewritten[0] == clock.last:
         return False, rewritten
     room = count_until_update(rules, replace(clock, last=clock.t), receipts)
-    return room < rules.min_early_batch and can_close(rules, clock, waiting, 1), rewritten
+    return room < rules.min_last_batch and can_close(rules, clock, waiting, 1), rewritten
 
 
 def drop_leaving(

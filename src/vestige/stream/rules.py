@@ -40,7 +40,7 @@ class Rules(Generic[E_co]):
         update_every: number of records after which the policy is updated: a batch, or 1.
         min_batch: smallest batch that the policy can work with.
         min_early_batch: number of records that a batch needs to be closed early.
-        min_last_batch: the same where what is encoded is nearly due, so that closing the batch cannot wait any longer.
+        min_last_batch: the same where closing it cannot wait any longer, so that a part of the answer may be lost.
         all_or_nothing: whether the kept records carry the answer only together.
         closes_early: whether a batch is closed early, so that its records count before they have to be erased.
         has_update_many: whether the policy can update several batches in one call.

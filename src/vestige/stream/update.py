@@ -17,7 +17,7 @@ from vestige.policy import Policy
 from vestige.random import keys
 from vestige.records import Records
 from vestige.stream.arrivals import Arrivals
-from vestige.stream.deadlines import find_due, find_earliest, is_nearly_due, must_close
+from vestige.stream.deadlines import can_wait, find_due, find_earliest, must_close
 from vestige.stream.masks import check_encodable, check_mask, check_newest, check_rewrite
 from vestige.stream.pending import Pending
 from vestige.stream.rules import Rules
@@ -160,8 +160,8 @@ def can_close_early(rules: Rules, clock: Clock, waiting: Records, now: int) -> b
     oldest = find_earliest(waiting.times)
     if not must_close(rules.limits, now, oldest, clock.due):
         return False
-    is_last = is_nearly_due(rules.limits, now, oldest, clock.due)
-    return can_close(rules, clock, waiting, rules.min_last_batch if is_last else rules.min_early_batch)
+    waits = can_wait(rules.limits, now, oldest, clock.due)
+    return can_close(rules, clock, waiting, rules.min_early_batch if waits else rules.min_last_batch)
 
 
 def rewrite(rules: Rules, clock: Clock, retained: Records) -> tuple[int, Bools] | None:
