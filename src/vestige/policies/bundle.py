@@ -87,16 +87,25 @@ class BundleEstimate(Estimate):
     def to_rows(self) -> list[dict[str, Any]]:
         """Convert each answer to rows of its own, with the number of records that it counts; see `Estimate.to_rows`.
 
-        A metric without an answer has one row without a value; `problems` says why.
+        The notes of a row are those of the whole stream and those of its metric. A metric without an answer has one
+        row without a value; `problems` says why.
         """
         blank = replace(Estimate(np.nan), t=self.t, since=self.since, held=self.held, missed=self.missed)
-        rows = []
+        of_all, rows = self._find_common_notes(), []
         for name, answer in self.answers.items():
             part = replace(blank, counted=self.counts.get(name, 0)) if answer is None else answer
-            made = part.to_rows()
+            made = replace(part, notes=of_all + part.notes).to_rows()
             alone = len(made) == 1
             rows += [{**row, "metric": name if alone else f"{name} {row['metric']}"} for row in made]
         return rows
+
+    def _find_common_notes(self) -> tuple[str, ...]:
+        """The notes that are not those of single metrics."""
+        of_metrics = {
+            *_join_notes(self.answers),
+            *(note for each in self.answers.values() if each for note in each.notes),
+        }
+        return tuple(note for note in self.notes if note not in of_metrics)
 
 
 @dataclass(frozen=True)
