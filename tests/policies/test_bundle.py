@@ -301,3 +301,9 @@ def test_rows_have_the_notes_of_the_stream_and_those_of_their_metric() -> None:
     assert [name for name, note in told.items() if "standard errors of zero" in note] == ["a,b:ratio"]
     assert told["a,b:ratio"].count("standard errors of zero") == 1
     assert told == dict(estimate.to_pandas()[["metric", "notes"]].to_numpy().tolist())
+
+
+def test_a_column_is_not_taken_for_several() -> None:
+    with pytest.raises(ParameterError, match="'a,b' as the name of one column and as those of several"):
+        Bundle({"a,b": [Mean(), Count()], ("a", "b"): [Ratio()]})
+    assert Bundle({"a,b": [Mean(), Count()]}).column_names == ("a,b",)

@@ -156,6 +156,12 @@ class Bundle(Encoded[BundleEstimate]):
         twice = next((name for name in listed if listed.count(name) > 1), None)
         if twice is not None:
             raise ParameterError(f"metric {twice!r} is given twice; name each statistic of a column once")
+        joined = [",".join(names) for names in groups]
+        alike = next((name for name in joined if joined.count(name) > 1), None)
+        if alike is not None:
+            raise ParameterError(
+                f"metrics has {alike!r} as the name of one column and as those of several; rename the column"
+            )
         if self.sketches is not None and self.sketches.bits > MAX_BITS:
             raise ParameterError(
                 f"metrics has sketches of {self.sketches.bits:,} bits in all, above {MAX_BITS:,}; use fewer or smaller "
