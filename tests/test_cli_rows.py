@@ -105,7 +105,8 @@ def test_there_is_a_row_for_each_stream_and_number(store: Path) -> None:
     assert found["silent", None]["problem"].startswith("no record is held")
     assert found["silent", None]["t"] == 1
     assert "policy troubled.KeepsHalf" in found["own", None]["problem"]
-    assert all(row["problem"] is None for row in answers if row["metric"] is not None)
+    assert found["metrics", "rating:mean"]["problem"] == "no record that counts has a value in rating"
+    assert all((row["problem"] is None) == (row["value"] is not None) for row in answers)
 
 
 def parse_cell(name: str, text: str) -> object:

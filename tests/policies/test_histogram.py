@@ -238,3 +238,10 @@ def test_bad_categories_are_refused(categories: object) -> None:
 def test_too_many_bits_are_refused() -> None:
     with pytest.raises(ParameterError, match="bits=53 is out of range"):
         ExactHistogram((0.0,), bits=53)
+
+
+def test_bins_between_edges_that_differ_little_have_different_names() -> None:
+    bins = Histogram((1700000000001, 1700000000002, 1700000000003)).bins
+    assert bins[1:3] == ("1700000000001 to 1700000000002", "1700000000002 to 1700000000003")
+    assert len(set(bins)) == len(bins)
+    assert Histogram((-2.5, 0.1)).bins == ("below -2.5", "-2.5 to 0.1", "0.1 or more")

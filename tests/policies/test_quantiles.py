@@ -16,7 +16,7 @@ from vestige.errors import ParameterError
 from vestige.flights import flights
 from vestige.planning import plan
 from vestige.policies.counters import unpack
-from vestige.policies.quantiles import QuantilesEstimate
+from vestige.policies.quantiles import QuantilesEstimate, name_quantiles, parse_probabilities
 from vestige.types import Floats
 
 RNG = np.random.default_rng
@@ -229,3 +229,10 @@ def test_the_command_prints_quantiles(tmp_path: Path) -> None:
 def test_wrong_arguments_are_refused(arguments: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match=next(iter(arguments))):
         Quantiles(**arguments)  # type: ignore[arg-type]
+
+
+def test_quantiles_that_differ_little_have_different_names_which_can_be_read() -> None:
+    probabilities = (0.05, 0.07, 0.5, 0.999, 0.99999999, 0.999999999999, 1e-7, 1.0)
+    names = name_quantiles(probabilities)
+    assert names == ("p5", "p7", "p50", "p99.9", "p99.999999", "p99.9999999999", "p0.00001", "p100")
+    assert parse_probabilities(names) == probabilities

@@ -90,6 +90,11 @@ class StreamAnswer:
         return self.estimate is not None and self.estimate.missed
 
     @property
+    def unanswered(self) -> Mapping[str, str]:
+        """The metrics without an answer, with the reasons, where the stream has several."""
+        return self.estimate.problems if isinstance(self.estimate, BundleEstimate) else {}
+
+    @property
     def all_time(self) -> bool:
         """Whether it counts every record from the first one."""
         return not (self.restarted or self.missed or self.window)
@@ -129,12 +134,20 @@ class StreamAnswer:
         recent = "" if self.half_life is None else f", of which recent ones count more (half-life {self.half_life:,g})"
         say(f"{title} of {counted}{start}{recent}{off}")
         show_table(report.header, report.rows, words=("term",))
-        for remark in report.remarks:
-            say(str(remark))
+        for remark in (*map(str, report.remarks), *_describe_unanswered(self.unanswered)):
+            say(remark)
         ago = f"; the oldest arrived {format_count(estimate.oldest_age, 'record')} ago" if estimate.held else ""
         say(f"Held: {format_count(estimate.held, 'record')}{ago} ({limit}).")
         for note in estimate.notes:
             say(f"Note: {note}")
+
+
+def _describe_unanswered(problems: Mapping[str, str]) -> list[str]:
+    """A sentence for each reason why metrics have no answer."""
+    found: dict[str, list[str]] = {}
+    for name, problem in problems.items():
+        found.setdefault(problem, []).append(name)
+    return [f"No answer for {', '.join(names)}: {problem}." for problem, names in found.items()]
 
 
 def _find_remedies(stream: Stream, answer: StreamAnswer) -> tuple[str, ...]:
@@ -221,6 +234,9 @@ def _show_footer(answers: Mapping[str, StreamAnswer]) -> None:
         say(f"Recent records count more in {number:,} of {format_count(len(answers), 'stream')}: {text}.")
     for text, number in group_notes((key, answer.problem) for key, answer in answers.items() if answer.problem):
         say(f"No answer in {format_count(number, 'stream')}: {text}")
+    unanswered = ((key, text) for key, answer in answers.items() for text in _describe_unanswered(answer.unanswered))
+    for text, number in group_notes(unanswered):
+        say(f"In {format_count(number, 'stream')}: {text}")
     reports = ((key, answer.report) for key, answer in answers.items() if answer.report is not None)
     for text, _ in group_notes((key, str(remark)) for key, report in reports for remark in report.remarks):
         say(text)
@@ -273,7 +289,7 @@ def _parse_number(number: str) -> float:
 
 
 def check_strict(answers: Mapping[str, StreamAnswer]) -> None:
-    """Check that no statistic started over or missed its target, and that each has an answer.
+    """Check that no statistic started over or missed its target, and that each has an answer, as has each metric.
 
     Args:
         answers: the answers, by the name of the stream.
@@ -282,11 +298,13 @@ def check_strict(answers: Mapping[str, StreamAnswer]) -> None:
         NoAnswerError: one of them did, or has none; the error says how many.
     """
     restarted = sum(answer.restarted for answer in answers.values())
-    silent = sum(answer.estimate is None for answer in answers.values())
+    silent = sum(answer.estimate is None or bool(answer.unanswered) for answer in answers.values())
     missed = sum(answer.missed for answer in answers.values())
     if restarted or silent or missed:
         remedies = dict.fromkeys(remedy for answer in answers.values() for remedy in answer.remedies)
+        metrics = dict.fromkeys(name for answer in answers.values() for name in answer.unanswered)
+        unanswered = (f"metrics without an answer: {', '.join(metrics)}",) if metrics else ()
         raise NoAnswerError(
             f"--strict: of {format_count(len(answers), 'stream')}, {restarted:,} started over, {missed:,} missed the "
-            f"target and {silent:,} have no answer; " + "; ".join(("the notes say why", *remedies))
+            f"target and {silent:,} have no answer; " + "; ".join((*unanswered, "the notes say why", *remedies))
         )

@@ -65,7 +65,7 @@ def check_output(form: str, out: str | None, store: str) -> None:
 
 
 def list_rows(answers: Mapping[str, StreamAnswer]) -> list[Row]:
-    """List the rows of all streams; a stream without an answer has one row that says why.
+    """List the rows of all streams; a stream or a metric without an answer has one row that says why.
 
     Args:
         answers: the answers, by the name of the stream.
@@ -82,7 +82,10 @@ def list_rows(answers: Mapping[str, StreamAnswer]) -> list[Row]:
     for name, answer in answers.items():
         if answer.estimate is not None:
             remarks = () if answer.report is None else answer.report.remarks
-            rows += [{**blank, "stream": name, **_add_remarks(row, remarks)} for row in answer.estimate.to_rows()]
+            rows += [
+                {**blank, "stream": name, **_add_remarks(row, remarks), "problem": answer.unanswered.get(row["metric"])}
+                for row in answer.estimate.to_rows()
+            ]
         else:
             counts = {"since": answer.since, "counted": answer.counted, "t": answer.t} if answer.t else {}
             rows.append({**blank, "stream": name, **counts, "problem": answer.problem})

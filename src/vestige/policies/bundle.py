@@ -48,6 +48,7 @@ _SKETCHES_RESTARTED = (
     "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
     "averages beside it were carried over."
 )
+_HIDDEN = "too few records have its columns to tell their number from the noise"
 Columns = tuple[str, ...]
 Group = tuple[Columns, tuple[NamedPolicy, ...]]
 """Columns, and the policies that answer of them."""
@@ -62,6 +63,8 @@ class BundleEstimate(Estimate):
         value: the numbers of all answers, one after the other.
         answers: the answer of each metric by its name, such as `amount:mean`; None where no record has its columns, or
             its numbers do not determine an answer.
+        problems: why a metric has no answer, by its name.
+        counts: the number of records that have the columns of each metric, by its name.
         shares: the share of the records that have the values of each group of columns, by the names of these.
 
     Example:
@@ -71,27 +74,43 @@ class BundleEstimate(Estimate):
 
     answers: Mapping[str, Estimate | None] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, metric: str) -> Estimate:
         answer = self.answers.get(metric)
         if answer is not None:
             return answer
         if metric in self.answers:
-            raise NoAnswerError(f"metric {metric!r} has no answer yet: no record has its columns, or too few do")
+            problem = self.problems.get(metric, "no record has its columns, or too few do")
+            raise NoAnswerError(f"metric {metric!r} has no answer yet: {problem}")
         raise ParameterError(f"metric {metric!r} is unknown; use one of {', '.join(self.answers)}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.answers)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Convert each answer to rows of its own, with the number of records that it counts; see `Estimate.to_rows`."""
-        whole = replace(Estimate(np.nan), t=self.t, since=self.since, held=self.held, missed=self.missed)
-        rows = []
+        """Convert each answer to rows of its own, with the number of records that it counts; see `Estimate.to_rows`.
+
+        The notes of a row are those of the whole stream and those of its metric. A metric without an answer has one
+        row without a value; `problems` says why.
+        """
+        blank = replace(Estimate(np.nan), t=self.t, since=self.since, held=self.held, missed=self.missed)
+        of_all, rows = self._find_common_notes(), []
         for name, answer in self.answers.items():
-            made = (answer or whole).to_rows()
+            part = replace(blank, counted=self.counts.get(name, 0)) if answer is None else answer
+            made = replace(part, notes=of_all + part.notes).to_rows()
             alone = len(made) == 1
             rows += [{**row, "metric": name if alone else f"{name} {row['metric']}"} for row in made]
         return rows
+
+    def _find_common_notes(self) -> tuple[str, ...]:
+        """The notes that are not those of single metrics."""
+        of_metrics = {
+            *_join_notes(self.answers),
+            *(note for each in self.answers.values() if each for note in each.notes),
+        }
+        return tuple(note for note in self.notes if note not in of_metrics)
 
 
 @dataclass(frozen=True)
@@ -142,6 +161,12 @@ class Bundle(Encoded[BundleEstimate]):
         twice = next((name for name in listed if listed.count(name) > 1), None)
         if twice is not None:
             raise ParameterError(f"metric {twice!r} is given twice; name each statistic of a column once")
+        joined = [",".join(names) for names in groups]
+        alike = next((name for name in joined if joined.count(name) > 1), None)
+        if alike is not None:
+            raise ParameterError(
+                f"metrics has {alike!r} as the name of one column and as those of several; rename the column"
+            )
         if self.sketches is not None and self.sketches.bits > MAX_BITS:
             raise ParameterError(
                 f"metrics has sketches of {self.sketches.bits:,} bits in all, above {MAX_BITS:,}; use fewer or smaller "
@@ -315,7 +340,7 @@ class Bundle(Encoded[BundleEstimate]):
         header = ("metric", "value", "standard error", "bounds", "of records")
         shown = [i for i in range(len(header)) if any(row[i] for row in rows)]
         table = tuple(tuple(row[i] for i in shown) for row in rows)
-        everything = {"value": facts, "shares": dict(estimate.shares)}
+        everything = {"value": facts, "shares": dict(estimate.shares), "problems": dict(estimate.problems)}
         said = tuple(Remark(text, tuple(named)) for text, named in remarks.items())
         return Report("statistics", tuple(header[i] for i in shown), table, everything, said)
 
@@ -323,15 +348,20 @@ class Bundle(Encoded[BundleEstimate]):
         """Conclude each answer from the records that have its columns; see `Encoded.conclude`."""
         answers: dict[str, Estimate | None] = {}
         shares: dict[str, float] = {}
+        problems: dict[str, str] = {}
         for (names, policies), here in zip(self.groups, self.statistic.places, strict=True):
             share = shares[",".join(names)] = min(max(float(numbers[here.start]), 0.0), 1.0)
             counted = share * worth if self.half_life is not None else float(round(share * worth))
             for policy, place in zip(policies, _find_places(policies), strict=True):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
                 aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
-                off = rounding / max(np.sqrt(share), rounding)  # each record that has the columns counts for others
-                answers[name] = _conclude(aged, inner, counted, off, _find_count_error(share, worth, rounding))
-        return BundleEstimate(_join_values(answers), answers, shares)
+                try:
+                    off = rounding / max(np.sqrt(share), rounding)  # each record that has the columns stands for others
+                    of_count = _find_count_error(share, worth, rounding)
+                    answers[name] = _conclude(names, aged, inner, counted, off, of_count)
+                except NoAnswerError as problem:
+                    answers[name], problems[name] = None, str(problem)
+        return BundleEstimate(_join_values(answers), answers, shares, problems)
 
     def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> BundleEstimate:
         """Conclude each answer from the records that have its columns, whose number carries noise too.
@@ -341,6 +371,7 @@ class Bundle(Encoded[BundleEstimate]):
         """
         answers: dict[str, Estimate | None] = {}
         shares: dict[str, float] = {}
+        problems: dict[str, str] = {}
         for (names, policies), here in zip(self.groups, self.statistic.places, strict=True):
             off, inner = float(noise.own[here.start]), slice(here.start + 1, here.stop)
             share = shares[",".join(names)] = min(max(float(averages[here.start]), 0.0), 1.0)
@@ -349,17 +380,26 @@ class Bundle(Encoded[BundleEstimate]):
             of_over = Noise(noise.own[inner] / known, over * off / known)
             for policy, place in zip(policies, _find_places(policies), strict=True):
                 here_noise = Noise(of_over.own[place], of_over.common[place] * (not isinstance(policy, Sum)))
-                answers[_name_metric(names, policy)] = (
-                    _conclude_noisy(policy, over[place], here_noise, float(round(share * worth)), rounding, off * worth)
-                    if isinstance(policy, Count) or known < np.inf
-                    else None
-                )
-        return BundleEstimate(_join_values(answers), answers, shares)
+                name, counted = _name_metric(names, policy), float(round(share * worth))
+                if known == np.inf and not isinstance(policy, Count):
+                    answers[name], problems[name] = None, _HIDDEN
+                    continue
+                count_error = off * worth
+                try:
+                    answers[name] = _conclude_noisy(
+                        names, policy, over[place], here_noise, counted, rounding, count_error
+                    )
+                except NoAnswerError as problem:
+                    answers[name], problems[name] = None, str(problem)
+        return BundleEstimate(_join_values(answers), answers, shares, problems)
 
     def complete(self, made: BundleEstimate, clock: Clock, retained: Records, counted: int) -> BundleEstimate:
         """Add the sketches, and say of each statistic how many records it counts; see `Encoded.complete`."""
-        sketched, since = self._answer_sketches(clock, retained)
+        sketched, since, problems = self._answer_sketches(clock, retained)
         answers = dict(made.answers) | {name: answer for name, (_, answer) in sketched.items()}
+        counts = {name: round(made.shares[",".join(names)] * counted) for name, names, _ in self._list_metrics()}
+        counts |= {name: count for name, (count, _) in sketched.items()}
+        found = {**made.problems, **problems}
         notes, missed = _join_notes(answers), any(part is not None and part.missed for part in answers.values())
         for name, names, policy in self._list_metrics():
             part = answers[name]
@@ -373,7 +413,7 @@ class Bundle(Encoded[BundleEstimate]):
                     missed=part.missed or (made.missed and name not in sketched),
                     t=clock.t,
                     since=since if name in sketched else clock.since,
-                    counted=sketched[name][0] if name in sketched else round(made.shares[",".join(names)] * counted),
+                    counted=counts[name],
                     held=len(retained),
                     oldest_age=clock.t - int(retained.rounds.min()),
                     column_names=names,
@@ -385,6 +425,8 @@ class Bundle(Encoded[BundleEstimate]):
             answers=answers,
             notes=made.notes + notes,
             missed=made.missed or missed,
+            problems={name: found[name] for name in answers if name in found},
+            counts=counts,
         )
 
     def _find_rare_error(self, share: float, clock: Clock) -> float:
@@ -416,24 +458,28 @@ class Bundle(Encoded[BundleEstimate]):
         rows = fresh.values[np.argsort(fresh.rounds, kind="stable")]
         return self.sketches.move(self._read_sketches(self.sketches, clock, retained), rows)
 
-    def _answer_sketches(self, clock: Clock, retained: Records) -> tuple[dict[str, tuple[int, Estimate | None]], int]:
-        """The number of records and the answer of each metric that is a sketch; and since which round they count."""
+    def _answer_sketches(
+        self, clock: Clock, retained: Records
+    ) -> tuple[dict[str, tuple[int, Estimate | None]], int, dict[str, str]]:
+        """The number of records and the answer of each metric that is a sketch; their first round; and problems."""
+        problems: dict[str, str] = {}
         if self.sketches is None:
-            return {}, clock.since
+            return {}, clock.since, problems
         state = self._find_state(clock, retained)
         states, since, found = self.sketches.find_states(state), self.sketches.find_since(state), {}
         for name, names, policy in self._list_metrics():
             if isinstance(policy, Stateful):
                 count, each = states[tuple(self.column_names.index(column) for column in names)]
                 try:
-                    found[name] = count, policy.make_estimate(each[policy.sketch], count) if count else None
-                except NoAnswerError:
-                    found[name] = count, None
+                    _check_count(names, count)
+                    found[name] = count, policy.make_estimate(each[policy.sketch], count)
+                except NoAnswerError as problem:
+                    found[name], problems[name] = (count, None), str(problem)
                 answer = found[name][1]
                 if answer is not None and since > clock.since:
                     notes = (_SKETCHES_RESTARTED.format(since), *answer.notes)
                     found[name] = count, replace(answer, notes=notes, missed=True)
-        return found, since
+        return found, since, problems
 
     def _write_sketches(self, sketches: Sketches, state: bytes, can: Bools) -> Bools:
         """The slots of a batch to keep for the sketches: some of those after the word; none if they do not fit."""
@@ -465,32 +511,45 @@ def _list_groups(metrics: object) -> Iterator[tuple[Columns, Sequence[object]]]:
 
 
 def _conclude(
-    policy: NamedPolicy, numbers: Floats, worth: float, rounding: float, count_error: float
+    names: Columns, policy: NamedPolicy, numbers: Floats, worth: float, rounding: float, count_error: float
 ) -> Estimate | None:
-    """The answer of one metric, if there is one; totals are also off by what the count of records may be."""
+    """The answer of one metric, or an error; totals are also off by what the count of records may be."""
     if isinstance(policy, Stateful):
         return None  # it is answered from the sketch
     if not isinstance(policy, Encoded):
         return CountEstimate(float(round(worth)), count_error)
-    try:
-        made = policy.conclude(numbers, worth, rounding) if worth > 0.0 else None
-    except NoAnswerError:
-        return None
+    _check_count(names, worth)
+    made: Estimate = policy.conclude(numbers, worth, rounding)
     if isinstance(made, SumEstimate):
         return replace(made, encoding_error=made.encoding_error + np.abs(made.mean) * count_error)
     return made
 
 
 def _conclude_noisy(
-    policy: NamedPolicy, averages: Floats, noise: Noise, worth: float, rounding: float, count_error: float
-) -> Estimate | None:
+    names: Columns,
+    policy: NamedPolicy,
+    averages: Floats,
+    noise: Noise,
+    worth: float,
+    rounding: float,
+    count_error: float,
+) -> Estimate:
     """The same with noise."""
     if not isinstance(policy, Encoded):
         return CountEstimate(worth, count_error)
-    try:
-        return policy.conclude_noisy(averages, noise, worth, rounding) if worth > 0.0 else None
-    except NoAnswerError:
-        return None
+    _check_count(names, worth)
+    made: Estimate = policy.conclude_noisy(averages, noise, worth, rounding)
+    return made
+
+
+def _check_count(names: Columns, worth: float) -> None:
+    """Refuse to answer from no record."""
+    if not worth > 0.0:
+        raise NoAnswerError(
+            f"no record that counts has a value in {names[0]}"
+            if len(names) == 1
+            else f"no record that counts has values in all of {', '.join(names)}"
+        )
 
 
 def _find_count_error(share: float, worth: float, rounding: float) -> float:

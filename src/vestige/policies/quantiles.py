@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import ClassVar
 
 import numpy as np
@@ -108,7 +109,7 @@ def parse_probabilities(options: Sequence[str]) -> tuple[float, ...]:
 
 
 def name_quantiles(probabilities: Sequence[float]) -> tuple[str, ...]:
-    """Name quantiles by their percentages.
+    """Name quantiles by their percentages, with all digits, so that different ones have different names.
 
     Args:
         probabilities: the probabilities.
@@ -120,7 +121,7 @@ def name_quantiles(probabilities: Sequence[float]) -> tuple[str, ...]:
         >>> name_quantiles([0.5, 0.999])
         ('p50', 'p99.9')
     """
-    return tuple(f"p{100.0 * p:g}" for p in probabilities)
+    return tuple(f"p{Decimal(repr(float(p))).scaleb(2).normalize():f}" for p in probabilities)
 
 
 def report_quantiles(estimate: QuantilesEstimate, columns: Sequence[str], remarks: tuple[Remark, ...]) -> Report:

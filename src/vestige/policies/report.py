@@ -13,6 +13,8 @@ import numpy as np
 
 from vestige.estimate import Estimate
 
+_LARGEST_WHOLE = 1e21
+
 
 class Remark(NamedTuple):
     """A sentence about an answer, and the metrics that it is about.
@@ -70,6 +72,23 @@ def make_plain_report(estimate: Estimate, labels: Sequence[str] = ()) -> Report:
     names = labels or tuple(f"{i + 1}" for i in range(len(values)))
     rows = tuple((name, format_number(value)) for name, value in zip(names, values, strict=False))
     return Report("answer", ("value", "estimate"), rows, {"value": np.asarray(estimate.value).tolist()})
+
+
+def format_label(value: float) -> str:
+    """Format a number that identifies something, such as the edge of a bin: different numbers, different texts.
+
+    Args:
+        value: the number.
+
+    Returns:
+        the exact digits of a whole number below 1e21, otherwise the fewest digits that stand for no other number.
+
+    Example:
+        >>> format_label(1700000000001.0), format_label(0.1)
+        ('1700000000001', '0.1')
+    """
+    number = float(value)
+    return str(int(number)) if number.is_integer() and abs(number) < _LARGEST_WHOLE else repr(number)
 
 
 def format_number(value: float) -> str:
