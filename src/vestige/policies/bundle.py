@@ -356,7 +356,7 @@ class Bundle(Encoded[BundleEstimate]):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
                 aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
                 try:
-                    off = rounding / max(np.sqrt(share), rounding)  # each record that has the columns stands for others
+                    off = rounding / np.sqrt(share or 1.0)  # each record that has the columns stands for others
                     of_count = _find_count_error(share, worth, rounding)
                     answers[name] = _conclude(names, aged, inner, counted, off, of_count)
                 except NoAnswerError as problem:
