@@ -356,7 +356,7 @@ class Bundle(Encoded[BundleEstimate]):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
                 aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
                 try:
-                    off = rounding / np.sqrt(share or 1.0)  # each record that has the columns stands for others
+                    off = _scale_rounding(rounding, share)
                     of_count = _find_count_error(share, worth, rounding)
                     answers[name] = _conclude(names, aged, inner, counted, off, of_count)
                 except NoAnswerError as problem:
@@ -550,6 +550,12 @@ def _check_count(names: Columns, worth: float) -> None:
             if len(names) == 1
             else f"no record that counts has values in all of {', '.join(names)}"
         )
+
+
+def _scale_rounding(rounding: float, share: float) -> float:
+    """What rounding comes to in deviations of the records that have a column, each of which stands for others too."""
+    is_rounded = rounding > np.finfo(np.float64).eps and share > 0.0
+    return rounding / float(np.sqrt(share)) if is_rounded else rounding
 
 
 def _find_count_error(share: float, worth: float, rounding: float) -> float:
