@@ -14,7 +14,7 @@ import click
 
 from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer, check_strict
-from vestige.cli.categories import find_undeclared
+from vestige.cli.categories import explain_text, find_undeclared
 from vestige.cli.config import config_option, describe_use
 from vestige.cli.group import command, parse_duration
 from vestige.cli.output import format_count, say, show_record_progress, warn
@@ -231,7 +231,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     sources = [options.make_source(path, categories) for path in paths]
     options.make_stream(policy)  # errors in the limits are reported first, then those in the file
     if sources[0].resumable:
-        _check_begin(sources[0], options.path)
+        _check_begin(sources[0], kept, options.path)
     _load_kernels(policy, kept)
     started = time.perf_counter()
     ingest, answers = _ingest(options, sources, policy)
@@ -361,12 +361,13 @@ def _report(
         print_notes(ingest, options.lateness, work["files"])
 
 
-def _check_begin(source: FileSource, path: str | None) -> None:
+def _check_begin(source: FileSource, kept: NamedPolicy, path: str | None) -> None:
     """Raise an error if the first rows of a file cannot be read."""
     try:
         next(source.blocks(), None)
     except SourceError as problem:
-        raise SourceError(f"{problem}{'' if path is None else '; nothing was taken'}") from None
+        taken = "" if path is None else "; nothing was taken"
+        raise SourceError(f"{problem}{taken}{explain_text(source, kept)}") from None
 
 
 def _load_kernels(policy: Policy, kept: NamedPolicy) -> None:

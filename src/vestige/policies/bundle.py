@@ -39,6 +39,8 @@ from vestige.validation import show_value
 _EXACT_COUNT = 0.5
 """A count that is off by less is exact when it is rounded."""
 _LARGE = 1e6
+_SHARES = ("shares", ", or use histogram for shares of numbers")
+_TEXTS = ("distinct[text]", "")
 Columns = tuple[str, ...]
 Group = tuple[Columns, tuple[NamedPolicy, ...]]
 """Columns, and the policies that answer of them."""
@@ -220,7 +222,7 @@ class Bundle(Encoded[BundleEstimate]):
             the names of the categories by column.
 
         Raises:
-            ParameterError: a column of categories has a statistic of numbers too.
+            ParameterError: a column of text has a statistic of numbers too, or is read in two ways.
 
         Example:
             >>> from vestige import Shares
@@ -231,11 +233,16 @@ class Bundle(Encoded[BundleEstimate]):
         for _, names, policy, _ in self._list_metrics():
             found |= policy.name_categories(names)
         for name, names, policy, _ in self._list_metrics():
-            numeric = not policy.name_categories(names) and not isinstance(policy, Count)
-            if numeric and not found.keys().isdisjoint(names):
+            own = policy.name_categories(names)
+            if any(found[column] != own[column] for column in own):
                 raise ParameterError(
-                    f"metric {name!r} is of numbers, but shares reads the column as text; leave one of them out, or "
-                    "use histogram for shares of numbers"
+                    f"metric {name!r} reads the column as text in another way than another metric of it; leave one of "
+                    "them out"
+                )
+            if not own and not isinstance(policy, Count) and not found.keys().isdisjoint(names):
+                reader, hint = _SHARES if any(map(found.get, names)) else _TEXTS
+                raise ParameterError(
+                    f"metric {name!r} is of numbers, but {reader} reads the column as text; leave one of them out{hint}"
                 )
         return found
 
