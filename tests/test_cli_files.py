@@ -108,6 +108,17 @@ def test_files_are_read_once_in_natural_order(opened: list[str]) -> None:
     assert read_state("one.db") == read_state("s.db"), "the same state as a run for each file"
 
 
+def test_files_that_cannot_be_compared_any_more_are_counted_in_one_line() -> None:
+    write(0, 11)
+    assert vestige("day-*.csv", *RUN, *STORE).exit_code == 0
+    lines = CliRunner().invoke(command, ["verify", "s.db"]).stdout.splitlines()
+    told = [line for line in lines if "could not be checked" in line]
+    notes = json.loads(CliRunner().invoke(command, ["verify", "s.db", "--json"]).stdout)["notes"]
+    assert len(notes) > 1
+    assert len(told) == 1
+    assert told[0].startswith(f"{len(notes)} sources were read before, but no record of them is held")
+
+
 def test_the_order_is_that_of_time() -> None:
     order = np.random.default_rng(1).permutation(FILES).tolist()
     for i, name in enumerate(order):
