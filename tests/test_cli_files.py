@@ -187,3 +187,20 @@ def test_a_file_that_is_still_written_is_not_whole() -> None:
         assert "The last line of day-1.csv has no line break yet; it is left for the next run." in result.stdout
     Path("day-1.csv").write_text(text)
     assert said("day-*.csv", *RUN, *STORE)["taken"] == 1
+
+
+def test_rows_that_are_too_old_by_the_clock_are_counted_after_a_run() -> None:
+    now = pd.Timestamp.now("UTC").floor("s")
+    timed = ("--column", "spent", "--time", "at", "--max-age", "30d")
+    for name, days in (("new", 1), ("old", 400)):
+        at = now - pd.Timedelta(days=days) + pd.to_timedelta(np.arange(300), unit="s")
+        pd.DataFrame({"at": at.strftime("%FT%TZ"), "spent": np.arange(300)}).to_csv(f"{name}.csv", index=False)
+        result = vestige(f"{name}.csv", *timed, "--store", f"{name}.db")
+        assert result.exit_code == 0, result.output
+        held = len(open_reader(f"{name}.db").snapshot().streams["main"][1].retained)
+        told = f"{held} records are overdue: by this machine's clock, they are older than --max-age 30 days."
+        assert (told in result.stderr) == (name == "old")
+    assert "overdue" not in vestige("old.csv", *timed).stderr
+    result = CliRunner().invoke(command, ["sweep", "old.db"])
+    assert f"{held} records erased from 1 of 1 stream" in result.stdout
+    assert "Statistics that restart: 1 (main)" in result.stdout

@@ -7,10 +7,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, get_args
 
 import click
+import numpy as np
 
 from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer, check_strict
@@ -51,6 +53,7 @@ from vestige.sources.protocol import Unit
 from vestige.sources.resumption import has_new_rows
 from vestige.store import Store, open_store
 from vestige.stream import Stream
+from vestige.times import format_duration, wall_clock
 
 
 @command.command()
@@ -274,7 +277,31 @@ def _ingest(
         _run_each(ingest, sources if len(sources) == 1 else _order_sources(ingest, sources))
         if caught:
             end_by_signal(caught[0], ingest)
-        return ingest, {key: StreamAnswer.from_stream(stream, options.numbers) for key, stream in ingest.streams()}
+        answers, overdue = {}, 0
+        for key, stream in ingest.streams():
+            answers[key] = StreamAnswer.from_stream(stream, options.numbers)
+            overdue += 0 if store is None else _count_overdue(stream, options.max_age)
+        if overdue and options.max_age is not None:
+            _warn_of_overdue(overdue, options.max_age)
+        return ingest, answers
+
+
+def _count_overdue(stream: Stream, max_age: timedelta | None) -> int:
+    """Count the records that are too old by the machine's clock; rows with old times may be when they arrive."""
+    if max_age is None:
+        return 0
+    deadline = np.datetime64(wall_clock().replace(tzinfo=None), "us") - np.timedelta64(max_age)
+    return int((stream.retained.times <= deadline).sum())
+
+
+def _warn_of_overdue(count: int, max_age: timedelta) -> None:
+    are, they = ("is", "it") if count == 1 else ("are", "they")
+    them = "it" if count == 1 else "them"
+    warn(
+        f"{format_count(count, 'record')} {are} overdue: by this machine's clock, {they} {are} older than --max-age "
+        f"{format_duration(max_age)}. The next vestige sweep erases {them}, and statistics that are held in {them} "
+        "restart."
+    )
 
 
 def _order_sources(ingest: Ingest, sources: Sequence[FileSource]) -> tuple[FileSource, ...]:
