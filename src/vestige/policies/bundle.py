@@ -49,6 +49,8 @@ _SKETCHES_RESTARTED = (
     "averages beside it were carried over."
 )
 _HIDDEN = "too few records have its columns to tell their number from the noise"
+_SHARES = ("shares", ", or use histogram for shares of numbers")
+_TEXTS = ("distinct[text]", "")
 Columns = tuple[str, ...]
 Group = tuple[Columns, tuple[NamedPolicy, ...]]
 """Columns, and the policies that answer of them."""
@@ -259,7 +261,7 @@ class Bundle(Encoded[BundleEstimate]):
             the names of the categories by column.
 
         Raises:
-            ParameterError: a column of categories has a statistic of numbers too.
+            ParameterError: a column of text has a statistic of numbers too, or is read in two ways.
 
         Example:
             >>> from vestige import Shares
@@ -270,11 +272,16 @@ class Bundle(Encoded[BundleEstimate]):
         for _, names, policy in self._list_metrics():
             found |= policy.name_categories(names)
         for name, names, policy in self._list_metrics():
-            numeric = not policy.name_categories(names) and not isinstance(policy, Count)
-            if numeric and not found.keys().isdisjoint(names):
+            own = policy.name_categories(names)
+            if any(found[column] != own[column] for column in own):
                 raise ParameterError(
-                    f"metric {name!r} is of numbers, but shares reads the column as text; leave one of them out, or "
-                    "use histogram for shares of numbers"
+                    f"metric {name!r} reads the column as text in another way than another metric of it; leave one of "
+                    "them out"
+                )
+            if not own and not isinstance(policy, Count) and not found.keys().isdisjoint(names):
+                reader, hint = _SHARES if any(map(found.get, names)) else _TEXTS
+                raise ParameterError(
+                    f"metric {name!r} is of numbers, but {reader} reads the column as text; leave one of them out{hint}"
                 )
         return found
 
