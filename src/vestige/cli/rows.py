@@ -19,6 +19,7 @@ import click
 from vestige.cli.answers import StreamAnswer
 from vestige.cli.output import escape
 from vestige.errors import ParameterError
+from vestige.policies import Remark
 
 COLUMNS: dict[str, type] = {
     "stream": str,
@@ -91,15 +92,15 @@ def list_rows(answers: Mapping[str, StreamAnswer]) -> list[Row]:
     return rows
 
 
-def _add_remarks(row: Row, remarks: Sequence[str]) -> Row:
-    """A row whose notes include the remarks on its metric; those of several metrics begin with their names."""
-    found = []
-    for remark in remarks:
-        names, _, text = remark.partition(": ")
-        listed = names.split(", ") if ":" in names else None
-        if listed is None or any(row["metric"] == name or row["metric"].startswith(f"{name} ") for name in listed):
-            found.append(remark if listed is None else text)
+def _add_remarks(row: Row, remarks: Sequence[Remark]) -> Row:
+    """A row whose notes include the remarks on its metric."""
+    found = [remark.text for remark in remarks if not remark.metrics or _is_of(row["metric"], remark.metrics)]
     return row | {"notes": " ".join(filter(None, (row["notes"], *found))) or None}
+
+
+def _is_of(label: str, metrics: Sequence[str]) -> bool:
+    """Whether a number is one of those of some metrics: it is called like one, or begins with its name."""
+    return any(label == name or label.startswith(f"{name} ") for name in metrics)
 
 
 def write_rows(rows: Sequence[Row], form: str, out: str | None) -> None:

@@ -15,7 +15,7 @@ import click
 from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer, check_strict
 from vestige.cli.categories import find_undeclared
-from vestige.cli.config import config_option, describe_use
+from vestige.cli.config import config_option, describe_use, name_origins
 from vestige.cli.group import command, parse_duration
 from vestige.cli.noise_options import (
     bound_option,
@@ -198,8 +198,8 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     skipped too; one without a subject is a record like others. true and false, in any case, are the numbers 1 and 0.
 
     With --store, the same command on the same SOURCE continues where it stopped, and counts each record once; another
-    SOURCE adds to the stream. If the columns or all limits are left out, whatever is left out is that of the streams in
-    the store. A file that was replaced is refused. Standard input is always read from its current
+    SOURCE adds to the stream. Without --column and --metric, or without any limit, the missing options are taken from
+    the streams in the store. A file that was replaced is refused. Standard input is always read from its current
     position; while it is idle, records are still erased in time, and rows that have arrived are in the store within
     about a second.
 
@@ -224,9 +224,10 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     for used in filter(None, (describe_use(ctx), from_store)):
         warn(used)
     options = RunOptions(**completed)
-    options.check()
-    paths = list_files(options.sources)
-    policy = options.make_policy(find_undeclared(options, paths))
+    with name_origins(ctx):
+        options.check()
+        paths = list_files(options.sources)
+        policy = options.make_policy(find_undeclared(options, paths))
     kept: NamedPolicy = policy.unwrap()  # type: ignore[assignment]  # options and stores give no others
     categories = kept.name_categories(options.numbers)
     sources = [options.make_source(path, categories) for path in paths]
@@ -323,7 +324,7 @@ def _check_taken(label: str, options: RunOptions, ingest: Ingest, answers: Mappi
         )
     skipped = format_count(ingest.skipped, "row") + (f", {explain_keyless(ingest)}" if ingest.keyless else "")
     raise SourceError(
-        f"{label}: no row has a number in each of {', '.join(options.numbers)} ({skipped}); nothing to answer from"
+        f"{label}: no row has a value in each of {', '.join(options.numbers)} ({skipped}); nothing to answer from"
     )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
+from vestige.channels.layout import find_relative_precision
 from vestige.channels.leading import Leading
 from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
@@ -27,7 +28,7 @@ from vestige.policies.base import Encoded, check_half_life
 from vestige.policies.count import Count, CountEstimate
 from vestige.policies.mean import Mean
 from vestige.policies.named_policy import NamedPolicy
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.rounding import bound_rounding
 from vestige.policies.sketches import Sketches
 from vestige.policies.stateful import MAX_BITS, Stateful
@@ -39,6 +40,10 @@ from vestige.validation import show_value
 _EXACT_COUNT = 0.5
 """A count that is off by less is exact when it is rounded."""
 _LARGE = 1e6
+_ENOUGH = 64.0
+"""Of so many records of a batch that have a column, some are kept."""
+_DEVIATIONS = 6.0
+"""How many times its usual size an error may have that is as likely to be of either sign."""
 _SKETCHES_RESTARTED = (
     "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
     "averages beside it were carried over."
@@ -321,7 +326,7 @@ class Bundle(Encoded[BundleEstimate]):
                 part = policy.report(answer, names)
                 facts[name] = {**part.facts, "counted": answer.counted}
                 for remark in part.remarks:
-                    remarks.setdefault(remark, []).append(name)
+                    remarks.setdefault(remark.text, []).append(name)
         rows = [
             (
                 row["metric"],
@@ -336,7 +341,7 @@ class Bundle(Encoded[BundleEstimate]):
         shown = [i for i in range(len(header)) if any(row[i] for row in rows)]
         table = tuple(tuple(row[i] for i in shown) for row in rows)
         everything = {"value": facts, "shares": dict(estimate.shares), "problems": dict(estimate.problems)}
-        said = tuple(f"{', '.join(named)}: {remark}" for remark, named in remarks.items())
+        said = tuple(Remark(text, tuple(named)) for text, named in remarks.items())
         return Report("statistics", tuple(header[i] for i in shown), table, everything, said)
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> BundleEstimate:
@@ -351,8 +356,9 @@ class Bundle(Encoded[BundleEstimate]):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
                 aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
                 try:
-                    off = _find_count_error(share, worth, rounding)
-                    answers[name] = _conclude(names, aged, inner, counted, rounding, off)
+                    off = _scale_rounding(rounding, share)
+                    of_count = _find_count_error(share, worth, rounding)
+                    answers[name] = _conclude(names, aged, inner, counted, off, of_count)
                 except NoAnswerError as problem:
                     answers[name], problems[name] = None, str(problem)
         return BundleEstimate(_join_values(answers), answers, shares, problems)
@@ -397,6 +403,9 @@ class Bundle(Encoded[BundleEstimate]):
         notes, missed = _join_notes(answers), any(part is not None and part.missed for part in answers.values())
         for name, names, policy in self._list_metrics():
             part = answers[name]
+            if isinstance(part, SumEstimate):
+                error = self._find_rare_error(made.shares[",".join(names)], clock)
+                part = replace(part, encoding_error=part.encoding_error + error * np.abs(part.value))
             if part is not None:
                 answers[name] = replace(
                     part,
@@ -419,6 +428,18 @@ class Bundle(Encoded[BundleEstimate]):
             problems={name: found[name] for name in answers if name in found},
             counts=counts,
         )
+
+    def _find_rare_error(self, share: float, clock: Clock) -> float:
+        """How far a mean may be off, relative to itself, where so few records have its columns that none may be kept.
+
+        Then the kept records say nothing of it, and it is written as a float; see `vestige.channels.residues`.
+        """
+        length = clock.last - clock.first + 1
+        if not clock.encoded or share * length >= _ENOUGH:
+            return 0.0
+        room = min(self.encoding.find_room(length), clock.bits or length)
+        each = find_relative_precision(room, self.statistic.size)
+        return float(_DEVIATIONS * each * np.sqrt(1.0 + clock.updates / 3.0))
 
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
@@ -531,6 +552,12 @@ def _check_count(names: Columns, worth: float) -> None:
         )
 
 
+def _scale_rounding(rounding: float, share: float) -> float:
+    """What rounding comes to in deviations of the records that have a column, each of which stands for others too."""
+    is_rounded = rounding > np.finfo(np.float64).eps and share > 0.0
+    return rounding / float(np.sqrt(share)) if is_rounded else rounding
+
+
 def _find_count_error(share: float, worth: float, rounding: float) -> float:
     """How far the number of records that have a column may be off through rounding: 0 where it is exact."""
     error = bound_rounding(rounding, worth) * float(np.sqrt(share * (1.0 - share) * worth))
@@ -563,7 +590,7 @@ def _format_error(error: float) -> str:
 
 
 def _format_bounds(lower: float | None, upper: float | None) -> str:
-    """The bounds of a sketch; empty where there are none."""
+    """The bounds of a sketch or a total; empty where there are none."""
     if lower is None and upper is None:
         return ""
     low, high = ("" if bound is None else _format_value(bound) for bound in (lower, upper))

@@ -20,7 +20,7 @@ import numpy as np
 from vestige.errors import MissingExtraError, NoAnswerError, ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.named_policy import refuse_half_life
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.stateful import Stateful, check_reserve
 from vestige.types import Floats
 from vestige.validation import check_int, parse_count
@@ -165,7 +165,7 @@ class Distinct(Stateful[DistinctEstimate]):
         numbers = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
         row = (columns[0], *(format_number(round(number, 1)) for number in numbers.values()))
         header = ("column", "distinct values", "at least", "at most")
-        remarks = ("The bounds are those of two standard errors.",)
+        remarks = (Remark("The bounds are those of two standard errors."),)
         return Report("number of distinct values", header, (row,), {**numbers}, remarks)
 
     @property

@@ -7,12 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from vestige.estimate import Estimate
 
 _LARGEST_WHOLE = 1e21
+
+
+class Remark(NamedTuple):
+    """A sentence about an answer, and the metrics that it is about.
+
+    Attributes:
+        text: the sentence.
+        metrics: the names of the metrics of a bundle; empty for the whole answer.
+
+    Example:
+        >>> str(Remark("Bounds are edges.", ("spent:p50", "spent:p95")))
+        'spent:p50, spent:p95: Bounds are edges.'
+    """
+
+    text: str
+    metrics: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.metrics)}: {self.text}" if self.metrics else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +44,14 @@ class Report:
         header: the columns of the table.
         rows: its rows: labels, then numbers.
         facts: the same for machines.
-        remarks: sentences to print below the table.
+        remarks: what to print below the table.
     """
 
     name: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     facts: dict[str, object]
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 def make_plain_report(estimate: Estimate, labels: Sequence[str] = ()) -> Report:

@@ -20,7 +20,7 @@ from vestige.errors import ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.counters import ENTRY_BITS, Counters, pack, unpack
 from vestige.policies.named_policy import refuse_half_life
-from vestige.policies.report import Report, format_label
+from vestige.policies.report import Remark, Report, format_label
 from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
 from vestige.types import Floats, Ints
 from vestige.validation import check_int, parse_count
@@ -151,8 +151,8 @@ class TopK(Stateful[TopKEstimate]):
         rows = tuple((format_label(value), f"{low:,}", f"{high:,}") for value, low, high in lines)
         value = [{"value": value, "lower": low, "upper": high} for value, low, high in lines]
         remarks = (
-            f"Every other value has arrived at most {estimate.others:,} times.",
-            "Values are listed in the clear, although their records may have been erased.",
+            Remark(f"Every other value has arrived at most {estimate.others:,} times."),
+            Remark("Values are listed in the clear, although their records may have been erased."),
         )
         facts = {"value": value, "others": estimate.others}
         return Report("most frequent values", (columns[0], "at least", "at most"), rows, facts, remarks)

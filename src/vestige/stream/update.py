@@ -85,8 +85,27 @@ def update_batch(
         gaps=clock.gaps + clock.pending - len(arrivals),
         word=WORD_VERSION,
         rounding=0.0,
+        bits=clock.narrow(count_bits(policy, clock, shown)),
     )
     return updated, kept
+
+
+def count_bits(policy: Policy, clock: Clock, arrivals: Records) -> int:
+    """Count the bits of the word of a batch, of which records may be missing or leaving.
+
+    Args:
+        policy: writes it.
+        clock: the clock before the update; its `t` counts the arrivals.
+        arrivals: the records of the batch.
+
+    Returns:
+        The number of bits; 0 if nothing is rounded.
+    """
+    if len(arrivals) == clock.pending and not arrivals.leaving.any():
+        return policy.count_bits(clock.pending)
+    can = np.zeros(clock.pending, np.bool_)
+    can[arrivals.rounds - clock.last - 1] = ~arrivals.leaving
+    return policy.count_bits(clock.pending, can)
 
 
 def update_batches(
@@ -124,7 +143,8 @@ def update_batches(
     )
     if len(older):
         kept = held.where(slice(len(held) - len(older), None)).where(older).concat(kept)
-    return Clock(t, t - size + 1, t, clock.since, None, clock.updates + len(batch_keys), clock.gaps), kept
+    updates, bits = clock.updates + len(batch_keys), clock.narrow(policy.count_bits(size))
+    return Clock(t, t - size + 1, t, clock.since, None, updates, clock.gaps, bits=bits), kept
 
 
 def can_close(rules: Rules, clock: Clock, waiting: Records, min_records: int) -> bool:
