@@ -83,8 +83,8 @@ class Clock:
         if not fits:
             raise ParameterError(
                 f"{show_value(self)} is not a valid clock; needs last <= t, 1 <= since <= first <= last + 1, "
-                "updates >= 0, bits >= 0, a finite rounding >= 0 and no more gaps than rounds: pass the clock of the stream that "
-                "you restart, unchanged"
+                "updates >= 0, bits >= 0, a finite rounding >= 0 and no more gaps than rounds: pass the clock of the "
+                "stream that you restart, unchanged"
             )
         if not 1 <= self.word <= WORD_VERSION:
             raise ParameterError(

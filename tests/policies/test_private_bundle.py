@@ -36,6 +36,7 @@ from vestige import (
 from vestige.audit import AuditSeed, measure_leakage
 from vestige.checks import check_policy
 from vestige.errors import NoAnswerError, ParameterError
+from vestige.noise import Noise
 from vestige.planning import predict
 from vestige.policies.base import Encoded
 from vestige.serialization import from_dict, to_dict
@@ -324,3 +325,29 @@ def test_presence_without_noise_is_refuted() -> None:
 def test_metrics_that_do_not_add_up_are_refuted() -> None:
     policy = Alone(count_columns(9), **PROMISE)
     assert max(look.mu for look in audited(policy, 2_500)) > policy.mu
+
+
+def test_the_noise_of_a_share_does_not_move_a_sum() -> None:
+    """A sum is the average of all records times their number, whatever share of them has a value."""
+    policy, rng, n, draws = Bundle({"a": [Sum(), Mean()]}), np.random.default_rng(0), 10_000, 400
+    rows = np.where(rng.random((n, 1)) < 0.5, rng.normal(10.0, 1.0, (n, 1)), np.nan)
+    averages, own = policy.statistic.atoms(rows).mean(axis=0), np.array([0.005, 0.01, 0.1])
+    noise = Noise(own, np.zeros(3))
+
+    def conclude(at: Floats) -> Any:
+        return policy.conclude_noisy(at, noise, float(n), 0.0).answers
+
+    found = [conclude(averages + own * rng.normal(size=3)) for _ in range(draws)]
+    exact = policy.conclude(policy.statistic.from_averages(averages), float(n), 0.0).answers
+    for metric in ("a:sum", "a:mean"):
+        measured = np.std([each[metric].value for each in found])
+        said, clean = (answers[metric].standard_error for answers in (conclude(averages), exact))  # type: ignore[union-attr]
+        assert said == pytest.approx(np.hypot(measured, clean), rel=4.0 / np.sqrt(2 * draws)), metric
+
+
+def test_the_retention_by_default_grows_with_the_noise_up_to_a_limit() -> None:
+    metrics = Bundle({"a": Mean()})
+    small, large = (
+        Private(metrics, bounds={"a": 1.0}, epsilon=epsilon, delta=1e-6).default_retention for epsilon in (1.0, 1e-3)
+    )
+    assert small < large == 2 * 2**20

@@ -18,7 +18,7 @@ from vestige.random import keys
 from vestige.records import Records
 from vestige.stream.arrivals import Arrivals
 from vestige.stream.deadlines import can_wait, find_due, find_earliest, must_close
-from vestige.stream.masks import check_encodable, check_mask, check_newest, check_rewrite
+from vestige.stream.masks import check_encodable, check_limits, check_mask, check_newest, check_rewrite
 from vestige.stream.pending import Pending
 from vestige.stream.rules import Rules
 from vestige.times import make_missing_times
@@ -45,6 +45,25 @@ def close_batch(rules: Rules, clock: Clock, held: Records, pending: Pending) -> 
         clock, kept = update_batch(policy, seed, replace(clock, t=clock.last + pending.size), held, arrivals)
     if rules.is_timed and clock.encoded:
         clock = replace(clock, due=find_due(rules.limits, pending.times[: pending.size]))
+    return clock, kept
+
+
+def close_full_batch(rules: Rules, clock: Clock, held: Records, arrivals: Arrivals) -> tuple[Clock, Records]:
+    """Update with one full batch, of which no record is missing or leaving.
+
+    Args:
+        rules: the rules of the stream.
+        clock: the clock at the last update, whose `t` is its `last`.
+        held: what that update kept.
+        arrivals: the records since.
+
+    Returns:
+        The clock after this update, and the records that it keeps.
+    """
+    pending = Pending(len(arrivals), rules.policy.columns, quick=False)
+    pending.append(arrivals)
+    clock, kept = close_batch(rules, clock, held, pending)
+    check_limits(rules.policy, kept, clock.t, rules.limits.retention)
     return clock, kept
 
 
