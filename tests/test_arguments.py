@@ -55,6 +55,7 @@ from vestige import (
 )
 from vestige.clock import Clock
 from vestige.errors import ParameterError, VestigeError
+from vestige.policies.metrics import parse_metrics
 from vestige.policy import Policy
 from vestige.records import Records
 from vestige.sources import FileSource
@@ -224,6 +225,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "Quantiles": (opened(Quantiles), {"probabilities": [0.5], "size": 10, "reserve": 0.1}),
         "TopK": (opened(TopK), {"k": 1, "counters": 10, "reserve": 0.1}),
         "Bundle": (opened(Bundle), {"metrics": {"a": Mean()}, "half_life": 9.0}),
+        "parse_metrics": (parse_metrics, {"texts": ["a:shares"], "half_life": 9.0, "categories": {"a": ["b"]}}),
         "Private": (opened(Private), {"policy": Mean(), "bound": 1.0, "epsilon": 1.0, "delta": 1e-6}),
         "Window": (opened(Window), {"policy": Mean()}),
         "SimpleMean": (opened(paper.SimpleMean), {"dim": 1}),

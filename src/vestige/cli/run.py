@@ -34,6 +34,7 @@ from vestige.cli.run_report import (
     check_troubles,
     collect_facts,
     explain_before,
+    explain_keyless,
     print_facts,
     print_notes,
     show_answers,
@@ -148,7 +149,7 @@ from vestige.times import format_duration, wall_clock
 @click.option(
     "--subject",
     metavar="COLUMN",
-    help="Column with the person a record is about, for removals; needs --store.",
+    help="Column with the person a record is about, for removals; needs --store. A row may have none.",
 )
 @click.option("--key", metavar="FILE", help="File with the key that subjects are hashed with.  [default: STORE.key]")
 @click.option(
@@ -196,8 +197,8 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     SOURCE is a CSV, NDJSON or Parquet file, a folder of such files, a pattern in quotes such as 'visits*.csv', or -
     for CSV or NDJSON on standard input. Several files are read in the order of their first times if --time is given,
     otherwise in that of their names, in which numbers count as numbers. A row with a missing value in a column is
-    skipped and counted; with --metric, it counts for the metrics whose columns it has. true and false, in any case, are
-    the numbers 1 and 0.
+    skipped and counted; with --metric, it counts for the metrics whose columns it has. A row without a time or a key is
+    skipped too; one without a subject is a record like others. true and false, in any case, are the numbers 1 and 0.
 
     With --store, the same command on the same SOURCE continues where it stopped, and counts each record once; another
     SOURCE adds to the stream. Without --column and --metric, or without any limit, the missing options are taken from
@@ -348,9 +349,9 @@ def _check_taken(label: str, options: RunOptions, ingest: Ingest, answers: Mappi
         raise NoAnswerError(
             f"{label}: the records that were taken from it were removed meanwhile; there is nothing to answer from"
         )
+    skipped = format_count(ingest.skipped, "row") + (f", {explain_keyless(ingest)}" if ingest.keyless else "")
     raise SourceError(
-        f"{label}: no row has a value in each of {', '.join(options.numbers)} "
-        f"({format_count(ingest.skipped, 'row')}); nothing to answer from"
+        f"{label}: no row has a value in each of {', '.join(options.numbers)} ({skipped}); nothing to answer from"
     )
 
 

@@ -69,7 +69,8 @@ class Ingest:
         before: number of rows of all its sources that were read before this run.
         compared: number of held records that were compared with their rows.
         taken: number of records that were taken in this run.
-        skipped: number of rows with a missing value.
+        skipped: number of rows with a missing value, time or key.
+        keyless: number of these rows that have no key.
         late: number of rows that came later than `lateness` allows, and were not taken.
         removed: number of streams of this run that another process removed meanwhile.
         troubles: streams, by key, whose rows were not all taken.
@@ -107,6 +108,7 @@ class Ingest:
     compared: int = 0
     taken: int = 0
     skipped: int = 0
+    keyless: int = 0
     late: int = 0
     removed: int = 0
     unfinished: list[str] = field(default_factory=list)
@@ -301,6 +303,7 @@ class Ingest:
 
     def _finish(self, block: Block, progress: Progress) -> None:
         self.skipped += block.skipped
+        self.keyless += block.keyless
         self.unfinished += [self.source.name] if block.unfinished else []
         if not self.source.resumable:
             self._streams.flush()  # what came through a pipe cannot be read again

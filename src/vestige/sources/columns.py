@@ -1,7 +1,7 @@
 """Columns of a format's batch as a block: numbers as floats, categories as their numbers, times as UTC, keys as text.
 
-A row with a missing value in a column that is read is skipped and counted, unless numbers may be missing. Errors name
-the column and the row, never what the row holds.
+A row with a missing value, time or key is skipped and counted, unless numbers may be missing; one without a subject is
+a record without one. Errors name the column and the row, never what the row holds.
 Guarantee: at every block size the rows are the same; held by tests/sources/test_file.py.
 """
 
@@ -103,9 +103,8 @@ def make_block(
     subjects = None if columns.subject is None else _read_texts(texts, columns.subject, start)
     groups = _read_keys(texts, columns.by, start) if columns.by else None
     complete = cast(Bools, ~np.isnan(table).any(axis=1)) | columns.keep_missing
-    for label in (times, subjects, groups):
-        if label is not None:
-            complete &= label.is_valid().to_numpy(zero_copy_only=False)
+    keyed = np.ones(len(table), np.bool_) if groups is None else groups.is_valid().to_numpy(zero_copy_only=False)
+    complete &= keyed if times is None else keyed & times.is_valid().to_numpy(zero_copy_only=False)
     keys, codes = (None, None) if groups is None else _encode_texts(groups, complete)
     rows = start + 1 + np.flatnonzero(complete)
     return Block(
@@ -114,10 +113,11 @@ def make_block(
         positions=FilePositions(rows, identity),
         read=start + len(table),
         skipped=int((~complete).sum()),
+        keyless=int((~keyed).sum()),
         offset=offset,
         arrived=datetime.now(UTC),
         times=None if times is None else times.to_numpy(zero_copy_only=False)[complete],
-        subjects=None if subjects is None else np.take(*_encode_texts(subjects, complete)),
+        subjects=None if subjects is None else subjects.filter(pa.array(complete)).to_numpy(zero_copy_only=False),
         keys=keys,
         codes=codes,
         unfinished=unfinished,

@@ -82,7 +82,7 @@ class RowComparison:
         if block.subjects is not None:
             pairs = zip(held.numbers, held.subjects, block.subjects[at], strict=True)
             same_subjects = [
-                subject is None or number <= self._other_key or self._pseudonym(text) == subject
+                subject is None or number <= self._other_key or (text is not None and self._pseudonym(text) == subject)
                 for number, subject, text in pairs
             ]
             same &= np.array(same_subjects, np.bool_)
