@@ -21,7 +21,7 @@ from vestige import paper, theory
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.planning.data_model import DEFAULT_MEAN, DataModel, check_policy
-from vestige.planning.prediction import Prediction, predict_with
+from vestige.planning.prediction import Prediction, is_rounded_off, predict_with
 from vestige.policies import Bundle, Encoded, NamedPolicy, Private, Window
 from vestige.policies.private import list_unbounded
 from vestige.policy import Policy
@@ -344,10 +344,13 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
     def predict_batch(batch: int) -> Prediction:
         return predict_with(model, policy, 2 * batch, records, with_notes=False, steady=True)
 
+    def is_enough(batch: int, predicted: Prediction) -> bool:
+        return predicted.worst <= error and not is_rounded_off(model, policy, batch, records)
+
     try:
         least = policy.min_batch
         enough, prediction = least, predict_batch(least)
-        while prediction.worst > error:
+        while not is_enough(enough, prediction):
             if math.hypot(prediction.clipping, prediction.statistical) >= error:
                 return Row(name, None, None, None, None, notes=(_note_clipping(prediction, error),))
             enough *= 2
@@ -355,7 +358,7 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
         below = enough // 2 if enough > least else enough
         while enough - below > max(1, enough // 100):
             middle = (enough + below) // 2
-            below, enough = (below, middle) if predict_batch(middle).worst <= error else (middle, enough)
+            below, enough = (below, middle) if is_enough(middle, predict_batch(middle)) else (middle, enough)
         retention = 2 * enough
         prediction = predict_with(model, policy, retention, records, steady=True)
     except NoAnswerError as problem:

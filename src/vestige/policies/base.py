@@ -138,6 +138,23 @@ class Encoded(NamedPolicy[E_co]):
             NoAnswerError: the numbers do not determine an answer, such as those of collinear predictors.
         """
 
+    def conclude_freely(self, numbers: Floats, worth: float) -> Floats:
+        """Conclude the numbers of the answer beyond limits that cut them off, such as 1 for a correlation.
+
+        A plan differentiates it. By default it is what `conclude` gives.
+
+        Args:
+            numbers: see `conclude`.
+            worth: see `conclude`.
+
+        Returns:
+            the numbers of the answer, one after the other.
+
+        Raises:
+            NoAnswerError: see `conclude`.
+        """
+        return np.ravel(self.conclude(numbers, worth, float(np.finfo(np.float64).eps)).value)
+
     def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> E_co:
         """Conclude the answer from averages with noise, which standard errors then include.
 

@@ -321,11 +321,25 @@ class Bundle(Encoded[BundleEstimate]):
         for (names, policies), here in zip(self.groups, self.statistic.places, strict=True):
             share = shares[",".join(names)] = min(max(float(numbers[here.start]), 0.0), 1.0)
             counted = share * worth if self.half_life is not None else float(round(share * worth))
+            rounded = rounding / np.sqrt(share) if share > 0.0 else rounding  # a record of few moves them by more
             for policy, place in zip(policies, _find_places(policies), strict=True):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
                 aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
-                answers[name] = _conclude(aged, inner, counted, rounding, _find_count_error(share, worth, rounding))
+                answers[name] = _conclude(aged, inner, counted, rounded, _find_count_error(share, worth, rounding))
         return BundleEstimate(_join_values(answers), answers, shares)
+
+    def conclude_freely(self, numbers: Floats, worth: float) -> Floats:
+        """Conclude each answer beyond limits; see `Encoded.conclude_freely`."""
+        found, made = [np.empty(0)], self.conclude(numbers, worth, float(np.finfo(np.float64).eps))
+        for (names, policies), here in zip(self.groups, self.statistic.places, strict=True):
+            counted, inner = float(numbers[here.start]) * worth, numbers[here.start + 1 : here.stop]
+            for policy, place in zip(policies, _find_places(policies), strict=True):
+                answer = made.answers[_name_metric(names, policy)]
+                if isinstance(answer, CountEstimate):
+                    found.append(np.array([counted]))
+                elif answer is not None and isinstance(policy, Encoded):
+                    found.append(policy.conclude_freely(inner[place], counted))
+        return np.concatenate(found)
 
     def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> BundleEstimate:
         """Conclude each answer from the records that have its columns, whose number carries noise too.

@@ -316,6 +316,10 @@ class Private(Encoded[E_co]):
         """Give what the policy concludes from the averages; see `Encoded.conclude`."""
         return self.policy.conclude(self._averages.from_averages(numbers * self.statistic.scales), worth, rounding)
 
+    def conclude_freely(self, numbers: Floats, worth: float) -> Floats:
+        """Give what the policy concludes from the averages, beyond limits; see `Encoded.conclude_freely`."""
+        return self.policy.conclude_freely(self._averages.from_averages(numbers * self.statistic.scales), worth)
+
     def _conclude_for(self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records) -> E_co:
         """What the policy concludes, with the noise that was added."""
         scales = self.statistic.scales
