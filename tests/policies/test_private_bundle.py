@@ -23,6 +23,7 @@ from vestige import (
     Covariance,
     Extremes,
     Histogram,
+    HistogramQuantiles,
     LinearRegression,
     Mean,
     Moments,
@@ -324,3 +325,19 @@ def test_presence_without_noise_is_refuted() -> None:
 def test_metrics_that_do_not_add_up_are_refuted() -> None:
     policy = Alone(count_columns(9), **PROMISE)
     assert max(look.mu for look in audited(policy, 2_500)) > policy.mu
+
+
+def test_a_histogram_sees_values_beyond_the_bound_of_the_mean_beside_it() -> None:
+    """Shares carry noise of some thousandths here, so that 0.02 is far beyond it and below the share of each bin."""
+    metrics = Bundle(
+        {"amount": [Mean(), Histogram((0.0, 100.0, 200.0, 400.0)), HistogramQuantiles((0, 200, 400), [0.95])]}
+    )
+    private = Private(metrics, bounds={"amount": 100.0}, epsilon=8.0, delta=1e-3)
+    rng = np.random.default_rng(0)
+    amounts = np.where(rng.random(60_000) < 0.3, 300.0, 50.0)
+    found = ran(private, amounts[:, None], 4_096).estimate()
+    assert found["amount:histogram"].value == pytest.approx([0.0, 0.7, 0.0, 0.3, 0.0], abs=0.02)
+    quantile: Any = found["amount:histogram_quantiles"]
+    assert quantile.lower[0] == 200.0 < quantile.upper[0] == 400.0
+    mean: Any = found["amount:mean"]
+    assert abs(mean.value - np.clip(amounts, -100.0, 100.0).mean()) < 5.0 * mean.standard_error

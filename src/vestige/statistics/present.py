@@ -67,9 +67,13 @@ class Present(Averages):
 
     def atoms(self, values: Floats) -> Floats:
         """Compute whether the values are there, then the atoms of the other statistic; see `Averages.atoms`."""
+        return self.limit_atoms(values, np.full(values.shape[1], np.inf))
+
+    def limit_atoms(self, values: Floats, bounds: Floats) -> Floats:
+        """Compute the same where values are cut off at bounds; see `Averages.limit_atoms`."""
         present, atoms = find_present(values), np.zeros((len(values), self.size))
         atoms[present, 0] = 1.0
-        atoms[present, 1:] = self.of.atoms(values[present])
+        atoms[present, 1:] = self.of.limit_atoms(values[present], bounds)
         return atoms
 
     def from_averages(self, averages: Floats) -> Floats:
@@ -159,9 +163,13 @@ class Joint(Averages):
 
     def atoms(self, values: Floats) -> Floats:
         """Compute the atoms of all parts; see `Averages.atoms`."""
+        return self.limit_atoms(values, np.full(values.shape[1], np.inf))
+
+    def limit_atoms(self, values: Floats, bounds: Floats) -> Floats:
+        """Compute the atoms of all parts where values are cut off at bounds; see `Averages.limit_atoms`."""
         atoms = np.empty((len(values), self.size))
-        for here, rows, part in self._split(values):
-            atoms[:, here] = part.atoms(rows)
+        for here, columns, part in self._merged:
+            atoms[:, here] = part.limit_atoms(values[:, columns], bounds[columns])
         return atoms
 
     def from_averages(self, averages: Floats) -> Floats:

@@ -229,6 +229,20 @@ class Averages(Statistic):
         """Find how far differences are from derivatives; see `Statistic.find_influence_errors`."""
         return np.zeros_like(numbers), _DIFFERENCES * np.abs(moves)
 
+    def limit_atoms(self, values: Floats, bounds: Floats) -> Floats:
+        """Compute what is averaged of each record where values are cut off at bounds, if that depends on them.
+
+        A subclass whose atoms are indicators overrides it: they are within their limits whatever the values are.
+
+        Args:
+            values: shape (n, columns).
+            bounds: see `find_extent`.
+
+        Returns:
+            the atoms; shape (n, size).
+        """
+        return self.atoms(np.clip(values, -bounds, bounds))
+
     def find_extent(self, bounds: Floats) -> Extent | None:  # noqa: ARG002
         """Find how far apart the atoms of two records can be, whose values are within bounds.
 
