@@ -341,3 +341,27 @@ def test_a_histogram_sees_values_beyond_the_bound_of_the_mean_beside_it() -> Non
     assert quantile.lower[0] == 200.0 < quantile.upper[0] == 400.0
     mean: Any = found["amount:mean"]
     assert abs(mean.value - np.clip(amounts, -100.0, 100.0).mean()) < 5.0 * mean.standard_error
+
+
+@pytest.mark.parametrize("number", [1e-170, 1e60, 1e308, np.inf])
+def test_bounds_beyond_what_floats_can_square_are_refused(number: float) -> None:
+    with pytest.raises(ParameterError, match=r"bounds\['a'\]=.* is out of range; .* from 1e-50 to 1e\+50"):
+        Private(Bundle({"a": Mean()}), bounds={"a": number}, **PROMISE)
+    with pytest.raises(ParameterError, match=r"bound=.* is out of range; .* from 1e-50 to 1e\+50"):
+        Private(Mean(), bound=number, **PROMISE)
+
+
+@pytest.mark.parametrize("number", [1e-50, 1e50])
+def test_the_largest_and_the_smallest_bound_have_an_answer(number: float) -> None:
+    private = Private(Bundle({"a": Mean()}), bounds={"a": number}, epsilon=8.0, delta=1e-3)
+    mean: Any = ran(private, number * np.random.default_rng(0).uniform(0.0, 1.0, (20_000, 1)), 4_096).estimate()[
+        "a:mean"
+    ]
+    assert 0.0 < mean.standard_error < 0.1 * number
+    assert abs(mean.value - 0.5 * number) < 5.0 * mean.standard_error
+
+
+def test_a_bound_below_the_length_of_an_indicator_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"bound=0\.5 is below 1, the length of an indicator"):
+        Private(Histogram((0.0,)), bound=0.5, **PROMISE)
+    assert Private(Mean(), bound=0.5, **PROMISE).bound == 0.5

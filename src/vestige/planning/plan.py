@@ -23,13 +23,13 @@ from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.planning.data_model import DEFAULT_MEAN, DataModel, check_policy
 from vestige.planning.prediction import Prediction, is_rounded_off, predict_with
 from vestige.policies import Bundle, Encoded, NamedPolicy, Private, Window
-from vestige.policies.private import list_unbounded
+from vestige.policies.private import check_bound, list_unbounded
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.statistics import Averages
 from vestige.stream.arrivals import read_rows
 from vestige.types import Floats
-from vestige.validation import check_at_most, check_float, check_int
+from vestige.validation import check_at_most, check_int
 
 TOLERANCE = 1.1
 """The error that a policy may have, as a multiple of that of all records."""
@@ -37,8 +37,6 @@ _PRICED = (1, 8, 64)
 EXAMPLES = 1_000
 """Number of records that an exact policy is tried with."""
 _MAX_RECORDS = 10**12
-_MAX_BOUND = 1e50
-_BOUND = f"the largest magnitude of values, from {1.0 / _MAX_BOUND:g} to {_MAX_BOUND:g}"
 _Requirement = tuple[Callable[[int, float], int], Callable[[int, float], int]]
 
 
@@ -295,7 +293,7 @@ def _choose_bounds(
     """The bounds of those columns that need one, by name where columns have names; None if they are not known."""
     for name, value in bound.items() if isinstance(bound, Mapping) else (("bound", bound),):
         if value is not None:
-            check_float(str(name), value, lambda n: 1.0 / _MAX_BOUND <= n <= _MAX_BOUND, _BOUND)
+            check_bound(str(name), value, policy)
     if isinstance(bound, Mapping):
         return bound
     if bound is None and needed and model.has_sample:
