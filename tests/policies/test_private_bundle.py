@@ -365,3 +365,13 @@ def test_a_bound_below_the_length_of_an_indicator_is_refused() -> None:
     with pytest.raises(ParameterError, match=r"bound=0\.5 is below 1, the length of an indicator"):
         Private(Histogram((0.0,)), bound=0.5, **PROMISE)
     assert Private(Mean(), bound=0.5, **PROMISE).bound == 0.5
+
+
+def test_a_metric_without_an_answer_names_the_noise() -> None:
+    rows = np.random.default_rng(0).normal(0.0, 1e-6, (20_000, 2))
+    private = Private(Bundle({("a", "b"): Correlation()}), bounds={"a": 1.0, "b": 1.0}, **PROMISE)
+    found = [ran(private, rows, 4_096, seed).estimate() for seed in range(4)]
+    unanswered = [each for each in found if each.answers["a,b:correlation"] is None]
+    assert unanswered, "noise makes the one or the other variance negative"
+    with pytest.raises(NoAnswerError, match="the noise outweighs what its records say"):
+        unanswered[0]["a,b:correlation"]

@@ -39,6 +39,10 @@ from vestige.validation import show_value
 _EXACT_COUNT = 0.5
 """A count that is off by less is exact when it is rounded."""
 _LARGE = 1e6
+_NOISY = (
+    "the noise outweighs what its records say, or too few have its columns; use more records, larger batches, tighter "
+    "bounds or a larger epsilon"
+)
 _SKETCHES_RESTARTED = (
     "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
     "averages beside it were carried over."
@@ -58,6 +62,7 @@ class BundleEstimate(Estimate):
         answers: the answer of each metric by its name, such as `amount:mean`; None where no record has its columns, or
             its numbers do not determine an answer.
         shares: the share of the records that have the values of each group of columns, by the names of these.
+        unanswered: why a metric may have no answer.
 
     Example:
         >>> BundleEstimate(np.array([1.5]), {"amount:mean": Estimate(1.5)})["amount:mean"].value
@@ -66,13 +71,14 @@ class BundleEstimate(Estimate):
 
     answers: Mapping[str, Estimate | None] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
+    unanswered: str = "no record has its columns, or too few do"
 
     def __getitem__(self, metric: str) -> Estimate:
         answer = self.answers.get(metric)
         if answer is not None:
             return answer
         if metric in self.answers:
-            raise NoAnswerError(f"metric {metric!r} has no answer yet: no record has its columns, or too few do")
+            raise NoAnswerError(f"metric {metric!r} has no answer yet: {self.unanswered}")
         raise ParameterError(f"metric {metric!r} is unknown; use one of {', '.join(self.answers)}")
 
     def __iter__(self) -> Iterator[str]:
@@ -362,7 +368,7 @@ class Bundle(Encoded[BundleEstimate]):
                     if isinstance(policy, Count) or known < np.inf
                     else None
                 )
-        return BundleEstimate(_join_values(answers), answers, shares)
+        return BundleEstimate(_join_values(answers), answers, shares, _NOISY)
 
     def complete(self, made: BundleEstimate, clock: Clock, retained: Records, counted: int) -> BundleEstimate:
         """Add the sketches, and say of each statistic how many records it counts; see `Encoded.complete`."""
