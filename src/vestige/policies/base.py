@@ -432,7 +432,7 @@ class Encoded(NamedPolicy[E_co]):
             spread = deviation if usual is None else find_spread(usual[i], deviation, share)
             near[i] = find_tolerance(self.tolerance, deviation, count, share, number)
             far[i] = max(find_far_limit(spread, count, share, number, draw_mark(first, length, i)), near[i])
-        return Target(numbers, near, far, off)
+        return Target(numbers, near, np.maximum(far, self.statistic.find_exact_limits(numbers)), off)
 
     def _compute_numbers(self, clock: Clock, retained: Records) -> Floats:
         """The numbers of all records that count."""

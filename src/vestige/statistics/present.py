@@ -104,6 +104,10 @@ class Present(Averages):
             of_moves[present, 1:] = found / share
         return errors, of_moves
 
+    def find_exact_limits(self, numbers: Floats) -> Floats:
+        """Find those of the other statistic; see `Statistic.find_exact_limits`."""
+        return np.concatenate(([0.0], self.of.find_exact_limits(numbers[1:])))
+
     def find_known_scales(self, values: Floats) -> Floats:
         """Find those of the records that have the values, each of which counts for several; see there."""
         present, scales = find_present(values), np.full(self.size, np.nan)
@@ -206,6 +210,13 @@ class Joint(Averages):
         for here, rows, part in self._split(values):
             deviations[here] = part.find_deviations(rows, numbers[here])
         return deviations
+
+    def find_exact_limits(self, numbers: Floats) -> Floats:
+        """Find those of all parts; see `Statistic.find_exact_limits`."""
+        limits = np.empty(self.size)
+        for here, (_, part) in zip(self.places, self.parts, strict=True):
+            limits[here] = part.find_exact_limits(numbers[here])
+        return limits
 
     def find_known_scales(self, values: Floats) -> Floats:
         """Find those of all parts; see `Statistic.find_known_scales`."""

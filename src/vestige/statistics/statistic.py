@@ -108,6 +108,20 @@ class Statistic(ABC):
         deviations: Floats = largest * np.sqrt(((apart / largest) ** 2).mean(axis=0))
         return deviations
 
+    def find_exact_limits(self, numbers: Floats) -> Floats:
+        """Find how far off numbers still count as exact, whatever the records say of them.
+
+        If all squared deviations are equal, a variance has no error beside which it could be rounded. What only says
+        how large errors are may be off by a small share of itself all the same.
+
+        Args:
+            numbers: shape (size,).
+
+        Returns:
+            the distances, zero by default; shape (size,).
+        """
+        return np.zeros_like(numbers)
+
     def find_known_scales(self, values: Floats) -> Floats:  # noqa: ARG002
         """Find the standard deviations of what a record says that are known beforehand, such as that of an indicator.
 
