@@ -32,6 +32,7 @@ from vestige.policies.rounding import bound_rounding
 from vestige.policies.sketches import Sketches
 from vestige.policies.stateful import MAX_BITS, Stateful
 from vestige.policies.sum import Sum, SumEstimate
+from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.types import Bools, Floats
 from vestige.validation import show_value
@@ -42,6 +43,13 @@ _LARGE = 1e6
 _NOISY = (
     "the noise outweighs what its records say, or too few have its columns; use more records, larger batches, tighter "
     "bounds or a larger epsilon"
+)
+_STEADY = 3.0
+"""Presence is steady if the held records have a column as often as all have, up to this number of standard errors."""
+_LEAST_SHARE = 1e-9
+_UNSTEADY = (
+    "Its columns are missing more or less often than before, and only the share of the weight of those that have "
+    "them is known: `counted` is the fewest records that they can be, and standard errors are for these."
 )
 _SKETCHES_RESTARTED = (
     "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
@@ -322,17 +330,63 @@ class Bundle(Encoded[BundleEstimate]):
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> BundleEstimate:
         """Conclude each answer from the records that have its columns; see `Encoded.conclude`."""
+        return self._conclude_parts(numbers, worth, rounding, [share * worth for share in self._find_shares(numbers)])
+
+    def _conclude_parts(
+        self, numbers: Floats, worth: float, rounding: float, worths: Sequence[float]
+    ) -> BundleEstimate:
+        """Conclude each answer; `worths` says how many equally weighted records have the columns of each group."""
         answers: dict[str, Estimate | None] = {}
-        shares: dict[str, float] = {}
-        for (names, policies), here in zip(self.groups, self.statistic.places, strict=True):
-            share = shares[",".join(names)] = min(max(float(numbers[here.start]), 0.0), 1.0)
-            counted = share * worth if self.half_life is not None else float(round(share * worth))
+        shares = self._find_shares(numbers)
+        for (names, policies), here, share, each in zip(
+            self.groups, self.statistic.places, shares, worths, strict=True
+        ):
+            counted = each if self.half_life is not None else float(round(each))
             rounded = rounding / np.sqrt(share) if share > 0.0 else rounding  # a record of few moves them by more
             for policy, place in zip(policies, _find_places(policies), strict=True):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
                 aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
                 answers[name] = _conclude(aged, inner, counted, rounded, _find_count_error(share, worth, rounding))
-        return BundleEstimate(_join_values(answers), answers, shares)
+        known = {",".join(names): share for (names, _), share in zip(self.groups, shares, strict=True)}
+        return BundleEstimate(_join_values(answers), answers, known)
+
+    def _conclude_for(
+        self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records
+    ) -> BundleEstimate:
+        """What `conclude` gives; with a half-life, the worth of the records that have columns is that of their weights.
+
+        These are not kept. If the held records have the columns as often as all do, others are taken to have had them
+        as often too; if not, what is sure is the share that they have of the weight. The newest records need the
+        fewest for it, and are worth the least: so standard errors are not too small, whichever they are.
+        """
+        if self.half_life is None:
+            return self.conclude(numbers, worth, rounding)
+        from vestige.statistics.kernels import find_worth  # noqa: PLC0415
+
+        total, shares = clock.encoded + count_waiting(clock, retained), self._find_shares(numbers)
+        worths = [
+            share * worth if steady else float(find_worth(self._count_newest(share, total), self.decay))
+            for share, steady in zip(shares, self._find_steady(shares, retained), strict=True)
+        ]
+        return self._conclude_parts(numbers, worth, rounding, worths)
+
+    def _find_shares(self, numbers: Floats) -> list[float]:
+        """The share of the weight of all records that those with the columns of each group have."""
+        return [min(max(float(numbers[here.start]), 0.0), 1.0) for here in self.statistic.places]
+
+    def _find_steady(self, shares: Iterable[float], retained: Records) -> list[bool]:
+        """Whether the held records have the columns of each group as often as all have."""
+        found = []
+        for (names, _), share in zip(self.groups, shares, strict=True):
+            present = statistics.find_present(retained.values[:, [self.column_names.index(name) for name in names]])
+            spread = np.sqrt(share * (1.0 - share) / len(present))
+            found.append(bool(abs(present.mean() - share) <= _STEADY * spread + _LEAST_SHARE))
+        return found
+
+    def _count_newest(self, share: float, total: int) -> int:
+        """The fewest of all records that can have a share of the weight: the newest."""
+        weight = share * -np.expm1(total * np.log(self.decay))
+        return max(round(float(np.log1p(-weight) / np.log(self.decay))), 1) if weight < 1.0 else total
 
     def conclude_freely(self, numbers: Floats, worth: float) -> Floats:
         """Conclude each answer beyond limits; see `Encoded.conclude_freely`."""
@@ -374,17 +428,23 @@ class Bundle(Encoded[BundleEstimate]):
         """Add the sketches, and say of each statistic how many records it counts; see `Encoded.complete`."""
         sketched, since = self._answer_sketches(clock, retained)
         answers = dict(made.answers) | {name: answer for name, (_, answer) in sketched.items()}
+        unsteady = self._count_unsteady(made, retained, counted)
+        for name, names, _ in self._list_metrics():
+            part = answers[name]
+            if part is not None and ",".join(names) in unsteady and name not in sketched:
+                answers[name] = replace(part, notes=(*part.notes, _UNSTEADY))
         notes, missed = _join_notes(answers), any(part is not None and part.missed for part in answers.values())
         for name, names, policy in self._list_metrics():
-            part = answers[name]
+            part, columns = answers[name], ",".join(names)
             if part is not None:
+                present = unsteady.get(columns, round(made.shares[columns] * counted))
                 answers[name] = replace(
                     part,
                     notes=part.notes + made.notes if name not in sketched else part.notes,
                     missed=part.missed or (made.missed and name not in sketched),
                     t=clock.t,
                     since=since if name in sketched else clock.since,
-                    counted=sketched[name][0] if name in sketched else round(made.shares[",".join(names)] * counted),
+                    counted=sketched[name][0] if name in sketched else present,
                     held=len(retained),
                     oldest_age=clock.t - int(retained.rounds.min()),
                     column_names=names,
@@ -397,6 +457,17 @@ class Bundle(Encoded[BundleEstimate]):
             notes=made.notes + notes,
             missed=made.missed or missed,
         )
+
+    def _count_unsteady(self, made: BundleEstimate, retained: Records, counted: int) -> dict[str, int]:
+        """The fewest records that can have the columns, of the groups that have not had them steadily."""
+        if self.half_life is None:
+            return {}
+        steady = self._find_steady(made.shares.values(), retained)
+        return {
+            columns: self._count_newest(share, counted)
+            for (columns, share), each in zip(made.shares.items(), steady, strict=True)
+            if not each
+        }
 
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
