@@ -22,6 +22,7 @@ from vestige.errors import NoAnswerError, ParameterError
 from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.planning.data_model import DEFAULT_MEAN, DataModel, check_policy
 from vestige.planning.prediction import Prediction, is_rounded_off, predict_with
+from vestige.planning.requests import note_requests
 from vestige.policies import Bundle, Encoded, NamedPolicy, Private, Window
 from vestige.policies.private import check_bound, list_unbounded
 from vestige.policy import Policy
@@ -234,6 +235,7 @@ def _plan_exact(policy: NamedPolicy, records: int, sample: ArrayLike | None, mea
     retention, name = policy.default_retention, type(policy).__name__
     seconds = measure_seconds_per_record(policy, retention, records, rows)
     error, notes = None if policy.plan_notes else 0.0, (_EXACT, *policy.plan_notes)
+    notes = (*notes, *note_requests(policy, retention // 2))
     row = Row(name, retention, records, error, memory_bytes(policy.columns, retention), seconds, notes=notes)
     sampled = 0 if sample is None else len(rows)
     return Plan(policy, 0.0, records, sampled, None if sampled else far, np.zeros(0), (row,), None, (), ())
@@ -363,8 +365,7 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
         return Row(name, None, None, None, None, notes=(str(problem),))
     seconds = measure_seconds_per_record(policy, retention, records, model.rows)
     notes = (*policy.plan_notes, *(note for note in prediction.notes if note not in model.notes))
-    if enough > records:
-        notes = (*notes, _ALL_HELD)
+    notes = (*notes, *((_ALL_HELD,) if enough > records else note_requests(policy, enough)))
     if policy.requires_secret_coins and retention >= theory.window_retention(1, error**2):
         notes = (*notes, _WINDOW_BETTER)
     if isinstance(policy, Private) and list_unbounded(policy.policy) != () and model.is_mean_assumed:
