@@ -185,7 +185,9 @@ def test_few_values_have_no_answer_but_a_count() -> None:
     rows[20:, 0] = np.nan
     estimate = ran(Private(METRICS, bounds=BOUNDS, **PROMISE), rows, 1_000).estimate()
     assert estimate.answers["a:mean"] is None
-    with pytest.raises(NoAnswerError, match="no answer yet: too few records have its columns"):
+    with pytest.raises(
+        NoAnswerError, match="no answer yet: the noise outweighs what its records say, or too few have its columns"
+    ):
         estimate["a:mean"]
     assert abs(estimate["a:count"].value - 20) <= 5.0 * estimate["a:count"].standard_error
     noise = (
