@@ -136,7 +136,11 @@ def test_a_reference_that_is_on_a_receipt_already_is_named(store: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "text"),
     [
-        (["--subject", "ada", "--reference", "T-1", "--reference", "T-2"], "", "2 times for 1 --subject"),
+        (
+            ["--subject", "ada", "--reference", "T-1", "--reference", "T-2"],
+            "",
+            "the number of --reference is 2 and that of --subject 1; give one",
+        ),
         (["--subject", "ada", "--with-references"], "", "--with-references needs a list"),
         (["--subject", "-", "--reference", "T-1"], "ada", "use --with-references"),
         (["--subject", "-", "--with-references"], "bob\tT-1\nada\n", "line 2 does not have a subject, a tab and a"),
@@ -218,7 +222,7 @@ def test_an_empty_list_holds_all_others_back(store: Path, tmp_path: Path) -> Non
     result = vestige("forget", store, "--subject", "-", "--subjects-from", tmp_path / "leavers.txt", stdin="")
     assert result.exit_code == 1
     assert "standard input: has no subject" in result.stderr
-    assert "also not for the subjects of other lists and options" in result.stderr
+    assert "Nothing was changed for any subject, including those of other lists and options" in result.stderr
     assert read_streams(store) == before
 
 
