@@ -193,9 +193,9 @@ _SMALL = 1 << 20
 def run(ctx: click.Context, /, **given: Any) -> None:
     """Stream SOURCE and print an all-time statistic.
 
-    Options that are not given are read from vestige.toml in this folder, if it exists, so that vestige run alone does
-    what it says; vestige init writes such a file. Its keys are SOURCE and the options, without dashes, and paths in it
-    are relative to it. What is given here replaces what is there.
+    Options that are not given are read from vestige.toml in this folder, if it exists, so vestige run alone does the
+    job that it describes; vestige init writes such a file. Its keys are SOURCE and the options, without dashes, and
+    paths in it are relative to it. What is given here replaces what is there.
 
     SOURCE is a CSV, NDJSON or Parquet file, a folder of such files, a pattern in quotes such as 'visits*.csv', or -
     for CSV or NDJSON on standard input. Several files are read in the order of their first times if --time is given,
@@ -210,7 +210,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     about a second.
 
     With --epsilon, noise hides each record once it is erased, with all its metrics; a person with several records or
-    keys is not covered as well. The error is smaller the more records a batch has, which is half of --retention.
+    keys is not covered. The error is smaller the more records a batch has, which is half of --retention.
 
     \b
     Examples:
