@@ -28,6 +28,7 @@ from vestige import (
     Extremes,
     Histogram,
     HistogramQuantiles,
+    KeyedStreams,
     LinearRegression,
     LogisticRegression,
     Mean,
@@ -54,6 +55,7 @@ from vestige import (
 )
 from vestige.clock import Clock
 from vestige.errors import ParameterError, VestigeError
+from vestige.policies.metrics import parse_metrics
 from vestige.policy import Policy
 from vestige.records import Records
 from vestige.sources import FileSource
@@ -170,6 +172,13 @@ def read_blocks(path: Path) -> Callable[..., object]:
     return read
 
 
+def keyed_streams() -> KeyedStreams:
+    """A few streams."""
+    keyed = KeyedStreams(Mean(), retention=96, max_age=timedelta(days=10_000), seed=0)
+    keyed.extend(["a", "b"], [1.0, 2.0], times=[datetime(2024, 5, 30)] * 2, subjects=["ada", "bob"])
+    return keyed
+
+
 def calls(folder: Path) -> dict[str, Call]:
     """Each public callable with arguments that work."""
     records = Records([1, 2], [[1.0], [2.0]])
@@ -216,6 +225,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "Quantiles": (opened(Quantiles), {"probabilities": [0.5], "size": 10, "reserve": 0.1}),
         "TopK": (opened(TopK), {"k": 1, "counters": 10, "reserve": 0.1}),
         "Bundle": (opened(Bundle), {"metrics": {"a": Mean()}, "half_life": 9.0}),
+        "parse_metrics": (parse_metrics, {"texts": ["a:shares"], "half_life": 9.0, "categories": {"a": ["b"]}}),
         "Private": (opened(Private), {"policy": Mean(), "bound": 1.0, "epsilon": 1.0, "delta": 1e-6}),
         "Window": (opened(Window), {"policy": Mean()}),
         "SimpleMean": (opened(paper.SimpleMean), {"dim": 1}),
@@ -226,6 +236,21 @@ def calls(folder: Path) -> dict[str, Call]:
             {"policy": Mean(), **limits, "lateness": timedelta(hours=1), "seed": 0, "store": None}
             | {"retained": None, "clock": None},
         ),
+        "KeyedStreams": (
+            KeyedStreams,
+            {"policy": Mean(), **limits, "lateness": timedelta(hours=1), "seed": 0, "workers": 1},
+        ),
+        "KeyedStreams.extend": (
+            lambda **options: KeyedStreams(Mean(), retention=96, seed=0).extend(**options),
+            {"keys": ["a"], "rows": [1.0], "times": [None], "subjects": ["a"]},
+        ),
+        "KeyedStreams.estimate": (lambda key: keyed_streams().estimate(key), {"key": "a"}),
+        "KeyedStreams.forget": (
+            lambda **options: keyed_streams().forget(**options),
+            {"subject": "ada", "now": True, "reference": "T-1", "keep_receipt": timedelta(days=1)},
+        ),
+        "KeyedStreams.sweep": (lambda **options: keyed_streams().sweep(**options), {"at": datetime(2024, 5, 31)}),
+        "KeyedStreams.remove": (lambda key: keyed_streams().remove(key), {"key": "a"}),
         "Batched": (Batched, {"policy": Mean(), "batch": 56, "seed": 0, "retained": None, "clock": None}),
         "Records": (
             Records,
@@ -401,6 +426,7 @@ SLOW = {"plan", "plan_max_age", "predict", "check_policy", "run_outlier", "measu
 """Those that work for seconds where an argument is fine after all."""
 VALUES = {
     "CorrelationEstimate",
+    "KeyedEstimates",
     "SumEstimate",
     "CountEstimate",
     "CovarianceEstimate",

@@ -14,9 +14,11 @@ from reading import read_rows, read_streams
 from troubled import KeepsHalf, fill
 from vestige import Mean, Moments, SqliteStore, Stream, Window
 from vestige.cli import command
+from vestige.cli.answers import group_notes
 
 RNG = np.random.default_rng(0)
 DAY = 86_400
+OFF = ((5, 1_200), (99.9, 3))
 
 
 def vestige(*arguments: object) -> Result:
@@ -265,3 +267,11 @@ def test_records_that_were_erased_while_they_waited_are_not_counted(tmp_path: Pa
     assert vestige(*run).stdout.count("of 65 records") == 1
     (row,) = read_rows(vestige("estimate", store, "--format", "json"))
     assert (row["t"], row["counted"], row["metric"], row["value"]) == (95, 65, "x", 1.0)
+
+
+def test_notes_are_counted_by_stream_and_names_are_left_alone() -> None:
+    notes = [(stream, f"s:p{p}: may be off by {off:,} of {n}") for stream, n in (("a", 9), ("b", 7)) for p, off in OFF]
+    assert group_notes(notes) == [("s:p5: may be off by 1,200 of 7 to 9", 2), ("s:p99.9: may be off by 3 of 7 to 9", 2)]
+    same = [("a", "x1: 2 of 8"), ("a", "x2: 2 of 8"), ("b", "x1: 1e+06 of 8"), ("a", "5xx: 0.5%"), ("a", "4xx: 0.7%")]
+    assert group_notes(same) == [("x1: 2 to 1e+06 of 8", 2), ("x2: 2 of 8", 1), ("5xx: 0.5%", 1), ("4xx: 0.7%", 1)]
+    assert group_notes([("a", "From 9."), ("a", "From 10.")]) == [("From 9 to 10.", 1)]

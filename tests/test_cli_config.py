@@ -183,3 +183,31 @@ def test_a_broken_file_does_not_keep_a_named_store_from_its_deadline(folder: Pat
     assert vestige("sweep", folder / "data" / "v.db").exit_code == 0
     assert vestige("sweep").exit_code == 1
     assert vestige("run", "--help").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "message"),
+    [
+        ("metric = 'spent:mean'", ("--statistic", "moments"), "--statistic moments cannot be used with --metric"),
+        ("metric = 'spent:mean'", ("--standard-error",), "--standard-error is not needed with --metric"),
+        ("metric = 'spent:mean'", ("--edges", "0,1"), "--edges 0,1 cannot be used with --metric"),
+    ],
+)
+def test_a_conflict_says_what_is_from_the_file(folder: Path, file: str, options: tuple[str, ...], message: str) -> None:
+    Path("vestige.toml").write_text(f"{file}\nretention = 256\n")
+    result = vestige("run", folder / "data" / "v.csv", *options)
+    assert result.exit_code == 1
+    told = " ".join(result.stderr.split())
+    assert message in told
+    assert told.endswith("(metric is from vestige.toml)")
+
+
+def test_metrics_replace_what_they_say_themselves(folder: Path) -> None:
+    Path("vestige.toml").write_text(
+        "column = 'spent'\nchannel = 'average'\nstandard-error = true\nretention = 256\nseed = 1\n"
+    )
+    assert said("run", folder / "data" / "v.csv", "--metric", "spent:mean")["statistic"] == "metrics"
+    result = vestige(
+        "run", folder / "data" / "v.csv", "--config", "/dev/null", "--metric", "spent:mean", "--edges", "0,1"
+    )
+    assert result.stderr.count("from vestige.toml") == 0, "nothing is from a file"

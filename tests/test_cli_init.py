@@ -63,6 +63,7 @@ def test_run_takes_what_was_written() -> None:
         "metric": [
             "spent:mean",
             'odd "name" #::mean',
+            '"un,named":mean',
             'status:shares[ok,"on hold, paid"]',
             "country:shares[DE,FR]",
             "is_new:shares[false,true]",

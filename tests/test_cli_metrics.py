@@ -120,3 +120,26 @@ def test_a_ratio_over_a_mean_near_zero_is_doubted_in_every_form(tmp_path: Path) 
     vestige(*run, "--store", tmp_path / "v.db")
     listed = read_rows(vestige("estimate", tmp_path / "v.db", "--format", "json"))
     assert [row["metric"] for row in listed if told in (row["notes"] or "")] == ["a,b:ratio"]
+
+
+def test_a_metric_without_an_answer_says_why_and_is_not_strict(tmp_path: Path) -> None:
+    file, store = tmp_path / "n.csv", tmp_path / "n.db"
+    file.write_text("a,b,c\n" + "".join(f",{i},0\n" for i in range(300)))
+    metrics = ("--metric", "a:mean,sum,count,distinct[64]", "--metric", "b,c:ratio", "--metric", "b:mean")
+    run = ("run", file, *metrics, "--retention", 4_000, "--store", store)
+    assert said(*run)["problems"].keys() == {"a:mean", "a:sum", "a:distinct", "b,c:ratio"}
+    for command_line in ((*run, "--strict"), ("estimate", store, "--strict")):
+        result = vestige(*command_line)
+        assert result.exit_code == 1
+        assert "without an answer: a:mean, a:sum, a:distinct, b,c:ratio" in result.stderr
+        text = " ".join(result.stdout.split())
+        assert "No answer for a:mean, a:sum, a:distinct: no record that counts has a value in a." in text
+    result = vestige("estimate", store, "--format", "json", "--strict")
+    assert result.exit_code == 1
+    rows = {row["metric"]: row for row in json.loads(result.stdout)}
+    assert {name: row["counted"] for name, row in rows.items()} == {
+        **dict.fromkeys(("a:mean", "a:sum", "a:count", "a:distinct"), 0),
+        **dict.fromkeys(("b,c:ratio", "b:mean"), 300),
+    }
+    assert rows["b,c:ratio"]["problem"].startswith("the denominator is 0")
+    assert [name for name, row in rows.items() if row["problem"] is None] == ["a:count", "b:mean"]

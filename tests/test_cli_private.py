@@ -12,6 +12,10 @@ from click.testing import CliRunner
 
 from vestige import Bundle, Mean, Private, Window
 from vestige.cli import command
+from vestige.cli.warm import make_smallest
+from vestige.policies import STATISTICS, Encoded
+from vestige.policies.private import AVERAGED
+from vestige.statistics import Averages
 from vestige.store import open_store
 from vestige.stream.open import open_stream
 
@@ -130,3 +134,9 @@ def test_metrics_that_do_not_fit_are_refused(visits: Path) -> None:
     assert "policy has extremes of spent" in refuse(visits, "--metric", "spent:extremes", *PRIVATE[:2], *PRIVATE[4:])
     kept = refuse(visits, "--metric", "spent:mean", "--standard-error", "--retention", "2000")
     assert "--standard-error is not needed with --metric" in kept
+
+
+def test_what_an_error_offers_is_all_that_can_have_noise() -> None:
+    made = {kind: make_smallest(kind) for kind in STATISTICS.values()}
+    averaged = [kind for kind, policy in made.items() if isinstance(policy, Encoded)]
+    assert {kind for kind in averaged if isinstance(made[kind].statistic, Averages)} == {*AVERAGED}  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from troubled import KeepsHalf, fill
-from vestige import Bundle, LinearRegression, Mean, Moments, SqliteStore, Stream
+from vestige import Bundle, Extremes, LinearRegression, Mean, Moments, SqliteStore, Stream
 from vestige.cli import command, rows
 from vestige.cli.rows import COLUMNS
 
@@ -104,7 +105,8 @@ def test_there_is_a_row_for_each_stream_and_number(store: Path) -> None:
     assert found["silent", None]["problem"].startswith("no record is held")
     assert found["silent", None]["t"] == 1
     assert "policy troubled.KeepsHalf" in found["own", None]["problem"]
-    assert all(row["problem"] is None for row in answers if row["metric"] is not None)
+    assert found["metrics", "rating:mean"]["problem"] == "no record that counts has a value in rating"
+    assert all((row["problem"] is None) == (row["value"] is not None) for row in answers)
 
 
 def parse_cell(name: str, text: str) -> object:
@@ -180,3 +182,16 @@ def test_a_store_without_any_answer_is_an_error_in_every_form(tmp_path: Path) ->
     for form in ("table", "json", "csv"):
         result = vestige("estimate", store, "--format", form)
         assert (result.exit_code, bool(result.stderr)) == (1, True), form
+
+
+@pytest.mark.parametrize("column", ["spent, net", "x: y", "a:p50, b"])
+def test_a_remark_finds_its_metric_whatever_columns_are_called(tmp_path: Path, column: str) -> None:
+    policy = Bundle({column: [Mean(), Extremes()], "other": [Mean()]})
+    with SqliteStore(tmp_path / "a.db") as opened:
+        place = opened.stream("main", about={"columns": [column, "other"], "targets": []})
+        Stream(policy, max_age=timedelta(days=1), seed=0, store=place).extend(np.ones((300, 2)))
+    listed = json.loads(vestige("estimate", tmp_path / "a.db", "--format", "json").stdout)
+    told = [row["metric"] for row in listed if "values of single records" in (row["notes"] or "")]
+    assert told == [row["metric"] for row in listed if row["metric"].startswith(f"{column}:extremes")]
+    assert told
+    assert all(column not in (row["notes"] or "") for row in listed)

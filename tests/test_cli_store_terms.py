@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from vestige import Mean, Stream, open_store
+from vestige import Mean, MemoryStore, StoreError, Stream, open_store
 from vestige.cli import command
+from vestige.cli.store_terms import check_keyed
 
 RNG = np.random.default_rng(17)
 
@@ -201,3 +203,13 @@ def test_terms_that_cannot_be_a_default(
     assert result.exit_code == 1, result.output
     assert message in result.stderr
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+def test_a_run_may_have_the_terms_of_any_stream_of_its_keys() -> None:
+    store, about = MemoryStore(), {"by": "shop", "columns": ["x"]}
+    for name, retention in (("a", 96), ("b", 128)):
+        Stream(Mean(), retention=retention, seed=0, store=store.stream(name, about=about)).extend(range(200))
+    for retention in (96, 128):
+        check_keyed(store, replace(Stream(Mean(), retention=retention).terms, about=about))
+    with pytest.raises(StoreError, match="with --by, --stream gives new streams a prefix"):
+        check_keyed(store, replace(Stream(Mean(), retention=160).terms, about=about))

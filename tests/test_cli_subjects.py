@@ -109,6 +109,19 @@ def test_references_come_with_options_or_in_a_second_column(store: Path, tmp_pat
     assert (result.exit_code, "no receipt has the reference 'T-9'" in result.stderr) == (1, True)
 
 
+def test_a_reference_that_is_on_a_receipt_already_is_named(store: Path) -> None:
+    """As from a list that is read again every night."""
+    asked, lines = ("forget", store, "--subject", "-", "--with-references"), "ada\tT-1\nbob\tT-2\nnobody\tT-3\n"
+    assert "earlier receipt" not in vestige(*asked, stdin="ada\tT-1\nada\tT-1\n").stderr
+    for options in (("--dry-run",), ()):
+        (line,) = vestige(*asked, *options, stdin="ada\tT-1\nbob\tT-4\n").stderr.splitlines()
+        assert line.startswith("T-1 is on an earlier receipt; such a request is made again")
+    vestige(*asked, stdin=lines)
+    told = vestige(*asked, stdin=lines)
+    assert "T-1 is on an earlier receipt, and so are 2 other references; such" in told.stderr
+    assert told.exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "text"),
     [

@@ -172,3 +172,13 @@ def test_means_of_many_columns_at_once_are_those_of_each(kind: str) -> None:
     if kind == "full":
         assert estimate is not None
         assert np.allclose(estimate[1::3], np.average(rows, axis=0, weights=np.tile(weights, 3)))
+
+
+def test_a_share_that_noise_has_put_below_zero_counts_as_none() -> None:
+    """So that the next values are the first ones, for all columns at once as for each."""
+    rows, weights = np.random.default_rng(0).normal(3.0, 1.0, (50, 2)), np.ones(50)
+    each, many = Present(Products(1, ((0, 0),), centred=True)), PresentMeans(2)
+    before = np.array([-0.01, 9.0, 4.0, 0.5, 3.0, 1.0])
+    alone = [each.step(before[3 * i : 3 * i + 3], rows[:, [i]], weights, 0.25) for i in range(2)]
+    assert many.step(before, rows, weights, 0.25) == pytest.approx(np.concatenate(alone), rel=1e-12)
+    assert alone[0] == pytest.approx([0.25, rows[:, 0].mean(), rows[:, 0].var()])

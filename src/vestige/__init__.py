@@ -17,9 +17,11 @@ from vestige.errors import (
     SourceError,
     StoreBusyError,
     StoreError,
+    StreamsError,
     VestigeError,
 )
 from vestige.estimate import Estimate
+from vestige.keyed import KeyedEstimates, KeyedStreams
 from vestige.policies import (
     Bundle,
     BundleEstimate,
@@ -92,6 +94,8 @@ __all__ = [
     "Histogram",
     "HistogramEstimate",
     "HistogramQuantiles",
+    "KeyedEstimates",
+    "KeyedStreams",
     "LinearEstimate",
     "LinearRegression",
     "LogisticEstimate",
@@ -124,6 +128,7 @@ __all__ = [
     "StoreBusyError",
     "StoreError",
     "Stream",
+    "StreamsError",
     "Sum",
     "SumEstimate",
     "TopK",

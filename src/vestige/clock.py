@@ -19,7 +19,7 @@ WORD_VERSION = 3
 """The version of the word that updates write, see `vestige.channels.word`; those before it can be read."""
 _LARGEST = 2**62
 """No round or time lies beyond."""
-_WHOLE = ("t", "first", "last", "since", "due", "updates", "gaps", "word")
+_WHOLE = ("t", "first", "last", "since", "due", "updates", "gaps", "word", "bits")
 """The whole numbers of a clock."""
 
 
@@ -42,6 +42,8 @@ class Clock:
             count.
         word: version of the word that the encoded batch is written in; an update reads that one and writes the present
             one.
+        bits: the fewest bits that a word since `since` had: those of the shortest batch, or of the one of which most
+            records were requested; 0 if that is not known, or if nothing is rounded. Stated rounding follows from it.
         rounding: how far numbers may be off through rounding, relative to them, as counted while version 1 of the word
             was written; 0 for all other versions, which say it themselves.
 
@@ -63,6 +65,7 @@ class Clock:
     gaps: int = 0
     word: int = WORD_VERSION
     rounding: float = 0.0
+    bits: int = 0
 
     def __post_init__(self) -> None:
         try:
@@ -72,7 +75,7 @@ class Clock:
                     whole = check_int(name, value, -_LARGEST, _LARGEST)  # numpy's own would overflow later
                     object.__setattr__(self, name, whole)
             fits = 0 <= self.last <= self.t < _LARGEST and 1 <= self.since <= self.first <= self.last + 1
-            fits = fits and self.updates >= 0 and 0.0 <= self.rounding < math.inf
+            fits = fits and self.updates >= 0 and self.bits >= 0 and 0.0 <= self.rounding < math.inf
             fits = fits and 0 <= self.gaps <= self.last - self.since + 1
             fits = bool(fits and (self.due is None or -_LARGEST < self.due < _LARGEST))
         except (TypeError, ValueError, ArithmeticError):  # what is not a whole number, or not one at all
@@ -80,8 +83,8 @@ class Clock:
         if not fits:
             raise ParameterError(
                 f"{show_value(self)} is not a valid clock; needs last <= t, 1 <= since <= first <= last + 1, "
-                "updates >= 0, a finite rounding >= 0 and no more gaps than rounds: pass the clock of the stream that "
-                "you restart, unchanged"
+                "updates >= 0, bits >= 0, a finite rounding >= 0 and no more gaps than rounds: pass the clock of the "
+                "stream that you restart, unchanged"
             )
         if not 1 <= self.word <= WORD_VERSION:
             raise ParameterError(
@@ -109,6 +112,21 @@ class Clock:
     def pending(self) -> int:
         """Number of records that arrived after the encoded batch; some may have been erased since."""
         return self.t - self.last
+
+    def narrow(self, bits: int) -> int:
+        """Find the fewest bits of all words after one more.
+
+        Args:
+            bits: the number of bits of the next word; 0 if it rounds nothing.
+
+        Returns:
+            What `bits` is after it.
+
+        Example:
+            >>> Clock(t=96, first=49, last=96, updates=2, bits=48).narrow(30)
+            30
+        """
+        return min(bits, self.bits) if self.bits and bits else bits or self.bits
 
     def weight(self, records: int) -> float:
         """Compute the share of new records in all that count: eta_t for a running average.

@@ -7,6 +7,7 @@
     ├── NoAnswerError      the records held do not determine the answer
     ├── RuleError          a policy broke a rule of the model
     ├── CheckError         a conformance check failed                    (also an AssertionError)
+    ├── StreamsError       some of many streams failed                   (the others did not)
     ├── SourceError        a source of records cannot be read
     ├── StoreError         a store cannot be used in its present state
     │   └── StoreBusyError another process holds the store               (nothing was changed: try again)
@@ -19,6 +20,8 @@ Guarantee: the tree is complete and exported from `vestige`; held by tests/test_
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 class VestigeError(Exception):
@@ -47,6 +50,19 @@ class RuleError(VestigeError):
 
 class CheckError(VestigeError, AssertionError):
     """A conformance check failed."""
+
+
+class StreamsError(VestigeError):
+    """Some of many streams failed, and the others did not.
+
+    Args:
+        message: what failed first, and what became of the others.
+        troubles: what was raised in each stream that failed, by key.
+    """
+
+    def __init__(self, message: str, troubles: Mapping[str, VestigeError]) -> None:
+        super().__init__(message)
+        self.troubles = troubles
 
 
 class SourceError(VestigeError):

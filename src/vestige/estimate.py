@@ -107,8 +107,8 @@ class Estimate:
 
         Returns:
             Rows with the keys metric, value, standard_error, lower, upper, since, counted, held, t, missed and notes.
-            A sketch has bounds, `lower` and `upper`, in place of a standard error. A number that is not known or not
-            finite is None; the notes are one text, or None if there are none.
+            A sketch has bounds, `lower` and `upper`, in place of a standard error; a total has both. A number that is
+            not known or not finite is None; the notes are one text, or None if there are none.
 
         Example:
             >>> Estimate(1.5, t=2, labels=("delay",)).to_rows()[0]["metric"]

@@ -188,6 +188,20 @@ class Policy(ABC, Generic[E_co]):
         """
         return not leaving.all()
 
+    def count_bits(self, length: int, can: Bools | None = None) -> int:  # noqa: ARG002
+        """Count the bits in which a batch encodes the answer, so that the clock can say how far it may be rounded.
+
+        Like `can_encode`, it is shown no values.
+
+        Args:
+            length: number of rounds of the batch.
+            can: which of them have a record that can be kept; default: all.
+
+        Returns:
+            The number of bits; 0 if nothing is rounded, as by default.
+        """
+        return 0
+
     def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:  # noqa: ARG002
         """Encode the same answer without the records that are leaving, because they are erased immediately.
 

@@ -329,3 +329,25 @@ def test_a_limit_that_is_not_below_the_age_is_refused_in_the_words_of_the_comman
     refused = " ".join(vestige(*what, "--max-age", "30d").stderr.split())
     assert f"{option} 30 days is not below --max-age 30 days, so that " in refused
     assert f"{option} 30 days needs --max-age" in " ".join(vestige(*what).stderr.split())
+
+
+def test_a_row_without_a_subject_is_taken_and_one_without_a_key_is_counted_as_such(tmp_path: Path) -> None:
+    file, store = tmp_path / "v.csv", tmp_path / "v.db"
+    file.write_text("who,country,v\nada,DE,1\n,DE,2\nbob,,3\n,,4\nada,DE,\n")
+    run = ("run", file, "--column", "v", "--subject", "who", "--by", "country", "--retention", 96, "--store", store)
+    result = vestige(*run, "--strict")
+    assert result.exit_code == 0, result.output
+    assert "Skipped: 1 row with a missing value." in result.stdout
+    assert "Skipped: 2 rows without a key in country." in result.stdout
+    held = open_reader(store).snapshot().streams["DE"][1].retained
+    assert held.values[:, 0].tolist() == [1.0, 2.0]
+    assert held.subjects.tolist() == [open_reader(store).pseudonym("ada"), None]
+    file.write_text(file.read_text() + "eve,DE,5\n")
+    facts = json.loads(vestige(*run, "--json").stdout)
+    assert (facts["taken"], facts["compared"]) == (1, 2)
+    assert "nothing found" in vestige("verify", store).output
+    file.write_text(file.read_text().replace("ada,DE,1", ",DE,1") + "eve,DE,6\n")
+    assert "has changed in row 1" in vestige("verify", store).output
+    file.write_text("who,country,v\nada,,1\n")
+    result = vestige("run", file, "--column", "v", "--by", "country", "--retention", 96)
+    assert "(1 row, 1 row without a key in country); nothing to answer from" in result.stderr

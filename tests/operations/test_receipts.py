@@ -234,3 +234,32 @@ def test_a_damaged_ledger_is_named_and_hides_no_stream(tmp_path: Path) -> None:
             with pytest.raises(StoreError, match="bits changed outside Vestige"):
                 forget(store, ["bob"])
             assert open_stream(store, "a").t == 60
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_sweep_of_an_earlier_time_meets_nothing(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is due has not been erased then, so the receipt stays open, whether the person has records or not."""
+    store = MemoryStore()
+    make(store, known=known, max_age=30 * DAY)
+    (receipt,) = forget(store, ["canary-1815"]).receipts
+    assert receipt.due is not None
+    earlier, later = receipt.due - DAY, receipt.due + DAY
+    for module in ("retention", "confirmation", "erasure"):
+        monkeypatch.setattr(f"vestige.operations.{module}.wall_clock", lambda: later)
+    sweep(store, at=earlier)
+    assert store.read_ledger().open
+
+
+def test_an_empty_stream_delays_no_receipt() -> None:
+    """It holds nothing that could be asked for, and may never be updated again."""
+    store, old = MemoryStore(), np.datetime64("2024-01-01T00:00:00", "us")
+    quiet = Stream(Mean(), retention=96, max_age=DAY, seed=1, store=store.stream("quiet"))
+    quiet.extend(np.arange(60.0), times=np.full(60, old))
+    sweep(store)
+    assert not len(quiet.retained)
+    make(store, known=True)
+    forget(store, ["canary-1815"])
+    for name in "abc":
+        store.live(name).extend(np.arange(36.0))  # type: ignore[union-attr]
+    sweep(store)
+    assert not store.read_ledger().open

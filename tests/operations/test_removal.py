@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -125,3 +126,11 @@ def test_streams_are_removed_also_those_that_are_open(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="it was removed"):
             written.push(1.0)
     assert set(read_streams(tmp_path / "s.db")) == {"b"}
+
+
+def test_the_ids_of_one_list_look_independent_and_a_repeated_request_has_the_same_ones() -> None:
+    found = [forget_pseudonyms(filled(MemoryStore()), [f"p{i}" for i in range(64)], request="r-1") for _ in range(2)]
+    first, again = ([receipt.id for receipt in result.receipts] for result in found)
+    assert first == again
+    distances = [(int(one, 16) ^ int(other, 16)).bit_count() for one, other in pairwise(first)]
+    assert 28 < np.mean(distances) < 36, "half of 64 bits, within eight standard errors"

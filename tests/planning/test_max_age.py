@@ -136,3 +136,10 @@ def test_errors_name_what_is_wrong(change: dict[str, object], problem: str) -> N
     policy = given.pop("policy")
     with pytest.raises(ParameterError, match=problem):
         plan_max_age(policy, **given)  # type: ignore[arg-type]
+
+
+def test_at_the_least_rate_half_of_the_batches_and_half_of_the_pairs_are_too_short() -> None:
+    """As many records are expected as are needed, which is the median of a Poisson number; the risks add up."""
+    least = find_schedule(Mean(), AGE, 1.0).least_rate
+    assert find_schedule(Mean(), AGE, 1.0001 * least).risk > 0.9
+    assert find_schedule(Mean(), AGE, 4.0 * least).risk < 1e-6

@@ -14,6 +14,7 @@ from vestige import (
     BundleEstimate,
     Count,
     Covariance,
+    Distinct,
     Extremes,
     Histogram,
     HistogramQuantiles,
@@ -286,6 +287,26 @@ def test_what_an_average_notes_is_a_note_of_the_bundle() -> None:
         f"a:histogram_quantiles: {each}" for each in estimate["a:histogram_quantiles"].notes if "first edge" in each
     ]
     assert len(estimate.notes) == len(set(estimate.notes))
+
+
+def test_rows_have_the_notes_of_the_stream_and_those_of_their_metric() -> None:
+    policy = Bundle({("a", "b"): Ratio(), "a": [Mean(), Distinct(64)]})
+    stream = Stream(policy, retention=policy.default_retention, seed=0)
+    stream.extend(np.random.default_rng(0).normal(size=(stream.batch, 2)))
+    stream.forget(rounds=range(1, stream.t + 1), now=True)
+    stream.extend(np.random.default_rng(0).normal(size=(300, 2)))
+    estimate = stream.estimate()
+    told = {row["metric"]: row["notes"] for row in estimate.to_rows()}
+    assert all(note.count(f"Counts from round {stream.batch + 1} on") == 1 for note in told.values())
+    assert [name for name, note in told.items() if "standard errors of zero" in note] == ["a,b:ratio"]
+    assert told["a,b:ratio"].count("standard errors of zero") == 1
+    assert told == dict(estimate.to_pandas()[["metric", "notes"]].to_numpy().tolist())
+
+
+def test_a_column_is_not_taken_for_several() -> None:
+    with pytest.raises(ParameterError, match="'a,b' as the name of one column and as those of several"):
+        Bundle({"a,b": [Mean(), Count()], ("a", "b"): [Ratio()]})
+    assert Bundle({"a,b": [Mean(), Count()]}).column_names == ("a,b",)
 
 
 def find_weighted(present: Bools, half_life: float) -> tuple[float, float]:

@@ -22,6 +22,7 @@ from vestige import (
     TopK,
     open_store,
 )
+from vestige.channels.states import find_state_slots
 from vestige.checks import check_policy
 from vestige.errors import NoRecordsError
 from vestige.planning.data_model import DataModel
@@ -220,3 +221,9 @@ def test_a_plan_counts_the_slots_of_the_averages_alone() -> None:
         for policy, batch in ((alone, 80), (beside, 80 + beside.sketches.slots))
     ]
     assert rooms[0] == rooms[1]
+
+
+def test_the_largest_reserve_is_kept_for_all_sketches() -> None:
+    sketches = Bundle({"a": Extremes(reserve=0.05), "b": Quantiles([0.5], reserve=0.4)}).sketches
+    assert sketches is not None
+    assert sketches.slots == find_state_slots(sketches.bits, 0.4) > find_state_slots(sketches.bits, 0.05)

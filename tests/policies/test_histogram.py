@@ -16,6 +16,9 @@ from vestige.cli import command
 from vestige.errors import DataError, ParameterError
 from vestige.flights import flights
 from vestige.planning import plan, predict
+from vestige.policies.histogram import conclude_shares
+from vestige.policies.rounding import bound_rounding
+from vestige.statistics.shares import INDICATOR
 from vestige.types import Floats
 
 QUICK = ("lognormal", "sorted", "constant", "departure delays")
@@ -238,3 +241,20 @@ def test_bad_categories_are_refused(categories: object) -> None:
 def test_too_many_bits_are_refused() -> None:
     with pytest.raises(ParameterError, match="bits=53 is out of range"):
         ExactHistogram((0.0,), bits=53)
+
+
+def test_bins_between_edges_that_differ_little_have_different_names() -> None:
+    bins = Histogram((1700000000001, 1700000000002, 1700000000003)).bins
+    assert bins[1:3] == ("1700000000001 to 1700000000002", "1700000000002 to 1700000000003")
+    assert len(set(bins)) == len(bins)
+    assert Histogram((-2.5, 0.1)).bins == ("below -2.5", "-2.5 to 0.1", "0.1 or more")
+
+
+@pytest.mark.parametrize(("off", "rounds"), [(0.2, True), (0.3, False), (1.5, False)])
+def test_counts_are_rounded_only_where_they_are_sure(off: float, rounds: bool) -> None:
+    """A share of 25.4 of 100 records is that of 25 if it can be off by less than a quarter, else it stays."""
+    worth, margin = 100.0, bound_rounding(1e-12, 100.0) / 1e-12
+    rounding = off / (margin * INDICATOR * np.sqrt(worth))
+    made = conclude_shares(np.array([0.254, 0.746]), ("a", "b"), worth, rounding, has_counts=True)
+    assert made.count_error == pytest.approx(off)
+    assert made.value.tolist() == ([0.25, 0.75] if rounds else [0.254, 0.746])

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from vestige import Bundle, Count, Histogram, LinearRegression, Mean, Moments, ParameterError, Shares
-from vestige.policies.metrics import join_options, list_columns, list_undeclared, parse_metrics
+from vestige import Bundle, Count, Distinct, Histogram, LinearRegression, Mean, Moments, ParameterError, Ratio, Shares
+from vestige.policies.metrics import (
+    join_options,
+    list_columns,
+    list_uncertain,
+    list_undeclared,
+    parse_metrics,
+    quote_column,
+)
 
 
 def test_metrics_are_what_they_say() -> None:
@@ -39,6 +48,44 @@ def test_categories_are_declared_or_given() -> None:
     found.check_rows(rows)
     with pytest.raises(ParameterError, match="'c:mean' is of numbers"):
         Bundle({"c": [Mean(), Shares(odd)]}).name_categories()
+
+
+def test_distinct_values_may_be_texts() -> None:
+    texts = ["email:distinct,count", "amount:distinct,mean", "name:distinct[text,256]", "shop,name:covariance"]
+    assert list_uncertain(texts[:3]) == ("email",)
+    assert list_uncertain(texts) == ("email",)
+    found = parse_metrics(texts[:3], None, {"email": ()})
+    assert found.name_categories() == {"email": (), "name": ()}
+    assert found.policies["name:distinct"] == Distinct(256, has_texts=True)
+    assert not found.policies["amount:distinct"].name_categories(("amount",))
+    for others, problem in (
+        ([Mean()], r"'c:mean' is of numbers, but distinct\[text\] reads the column as text; leave one of them out$"),
+        ([Shares(("a",))], "'c:distinct' reads the column as text in another way|'c:shares' reads"),
+    ):
+        with pytest.raises(ParameterError, match=problem):
+            Bundle({"c": [Distinct(has_texts=True), *others]}).name_categories()
+
+
+@pytest.mark.parametrize("name", ["a,b", "a[0]", 'say "a"', "a:b", " a", "a, b:mean,[x]", '"', "5' pipe"])
+def test_the_name_of_a_column_may_be_in_quotes(name: str) -> None:
+    written = quote_column(name)
+    assert parse_metrics([f"{written}:mean", f"{written} , c:ratio", f"c,{written}:ratio"]) == Bundle(
+        {name: Mean(), (name, "c"): Ratio(), ("c", name): Ratio()}
+    )
+    assert list_columns([f'{written}:shares["x, y",z[]']) == (name,)
+
+
+def test_a_quote_inside_a_name_is_part_of_it() -> None:
+    assert list_columns(['5" pipe:mean', '"a:mean', 'a,b" c:ratio']) == ('5" pipe', '"a', "a", 'b" c')
+
+
+@pytest.mark.parametrize("wrong", [None, 1, "a:mean", [1], [None], {"a": "mean"}])
+def test_what_is_not_a_list_of_texts_is_refused(wrong: Any) -> None:
+    for call in (parse_metrics, list_columns, list_undeclared):
+        with pytest.raises(ParameterError, match="texts is not a list of metrics"):
+            call(wrong)
+    with pytest.raises(ParameterError, match="categories"):
+        parse_metrics(["a:shares"], None, wrong or {"a": 1})
 
 
 @pytest.mark.parametrize(

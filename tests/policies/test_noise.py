@@ -26,7 +26,7 @@ from vestige import (
 from vestige.audit import AuditSeed
 from vestige.estimate import Estimate
 from vestige.noise import Noise
-from vestige.policies import base
+from vestige.policies import Remark, base
 from vestige.policies.base import NOISE_LEFT_OUT, Encoded
 from vestige.types import Floats
 
@@ -53,7 +53,7 @@ def test_noisy_counts_are_not_called_exact() -> None:
     assert estimate.encoding_error == pytest.approx(5.0 * noise / len(rows), rel=1e-6)
     assert (estimate.standard_error > noise / len(rows)).all(), "that of an empty bin too"
     report = policy.report(estimate, ["delay"])
-    assert report.remarks == (f"Counts may be off by up to {estimate.count_error:,.0f}.",)
+    assert report.remarks == (Remark(f"Counts may be off by up to {estimate.count_error:,.0f}."),)
     assert estimate.notes[-1].endswith("; standard errors include it.")
 
 

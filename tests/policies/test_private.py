@@ -236,7 +236,7 @@ def test_records_that_must_leave_at_once_are_spelled_around() -> None:
     [
         (
             {"policy": LogisticRegression(1)},
-            "is not a running average; use Mean, Moments, Covariance or LinearRegression",
+            "is not a running average; use Mean, Sum, Histogram, .* Correlation or LinearRegression",
         ),
         ({"policy": CustomLoss(lambda _, rows: (rows[:, 0], rows), (1.0,))}, "is not a running average"),
         ({"policy": Mean(half_life=10.0)}, "half_life=10.0 is not for Private"),

@@ -15,7 +15,8 @@ from vestige.cli import command
 from vestige.errors import ParameterError
 from vestige.flights import flights
 from vestige.planning import plan
-from vestige.policies.quantiles import QuantilesEstimate
+from vestige.policies.counters import unpack
+from vestige.policies.quantiles import QuantilesEstimate, name_quantiles, parse_probabilities
 from vestige.types import Floats
 
 RNG = np.random.default_rng
@@ -62,11 +63,17 @@ def check_bounds(estimate: QuantilesEstimate, values: Floats) -> None:
     assert (estimate.lower <= true).all()
     assert (true <= estimate.upper).all()
     assert ((estimate.lower <= estimate.value) & (estimate.value <= estimate.upper)).all()
-    first = np.searchsorted(ordered, estimate.value, "left") + 1
+    assert (find_rank_errors(estimate, values) <= estimate.rank_error * (1.0 + 1e-12)).all()
+
+
+def find_rank_errors(estimate: QuantilesEstimate, values: Floats) -> Floats:
+    """How far the ranks are really off, as shares of the records."""
+    ordered, p = np.sort(values), np.array(estimate.probabilities)
+    ranks = np.maximum(np.ceil(p * len(values) * (1.0 - 1e-12)), 1.0)
     last = np.searchsorted(ordered, estimate.value, "right")
-    off = np.maximum(np.maximum(first - ranks, ranks - last), 0.0) / len(values)
-    assert (off <= estimate.rank_error * (1.0 + 1e-12)).all()
-    assert np.isin(estimate.value, values).all()
+    first = np.minimum(np.searchsorted(ordered, estimate.value, "left") + 1, last)
+    off: Floats = np.maximum(np.maximum(first - ranks, ranks - last), 0.0) / len(values)
+    return off
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
@@ -79,9 +86,40 @@ def test_bounds_hold_for_any_data(kind: str, size: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_errors_are_as_small_as_the_docs_say(kind: str) -> None:
-    """At most about 0.8 / size in no particular order, twice as much with drift."""
-    found = summarize(draw_values(kind), Quantiles(PROBABILITIES, 100))
-    assert found.rank_error.max() <= (0.008 if kind not in ("drift", "blocks") else 0.018)
+    """At most about 1 / size in no particular order, twice as much with drift."""
+    values = draw_values(kind)
+    found = summarize(values, Quantiles(PROBABILITIES, 100))
+    usual = 0.01 if kind not in ("drift", "blocks") else 0.02
+    assert find_rank_errors(found, values).max() <= usual
+    assert found.rank_error.max() <= 2.0 * usual
+
+
+@pytest.mark.parametrize("size", [10, 20])
+def test_a_small_summary_answers_between_its_entries(size: int) -> None:
+    """The nearest entry is off by a fifth of a gap on average, and was the maximum for p95."""
+    values, policy = draw_values("lognormal"), Quantiles([0.25, 0.5, 0.75, 0.95], size)
+    found = summarize(values, policy)
+    assert (find_rank_errors(found, values)[:3] < 0.2 / size).all()
+    assert found.value[3] < values.max()
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_rank_errors_are_the_least_that_follow_from_all_entries(kind: str) -> None:
+    values, policy = draw_values(kind, 1_000), Quantiles(PROBABILITIES, 12)
+    state = policy.move(policy.first_state, values[:, None])
+    found = policy.make_estimate(state, len(values))
+    entries, marked, slacks, used = unpack(state, 12)
+    for value, p, error in zip(found.value, PROBABILITIES, found.rank_error, strict=True):
+        rank, least, most, reached = max(int(np.ceil(p * 1_000 * (1.0 - 1e-12))), 1), 0, 1_000, 0
+        for i in range(used):  # least <= records up to value; records below value <= most
+            gain, is_single = int(marked[i]) // 2, int(marked[i]) % 2
+            reached += gain
+            if entries[i] <= value:
+                least = reached
+            if entries[i] >= value:
+                most = min(most, reached + int(slacks[i]) - (gain if is_single else 1))
+        is_entry = value in entries[:used]
+        assert error * 1_000 == pytest.approx(max(most + is_entry - rank, rank - least, 0))
 
 
 @pytest.mark.parametrize("kind", ["whole", "constant"])
@@ -158,7 +196,7 @@ def test_its_plan_states_retention_and_error() -> None:
     row = plan(Quantiles(size=20), records=10**6).row("Quantiles")
     assert row.retention == Quantiles(size=20).default_retention
     assert row.error is None
-    assert any("about 4.00% of the records" in note for note in row.notes)
+    assert any("about 5.00% of the records" in note for note in row.notes)
 
 
 def test_the_command_prints_quantiles(tmp_path: Path) -> None:
@@ -191,3 +229,10 @@ def test_the_command_prints_quantiles(tmp_path: Path) -> None:
 def test_wrong_arguments_are_refused(arguments: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match=next(iter(arguments))):
         Quantiles(**arguments)  # type: ignore[arg-type]
+
+
+def test_quantiles_that_differ_little_have_different_names_which_can_be_read() -> None:
+    probabilities = (0.05, 0.07, 0.5, 0.999, 0.99999999, 0.999999999999, 1e-7, 1.0)
+    names = name_quantiles(probabilities)
+    assert names == ("p5", "p7", "p50", "p99.9", "p99.999999", "p99.9999999999", "p0.00001", "p100")
+    assert parse_probabilities(names) == probabilities

@@ -211,3 +211,10 @@ def test_the_command(tmp_path: Path) -> None:
 def test_bad_input() -> None:
     with pytest.raises(ParameterError, match=r"half_life=0\.0"):
         Ratio(half_life=0.0)
+
+
+@pytest.mark.parametrize(("errors", "doubted"), [(3.0, True), (4.9, True), (5.1, False), (7.0, False)])
+def test_a_denominator_within_five_standard_errors_of_zero_is_doubted(errors: float, doubted: bool) -> None:
+    mean = -errors * 2.0 / np.sqrt(100.0)
+    made = Ratio().conclude(np.array([mean, 1.5, 4.0, 0.0, 1.0]), 100.0, 0.0)
+    assert bool(made.notes) is doubted

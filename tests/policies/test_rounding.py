@@ -7,10 +7,22 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from vestige import Covariance, CustomLoss, LinearRegression, LogisticRegression, Mean, Moments, Private, Stream
+from vestige import (
+    Bundle,
+    Covariance,
+    CustomLoss,
+    LinearRegression,
+    LogisticRegression,
+    Mean,
+    Moments,
+    Private,
+    Stream,
+    Sum,
+)
 from vestige.channels.layout import find_precision
 from vestige.clock import Clock
 from vestige.policies.rounding import note_rounding
+from vestige.policies.sum import SumEstimate
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.statistics.kernels import find_far_limit
@@ -334,3 +346,42 @@ def test_a_regression_after_a_change_of_level_is_right_or_marked(jump: float) ->
         away = x - x.mean()
         error = 1.0 / np.sqrt(away @ away)
         assert made.missed or abs(float(made.value[0]) - away @ y / (away @ away)) <= error
+
+
+def test_rounding_of_short_batches_is_not_forgotten_after_long_ones() -> None:
+    """Of a stream with few records in its time limit, and then many: the last batch is full, those before were not."""
+    x, n = np.random.default_rng(0).normal(size=30_000), 30_000
+    days = np.concatenate([np.arange(n - 1_000) / 3.0, (n - 1_000) / 3.0 + np.arange(1_000) / 1e5])
+    times = np.datetime64("1900-01-01", "us") + (days * 86_400e6).astype("timedelta64[us]")
+    stream = Stream(Sum(), max_age=timedelta(days=30), seed=0)
+    stream.extend(x[:-1_000], times=times[:-1_000])
+    before = stream.estimate().encoding_error
+    stream.extend(x[-1_000:], times=times[-1_000:])
+    clock, estimate = stream.clock, stream.estimate()
+    assert clock.last - clock.first + 1 == stream.batch > clock.bits > 0
+    assert abs(estimate.value - x.sum()) <= estimate.encoding_error
+    assert estimate.encoding_error >= 0.9 * before > 1.0
+
+
+def test_the_clock_counts_the_bits_that_requests_leave() -> None:
+    stream = Stream(Mean(channel="bits"), retention=128, seed=0)
+    stream.extend(np.zeros(64))
+    assert stream.clock.bits == 49 + 6  # what one number can use
+    rng = np.random.default_rng(0)
+    stream.extend(rng.normal(size=60), subjects=["a", "b"] * 30)
+    stream.forget(subject="a")
+    stream.extend(rng.normal(size=4))
+    assert 22 <= stream.clock.bits <= 64 - 30
+    stream.extend(rng.normal(size=640))
+    assert stream.clock.bits <= 64 - 30
+
+
+def test_totals_of_a_rare_column_far_from_zero_state_how_it_is_written() -> None:
+    rng = np.random.default_rng(1)
+    x = np.where(rng.random(20_000) < 0.01, 1e7 + rng.normal(size=20_000), np.nan)[:, None]
+    bundle = Bundle({"x": Sum()})
+    stream = Stream(bundle, retention=bundle.default_retention, seed=0)
+    stream.extend(x)
+    total = stream.estimate()["x:sum"]
+    assert isinstance(total, SumEstimate)
+    assert 1e-6 < abs(total.value - np.nansum(x)) <= total.encoding_error < 1.0

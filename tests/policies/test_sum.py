@@ -97,7 +97,20 @@ def test_noise_can_be_added() -> None:
     stream = Stream(Private(Sum(), bound=1.5, epsilon=8.0, delta=1e-6), retention=4_000)
     stream.extend(rows)
     noise = stream.policy.noise(stream.clock, 0) * 20_000  # type: ignore[attr-defined]
-    assert abs(float(stream.estimate().value) - rows.sum()) <= 5.0 * noise
+    estimate = stream.estimate()
+    assert abs(float(estimate.value) - rows.sum()) <= 5.0 * noise
+    assert estimate.has_noise
+    assert estimate.to_rows()[0]["lower"] is estimate.to_rows()[0]["upper"] is None
+
+
+def test_rows_have_the_bounds_of_a_total_beside_its_standard_error() -> None:
+    rows = make_column("lognormal", 4_000)
+    for policy, metric in ((Sum(), "1"), (Bundle({"a": [Mean(), Sum()]}), "a:sum")):
+        stream = Stream(policy, retention=512, seed=0)
+        stream.extend(rows)
+        (row,) = (row for row in stream.estimate().to_rows() if row["metric"] == metric)
+        assert row["value"] - 1.0 < row["lower"] <= math.fsum(rows) <= row["upper"] < row["value"] + 1.0
+        assert row["standard_error"] == pytest.approx(rows.std() * np.sqrt(len(rows)), rel=1e-4)
 
 
 def test_the_command_adds_up(tmp_path: Path) -> None:

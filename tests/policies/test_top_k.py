@@ -169,3 +169,13 @@ def test_a_row_has_the_middle_of_its_bounds() -> None:
     estimate = TopKEstimate(np.array([7.0, 3.0]), np.array([10, 4]), np.array([10, 9]), 9)
     rows = [(row["metric"], row["value"], row["lower"], row["upper"]) for row in estimate.list_numbers()]
     assert rows == [("records of 7", 10.0, 10.0, 10.0), ("records of 3", 6.0, 4.0, 9.0)]
+
+
+def test_values_that_differ_little_have_rows_of_their_own() -> None:
+    values = np.array([49_170_000_000_001.0, 49_170_000_000_002.0, 0.1, 0.1 + 2**-54, -7.0, 1e300])
+    counts = np.arange(6, 0, -1)
+    rows = TopKEstimate(values, counts, counts, 0).to_rows()
+    names = [row["metric"].removeprefix("records of ") for row in rows]
+    assert names[0] == "49170000000001"
+    assert names[4:] == ["-7", "1e+300"]
+    assert [float(name) for name in names] == values.tolist()

@@ -64,3 +64,10 @@ def test_nothing_is_made_up(text: str, tmp_path: Path) -> None:
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"v\.csv: does not exist"):
         detect_dialect(str(tmp_path / "v.csv"))
+
+
+@pytest.mark.parametrize("missing", ["", "NA", "NaN", "null", "NULL"])
+def test_a_missing_value_does_not_hide_a_decimal_comma(missing: str, tmp_path: Path) -> None:
+    path = tmp_path / "v.csv"
+    path.write_text(f"a;b\n1,5;x\n{missing};y\n2,5;z\n")
+    assert detect_dialect(str(path)) == Dialect(";", ",")

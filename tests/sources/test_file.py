@@ -327,16 +327,17 @@ def test_a_missing_time_takes_no_round(tmp_path: Path, missing: str) -> None:
     assert (block.numbers.tolist(), block.skipped, block.read) == ([1, 3], 1, 3)
 
 
-def test_missing_subjects_and_keys_take_no_round_and_na_is_a_name(tmp_path: Path) -> None:
+def test_a_missing_key_takes_no_round_a_missing_subject_does_and_na_is_a_name(tmp_path: Path) -> None:
     source = text_source(tmp_path, 'a,who,shop\n1,x,NA\n2,,NA\n3,x,\n4,null,"7, Main St"\n5,"",""\n')
     (block,) = FileSource(source, ["a"], subject="who", by="shop").blocks()
     assert block.subjects is not None
     assert block.keys is not None
     assert block.codes is not None
-    assert block.numbers.tolist() == [1, 4]
-    assert block.subjects.tolist() == ["x", "null"]
-    assert block.keys[block.codes].tolist() == ["NA", "7, Main St"]
-    assert (block.skipped, block.keys.dtype, block.codes.dtype) == (3, np.dtype(object), np.dtype(np.int64))
+    assert block.numbers.tolist() == [1, 2, 4]
+    assert block.subjects.tolist() == ["x", None, "null"]
+    assert block.keys[block.codes].tolist() == ["NA", "NA", "7, Main St"]
+    assert (block.skipped, block.keyless) == (2, 2)
+    assert (block.keys.dtype, block.codes.dtype) == (np.dtype(object), np.dtype(np.int64))
 
 
 def texts_of(source: str) -> list[str]:

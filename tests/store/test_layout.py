@@ -91,7 +91,7 @@ def test_receipts_too(
 
 def test_only_the_slot_of_a_record_is_not_zero() -> None:
     """Ten slots: rounds of 8 bytes, values of 8, marks of 1, times of 8, subjects of 16, numbers of 8."""
-    body = pack_state(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16], [7]), 10)[88:]
+    body = pack_state(Clock(t=13, last=3), Records([12], [[1.5]], [True], ["2024-01-01"], ["ab" * 16], [7]), 10)[96:]
     used, start = set(), 0
     for size in (8, 8, 1, 8, 16, 8):
         used |= set(range(start + 2 * size, start + 3 * size))

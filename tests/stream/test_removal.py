@@ -208,3 +208,22 @@ def test_several_requests_are_all_made_or_none(now: bool) -> None:
     assert {56, 57} <= set(stream.retained.rounds[~stream.retained.leaving])
     with pytest.raises(ParameterError, match="receipt_ids has 1 entries for 2 requests"):
         stream.forget_each([[57], [56]], receipt_ids=ids[:1])
+
+
+def test_records_that_are_erased_before_an_update_are_named_in_a_note() -> None:
+    stream = Stream(Mean(), retention=200, seed=0)
+    stream.extend(range(300))
+    stream.forget(rounds=range(1, 200), now=True)
+    assert not any("not counted" in note for note in stream.estimate().notes), "an update has counted them"
+    stream = Stream(Mean(), retention=200, seed=0)
+    stream.extend(range(10))
+    stream.forget(rounds=range(1, 10), now=True)
+    note = (
+        "9 of the 10 records since round 1 are not counted: they were erased on request or by deadline before an "
+        "update could count them."
+    )
+    assert note in stream.estimate().notes
+    stream.extend(range(500))
+    estimate = stream.estimate()
+    assert estimate.counted == 501
+    assert note.replace("the 10", "the 510") in estimate.notes

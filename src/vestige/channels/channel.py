@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from vestige.channels.layout import LONG_HEADER, MAX_BITS
 from vestige.clock import Clock
 from vestige.records import Records
 from vestige.statistics import Statistic
@@ -128,6 +129,26 @@ class Channel(ABC):
             the number of slots, which are its first ones.
         """
         return length
+
+    def count_bits(self, length: int, can: Bools | None, size: int) -> int:
+        """Count the bits of the word of a batch that can be chosen, where numbers may be stored in one.
+
+        Args:
+            length: the number of slots of the batch.
+            can: which of them hold a record that may be kept; None if all do.
+            size: the number of numbers.
+
+        Returns:
+            the number of bits; 0 if numbers are never stored in a word.
+        """
+        if not self.has_bits:
+            return 0
+        rows = min(self.find_room(length), LONG_HEADER + MAX_BITS * size)
+        if can is None or can.all():
+            return rows
+        from vestige.channels.kernels import count_free_rows  # noqa: PLC0415
+
+        return min(rows, int(count_free_rows(can[: self.find_room(length)], size)))
 
     def read(self, retained: Records, clock: Clock, statistic: Statistic) -> Reading:
         """Read the numbers of the encoded batch, `clock.first` to `clock.last`.

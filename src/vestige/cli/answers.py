@@ -23,7 +23,8 @@ from vestige.stream import Stream
 
 _SHOWN = 20
 """The number of keys in a table; JSON has all of them."""
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
+_NUMBER = re.compile(r"(?<![\w.,])\d++(?:[.,]\d++)*+(?:e[+-]?\d++)?+(?!\w)")
+"""A number that is not part of a name, such as p95 or x1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,11 @@ class StreamAnswer:
         return self.estimate is not None and self.estimate.missed
 
     @property
+    def unanswered(self) -> Mapping[str, str]:
+        """The metrics without an answer, with the reasons, where the stream has several."""
+        return self.estimate.problems if isinstance(self.estimate, BundleEstimate) else {}
+
+    @property
     def all_time(self) -> bool:
         """Whether it counts every record from the first one."""
         return not (self.restarted or self.missed or self.window)
@@ -105,7 +111,7 @@ class StreamAnswer:
             "held": self.estimate.held,
             "oldest_age": self.estimate.oldest_age,
             "missed": self.missed,
-            "notes": [*self.estimate.notes, *self.report.remarks],
+            "notes": [*self.estimate.notes, *map(str, self.report.remarks)],
         }
 
     def show(self, limit: str) -> None:
@@ -128,12 +134,20 @@ class StreamAnswer:
         recent = "" if self.half_life is None else f", of which recent ones count more (half-life {self.half_life:,g})"
         say(f"{title} of {counted}{start}{recent}{off}")
         show_table(report.header, report.rows, words=("term",))
-        for remark in report.remarks:
+        for remark in (*map(str, report.remarks), *_describe_unanswered(self.unanswered)):
             say(remark)
         ago = f"; the oldest arrived {format_count(estimate.oldest_age, 'record')} ago" if estimate.held else ""
         say(f"Held: {format_count(estimate.held, 'record')}{ago} ({limit}).")
         for note in estimate.notes:
             say(f"Note: {note}")
+
+
+def _describe_unanswered(problems: Mapping[str, str]) -> list[str]:
+    """A sentence for each reason why metrics have no answer."""
+    found: dict[str, list[str]] = {}
+    for name, problem in problems.items():
+        found.setdefault(problem, []).append(name)
+    return [f"No answer for {', '.join(names)}: {problem}." for problem, names in found.items()]
 
 
 def _find_remedies(stream: Stream, answer: StreamAnswer) -> tuple[str, ...]:
@@ -213,36 +227,47 @@ def _show_footer(answers: Mapping[str, StreamAnswer]) -> None:
     if windows:
         are = "is a window, which counts" if windows == 1 else "are windows, which count"
         say(f"{windows:,} of {format_count(len(answers), 'stream')} {are} only the records held.")
-    lives = [f"half-life {answer.half_life:,g}" for answer in answers.values() if answer.half_life is not None]
+    lives = [
+        (key, f"half-life {answer.half_life:,g}") for key, answer in answers.items() if answer.half_life is not None
+    ]
     for text, number in group_notes(lives):
         say(f"Recent records count more in {number:,} of {format_count(len(answers), 'stream')}: {text}.")
-    for text, number in group_notes(answer.problem for answer in answers.values() if answer.problem):
+    for text, number in group_notes((key, answer.problem) for key, answer in answers.items() if answer.problem):
         say(f"No answer in {format_count(number, 'stream')}: {text}")
-    remarks = (remark for answer in answers.values() if answer.report is not None for remark in answer.report.remarks)
-    for text, _ in group_notes(remarks):
+    unanswered = ((key, text) for key, answer in answers.items() for text in _describe_unanswered(answer.unanswered))
+    for text, number in group_notes(unanswered):
+        say(f"In {format_count(number, 'stream')}: {text}")
+    reports = ((key, answer.report) for key, answer in answers.items() if answer.report is not None)
+    for text, _ in group_notes((key, str(remark)) for key, report in reports for remark in report.remarks):
         say(text)
-    notes = (note for answer in answers.values() if answer.estimate is not None for note in answer.estimate.notes)
+    estimates = ((key, answer.estimate) for key, answer in answers.items() if answer.estimate is not None)
+    notes = ((key, note) for key, estimate in estimates for note in estimate.notes)
     for text, number in group_notes(notes):
         say(f"Note on {format_count(number, 'stream')}: {text}")
 
 
-def group_notes(notes: Iterable[str]) -> list[tuple[str, int]]:
+def group_notes(notes: Iterable[tuple[str, str]]) -> list[tuple[str, int]]:
     """Merge notes that differ only in their numbers into one that gives the ranges.
 
+    Numbers in names, such as p95, are not merged.
+
     Args:
-        notes: the notes.
+        notes: the notes, each after the name of its stream.
 
     Returns:
-        Each note, and the number of notes that it stands for.
+        Each note, and the number of different streams that it is about.
 
     Example:
-        >>> group_notes(["Counts from round 9.", "Other.", "Counts from round 1,200."])
+        >>> group_notes([("a", "Counts from round 9."), ("a", "Other."), ("b", "Counts from round 1,200.")])
         [('Counts from round 9 to 1,200.', 2), ('Other.', 1)]
     """
-    groups: dict[tuple[str, ...], list[list[str]]] = {}
-    for note in notes:
-        groups.setdefault(tuple(_NUMBER.split(note)), []).append(_NUMBER.findall(note))
-    return [(_merge(parts, numbers), len(numbers)) for parts, numbers in groups.items()]
+    groups: dict[tuple[str, ...], list[tuple[str, list[str]]]] = {}
+    for stream, note in notes:
+        groups.setdefault(tuple(_NUMBER.split(note)), []).append((stream, _NUMBER.findall(note)))
+    return [
+        (_merge(parts, [numbers for _, numbers in found]), len({stream for stream, _ in found}))
+        for parts, found in groups.items()
+    ]
 
 
 def _merge(parts: tuple[str, ...], numbers: list[list[str]]) -> str:
@@ -264,7 +289,7 @@ def _parse_number(number: str) -> float:
 
 
 def check_strict(answers: Mapping[str, StreamAnswer]) -> None:
-    """Check that no statistic started over or missed its target, and that each has an answer.
+    """Check that no statistic started over or missed its target, and that each has an answer, as has each metric.
 
     Args:
         answers: the answers, by the name of the stream.
@@ -273,11 +298,13 @@ def check_strict(answers: Mapping[str, StreamAnswer]) -> None:
         NoAnswerError: one of them did, or has none; the error says how many.
     """
     restarted = sum(answer.restarted for answer in answers.values())
-    silent = sum(answer.estimate is None for answer in answers.values())
+    silent = sum(answer.estimate is None or bool(answer.unanswered) for answer in answers.values())
     missed = sum(answer.missed for answer in answers.values())
     if restarted or silent or missed:
         remedies = dict.fromkeys(remedy for answer in answers.values() for remedy in answer.remedies)
+        metrics = dict.fromkeys(name for answer in answers.values() for name in answer.unanswered)
+        unanswered = (f"metrics without an answer: {', '.join(metrics)}",) if metrics else ()
         raise NoAnswerError(
             f"--strict: of {format_count(len(answers), 'stream')}, {restarted:,} started over, {missed:,} missed the "
-            f"target and {silent:,} have no answer; " + "; ".join(("the notes say why", *remedies))
+            f"target and {silent:,} have no answer; " + "; ".join((*unanswered, "the notes say why", *remedies))
         )

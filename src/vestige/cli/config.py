@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,10 @@ _RECEIPTS = "keep-receipts"
 _STORE_KEYS = ("store", "key", _RECEIPTS)
 """Keys that commands on a store use; the other keys are those of `vestige run`."""
 _NOT_IN_FILES = ("config", "help", "progress")
-_REPLACED = {"metric": ("column", "target", "statistic", "edges", "categories"), "column": ("metric",)}
+_REPLACED = {
+    "metric": ("column", "target", "statistic", "edges", "categories", "channel", "standard-error"),
+    "column": ("metric",),
+}
 """What an option on the command line replaces in a file besides itself."""
 _NUMBERS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "integer": (int, "a whole number, such as 512"),
@@ -96,6 +101,30 @@ def describe_use(ctx: click.Context) -> str:
     """
     file, keys = ctx.meta.get(_META, ("", ()))
     return f"From {file}: {', '.join(keys)}." if keys else ""
+
+
+@contextmanager
+def name_origins(ctx: click.Context) -> Iterator[None]:
+    """Say in an error which of the options that it names are from a file.
+
+    Args:
+        ctx: the context of the command.
+
+    Yields:
+        Nothing; the options are checked inside.
+
+    Raises:
+        ParameterError: the same as inside.
+    """
+    file, keys = ctx.meta.get(_META, ("", ()))
+    try:
+        yield
+    except ParameterError as problem:
+        named = [key for key in keys if re.search(rf"--{re.escape(key)}(?![\w-])", str(problem))]
+        if not named:
+            raise
+        are = "is" if len(named) == 1 else "are"
+        raise ParameterError(f"{problem} ({', '.join(named)} {are} from {file})") from None
 
 
 def _find_key(param: click.Parameter) -> str:

@@ -21,7 +21,7 @@ from vestige.cli.config import FILE
 from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, escape, format_count, say, show_table
 from vestige.errors import MissingExtraError, ParameterError, SourceError
-from vestige.policies.metrics import join_options, list_columns
+from vestige.policies.metrics import join_options, list_columns, quote_column
 from vestige.sources.dialect import Dialect
 from vestige.sources.listing import list_files
 
@@ -115,9 +115,9 @@ def _list_unusual(dialect: Dialect) -> dict[str, str]:
 def _make_metric(column: ColumnProfile) -> str:
     """The metric of a column; empty if it has none, or a name that cannot be written in a metric."""
     if column.kind == "numbers":
-        metric = f"{column.name}:mean"
+        metric = f"{quote_column(column.name)}:mean"
     elif len(column.categories) > 1:  # one alone says nothing, and all others would count as other
-        metric = f"{column.name}:shares[{join_options(column.categories)}]"
+        metric = f"{quote_column(column.name)}:shares[{join_options(column.categories)}]"
     else:
         return ""
     try:

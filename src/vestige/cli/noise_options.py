@@ -13,7 +13,7 @@ import click
 
 from vestige.errors import ParameterError
 from vestige.policies import Bundle, Encoded, Mean, NamedPolicy, Private, Window
-from vestige.policies.private import list_unbounded
+from vestige.policies.private import AVERAGED, list_names, list_unbounded
 from vestige.policy import Policy
 from vestige.statistics import Averages
 
@@ -87,8 +87,8 @@ def wrap_policy(
         raise ParameterError("--window and --epsilon select different policies; give only one of them")
     if not isinstance(kept, Encoded) or not isinstance(kept.statistic, Averages):
         raise ParameterError(
-            f"--epsilon {epsilon} cannot be used with {kept.name}, which is not made of averages; use mean, sum, "
-            "histogram, histogram_quantiles, shares, ratio, moments, covariance, correlation or regression"
+            f"--epsilon {epsilon} cannot be used with {kept.name}, which is not made of averages; use "
+            f"{list_names(kind.name for kind in AVERAGED)}"
         )
     largest = parse_bounds(bounds, columns, [columns[i] for i in list_unbounded(kept) or ()])
     named = largest if isinstance(kept, Bundle) else tuple(largest[name] for name in columns if name in largest)

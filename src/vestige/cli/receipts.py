@@ -56,7 +56,7 @@ def receipts(store: str, reference: str | None, form: str, key: str | None, out:
     receipt contains the reference of the request, times, and rounds of the public clock. It contains no subject, and
     is the same whether records were held or not.
 
-    A request to several streams counts the records that have arrived in all of them as rounds.
+    For a request to several streams, the round is the number of records that have arrived in all of them together.
 
     With --sign, the receipts are written to a file with a signature, which vestige verify-receipts checks.
 

@@ -22,7 +22,7 @@ from vestige.cli.access import (
 )
 from vestige.cli.group import command, parse_duration
 from vestige.cli.holder import perform, wait_option
-from vestige.cli.output import SHOWN, format_count, list_some, print_json, say, show_table
+from vestige.cli.output import SHOWN, format_count, list_some, print_json, say, show_table, warn
 from vestige.cli.receipts import receipt_facts, show_receipts
 from vestige.cli.subjects import Subjects, read_subjects
 from vestige.errors import ParameterError
@@ -31,8 +31,11 @@ from vestige.operations import forget as forget_in
 from vestige.operations import remove as remove_from
 from vestige.operations.removal import check_references, preview_forget
 from vestige.records import Records
-from vestige.store import Reader, open_reader
+from vestige.store import Reader, Store, open_reader
 from vestige.store.inbox import Request
+from vestige.store.ledger import Ledger
+
+_BE = ("is", "are")
 
 
 @command.command()
@@ -133,16 +136,18 @@ def forget(
         _show_preview(reader, store, names, people, rounds, at_once=at_once, machine=machine)
         return
 
+    earlier: list[str] = []
+
     def request() -> Request:
+        earlier.extend(_find_earlier(reader.snapshot().ledger, marks))
         pseudonyms = tuple(map(reader.pseudonym, people.texts))
         return Request(
             "forget", pseudonyms, rounds, names or None, at_once, references=marks, keep_receipts=keep_receipts
         )
 
-    done, attended = perform(
-        store,
-        ForgetResult,
-        lambda opened: forget_in(
+    def act(opened: Store) -> ForgetResult:
+        earlier.extend(_find_earlier(opened.read_ledger(), marks))
+        return forget_in(
             opened,
             people.texts,
             rounds=rounds,
@@ -150,13 +155,29 @@ def forget(
             now=at_once,
             references=marks,
             keep_receipts=keep_receipts,
-        ),
-        request,
-        wait=wait,
-        key=key,
-    )
+        )
+
+    done, attended = perform(store, ForgetResult, act, request, wait=wait, key=key)
     _show_removals(store, done, people, machine=machine)
+    _warn_of_earlier(earlier)
     exit_with(done.troubles, attended)
+
+
+def _find_earlier(ledger: Ledger, references: Sequence[str | None]) -> list[str]:
+    """The references that are on receipts already, each once."""
+    known = {receipt.reference for receipt in ledger.receipts}
+    return [each for each in dict.fromkeys(references) if each is not None and each in known]
+
+
+def _warn_of_earlier(references: Sequence[str]) -> None:
+    """Say that requests were made before, as those of a list that is read every night."""
+    if not references:
+        return
+    others = f", and so {_BE[len(references) > 2]} {format_count(len(references) - 1, 'other reference')}"
+    warn(
+        f"{references[0]} is on an earlier receipt{others if len(references) > 1 else ''}; such a request is made "
+        "again, with a receipt of its own. A list should have new requests only."
+    )
 
 
 def _show_removals(store: str, done: ForgetResult, people: Subjects, *, machine: bool) -> None:
@@ -220,6 +241,7 @@ def _show_preview(
 ) -> None:
     """Show what a request would erase, from a snapshot."""
     copy = read_snapshot(store, names)
+    _warn_of_earlier(_find_earlier(copy.ledger, people.references))
     marks = tuple(map(reader.pseudonym, people.texts))
     asked = [name for name in names if name in copy.streams] or None
     done = (

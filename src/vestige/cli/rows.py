@@ -19,6 +19,7 @@ import click
 from vestige.cli.answers import StreamAnswer
 from vestige.cli.output import escape
 from vestige.errors import ParameterError
+from vestige.policies import Remark
 
 COLUMNS: dict[str, type] = {
     "stream": str,
@@ -64,7 +65,7 @@ def check_output(form: str, out: str | None, store: str) -> None:
 
 
 def list_rows(answers: Mapping[str, StreamAnswer]) -> list[Row]:
-    """List the rows of all streams; a stream without an answer has one row that says why.
+    """List the rows of all streams; a stream or a metric without an answer has one row that says why.
 
     Args:
         answers: the answers, by the name of the stream.
@@ -81,22 +82,25 @@ def list_rows(answers: Mapping[str, StreamAnswer]) -> list[Row]:
     for name, answer in answers.items():
         if answer.estimate is not None:
             remarks = () if answer.report is None else answer.report.remarks
-            rows += [{**blank, "stream": name, **_add_remarks(row, remarks)} for row in answer.estimate.to_rows()]
+            rows += [
+                {**blank, "stream": name, **_add_remarks(row, remarks), "problem": answer.unanswered.get(row["metric"])}
+                for row in answer.estimate.to_rows()
+            ]
         else:
             counts = {"since": answer.since, "counted": answer.counted, "t": answer.t} if answer.t else {}
             rows.append({**blank, "stream": name, **counts, "problem": answer.problem})
     return rows
 
 
-def _add_remarks(row: Row, remarks: Sequence[str]) -> Row:
-    """A row whose notes include the remarks on its metric; those of several metrics begin with their names."""
-    found = []
-    for remark in remarks:
-        names, _, text = remark.partition(": ")
-        listed = names.split(", ") if ":" in names else None
-        if listed is None or any(row["metric"] == name or row["metric"].startswith(f"{name} ") for name in listed):
-            found.append(remark if listed is None else text)
+def _add_remarks(row: Row, remarks: Sequence[Remark]) -> Row:
+    """A row whose notes include the remarks on its metric."""
+    found = [remark.text for remark in remarks if not remark.metrics or _is_of(row["metric"], remark.metrics)]
     return row | {"notes": " ".join(filter(None, (row["notes"], *found))) or None}
+
+
+def _is_of(label: str, metrics: Sequence[str]) -> bool:
+    """Whether a number is one of those of some metrics: it is called like one, or begins with its name."""
+    return any(label == name or label.startswith(f"{name} ") for name in metrics)
 
 
 def write_rows(rows: Sequence[Row], form: str, out: str | None) -> None:

@@ -7,15 +7,17 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, get_args
 
 import click
+import numpy as np
 
 from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer, check_strict
-from vestige.cli.categories import find_undeclared
-from vestige.cli.config import config_option, describe_use
+from vestige.cli.categories import explain_text, find_undeclared
+from vestige.cli.config import config_option, describe_use, name_origins
 from vestige.cli.group import command, parse_duration
 from vestige.cli.noise_options import (
     bound_option,
@@ -32,6 +34,7 @@ from vestige.cli.run_report import (
     check_troubles,
     collect_facts,
     explain_before,
+    explain_keyless,
     print_facts,
     print_notes,
     show_answers,
@@ -51,6 +54,7 @@ from vestige.sources.protocol import Unit
 from vestige.sources.resumption import has_new_rows
 from vestige.store import Store, open_store
 from vestige.stream import Stream
+from vestige.times import format_duration, wall_clock
 
 
 @command.command()
@@ -145,7 +149,7 @@ from vestige.stream import Stream
 @click.option(
     "--subject",
     metavar="COLUMN",
-    help="Column with the person a record is about, for removals; needs --store.",
+    help="Column with the person a record is about, for removals; needs --store. A row may have none.",
 )
 @click.option("--key", metavar="FILE", help="File with the key that subjects are hashed with.  [default: STORE.key]")
 @click.option(
@@ -193,12 +197,12 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     SOURCE is a CSV, NDJSON or Parquet file, a folder of such files, a pattern in quotes such as 'visits*.csv', or -
     for CSV or NDJSON on standard input. Several files are read in the order of their first times if --time is given,
     otherwise in that of their names, in which numbers count as numbers. A row with a missing value in a column is
-    skipped and counted; with --metric, it counts for the metrics whose columns it has. true and false, in any case, are
-    the numbers 1 and 0.
+    skipped and counted; with --metric, it counts for the metrics whose columns it has. A row without a time or a key is
+    skipped too; one without a subject is a record like others. true and false, in any case, are the numbers 1 and 0.
 
     With --store, the same command on the same SOURCE continues where it stopped, and counts each record once; another
-    SOURCE adds to the stream. If the columns or all limits are left out, whatever is left out is that of the streams in
-    the store. A file that was replaced is refused. Standard input is always read from its current
+    SOURCE adds to the stream. Without --column and --metric, or without any limit, the missing options are taken from
+    the streams in the store. A file that was replaced is refused. Standard input is always read from its current
     position; while it is idle, records are still erased in time, and rows that have arrived are in the store within
     about a second.
 
@@ -223,15 +227,16 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     for used in filter(None, (describe_use(ctx), from_store)):
         warn(used)
     options = RunOptions(**completed)
-    options.check()
-    paths = list_files(options.sources)
-    policy = options.make_policy(find_undeclared(options, paths))
+    with name_origins(ctx):
+        options.check()
+        paths = list_files(options.sources)
+        policy = options.make_policy(find_undeclared(options, paths))
     kept: NamedPolicy = policy.unwrap()  # type: ignore[assignment]  # options and stores give no others
     categories = kept.name_categories(options.numbers)
     sources = [options.make_source(path, categories) for path in paths]
     options.make_stream(policy)  # errors in the limits are reported first, then those in the file
     if sources[0].resumable:
-        _check_begin(sources[0], options.path)
+        _check_begin(sources[0], kept, options.path)
     _load_kernels(policy, kept)
     started = time.perf_counter()
     ingest, answers = _ingest(options, sources, policy)
@@ -274,7 +279,31 @@ def _ingest(
         _run_each(ingest, sources if len(sources) == 1 else _order_sources(ingest, sources))
         if caught:
             end_by_signal(caught[0], ingest)
-        return ingest, {key: StreamAnswer.from_stream(stream, options.numbers) for key, stream in ingest.streams()}
+        answers, overdue = {}, 0
+        for key, stream in ingest.streams():
+            answers[key] = StreamAnswer.from_stream(stream, options.numbers)
+            overdue += 0 if store is None else _count_overdue(stream, options.max_age)
+        if overdue and options.max_age is not None:
+            _warn_of_overdue(overdue, options.max_age)
+        return ingest, answers
+
+
+def _count_overdue(stream: Stream, max_age: timedelta | None) -> int:
+    """Count the records that are too old by the machine's clock; rows with old times may be when they arrive."""
+    if max_age is None:
+        return 0
+    deadline = np.datetime64(wall_clock().replace(tzinfo=None), "us") - np.timedelta64(max_age)
+    return int((stream.retained.times <= deadline).sum())
+
+
+def _warn_of_overdue(count: int, max_age: timedelta) -> None:
+    are, they = ("is", "it") if count == 1 else ("are", "they")
+    them = "it" if count == 1 else "them"
+    warn(
+        f"{format_count(count, 'record')} {are} overdue: by this machine's clock, {they} {are} older than --max-age "
+        f"{format_duration(max_age)}. The next vestige sweep erases {them}, and statistics that are held in {them} "
+        "restart."
+    )
 
 
 def _order_sources(ingest: Ingest, sources: Sequence[FileSource]) -> tuple[FileSource, ...]:
@@ -320,9 +349,9 @@ def _check_taken(label: str, options: RunOptions, ingest: Ingest, answers: Mappi
         raise NoAnswerError(
             f"{label}: the records that were taken from it were removed meanwhile; there is nothing to answer from"
         )
+    skipped = format_count(ingest.skipped, "row") + (f", {explain_keyless(ingest)}" if ingest.keyless else "")
     raise SourceError(
-        f"{label}: no row has a number in each of {', '.join(options.numbers)} "
-        f"({format_count(ingest.skipped, 'row')}); nothing to answer from"
+        f"{label}: no row has a value in each of {', '.join(options.numbers)} ({skipped}); nothing to answer from"
     )
 
 
@@ -354,12 +383,13 @@ def _report(
         print_notes(ingest, options.lateness, work["files"])
 
 
-def _check_begin(source: FileSource, path: str | None) -> None:
+def _check_begin(source: FileSource, kept: NamedPolicy, path: str | None) -> None:
     """Raise an error if the first rows of a file cannot be read."""
     try:
         next(source.blocks(), None)
     except SourceError as problem:
-        raise SourceError(f"{problem}{'' if path is None else '; nothing was taken'}") from None
+        taken = "" if path is None else "; nothing was taken"
+        raise SourceError(f"{problem}{taken}{explain_text(source, kept)}") from None
 
 
 def _load_kernels(policy: Policy, kept: NamedPolicy) -> None:

@@ -79,6 +79,7 @@ def collect_facts(ingest: Ingest) -> dict[str, object]:
     }
     counts = {
         "skipped": ingest.skipped,
+        "keyless": ingest.keyless,
         "before": ingest.before,
         "compared": ingest.compared,
         "taken": ingest.taken,
@@ -98,10 +99,12 @@ def print_notes(ingest: Ingest, lateness: timedelta | None, files: int) -> None:
         files: number of files.
     """
     if ingest.store is not None:
-        several = f" of {files:,} files" if files > 1 else ""
+        several = f" of {format_count(ingest.grown, 'file')}" if files > 1 and ingest.grown else ""
         say(f"Taken: {format_count(ingest.taken, 'row')}{several}{explain_before(ingest, files)}.")
-    if ingest.skipped:
-        say(f"Skipped: {format_count(ingest.skipped, 'row')} with a missing value.")
+    if ingest.skipped > ingest.keyless:
+        say(f"Skipped: {format_count(ingest.skipped - ingest.keyless, 'row')} with a missing value.")
+    if ingest.keyless:
+        say(f"Skipped: {explain_keyless(ingest)}.")
     if ingest.late and lateness is not None:
         were = "was" if ingest.late == 1 else "were"
         late = format_count(ingest.late, "row")
@@ -111,6 +114,20 @@ def print_notes(ingest: Ingest, lateness: timedelta | None, files: int) -> None:
         say(f"Removed: another process removed {format_count(ingest.removed, 'stream')} meanwhile.")
     for source in ingest.unfinished[:_MAX_NAMED]:
         say(f"The last line of {source} has no line break yet; it is left for the next run.")
+
+
+def explain_keyless(ingest: Ingest) -> str:
+    """Say how many rows have no key.
+
+    Args:
+        ingest: run that has ended.
+
+    Returns:
+        A clause.
+    """
+    by = ingest.names.by or ()
+    columns = (by,) if isinstance(by, str) else by
+    return f"{format_count(ingest.keyless, 'row')} without a key in {' or '.join(columns)}"
 
 
 def explain_before(ingest: Ingest, files: int) -> str:

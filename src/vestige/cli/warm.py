@@ -69,15 +69,29 @@ def warm(statistics: tuple[str, ...]) -> None:
 def _list_tasks(statistics: tuple[str, ...]) -> list[tuple[str, Callable[[], Policy]]]:
     """Make the policies to compile for, by name; each is made only when its turn comes."""
     names = statistics or tuple(STATISTICS)
-    tasks: list[tuple[str, Callable[[], Policy]]] = [(name, partial(_make, STATISTICS[name])) for name in names]
+    tasks: list[tuple[str, Callable[[], Policy]]] = [(name, partial(make_smallest, STATISTICS[name])) for name in names]
     if not statistics:
+        tasks.append(("means", lambda: Mean(2)))
         tasks.append(("metrics", lambda: Bundle({"x": [Mean()], "y": [Mean()]})))
         tasks.append(("private", lambda: Private(bound=1.0, epsilon=1.0, delta=1e-6)))
+        bundle = Bundle({"x": Mean()})
+        tasks.append(("private metrics", lambda: Private(bundle, bounds={"x": 1.0}, epsilon=1.0, delta=1e-6)))
     return tasks
 
 
-def _make(kind: type[NamedPolicy]) -> NamedPolicy:
-    """Make a policy of the fewest columns, with two edges or categories where it needs them."""
+def make_smallest(kind: type[NamedPolicy]) -> NamedPolicy:
+    """Make a policy of the fewest columns, with two edges or categories where it needs them.
+
+    Args:
+        kind: the kind of policy.
+
+    Returns:
+        the policy.
+
+    Example:
+        >>> make_smallest(Mean).columns
+        1
+    """
     try:
         return kind.from_columns(kind.min_columns, kind.min_targets, "auto", None)
     except ParameterError:
@@ -88,7 +102,8 @@ def _rehearse(policy: Policy) -> None:
     """Do with a stream what runs do: batches, a request, an update that meets it, and an answer."""
     stream = Stream(policy, retention=2 * policy.min_batch, seed=AuditSeed(0))
     rows = make_generator(0).integers(0, 2, (5 * stream.batch, policy.columns)).astype(float)
-    stream.extend(rows[: 3 * stream.batch + 1])
+    stream.extend(rows[: stream.batch])
+    stream.extend(rows[stream.batch : 3 * stream.batch + 1])  # from what is encoded, many batches at once
     stream.forget(rounds=[stream.t])
     stream.extend(rows[3 * stream.batch + 1 :])
     stream.estimate()

@@ -69,13 +69,15 @@ class Ingest:
         before: number of rows of all its sources that were read before this run.
         compared: number of held records that were compared with their rows.
         taken: number of records that were taken in this run.
-        skipped: number of rows with a missing value.
+        skipped: number of rows with a missing value, time or key.
+        keyless: number of these rows that have no key.
         late: number of rows that came later than `lateness` allows, and were not taken.
         removed: number of streams of this run that another process removed meanwhile.
         troubles: streams, by key, whose rows were not all taken.
         requests: requests of other processes that could not be carried out, with a sentence each.
         unfinished: names of the sources whose last line has no line break, and was left for the next run.
         known: number of sources of which rows were read before this run.
+        grown: number of sources of which records were taken in this run.
 
     Example:
         >>> import tempfile
@@ -106,10 +108,12 @@ class Ingest:
     compared: int = 0
     taken: int = 0
     skipped: int = 0
+    keyless: int = 0
     late: int = 0
     removed: int = 0
     unfinished: list[str] = field(default_factory=list)
     known: int = 0
+    grown: int = 0
     troubles: dict[str, Trouble] = field(default_factory=dict)
     requests: Mapping[str, str] = field(default_factory=dict)
     _streams: OpenStreams = field(init=False)
@@ -148,6 +152,7 @@ class Ingest:
         except SourceError as problem:
             self._streams.flush()
             raise SourceError(f"{problem}{self._explain_taken(self.taken - taken)}") from None
+        self.grown += self.taken > taken
         self._streams.flush()
         if not resumption.is_whole:
             self._mark_whole()
@@ -298,6 +303,7 @@ class Ingest:
 
     def _finish(self, block: Block, progress: Progress) -> None:
         self.skipped += block.skipped
+        self.keyless += block.keyless
         self.unfinished += [self.source.name] if block.unfinished else []
         if not self.source.resumable:
             self._streams.flush()  # what came through a pipe cannot be read again

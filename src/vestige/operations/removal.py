@@ -349,16 +349,11 @@ def _erase_at_once(store: Store, entry: Entry, asked: Asked) -> int:
     return state.clock.since
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
-
-
 class _Ids:
     """The ids of the receipts of one request: random, or the same whenever it is repeated."""
 
     def __init__(self, request: str | None) -> None:
         self._request = request or secrets.token_hex(8)
-        self._mark = int.from_bytes(_digest(self._request), "big")
 
     def of_stream(self, stream: str) -> _Ids:
         """The ids of the receipts that one stream keeps until it has met the request."""
@@ -366,7 +361,8 @@ class _Ids:
 
     def make(self, place: int) -> str:
         """The id for a subject's place in the list."""
-        return f"{self._mark ^ place:016x}"
+        text = f"{place} {self._request}"
+        return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 def remove(store: Store, streams: Sequence[str]) -> RemoveResult:

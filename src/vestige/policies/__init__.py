@@ -21,7 +21,7 @@ from vestige.policies.private import Private
 from vestige.policies.quantiles import Quantiles, QuantilesEstimate
 from vestige.policies.ratio import Ratio, RatioEstimate
 from vestige.policies.registry import POLICIES, STATISTICS, register_policy
-from vestige.policies.report import Report
+from vestige.policies.report import Remark, Report
 from vestige.policies.stateful import Stateful
 from vestige.policies.sum import Sum, SumEstimate
 from vestige.policies.top_k import TopK, TopKEstimate
@@ -65,6 +65,7 @@ __all__ = [
     "QuantilesEstimate",
     "Ratio",
     "RatioEstimate",
+    "Remark",
     "Report",
     "Shares",
     "Stateful",

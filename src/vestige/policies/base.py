@@ -275,6 +275,10 @@ class Encoded(NamedPolicy[E_co]):
         can = channels.lay_out(rounds - clock.last - 1, ~leaving, clock.pending)
         return self.encoding.can_encode(can, self.statistic.size)
 
+    def count_bits(self, length: int, can: Bools | None = None) -> int:
+        """Count the bits of the word of a batch that can be chosen; see `Policy.count_bits`."""
+        return self.encoding.count_bits(length, can, self.statistic.size)
+
     def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
         """Read the estimate, move it by the arrivals, and keep those of them that hold the result."""
         if not self.can_encode(clock, arrivals.rounds, arrivals.leaving):
@@ -502,7 +506,7 @@ class Encoded(NamedPolicy[E_co]):
         if not clock.encoded or not self.encoding.has_bits:
             return float(np.finfo(np.float64).eps)
         length = clock.last - clock.first + 1
-        room = self.encoding.find_room(length)
+        room = min(self.encoding.find_room(length), clock.bits or length)
         each, left = find_precision(room, self.statistic.size), 1.0 - self.decay ** (2 * length)
         carried = clock.updates / 3.0 if left == 0.0 else min(clock.updates / 3.0, 1.0 / left)
         return float(each * np.sqrt(1.0 + carried))

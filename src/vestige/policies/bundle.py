@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
+from vestige.channels.layout import find_relative_precision
 from vestige.channels.leading import Leading
 from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
@@ -27,7 +28,7 @@ from vestige.policies.base import Encoded, check_half_life
 from vestige.policies.count import Count, CountEstimate
 from vestige.policies.mean import Mean
 from vestige.policies.named_policy import NamedPolicy
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.rounding import bound_rounding
 from vestige.policies.sketches import Sketches
 from vestige.policies.stateful import MAX_BITS, Stateful
@@ -41,8 +42,8 @@ _EXACT_COUNT = 0.5
 """A count that is off by less is exact when it is rounded."""
 _LARGE = 1e6
 _NOISY = (
-    "the noise outweighs what its records say, or too few have its columns; use more records, larger batches, tighter "
-    "bounds or a larger epsilon"
+    "the noise may outweigh what its records say ({}); use more records, larger batches, tighter bounds or a larger "
+    "epsilon"
 )
 _STEADY = 3.0
 """Presence is steady if the held records have a column as often as all have, up to this number of standard errors."""
@@ -51,10 +52,17 @@ _UNSTEADY = (
     "Its columns are missing more or less often than before, and only the share of the weight of those that have "
     "them is known: `counted` is the fewest records that they can be, and standard errors are for these."
 )
+_ENOUGH = 64.0
+"""Of so many records of a batch that have a column, some are kept."""
+_DEVIATIONS = 6.0
+"""How many times its usual size an error may have that is as likely to be of either sign."""
 _SKETCHES_RESTARTED = (
     "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
     "averages beside it were carried over."
 )
+_HIDDEN = "too few records have its columns to tell their number from the noise"
+_SHARES = ("shares", ", or use histogram for shares of numbers")
+_TEXTS = ("distinct[text]", "")
 Columns = tuple[str, ...]
 Group = tuple[Columns, tuple[NamedPolicy, ...]]
 """Columns, and the policies that answer of them."""
@@ -69,8 +77,9 @@ class BundleEstimate(Estimate):
         value: the numbers of all answers, one after the other.
         answers: the answer of each metric by its name, such as `amount:mean`; None where no record has its columns, or
             its numbers do not determine an answer.
+        problems: why a metric has no answer, by its name.
+        counts: the number of records that have the columns of each metric, by its name.
         shares: the share of the records that have the values of each group of columns, by the names of these.
-        unanswered: why a metric may have no answer.
 
     Example:
         >>> BundleEstimate(np.array([1.5]), {"amount:mean": Estimate(1.5)})["amount:mean"].value
@@ -79,28 +88,43 @@ class BundleEstimate(Estimate):
 
     answers: Mapping[str, Estimate | None] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
-    unanswered: str = "no record has its columns, or too few do"
+    problems: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, metric: str) -> Estimate:
         answer = self.answers.get(metric)
         if answer is not None:
             return answer
         if metric in self.answers:
-            raise NoAnswerError(f"metric {metric!r} has no answer yet: {self.unanswered}")
+            problem = self.problems.get(metric, "no record has its columns, or too few do")
+            raise NoAnswerError(f"metric {metric!r} has no answer yet: {problem}")
         raise ParameterError(f"metric {metric!r} is unknown; use one of {', '.join(self.answers)}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.answers)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Convert each answer to rows of its own, with the number of records that it counts; see `Estimate.to_rows`."""
-        whole = replace(Estimate(np.nan), t=self.t, since=self.since, held=self.held, missed=self.missed)
-        rows = []
+        """Convert each answer to rows of its own, with the number of records that it counts; see `Estimate.to_rows`.
+
+        The notes of a row are those of the whole stream and those of its metric. A metric without an answer has one
+        row without a value; `problems` says why.
+        """
+        blank = replace(Estimate(np.nan), t=self.t, since=self.since, held=self.held, missed=self.missed)
+        of_all, rows = self._find_common_notes(), []
         for name, answer in self.answers.items():
-            made = (answer or whole).to_rows()
+            part = replace(blank, counted=self.counts.get(name, 0)) if answer is None else answer
+            made = replace(part, notes=of_all + part.notes).to_rows()
             alone = len(made) == 1
             rows += [{**row, "metric": name if alone else f"{name} {row['metric']}"} for row in made]
         return rows
+
+    def _find_common_notes(self) -> tuple[str, ...]:
+        """The notes that are not those of single metrics."""
+        of_metrics = {
+            *_join_notes(self.answers),
+            *(note for each in self.answers.values() if each for note in each.notes),
+        }
+        return tuple(note for note in self.notes if note not in of_metrics)
 
 
 @dataclass(frozen=True)
@@ -151,6 +175,12 @@ class Bundle(Encoded[BundleEstimate]):
         twice = next((name for name in listed if listed.count(name) > 1), None)
         if twice is not None:
             raise ParameterError(f"metric {twice!r} is given twice; name each statistic of a column once")
+        joined = [",".join(names) for names in groups]
+        alike = next((name for name in joined if joined.count(name) > 1), None)
+        if alike is not None:
+            raise ParameterError(
+                f"metrics has {alike!r} as the name of one column and as those of several; rename the column"
+            )
         if self.sketches is not None and self.sketches.bits > MAX_BITS:
             raise ParameterError(
                 f"metrics has sketches of {self.sketches.bits:,} bits in all, above {MAX_BITS:,}; use fewer or smaller "
@@ -243,7 +273,7 @@ class Bundle(Encoded[BundleEstimate]):
             the names of the categories by column.
 
         Raises:
-            ParameterError: a column of categories has a statistic of numbers too.
+            ParameterError: a column of text has a statistic of numbers too, or is read in two ways.
 
         Example:
             >>> from vestige import Shares
@@ -254,11 +284,16 @@ class Bundle(Encoded[BundleEstimate]):
         for _, names, policy in self._list_metrics():
             found |= policy.name_categories(names)
         for name, names, policy in self._list_metrics():
-            numeric = not policy.name_categories(names) and not isinstance(policy, Count)
-            if numeric and not found.keys().isdisjoint(names):
+            own = policy.name_categories(names)
+            if any(found[column] != own[column] for column in own):
                 raise ParameterError(
-                    f"metric {name!r} is of numbers, but shares reads the column as text; leave one of them out, or "
-                    "use histogram for shares of numbers"
+                    f"metric {name!r} reads the column as text in another way than another metric of it; leave one of "
+                    "them out"
+                )
+            if not own and not isinstance(policy, Count) and not found.keys().isdisjoint(names):
+                reader, hint = _SHARES if any(map(found.get, names)) else _TEXTS
+                raise ParameterError(
+                    f"metric {name!r} is of numbers, but {reader} reads the column as text; leave one of them out{hint}"
                 )
         return found
 
@@ -310,7 +345,7 @@ class Bundle(Encoded[BundleEstimate]):
                 part = policy.report(answer, names)
                 facts[name] = {**part.facts, "counted": answer.counted}
                 for remark in part.remarks:
-                    remarks.setdefault(remark, []).append(name)
+                    remarks.setdefault(remark.text, []).append(name)
         rows = [
             (
                 row["metric"],
@@ -324,8 +359,8 @@ class Bundle(Encoded[BundleEstimate]):
         header = ("metric", "value", "standard error", "bounds", "of records")
         shown = [i for i in range(len(header)) if any(row[i] for row in rows)]
         table = tuple(tuple(row[i] for i in shown) for row in rows)
-        everything = {"value": facts, "shares": dict(estimate.shares)}
-        said = tuple(f"{', '.join(named)}: {remark}" for remark, named in remarks.items())
+        everything = {"value": facts, "shares": dict(estimate.shares), "problems": dict(estimate.problems)}
+        said = tuple(Remark(text, tuple(named)) for text, named in remarks.items())
         return Report("statistics", tuple(header[i] for i in shown), table, everything, said)
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> BundleEstimate:
@@ -337,18 +372,22 @@ class Bundle(Encoded[BundleEstimate]):
     ) -> BundleEstimate:
         """Conclude each answer; `worths` says how many equally weighted records have the columns of each group."""
         answers: dict[str, Estimate | None] = {}
+        problems: dict[str, str] = {}
         shares = self._find_shares(numbers)
         for (names, policies), here, share, each in zip(
             self.groups, self.statistic.places, shares, worths, strict=True
         ):
             counted = each if self.half_life is not None else float(round(each))
-            rounded = rounding / np.sqrt(share) if share > 0.0 else rounding  # a record of few moves them by more
+            off, of_count = _scale_rounding(rounding, share), _find_count_error(share, worth, rounding)
             for policy, place in zip(policies, _find_places(policies), strict=True):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
                 aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
-                answers[name] = _conclude(aged, inner, counted, rounded, _find_count_error(share, worth, rounding))
+                try:
+                    answers[name] = _conclude(names, aged, inner, counted, off, of_count)
+                except NoAnswerError as problem:
+                    answers[name], problems[name] = None, str(problem)
         known = {",".join(names): share for (names, _), share in zip(self.groups, shares, strict=True)}
-        return BundleEstimate(_join_values(answers), answers, known)
+        return BundleEstimate(_join_values(answers), answers, known, problems)
 
     def _conclude_for(
         self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records
@@ -385,8 +424,10 @@ class Bundle(Encoded[BundleEstimate]):
 
     def _count_newest(self, share: float, total: int) -> int:
         """The fewest of all records that can have a share of the weight: the newest."""
-        weight = share * -np.expm1(total * np.log(self.decay))
-        return max(round(float(np.log1p(-weight) / np.log(self.decay))), 1) if weight < 1.0 else total
+        if share in (0.0, 1.0) or self.decay == 1.0:
+            return round(share * total)
+        rate = np.log(self.decay)
+        return max(round(float(np.log1p(share * np.expm1(total * rate)) / rate)), 1)
 
     def conclude_freely(self, numbers: Floats, worth: float) -> Floats:
         """Conclude each answer beyond limits; see `Encoded.conclude_freely`."""
@@ -409,6 +450,7 @@ class Bundle(Encoded[BundleEstimate]):
         """
         answers: dict[str, Estimate | None] = {}
         shares: dict[str, float] = {}
+        problems: dict[str, str] = {}
         for (names, policies), here in zip(self.groups, self.statistic.places, strict=True):
             off, inner = float(noise.own[here.start]), slice(here.start + 1, here.stop)
             share = shares[",".join(names)] = min(max(float(averages[here.start]), 0.0), 1.0)
@@ -417,34 +459,48 @@ class Bundle(Encoded[BundleEstimate]):
             of_over = Noise(noise.own[inner] / known, over * off / known)
             for policy, place in zip(policies, _find_places(policies), strict=True):
                 here_noise = Noise(of_over.own[place], of_over.common[place] * (not isinstance(policy, Sum)))
-                answers[_name_metric(names, policy)] = (
-                    _conclude_noisy(policy, over[place], here_noise, float(round(share * worth)), rounding, off * worth)
-                    if isinstance(policy, Count) or known < np.inf
-                    else None
-                )
-        return BundleEstimate(_join_values(answers), answers, shares, _NOISY)
+                name, counted = _name_metric(names, policy), float(round(share * worth))
+                if known == np.inf and not isinstance(policy, Count):
+                    answers[name], problems[name] = None, _HIDDEN
+                    continue
+                count_error = off * worth
+                try:
+                    answers[name] = _conclude_noisy(
+                        names, policy, over[place], here_noise, counted, rounding, count_error
+                    )
+                except NoAnswerError as problem:
+                    answers[name], problems[name] = None, _NOISY.format(problem) if counted > 0.0 else str(problem)
+        return BundleEstimate(_join_values(answers), answers, shares, problems)
 
     def complete(self, made: BundleEstimate, clock: Clock, retained: Records, counted: int) -> BundleEstimate:
         """Add the sketches, and say of each statistic how many records it counts; see `Encoded.complete`."""
-        sketched, since = self._answer_sketches(clock, retained)
+        sketched, since, problems = self._answer_sketches(clock, retained)
         answers = dict(made.answers) | {name: answer for name, (_, answer) in sketched.items()}
         unsteady = self._count_unsteady(made, retained, counted)
         for name, names, _ in self._list_metrics():
             part = answers[name]
             if part is not None and ",".join(names) in unsteady and name not in sketched:
                 answers[name] = replace(part, notes=(*part.notes, _UNSTEADY))
+        counts = {
+            name: unsteady.get(",".join(names), round(made.shares[",".join(names)] * counted))
+            for name, names, _ in self._list_metrics()
+        }
+        counts |= {name: count for name, (count, _) in sketched.items()}
+        found = {**made.problems, **problems}
         notes, missed = _join_notes(answers), any(part is not None and part.missed for part in answers.values())
         for name, names, policy in self._list_metrics():
-            part, columns = answers[name], ",".join(names)
+            part = answers[name]
+            if isinstance(part, SumEstimate):
+                error = self._find_rare_error(made.shares[",".join(names)], clock)
+                part = replace(part, encoding_error=part.encoding_error + error * np.abs(part.value))
             if part is not None:
-                present = unsteady.get(columns, round(made.shares[columns] * counted))
                 answers[name] = replace(
                     part,
                     notes=part.notes + made.notes if name not in sketched else part.notes,
                     missed=part.missed or (made.missed and name not in sketched),
                     t=clock.t,
                     since=since if name in sketched else clock.since,
-                    counted=sketched[name][0] if name in sketched else present,
+                    counted=counts[name],
                     held=len(retained),
                     oldest_age=clock.t - int(retained.rounds.min()),
                     column_names=names,
@@ -456,6 +512,8 @@ class Bundle(Encoded[BundleEstimate]):
             answers=answers,
             notes=made.notes + notes,
             missed=made.missed or missed,
+            problems={name: found[name] for name in answers if name in found},
+            counts=counts,
         )
 
     def _count_unsteady(self, made: BundleEstimate, retained: Records, counted: int) -> dict[str, int]:
@@ -468,6 +526,18 @@ class Bundle(Encoded[BundleEstimate]):
             for (columns, share), each in zip(made.shares.items(), steady, strict=True)
             if not each
         }
+
+    def _find_rare_error(self, share: float, clock: Clock) -> float:
+        """How far a mean may be off, relative to itself, where so few records have its columns that none may be kept.
+
+        Then the kept records say nothing of it, and it is written as a float; see `vestige.channels.residues`.
+        """
+        length = clock.last - clock.first + 1
+        if not clock.encoded or share * length >= _ENOUGH:
+            return 0.0
+        room = min(self.encoding.find_room(length), clock.bits or length)
+        each = find_relative_precision(room, self.statistic.size)
+        return float(_DEVIATIONS * each * np.sqrt(1.0 + clock.updates / 3.0))
 
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
@@ -486,24 +556,28 @@ class Bundle(Encoded[BundleEstimate]):
         rows = fresh.values[np.argsort(fresh.rounds, kind="stable")]
         return self.sketches.move(self._read_sketches(self.sketches, clock, retained), rows)
 
-    def _answer_sketches(self, clock: Clock, retained: Records) -> tuple[dict[str, tuple[int, Estimate | None]], int]:
-        """The number of records and the answer of each metric that is a sketch; and since which round they count."""
+    def _answer_sketches(
+        self, clock: Clock, retained: Records
+    ) -> tuple[dict[str, tuple[int, Estimate | None]], int, dict[str, str]]:
+        """The number of records and the answer of each metric that is a sketch; their first round; and problems."""
+        problems: dict[str, str] = {}
         if self.sketches is None:
-            return {}, clock.since
+            return {}, clock.since, problems
         state = self._find_state(clock, retained)
         states, since, found = self.sketches.find_states(state), self.sketches.find_since(state), {}
         for name, names, policy in self._list_metrics():
             if isinstance(policy, Stateful):
                 count, each = states[tuple(self.column_names.index(column) for column in names)]
                 try:
-                    found[name] = count, policy.make_estimate(each[policy.sketch], count) if count else None
-                except NoAnswerError:
-                    found[name] = count, None
+                    _check_count(names, count)
+                    found[name] = count, policy.make_estimate(each[policy.sketch], count)
+                except NoAnswerError as problem:
+                    found[name], problems[name] = (count, None), str(problem)
                 answer = found[name][1]
                 if answer is not None and since > clock.since:
                     notes = (_SKETCHES_RESTARTED.format(since), *answer.notes)
                     found[name] = count, replace(answer, notes=notes, missed=True)
-        return found, since
+        return found, since, problems
 
     def _write_sketches(self, sketches: Sketches, state: bytes, can: Bools) -> Bools:
         """The slots of a batch to keep for the sketches: some of those after the word; none if they do not fit."""
@@ -535,32 +609,51 @@ def _list_groups(metrics: object) -> Iterator[tuple[Columns, Sequence[object]]]:
 
 
 def _conclude(
-    policy: NamedPolicy, numbers: Floats, worth: float, rounding: float, count_error: float
+    names: Columns, policy: NamedPolicy, numbers: Floats, worth: float, rounding: float, count_error: float
 ) -> Estimate | None:
-    """The answer of one metric, if there is one; totals are also off by what the count of records may be."""
+    """The answer of one metric, or an error; totals are also off by what the count of records may be."""
     if isinstance(policy, Stateful):
         return None  # it is answered from the sketch
     if not isinstance(policy, Encoded):
         return CountEstimate(float(round(worth)), count_error)
-    try:
-        made = policy.conclude(numbers, worth, rounding) if worth > 0.0 else None
-    except NoAnswerError:
-        return None
+    _check_count(names, worth)
+    made: Estimate = policy.conclude(numbers, worth, rounding)
     if isinstance(made, SumEstimate):
         return replace(made, encoding_error=made.encoding_error + np.abs(made.mean) * count_error)
     return made
 
 
 def _conclude_noisy(
-    policy: NamedPolicy, averages: Floats, noise: Noise, worth: float, rounding: float, count_error: float
-) -> Estimate | None:
+    names: Columns,
+    policy: NamedPolicy,
+    averages: Floats,
+    noise: Noise,
+    worth: float,
+    rounding: float,
+    count_error: float,
+) -> Estimate:
     """The same with noise."""
     if not isinstance(policy, Encoded):
         return CountEstimate(worth, count_error)
-    try:
-        return policy.conclude_noisy(averages, noise, worth, rounding) if worth > 0.0 else None
-    except NoAnswerError:
-        return None
+    _check_count(names, worth)
+    made: Estimate = policy.conclude_noisy(averages, noise, worth, rounding)
+    return made
+
+
+def _check_count(names: Columns, worth: float) -> None:
+    """Refuse to answer from no record."""
+    if not worth > 0.0:
+        raise NoAnswerError(
+            f"no record that counts has a value in {names[0]}"
+            if len(names) == 1
+            else f"no record that counts has values in all of {', '.join(names)}"
+        )
+
+
+def _scale_rounding(rounding: float, share: float) -> float:
+    """What rounding comes to in deviations of the records that have a column, each of which stands for others too."""
+    is_rounded = rounding > np.finfo(np.float64).eps and share > 0.0
+    return rounding / float(np.sqrt(share)) if is_rounded else rounding
 
 
 def _find_count_error(share: float, worth: float, rounding: float) -> float:
@@ -595,7 +688,7 @@ def _format_error(error: float) -> str:
 
 
 def _format_bounds(lower: float | None, upper: float | None) -> str:
-    """The bounds of a sketch; empty where there are none."""
+    """The bounds of a sketch or a total; empty where there are none."""
     if lower is None and upper is None:
         return ""
     low, high = ("" if bound is None else _format_value(bound) for bound in (lower, upper))

@@ -20,7 +20,7 @@ from vestige.errors import NoAnswerError
 from vestige.estimate import Estimate
 from vestige.noise import Noise
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, NOISE_LEFT_OUT, Encoded, check_half_life, find_max_magnitude
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.rounding import SMALLEST, TAILS, find_correlation_rounding, note_correlations
 from vestige.types import Floats
 from vestige.validation import check_int
@@ -112,7 +112,9 @@ class Correlation(Encoded[CorrelationEstimate]):
             "standard_error": estimate.standard_error.tolist(),
         }
         largest = float(estimate.standard_error.max())
-        remarks = (f"Standard errors are up to {largest:.2g}, for independent records that are normal together.",)
+        remarks = (
+            Remark(f"Standard errors are up to {largest:.2g}, for independent records that are normal together."),
+        )
         return Report("correlations", ("column", *columns), rows, facts, remarks)
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> CorrelationEstimate:

@@ -17,7 +17,7 @@ import numpy as np
 from vestige import statistics
 from vestige.estimate import Estimate
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, Encoded, check_half_life, find_max_magnitude
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.rounding import note_alike, note_correlations
 from vestige.types import Floats
 from vestige.validation import check_int
@@ -117,7 +117,7 @@ class Covariance(Encoded[CovarianceEstimate]):
             "correlation": correlation,
             "mean": estimate.mean.tolist(),
         }
-        return Report("covariances", ("column", "mean", *columns), rows, facts, ("covariances: divided by n.",))
+        return Report("covariances", ("column", "mean", *columns), rows, facts, (Remark("covariances: divided by n."),))
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> CovarianceEstimate:
         """Give the matrix, from its upper half; see `Encoded.conclude`."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from vestige.estimate import Estimate
 from vestige.policies.named_policy import refuse_half_life
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
 from vestige.types import Floats
 from vestige.validation import check_int
@@ -112,5 +112,5 @@ class Extremes(Stateful[ExtremesEstimate]):
         pairs = estimate.value.reshape(2, self.dim).T.tolist()
         rows = tuple((name, *map(format_number, pair)) for name, pair in zip(columns, pairs, strict=True))
         value = {name: {"minimum": low, "maximum": high} for name, (low, high) in zip(columns, pairs, strict=True)}
-        remarks = ("Both are values of single records, which may have been erased.",)
+        remarks = (Remark("Both are values of single records, which may have been erased."),)
         return Report("extremes", ("column", "minimum", "maximum"), rows, {"value": value}, remarks)

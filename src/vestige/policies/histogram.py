@@ -19,7 +19,7 @@ from vestige.errors import DataError, ParameterError
 from vestige.estimate import Estimate
 from vestige.noise import SURE, Noise
 from vestige.policies.base import Encoded, check_half_life
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_label, format_number
 from vestige.policies.rounding import bound_rounding
 from vestige.statistics.shares import INDICATOR
 from vestige.types import Floats
@@ -125,7 +125,7 @@ def name_bins(edges: Sequence[float]) -> tuple[str, ...]:
         >>> name_bins((0.0, 10.0))
         ('below 0', '0 to 10', '10 or more')
     """
-    names = tuple(map(format_number, edges))
+    names = tuple(map(format_label, edges))
     between = (f"{low} to {high}" for low, high in pairwise(names))
     return (f"below {names[0]}", *between, f"{names[-1]} or more")
 
@@ -199,12 +199,12 @@ def report_shares(estimate: HistogramEstimate, name: str, header: str) -> Report
         "standard_error": dict(zip(estimate.bins, estimate.standard_error.tolist(), strict=True)),
         "encoding_error": estimate.encoding_error,
     }
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
     if counts is not None and estimate.count_error is not None:
         facts["counts"] = {bin_name: int(count) for bin_name, count in zip(estimate.bins, counts, strict=True)}
         facts["count_error"] = estimate.count_error
         if estimate.count_error >= 0.5:
-            remarks = (f"Counts may be off by up to {estimate.count_error:,.0f}.",)
+            remarks = (Remark(f"Counts may be off by up to {estimate.count_error:,.0f}."),)
     columns = (header, "share", "standard error", *(("count",) if counts is not None else ()))
     return Report(name, columns, rows, facts, remarks)
 

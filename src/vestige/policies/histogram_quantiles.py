@@ -25,7 +25,7 @@ from vestige.policies.quantiles import (
     name_quantiles,
     report_quantiles,
 )
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_label
 from vestige.policies.rounding import bound_rounding
 from vestige.statistics.shares import INDICATOR
 from vestige.types import Floats
@@ -125,9 +125,9 @@ class HistogramQuantiles(Encoded[QuantilesEstimate]):
 
     def report(self, estimate: QuantilesEstimate, columns: Sequence[str]) -> Report:
         """Make a table of the quantiles; see `NamedPolicy.report`."""
-        return report_quantiles(estimate, columns, ("Bounds are edges of the histogram.",))
+        return report_quantiles(estimate, columns, (Remark("Bounds are edges of the histogram."),))
 
     def _note_outside(self, name: str, *, is_below: bool) -> str:
-        edge = format_number(self.edges[0 if is_below else -1])
+        edge = format_label(self.edges[0 if is_below else -1])
         where = f"below the first edge, {edge}" if is_below else f"at or above the last edge, {edge}"
         return f"The quantile {name} may lie {where}; add edges beyond it."

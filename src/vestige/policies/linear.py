@@ -21,7 +21,7 @@ from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, Encoded, check_half_life, find_max_magnitude
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.rounding import SMALLEST
 from vestige.records import Records
 from vestige.types import Floats
@@ -189,7 +189,7 @@ class LinearRegression(Encoded[LinearEstimate]):
         condition = f"Condition number of the predictors: {estimate.condition:.3g}."
         header = ("target", "term", "coefficient", "standard error", "t value")
         whole = {"value": facts, "condition": estimate.condition}
-        remarks = (f"Residual standard error: {residual}. {condition}",)
+        remarks = (Remark(f"Residual standard error: {residual}. {condition}"),)
         return Report("least squares", header, tuple(rows), whole, remarks)
 
     def fit(self, clock: Clock, retained: Records) -> statistics.Fit:

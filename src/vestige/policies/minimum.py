@@ -48,7 +48,8 @@ class Minimum(Encoded[E_co]):
         if not clock.encoded:
             return answer
         at, worth = self._compute_numbers(clock, retained), self._find_worth(clock, retained)
-        each = find_relative_precision(clock.last - clock.first + 1, self.statistic.size)
+        length = clock.last - clock.first + 1
+        each = find_relative_precision(min(length, clock.bits or length), self.statistic.size)
         rounding = each * np.sqrt(1.0 + clock.updates / 3.0) * self.statistic.count_deviations(at, retained.values)
         notes = note_rounding(float(rounding), worth)
         if self.statistic.is_flat(at, retained.values):

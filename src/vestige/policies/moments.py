@@ -18,7 +18,7 @@ from vestige import statistics
 from vestige.errors import ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.base import Encoded, check_half_life, find_max_magnitude
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.rounding import SMALLEST, note_alike
 from vestige.types import Floats
 from vestige.validation import check_int
@@ -126,7 +126,7 @@ class Moments(Encoded[MomentsEstimate]):
         moments = {name: value for name, value in facts.items() if value is not None}
         rows = tuple((name.replace("_", " "), format_number(value)) for name, value in moments.items())
         value = {name: None if np.isnan(number) else number for name, number in moments.items()}
-        remarks = ("kurtosis: 3 for normal data; variance: divided by n.",)
+        remarks = (Remark("kurtosis: 3 for normal data; variance: divided by n."),)
         return Report("moments", ("moment", *columns), rows, {"value": value}, remarks)
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> MomentsEstimate:  # noqa: ARG002

@@ -15,7 +15,7 @@ tests/policies/test_private_bundle.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import shake_256
@@ -32,15 +32,37 @@ from vestige.estimate import E_co, Estimate
 from vestige.noise import Noise, noise_scale
 from vestige.policies.base import NOISE_LEFT_OUT, Encoded
 from vestige.policies.bundle import Bundle, BundleEstimate
+from vestige.policies.correlation import Correlation
 from vestige.policies.count import Count
+from vestige.policies.covariance import Covariance
+from vestige.policies.histogram import Histogram, Shares
+from vestige.policies.histogram_quantiles import HistogramQuantiles
+from vestige.policies.linear import LinearRegression
 from vestige.policies.mean import Mean
+from vestige.policies.moments import Moments
+from vestige.policies.named_policy import NamedPolicy
+from vestige.policies.ratio import Ratio
 from vestige.policies.report import Report
+from vestige.policies.sum import Sum
 from vestige.policy import count_waiting
 from vestige.random.keys import SECRET_WORDS
 from vestige.records import Records
 from vestige.types import Bools, Floats
 from vestige.validation import check_float, check_floats, show_value
 
+AVERAGED: tuple[type[NamedPolicy], ...] = (
+    Mean,
+    Sum,
+    Histogram,
+    HistogramQuantiles,
+    Shares,
+    Ratio,
+    Moments,
+    Covariance,
+    Correlation,
+    LinearRegression,
+)
+"""The statistics that are made of averages, so that they can have noise."""
 _FINEST = 2**28
 _LARGEST_DEVIATION = 2**30
 _ROOM = 8.0
@@ -70,7 +92,8 @@ class Private(Encoded[E_co]):
 
     Args:
         policy: one that is made of averages, without a half-life: `Mean`, `Sum`, `Histogram`, `Shares`, `Ratio`,
-            `Moments`, `Covariance`, `Correlation`, `LinearRegression`, or a `Bundle` of these and of `Count`.
+            `HistogramQuantiles`, `Moments`, `Covariance`, `Correlation`, `LinearRegression`, or a `Bundle` of these and
+            of `Count`.
         bound: what is averaged of a record, as a vector, is shortened to this length if it is longer: the values for a
             mean; which bin they are in for a histogram, whose length is 1; their powers, or the values and products of
             pairs, for the others. Not for a bundle. Never take it from the data.
@@ -116,7 +139,7 @@ class Private(Encoded[E_co]):
     def __post_init__(self) -> None:
         if not isinstance(self.policy, Encoded) or not isinstance(self.policy.statistic, statistics.Averages):
             raise ParameterError(
-                f"policy={self.policy!r} is not a running average; use Mean, Moments, Covariance or LinearRegression"
+                f"policy={self.policy!r} is not a running average; use {list_names(kind.__name__ for kind in AVERAGED)}"
             )
         if isinstance(self.policy, Bundle):
             _check_parts(self.policy)
@@ -459,6 +482,23 @@ def _explain_errors(answer: Estimate) -> str:
     if all(getattr(answer, error, None) is None for error in answer.errors):
         return "; bounds include five times it" if hasattr(answer, "upper") else ""
     return "" if NOISE_LEFT_OUT in answer.notes else "; standard errors include it"
+
+
+def list_names(names: Iterable[str]) -> str:
+    """List names in a sentence, the last one after `or`.
+
+    Args:
+        names: the names, at least two.
+
+    Returns:
+        the list.
+
+    Example:
+        >>> list_names(["Mean", "Sum", "Ratio"])
+        'Mean, Sum or Ratio'
+    """
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
 
 
 def list_unbounded(policy: Encoded) -> tuple[int, ...] | None:

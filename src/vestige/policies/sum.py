@@ -9,13 +9,14 @@ tests/policies/test_sum.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from vestige import statistics
 from vestige.estimate import Estimate
+from vestige.noise import Noise
 from vestige.policies.base import MAX_COLUMNS, Encoded, find_max_magnitude
 from vestige.policies.named_policy import refuse_half_life
 from vestige.policies.report import Report, format_number
@@ -36,11 +37,28 @@ class SumEstimate(Estimate):
             room for sorted data and for heavy tails or, at the default retention, for requests for a third of all
             records; where both come together, only the half of the standard error is certain.
         standard_error: how far the totals of as many other records would vary, if records are independent.
+        has_noise: whether noise was added, which `standard_error` includes and `encoding_error` does not.
+
+    Example:
+        >>> estimate = SumEstimate(100.0, 5.0, 0.25, 2.0)
+        >>> estimate.lower, estimate.upper
+        (99.75, 100.25)
     """
 
     mean: float | Floats
     encoding_error: float | Floats
     standard_error: float | Floats
+    has_noise: bool = False
+
+    @property
+    def lower(self) -> float | Floats | None:
+        """The total of all records is at least this: `value` less `encoding_error`; None if there is noise."""
+        return None if self.has_noise else self.value - self.encoding_error
+
+    @property
+    def upper(self) -> float | Floats | None:
+        """The total of all records is at most this: `value` and `encoding_error`; None if there is noise."""
+        return None if self.has_noise else self.value + self.encoding_error
 
 
 @dataclass(frozen=True)
@@ -112,5 +130,10 @@ class Sum(Encoded[SumEstimate]):
         mean, deviation = np.array(numbers[: self.dim]), np.sqrt(np.maximum(numbers[self.dim :], 0.0))
         error = deviation * np.sqrt(worth)
         off = bound_rounding(rounding, worth) * error + worth * LAST_DIGITS * np.abs(mean)
-        shapes = (mean * worth, mean, off, error)
-        return SumEstimate(*(float(each[0]) if self.dim == 1 else each for each in shapes))
+        if self.dim == 1:
+            return SumEstimate(float(mean[0] * worth), float(mean[0]), float(off[0]), float(error[0]))
+        return SumEstimate(mean * worth, mean, off, error)
+
+    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> SumEstimate:
+        """Give the totals without bounds, which do not hold with noise; see `Encoded.conclude_noisy`."""
+        return replace(super().conclude_noisy(averages, noise, worth, rounding), has_noise=True)

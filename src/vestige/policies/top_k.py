@@ -20,7 +20,7 @@ from vestige.errors import ParameterError
 from vestige.estimate import Estimate
 from vestige.policies.counters import ENTRY_BITS, Counters, pack, unpack
 from vestige.policies.named_policy import refuse_half_life
-from vestige.policies.report import Report, format_number
+from vestige.policies.report import Remark, Report, format_label
 from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
 from vestige.types import Floats, Ints
 from vestige.validation import check_int, parse_count
@@ -47,7 +47,7 @@ class TopKEstimate(Estimate):
         """List how often each value has arrived: the middle of its bounds, and these; see `Estimate.list_numbers`."""
         for value, low, high in zip(self.value.tolist(), self.lower.tolist(), self.upper.tolist(), strict=True):
             yield {
-                "metric": f"records of {value:.10g}",
+                "metric": f"records of {format_label(value)}",
                 "value": float((low + high) // 2),
                 "lower": float(low),
                 "upper": float(high),
@@ -148,11 +148,11 @@ class TopK(Stateful[TopKEstimate]):
     def report(self, estimate: TopKEstimate, columns: Sequence[str]) -> Report:
         """Make a table of the values; see `NamedPolicy.report`."""
         lines = list(zip(*(each.tolist() for each in (estimate.value, estimate.lower, estimate.upper)), strict=True))
-        rows = tuple((format_number(value), f"{low:,}", f"{high:,}") for value, low, high in lines)
+        rows = tuple((format_label(value), f"{low:,}", f"{high:,}") for value, low, high in lines)
         value = [{"value": value, "lower": low, "upper": high} for value, low, high in lines]
         remarks = (
-            f"Every other value has arrived at most {estimate.others:,} times.",
-            "Values are listed in the clear, although their records may have been erased.",
+            Remark(f"Every other value has arrived at most {estimate.others:,} times."),
+            Remark("Values are listed in the clear, although their records may have been erased."),
         )
         facts = {"value": value, "others": estimate.others}
         return Report("most frequent values", (columns[0], "at least", "at most"), rows, facts, remarks)

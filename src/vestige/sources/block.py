@@ -25,12 +25,13 @@ class Block:
         rows: values of the complete rows, in order; shape (n, columns).
         numbers: number of each of these rows in the source, from 1 up and increasing; shown in messages.
         positions: position of the source after each of these rows; see `vestige.sources.Source`.
-        skipped: number of rows that were left out because a value was missing.
+        skipped: number of rows that were left out because a value, a time or a key was missing.
+        keyless: number of these rows that have no key.
         read: number of the last row that was read, complete or not.
         offset: number of bytes, or whatever `Source.size` counts, that were read so far; 0 if unknown.
         arrived: time at which these rows were read, in UTC.
         times: time of each row, in UTC; None if no time was requested.
-        subjects: subject of each row, as text; None if no subject was requested.
+        subjects: subject of each row, as text, or None if it has none; None if no subject was requested.
         keys: the distinct keys of these rows, as text; None if no key was requested.
         codes: index in `keys` of each row's key.
         unfinished: whether the source ends, after these rows, in a line without a line break, which was not read.
@@ -46,6 +47,7 @@ class Block:
     positions: Sequence[bytes]
     read: int
     skipped: int = 0
+    keyless: int = 0
     offset: int = 0
     arrived: datetime = field(default_factory=lambda: datetime.now(UTC))
     times: Times | None = None

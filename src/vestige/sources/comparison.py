@@ -82,13 +82,17 @@ class RowComparison:
         if block.subjects is not None:
             pairs = zip(held.numbers, held.subjects, block.subjects[at], strict=True)
             same_subjects = [
-                subject is None or number <= self._other_key or self._pseudonym(text) == subject
+                subject is None or number <= self._other_key or (text is not None and self._pseudonym(text) == subject)
                 for number, subject, text in pairs
             ]
             same &= np.array(same_subjects, np.bool_)
         if block.keys is not None and block.codes is not None:
             same &= np.asarray(block.keys[block.codes[at]] == key, np.bool_)
         return same
+
+
+UNCHECKED = "so whether the file was replaced could not be checked"
+"""How a note ends that tells of a source of which no record is held."""
 
 
 def explain_uncompared(rows: int) -> str:
@@ -109,7 +113,7 @@ def explain_uncompared(rows: int) -> str:
         if rows == 1
         else f"rows 1 to {rows:,} were read before, but none is held"
     )
-    return f"{read}, so whether the file was replaced could not be checked"
+    return f"{read}, {UNCHECKED}"
 
 
 def explain_difference(row: int) -> str:

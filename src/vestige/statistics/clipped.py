@@ -1,4 +1,4 @@
-"""Averages of which no record can move any more than it may: what `Private` adds noise to.
+"""Averages that one record can move only by a fixed amount: what `Private` adds noise to.
 
 Either the vector of the atoms of a record is shortened to a length (`Clipped`), or each value is cut off at a bound of
 its own (`Bounded`), so that each atom lies between limits that follow from those; the indicator of a bin does whatever
@@ -42,7 +42,7 @@ class Limited(Statistic):
     @property
     @abstractmethod
     def reach(self) -> float:
-        """The most that one of two records can be from zero: half of what replacing one moves a sum by."""
+        """The largest distance of a record from zero; replacing a record moves a sum by at most twice this."""
 
     @property
     @abstractmethod

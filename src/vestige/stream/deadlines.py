@@ -44,7 +44,7 @@ def find_due(limits: Limits, times: NDArray[np.datetime64]) -> int | None:
     Returns:
         Microseconds since 1970; None if no time is known.
     """
-    oldest, step = find_earliest(times), limits.age // _DUE_PARTS
+    oldest, step = find_earliest(times), find_step(limits)
     return None if oldest is None else (oldest + limits.age) // step * step
 
 
@@ -60,6 +60,30 @@ def find_patience(limits: Limits) -> int:
     return limits.age // _PENDING_PARTS
 
 
+def find_warning(limits: Limits) -> int:
+    """Find how long before its deadline the encoded batch must be replaced, if it can be.
+
+    Args:
+        limits: have a `max_age`.
+
+    Returns:
+        Microseconds.
+    """
+    return limits.age // _ENCODED_PARTS
+
+
+def find_step(limits: Limits) -> int:
+    """Find what deadlines are multiples of.
+
+    Args:
+        limits: have a `max_age`.
+
+    Returns:
+        Microseconds.
+    """
+    return limits.age // _DUE_PARTS
+
+
 def find_next_event(limits: Limits, oldest: int | None, due: int | None) -> int:
     """Find when something must be done for the records that an update kept.
 
@@ -71,7 +95,7 @@ def find_next_event(limits: Limits, oldest: int | None, due: int | None) -> int:
     Returns:
         Microseconds since 1970; `NEVER` if there is nothing to do.
     """
-    events = [] if due is None else [due - limits.age // _ENCODED_PARTS]
+    events = [] if due is None else [due - find_warning(limits)]
     if oldest is not None:
         events.append(oldest + limits.age)
     return min(events, default=NEVER)

@@ -45,14 +45,15 @@ def make_estimate(
             else f"no record is held after round {clock.t}; the statistic continues with the next one"
         )
     answer = policy.answer(clock.copy(), retained.without_labels())
+    counted = count_represented(policy, clock, retained)
     estimate = answer if isinstance(answer, Estimate) else cast("E", Estimate(answer))
     return replace(
         estimate,
         value=_check_answer(policy, estimate.value),
-        notes=find_notes(policy, batch, clock) + estimate.notes,
+        notes=find_notes(policy, batch, clock, counted) + estimate.notes,
         t=clock.t,
         since=clock.since,
-        counted=count_represented(policy, clock, retained),
+        counted=counted,
         held=len(retained),
         oldest_age=clock.t - int(retained.rounds[0]) if len(retained) else 0,
         column_names=column_names,
@@ -60,13 +61,14 @@ def make_estimate(
     )
 
 
-def find_notes(policy: Policy, batch: int, clock: Clock) -> tuple[str, ...]:
-    """Say what the clock tells about how the answer came about.
+def find_notes(policy: Policy, batch: int, clock: Clock, counted: int) -> tuple[str, ...]:
+    """Say what the clock and the number of records that count tell about how the answer came about.
 
     Args:
         policy: the policy that answers.
         batch: number of records in a full batch.
         clock: the public clock.
+        counted: number of records that the statistic counts.
 
     Returns:
         Sentences for the user; empty if everything went as usual.
@@ -76,6 +78,14 @@ def find_notes(policy: Policy, batch: int, clock: Clock) -> tuple[str, ...]:
         notes.append(
             f"Counts from round {clock.since} on: earlier information had to be erased, by deadline or request, before "
             "it could be carried over."
+        )
+    arrived = clock.t - clock.since + 1
+    if counted < arrived and not _stands_alone(policy):
+        left = arrived - counted
+        are, they_were, them = ("is", "it was", "it") if left == 1 else ("are", "they were", "them")
+        notes.append(
+            f"{left:,} of the {arrived:,} records since round {clock.since} {are} not counted: {they_were} erased on "
+            f"request or by deadline before an update could count {them}."
         )
     length = clock.last - clock.first + 1
     if policy.is_exact:
@@ -116,5 +126,9 @@ def count_represented(policy: Policy, clock: Clock, retained: Records) -> int:
     Returns:
         Their number; where each record stands for itself alone, as in a window, that of the records that are held.
     """
-    stands_alone = policy.needs_records and not policy.all_or_nothing
-    return len(retained) if stands_alone else clock.encoded + count_waiting(clock, retained)
+    return len(retained) if _stands_alone(policy) else clock.encoded + count_waiting(clock, retained)
+
+
+def _stands_alone(policy: Policy) -> bool:
+    """Whether each record stands for itself alone, as in a window."""
+    return policy.needs_records and not policy.all_or_nothing

@@ -20,7 +20,7 @@ from vestige.records import Records
 from vestige.store import Receipt
 from vestige.stream.deadlines import find_due
 from vestige.stream.rules import Rules, count_until_update
-from vestige.stream.update import can_close, rewrite
+from vestige.stream.update import can_close, count_bits, rewrite
 from vestige.types import Bools, Ints
 
 Rounds = int | Sequence[int] | NDArray[np.int64]
@@ -97,12 +97,20 @@ def drop_leaving(
     if rewritten is not None:
         last, keep = rewritten
         moved = _move_last(rules, clock, retained.where(waits), last)
-        return replace(moved, word=WORD_VERSION, rounding=0.0), retained.where(keep)
+        bits = clock.narrow(_count_rewritten_bits(rules, clock, retained, last))
+        return replace(moved, word=WORD_VERSION, rounding=0.0, bits=bits), retained.where(keep)
     if rules.all_or_nothing and (retained.leaving & ~waits).any():
         if clock.encoded:
             clock = Clock(clock.t, first=clock.last + 1, last=clock.last, since=clock.last + 1)
         return clock, retained.where(~retained.leaving & waits)
     return clock, retained.where(~retained.leaving)
+
+
+def _count_rewritten_bits(rules: Rules, clock: Clock, retained: Records, last: int) -> int:
+    """The bits of a word that is written into what is left of a batch from `clock.first` to `last`."""
+    written = retained.where((retained.rounds >= clock.first) & (retained.rounds <= last))
+    before = replace(clock, t=last, first=clock.first, last=clock.first - 1, gaps=0, since=clock.first)
+    return count_bits(rules.policy, before, written)
 
 
 def _move_last(rules: Rules, clock: Clock, waiting: Records, last: int) -> Clock:

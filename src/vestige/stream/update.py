@@ -18,7 +18,7 @@ from vestige.random import keys
 from vestige.records import Records
 from vestige.stream.arrivals import Arrivals
 from vestige.stream.deadlines import can_wait, find_due, find_earliest, must_close
-from vestige.stream.masks import check_encodable, check_mask, check_newest, check_rewrite
+from vestige.stream.masks import check_encodable, check_limits, check_mask, check_newest, check_rewrite
 from vestige.stream.pending import Pending
 from vestige.stream.rules import Rules
 from vestige.times import make_missing_times
@@ -45,6 +45,25 @@ def close_batch(rules: Rules, clock: Clock, held: Records, pending: Pending) -> 
         clock, kept = update_batch(policy, seed, replace(clock, t=clock.last + pending.size), held, arrivals)
     if rules.is_timed and clock.encoded:
         clock = replace(clock, due=find_due(rules.limits, pending.times[: pending.size]))
+    return clock, kept
+
+
+def close_full_batch(rules: Rules, clock: Clock, held: Records, arrivals: Arrivals) -> tuple[Clock, Records]:
+    """Update with one full batch, of which no record is missing or leaving.
+
+    Args:
+        rules: the rules of the stream.
+        clock: the clock at the last update, whose `t` is its `last`.
+        held: what that update kept.
+        arrivals: the records since.
+
+    Returns:
+        The clock after this update, and the records that it keeps.
+    """
+    pending = Pending(len(arrivals), rules.policy.columns, quick=False)
+    pending.append(arrivals)
+    clock, kept = close_batch(rules, clock, held, pending)
+    check_limits(rules.policy, kept, clock.t, rules.limits.retention)
     return clock, kept
 
 
@@ -85,8 +104,27 @@ def update_batch(
         gaps=clock.gaps + clock.pending - len(arrivals),
         word=WORD_VERSION,
         rounding=0.0,
+        bits=clock.narrow(count_bits(policy, clock, shown)),
     )
     return updated, kept
+
+
+def count_bits(policy: Policy, clock: Clock, arrivals: Records) -> int:
+    """Count the bits of the word of a batch, of which records may be missing or leaving.
+
+    Args:
+        policy: writes it.
+        clock: the clock before the update; its `t` counts the arrivals.
+        arrivals: the records of the batch.
+
+    Returns:
+        The number of bits; 0 if nothing is rounded.
+    """
+    if len(arrivals) == clock.pending and not arrivals.leaving.any():
+        return policy.count_bits(clock.pending)
+    can = np.zeros(clock.pending, np.bool_)
+    can[arrivals.rounds - clock.last - 1] = ~arrivals.leaving
+    return policy.count_bits(clock.pending, can)
 
 
 def update_batches(
@@ -124,7 +162,8 @@ def update_batches(
     )
     if len(older):
         kept = held.where(slice(len(held) - len(older), None)).where(older).concat(kept)
-    return Clock(t, t - size + 1, t, clock.since, None, clock.updates + len(batch_keys), clock.gaps), kept
+    updates, bits = clock.updates + len(batch_keys), clock.narrow(policy.count_bits(size))
+    return Clock(t, t - size + 1, t, clock.since, None, updates, clock.gaps, bits=bits), kept
 
 
 def can_close(rules: Rules, clock: Clock, waiting: Records, min_records: int) -> bool:

@@ -21,7 +21,7 @@ from vestige.store.sqlite import version1
 from vestige.store.sqlite.layout import About
 from vestige.validation import check_float
 
-APPLICATION, VERSION = 0x56535447, 5
+APPLICATION, VERSION = 0x56535447, 6
 """What the header of the file says: that it is a store ("VSTG"), and in which version of the format."""
 PAGE = 4096
 _LONGEST = 10**6  # seconds

@@ -34,7 +34,7 @@ from vestige.times import EPOCH, TICK, to_ticks
 FANOUT = 16
 """How many links a stream's row has to others; see `vestige.store.sqlite.tables`."""
 _SEAL = struct.Struct("<I4x")
-_HEADER = struct.Struct("<qqqqqqifqQQQ")
+_HEADER = struct.Struct("<qqqqqqifqQQQq")
 _RECEIPT = struct.Struct("<8sqqqqqqq")
 _POSITION = struct.Struct(f"<8sB3xI{LONGEST_POSITION - 8}s")
 _LINKS = struct.Struct(f"<{FANOUT}I")
@@ -158,7 +158,7 @@ def pack_state(
         subjects[here[i]] = np.void(bytes.fromhex(retained.subjects[i]))
     due = _NEVER if clock.due is None else clock.due
     counts = clock.updates, clock.word, clock.rounding, clock.gaps
-    header = _HEADER.pack(clock.t, clock.first, clock.last, clock.since, due, *counts, *heads, settled)
+    header = _HEADER.pack(clock.t, clock.first, clock.last, clock.since, due, *counts, *heads, settled, clock.bits)
     return b"".join((header, *(part.tobytes() for part in (rounds, values, leaving, times, subjects, numbers))))
 
 
@@ -166,13 +166,13 @@ def unpack_state(body: bytes, columns: int, capacity: int) -> tuple[Clock, Recor
     """The state that was packed: clock, records, heads, and the newest request that has been met."""
     if len(body) != count_state_bytes(columns, capacity):
         raise DamagedError("a stored state has another length than its terms say")
-    t, first, last, since, due, updates, word, rounding, gaps, *heads, settled = _HEADER.unpack_from(body)
+    t, first, last, since, due, updates, word, rounding, gaps, *heads, settled, bits = _HEADER.unpack_from(body)
     if word > WORD_VERSION:
         raise WordError(
             f"its encoded batch is written in version {word} of the word, and this Vestige reads versions 1 to "
             f"{WORD_VERSION}; the stream is not damaged: use a newer Vestige"
         )
-    clock = Clock(t, first, last, since, None if due == _NEVER else due, updates, gaps, word, rounding)
+    clock = Clock(t, first, last, since, None if due == _NEVER else due, updates, gaps, word, rounding, bits)
     at = _HEADER.size + capacity * np.cumsum([0, 8, 8 * columns, 1, 8, PSEUDONYM])
     rounds = np.frombuffer(body, "<i8", capacity, at[0])
     values = np.frombuffer(body, "<f8", capacity * columns, at[1]).reshape(capacity, columns)

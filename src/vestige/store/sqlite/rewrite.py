@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vestige.store.ledger import Ledger
-from vestige.store.sqlite import version1, version2, version3, version4
+from vestige.store.sqlite import version1, version2, version3, version4, version5
 from vestige.store.sqlite.connection import create_empty, read_pragma
 from vestige.store.sqlite.tables import Tables
 from vestige.store.state import State
@@ -80,7 +80,7 @@ def read_earlier_version(connection: sqlite3.Connection, path: Path) -> tuple[St
         path: the file, for error messages.
 
     Returns:
-        Its streams, an empty ledger, and the fingerprint of its key.
+        Its streams, its ledger, which is empty before version 5, and the fingerprint of its key.
 
     Raises:
         DamagedError: a row is damaged, or belongs to no stream.
@@ -89,6 +89,7 @@ def read_earlier_version(connection: sqlite3.Connection, path: Path) -> tuple[St
     if version == 1:
         version1.check_sound(connection)
         return version1.read_streams(connection), Ledger(), version1.read_fingerprint(connection)
-    readers = {2: version2.Tables, 3: version3.Tables, 4: version4.Tables}
+    readers = {2: version2.Tables, 3: version3.Tables, 4: version4.Tables, 5: version5.Tables}
     tables = readers[int(str(version))](connection, path)
-    return tables.states(tables.tree.names()), Ledger(), tables.about.fingerprint
+    ledger = tables.ledger() if version == 5 else Ledger()
+    return tables.states(tables.tree.names()), ledger, tables.about.fingerprint

@@ -12,7 +12,7 @@ import struct
 from vestige.clock import Clock
 from vestige.records import Records
 from vestige.store.keys import PSEUDONYM
-from vestige.store.sqlite import tables
+from vestige.store.sqlite import version5
 from vestige.store.sqlite.layout import About, Heads, unseal
 from vestige.store.terms import Terms
 
@@ -21,7 +21,7 @@ _SETTLED = slice(80, 88)
 """Where the header of a state has the newest request that has been met today."""
 
 
-class Tables(tables.Tables):
+class Tables(version5.Tables):
     """The tables of a store of version 4."""
 
     def _read_about(self) -> About:

@@ -1,0 +1,8 @@
+"""Streams by key: millions of them in arrays, under the rules of one `vestige.Stream` each."""
+
+from __future__ import annotations
+
+from vestige.keyed.estimates import KeyedEstimates
+from vestige.keyed.streams import KeyedStreams
+
+__all__ = ["KeyedEstimates", "KeyedStreams"]

@@ -1,0 +1,593 @@
+"""Kernels over many streams: records are taken and batches are closed, with nothing per key in Python.
+
+A stream is a row of `Columns`, its public clock in short, and a chain of chunks of an `Arena`, which holds its records:
+first the presence bits of the encoded batch, then the values of its kept records, then the records that wait. All
+chunks have the same size, so memory follows what is held and nothing has to be moved; a chunk that is given back is
+wiped. Whatever is not the plain case, such as a deadline or a batch that is closed early, is left to
+`vestige.stream.Stream`, one key at a time.
+Guarantee: the same records give the same state as one `Stream` for each key, bit for bit; held by
+tests/keyed/test_streams.py.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige._numba import inner_kernel, kernel
+from vestige.channels.averages import Scratch, advance_with
+from vestige.channels.kernels import read_batch
+from vestige.random.kernels import draw
+from vestige.statistics.kernels import find_deviation, find_share, find_weights, move_averages
+from vestige.types import Bools, Floats, Ints, Words
+
+Numbers = NDArray[np.int32]
+NONE = -1
+"""No chunk."""
+ELSEWHERE = -1
+"""In place of the number of records that wait: the stream is not kept in the arrays at present."""
+NEVER = 2**63 - 1
+UNKNOWN = -(2**63)
+_BITS = 64
+_ONE = np.uint64(1)
+AGE, PATIENCE, WARNING, STEP, LATENESS = 0, 1, 2, 3, 4
+"""Places in `Terms.times`."""
+
+
+class Columns(NamedTuple):
+    """The streams of a shard, one row each; those columns that are not needed have no rows.
+
+    Attributes:
+        t: number of records that have arrived.
+        pending: number of records since the last update; `ELSEWHERE` if the stream is not kept here.
+        length: number of rounds of the encoded batch; 0 while none is.
+        kept: number of its records that are kept.
+        updates: number of updates since `since`.
+        head: first chunk of the chain.
+        tail: last chunk of the chain.
+        since: first round that the statistic counts; no rows if that is 1 for all.
+        gaps: see `vestige.Clock.gaps`; no rows if there are none.
+        bits: see `vestige.Clock.bits`; no rows if all words of all streams had as many as a full batch.
+        settled: number of the newest request that has been met; no rows if there was none.
+        due: deadline of the encoded batch, in microseconds since 1970, or `NEVER`; no rows without a limit in time.
+        oldest: earliest time of a record that waits, or `NEVER`; no rows without a limit in time.
+        newest: latest time of a record that waits, or `UNKNOWN`; no rows without a limit in time.
+    """
+
+    t: Ints
+    pending: Numbers
+    length: Numbers
+    kept: Numbers
+    updates: Numbers
+    head: Numbers
+    tail: Numbers
+    since: Ints
+    gaps: Ints
+    bits: Ints
+    settled: Ints
+    due: Ints
+    oldest: Ints
+    newest: Ints
+
+
+class Arena(NamedTuple):
+    """The records of a shard in chunks; labels that no record has take no room.
+
+    Attributes:
+        values: shape (chunks, records in a chunk, columns).
+        links: the chunk that follows each chunk in its chain, or `NONE`; shape (chunks,).
+        free: the first chunk that is not used, and how many there are; shape (2,).
+        times: in microseconds since 1970; shape (chunks, records in a chunk), or without chunks.
+        subjects: pseudonyms, as two integers; shape (chunks, records in a chunk, 2), or without chunks.
+        numbers: source and row; shape (chunks, records in a chunk), or without chunks.
+    """
+
+    values: NDArray[np.float64]
+    links: Numbers
+    free: Ints
+    times: Ints
+    subjects: Words
+    numbers: Ints
+
+
+class Rows(NamedTuple):
+    """Rows that arrive, with the place of each stream in the shard; labels that there are not have no rows.
+
+    Attributes:
+        keys: place of the stream of each row; shape (n,).
+        values: shape (n, columns).
+        times: in microseconds since 1970; shape (n,).
+        subjects: pseudonyms, as two integers; shape (n, 2).
+        numbers: source and row; shape (n,).
+    """
+
+    keys: Ints
+    values: Floats
+    times: Ints
+    subjects: Words
+    numbers: Ints
+
+
+class Terms(NamedTuple):
+    """What is the same for all streams.
+
+    Attributes:
+        batch: number of records in a batch.
+        bits: number of bits of its word.
+        min_last_batch: number of records that a batch needs to be closed early at all.
+        retention: the limit in rounds; 0 if there is none.
+        mode: how a batch is written, see `vestige.channels.kernels`; -1 if updates are made elsewhere.
+        decay: the share of a record's weight that is left after each that follows.
+        allowed: how far from its target an average may be; see `vestige.channels.averages.advance`.
+        root: key from which the coins of all rounds are derived.
+        each: whether the coins of each key are its own; else they are the same.
+        newest_request: number of the newest removal request.
+        times: age, patience, warning, step and lateness in microseconds; lateness is -1 if rows must be in order.
+            No entries without a limit in time.
+    """
+
+    batch: int
+    bits: int
+    min_last_batch: int
+    retention: int
+    mode: int
+    decay: float
+    allowed: float
+    root: np.uint64
+    each: bool
+    newest_request: int
+    times: Ints
+
+
+@kernel
+def _to_word(number: np.float64) -> np.uint64:
+    """The bits of a number."""
+    return np.float64(number).view(np.uint64)
+
+
+@kernel
+def _to_number(word: np.uint64) -> np.float64:
+    """The number of these bits."""
+    return np.uint64(word).view(np.float64)
+
+
+@kernel
+def find_lead(length: int, columns: int) -> int:
+    """Find how many records of a chain hold the presence bits of a batch of so many rounds."""
+    return ((length + _BITS - 1) // _BITS + columns - 1) // columns
+
+
+@inner_kernel
+def allocate(arena: Arena) -> int:
+    """Take a chunk that is not used; there must be one."""
+    chunk: int = arena.free[0]
+    arena.free[0] = arena.links[chunk]
+    arena.free[1] -= 1
+    arena.links[chunk] = NONE
+    return chunk
+
+
+@inner_kernel
+def release(arena: Arena, chunk: int) -> None:
+    """Wipe a chain, and give its chunks back."""
+    while chunk != NONE:
+        following = arena.links[chunk]
+        arena.values[chunk] = 0.0
+        if len(arena.times):
+            arena.times[chunk] = UNKNOWN
+        if len(arena.subjects):
+            arena.subjects[chunk] = 0
+        if len(arena.numbers):
+            arena.numbers[chunk] = 0
+        arena.links[chunk] = arena.free[0]
+        arena.free[0] = chunk
+        arena.free[1] += 1
+        chunk = following
+
+
+@inner_kernel
+def find_slot(columns: Columns, arena: Arena, key: int, used: int) -> tuple[int, int]:
+    """Find the chunk and the place in it for one more record at the end of a chain of so many."""
+    place = used % arena.values.shape[1]
+    if place == 0:
+        chunk = allocate(arena)
+        if columns.head[key] == NONE:
+            columns.head[key] = chunk
+        else:
+            arena.links[columns.tail[key]] = chunk
+        columns.tail[key] = chunk
+    return columns.tail[key], place
+
+
+@inner_kernel
+def count_used(columns: Columns, arena: Arena, key: int) -> int:
+    """Count the records of a chain, those that hold presence bits among them."""
+    lead = find_lead(columns.length[key], arena.values.shape[2])
+    used: int = lead + columns.kept[key] + max(columns.pending[key], 0)
+    return used
+
+
+@inner_kernel
+def put(columns: Columns, arena: Arena, key: int, used: int, rows: Rows, row: int) -> None:
+    """Write a row at the end of a chain of so many records."""
+    chunk, place = find_slot(columns, arena, key, used)
+    for i in range(rows.values.shape[1]):
+        arena.values[chunk, place, i] = rows.values[row, i]
+    if len(arena.times):
+        arena.times[chunk, place] = rows.times[row] if len(rows.times) else UNKNOWN
+    if len(rows.subjects):
+        arena.subjects[chunk, place, 0] = rows.subjects[row, 0]
+        arena.subjects[chunk, place, 1] = rows.subjects[row, 1]
+    if len(rows.numbers):
+        arena.numbers[chunk, place] = rows.numbers[row]
+
+
+@inner_kernel
+def append(columns: Columns, arena: Arena, rows: Rows, row: int, key: int) -> None:
+    """Add a row to the records of a stream that wait."""
+    put(columns, arena, key, count_used(columns, arena, key), rows, row)
+    columns.pending[key] += 1
+    columns.t[key] += 1
+
+
+@inner_kernel
+def begin_chain(columns: Columns, arena: Arena, key: int, present: Bools) -> None:
+    """Wipe what a stream holds, and begin with the presence bits of an encoded batch; no record is kept yet."""
+    dim, length = arena.values.shape[2], len(present)
+    release(arena, columns.head[key])
+    columns.head[key] = columns.tail[key] = NONE
+    columns.length[key], columns.pending[key], columns.kept[key] = length, 0, 0
+    for record in range(find_lead(length, dim)):
+        chunk, place = find_slot(columns, arena, key, record)
+        for i in range(dim):
+            start, bits = (record * dim + i) * _BITS, np.uint64(0)
+            for slot in range(start, min(length, start + _BITS)):
+                if present[slot]:
+                    bits |= _ONE << np.uint64(slot - start)
+            arena.values[chunk, place, i] = _to_number(bits)
+
+
+@inner_kernel
+def import_records(columns: Columns, arena: Arena, key: int, present: Bools, rows: Rows) -> None:
+    """Put records in place of all that a stream holds: those of the encoded batch, then those that wait."""
+    begin_chain(columns, arena, key, present)
+    kept = 0
+    for slot in range(len(present)):
+        kept += present[slot]
+    for row in range(len(rows.values)):
+        put(columns, arena, key, count_used(columns, arena, key), rows, row)
+        if row < kept:
+            columns.kept[key] += 1
+        else:
+            columns.pending[key] += 1
+
+
+@inner_kernel
+def export_records(columns: Columns, arena: Arena, key: int, present: Bools, rows: Rows) -> None:
+    """Write which slots of the encoded batch are kept, and the records of a stream in the order of their rounds."""
+    size, dim, length = arena.values.shape[1], arena.values.shape[2], columns.length[key]
+    chunk, lead = columns.head[key], find_lead(length, dim)
+    for record in range(lead + len(rows.values)):
+        place = record % size
+        if record and place == 0:
+            chunk = arena.links[chunk]
+        if record < lead:
+            for i in range(dim):
+                start, bits = (record * dim + i) * _BITS, _to_word(arena.values[chunk, place, i])
+                for slot in range(start, min(length, start + _BITS)):
+                    present[slot] = (bits >> np.uint64(slot - start)) & _ONE == _ONE
+            continue
+        for i in range(dim):
+            rows.values[record - lead, i] = arena.values[chunk, place, i]
+        if len(arena.times):
+            rows.times[record - lead] = arena.times[chunk, place]
+        if len(arena.subjects):
+            rows.subjects[record - lead, 0] = arena.subjects[chunk, place, 0]
+            rows.subjects[record - lead, 1] = arena.subjects[chunk, place, 1]
+        if len(arena.numbers):
+            rows.numbers[record - lead] = arena.numbers[chunk, place]
+
+
+class Batch(NamedTuple):
+    """Room for the records of one stream; made by `make_batch`.
+
+    Attributes:
+        records: the kept records and those that wait; as many as a stream can hold.
+        held: those of the encoded batch by slot; shape (longest, columns).
+        present: which of its slots are kept; shape (longest,).
+        keep: which of the records that wait to keep; shape (batch,).
+        everyone: True for each; shape (batch,).
+        alike: a weight of 1 for each slot; shape (longest,).
+        numbers: what is encoded; shape (columns,).
+        off: which numbers are marked as off; shape (columns,).
+        usual: the deviation of the kept records; shape (columns,).
+        coins: of one update; shape (1,).
+    """
+
+    records: Rows
+    held: Floats
+    present: Bools
+    keep: Bools
+    everyone: Bools
+    alike: Floats
+    numbers: Floats
+    off: Bools
+    usual: Floats
+    coins: Words
+
+
+@kernel
+def make_rows(size: int, columns: int, times: bool, subjects: bool, numbers: bool) -> Rows:
+    """Make room for so many records, with the labels that there are."""
+    return Rows(
+        np.empty(0, np.int64),
+        np.empty((size, columns)),
+        np.empty(size if times else 0, np.int64),
+        np.empty((size if subjects else 0, 2), np.uint64),
+        np.empty(size if numbers else 0, np.int64),
+    )
+
+
+@kernel
+def make_batch(batch: int, longest: int, columns: int, timed: bool, named: bool, numbered: bool) -> Batch:
+    """Make room for batches of so many records, and for encoded ones of up to `longest` rounds."""
+    return Batch(
+        make_rows(batch + longest, columns, timed, named, numbered),
+        np.empty((longest, columns)),
+        np.empty(longest, np.bool_),
+        np.empty(batch, np.bool_),
+        np.ones(batch, np.bool_),
+        np.ones(longest),
+        np.empty(columns),
+        np.empty(columns, np.bool_),
+        np.empty(columns),
+        np.empty(1, np.uint64),
+    )
+
+
+@inner_kernel
+def gather(columns: Columns, arena: Arena, key: int, batch: Batch) -> None:
+    """Copy the records of a stream, and lay out those of the encoded batch by slot."""
+    length, count, row = columns.length[key], columns.kept[key] + columns.pending[key], 0
+    records = batch.records
+    here = Rows(
+        records.keys,
+        records.values[:count],
+        records.times[:count],
+        records.subjects[:count],
+        records.numbers[:count],
+    )
+    export_records(columns, arena, key, batch.present, here)
+    for slot in range(length):
+        there = batch.present[slot]
+        for i in range(records.values.shape[1]):
+            batch.held[slot, i] = records.values[row, i] if there else 0.0
+        row += there
+
+
+@inner_kernel
+def read_encoded(columns: Columns, key: int, terms: Terms, batch: Batch) -> bool:
+    """Read what the encoded batch says, after `gather`; tell whether it could be read."""
+    length, dim = columns.length[key], batch.held.shape[1]
+    first = columns.t[key] - columns.pending[key] - length + 1
+    for i in range(dim):
+        batch.off[i] = False
+    read_batch(batch.held[:length], batch.present[:length], first, terms.mode, batch.numbers, batch.off)
+    is_read = True
+    for i in range(dim):
+        is_read &= not np.isnan(batch.numbers[i])
+    return is_read
+
+
+@inner_kernel
+def count_encoded(columns: Columns, key: int) -> int:
+    """Count the records that the encoded batch represents."""
+    since = columns.since[key] if len(columns.since) else 1
+    gaps = columns.gaps[key] if len(columns.gaps) else 0
+    encoded: int = columns.t[key] - columns.pending[key] - since + 1 - gaps
+    return encoded
+
+
+@inner_kernel
+def update(columns: Columns, arena: Arena, key: int, number: int, terms: Terms, batch: Batch, scratch: Scratch) -> bool:
+    """Close the batch of a stream that is full; tell whether what was encoded could be read."""
+    dim, length = arena.values.shape[2], columns.length[key]
+    gather(columns, arena, key, batch)
+    for i in range(dim):
+        batch.numbers[i], batch.usual[i], batch.off[i] = 0.0, 0.0, False
+    if length:
+        if not read_encoded(columns, key, terms, batch):
+            return False
+        for i in range(dim):
+            batch.usual[i] = find_deviation(
+                batch.numbers[i], batch.held[:length, i], batch.present[:length], batch.alike[:length]
+            )
+    t, kept = columns.t[key], columns.kept[key]
+    batch.coins[0] = draw(draw(terms.root, number) if terms.each else terms.root, t)
+    advance_with(
+        scratch,
+        batch.records.values[kept : kept + terms.batch],
+        batch.everyone,
+        batch.everyone,
+        True,
+        batch.numbers,
+        batch.off,
+        batch.usual,
+        count_encoded(columns, key),
+        terms.decay,
+        terms.allowed,
+        t - terms.batch + 1,
+        batch.coins,
+        terms.mode,
+        batch.keep,
+    )
+    if len(columns.due):
+        step, age = terms.times[STEP], terms.times[AGE]
+        columns.due[key] = (columns.oldest[key] + age) // step * step
+        columns.oldest[key], columns.newest[key] = NEVER, UNKNOWN
+    columns.updates[key] += 1
+    if len(columns.bits):
+        columns.bits[key] = min(columns.bits[key], terms.bits) if columns.bits[key] else terms.bits
+    if len(columns.settled):
+        columns.settled[key] = terms.newest_request
+    begin_chain(columns, arena, key, batch.keep)
+    for slot in range(terms.batch):
+        if batch.keep[slot]:
+            put(columns, arena, key, count_used(columns, arena, key), batch.records, kept + slot)
+            columns.kept[key] += 1
+    return True
+
+
+PLAIN, LATE, BUSY = 0, 1, 2
+
+
+@inner_kernel
+def judge_time(columns: Columns, key: int, time: int, terms: Terms) -> int:
+    """Tell whether a row of this time is taken plainly, comes too late, or comes when something must be done first."""
+    age, lateness = terms.times[AGE], terms.times[LATENESS]
+    due, newest, oldest = columns.due[key], columns.newest[key], columns.oldest[key]
+    if due != NEVER:
+        newest = max(newest, due - age)
+    now = max(time, newest)
+    if due <= now or (oldest != NEVER and oldest <= now - age):
+        return BUSY
+    if columns.pending[key] >= terms.min_last_batch:
+        event = oldest + terms.times[PATIENCE]
+        if due != NEVER:
+            event = min(event, due - terms.times[WARNING])
+        if now >= event:
+            return BUSY
+    if lateness >= 0 and newest != UNKNOWN and time < newest - lateness:
+        return LATE
+    return PLAIN
+
+
+@inner_kernel
+def take(
+    columns: Columns,
+    arena: Arena,
+    rows: Rows,
+    start: int,
+    stop: int,
+    first: int,
+    terms: Terms,
+    batch: Batch,
+    scratch: Scratch,
+    left: Bools,
+    deferred: Bools,
+    counts: Ints,
+) -> int:
+    """Take rows into their streams, in order, and close each batch that is full.
+
+    Args:
+        columns: the streams.
+        arena: their records; it must have a free chunk for each row.
+        rows: the rows.
+        start: the first row to take.
+        stop: the row to stop before.
+        first: number of the first stream of the shard, for its coins.
+        terms: what is the same for all streams.
+        batch: room for a batch.
+        scratch: room for an update.
+        left: output, which rows are left to be taken elsewhere; shape (n,).
+        deferred: which streams take all rows that follow elsewhere; changed; shape (streams,).
+        counts: output, to which the numbers of rows that were taken and that came too late are added; shape (2,).
+
+    Returns:
+        the row to go on with: `stop`, or the row after one that filled a batch that is to be closed elsewhere.
+    """
+    timed = len(columns.due) > 0
+    for row in range(start, stop):
+        key = rows.keys[row]
+        length = columns.length[key]
+        if columns.pending[key] == ELSEWHERE or (length and terms.retention and terms.retention - length < terms.batch):
+            deferred[key] = True
+        if not deferred[key] and timed:
+            verdict = judge_time(columns, key, rows.times[row], terms)
+            if verdict == LATE:
+                counts[1] += 1
+                continue
+            deferred[key] = verdict == BUSY
+        if deferred[key]:
+            left[row] = True
+            continue
+        append(columns, arena, rows, row, key)
+        counts[0] += 1
+        if timed:
+            columns.oldest[key] = min(columns.oldest[key], rows.times[row])
+            columns.newest[key] = max(columns.newest[key], rows.times[row])
+        if columns.pending[key] == terms.batch and (
+            terms.mode < 0 or not update(columns, arena, key, first + key, terms, batch, scratch)
+        ):
+            return row + 1
+    return stop
+
+
+@kernel
+def find_disorder(keys: Ints, times: Ints, newest: Ints) -> int:
+    """Find the first row that is dated before one of its stream that came earlier, or -1; `newest` is changed."""
+    for row in range(len(keys)):
+        key = keys[row]
+        if times[row] < newest[key]:
+            return row
+        newest[key] = times[row]
+    return -1
+
+
+@inner_kernel
+def mark_owners(columns: Columns, arena: Arena, count: int, chunks: Bools, found: Bools) -> None:
+    """Mark the streams whose chains have one of these chunks."""
+    for key in range(count):
+        chunk = columns.head[key]
+        while chunk != NONE:
+            found[key] |= chunks[chunk]
+            chunk = arena.links[chunk]
+
+
+@inner_kernel
+def find_due(columns: Columns, count: int, now: int, terms: Terms, found: Bools) -> None:
+    """Mark the streams for which something must be done at a time, of those that are kept in the arrays."""
+    for key in range(count):
+        verdict = PLAIN
+        if columns.pending[key] != ELSEWHERE:
+            verdict = judge_time(columns, key, now, terms)
+        found[key] = verdict == BUSY
+
+
+@kernel
+def answer_all(columns: Columns, arena: Arena, terms: Terms, batch: Batch, values: Floats, off: Bools) -> None:
+    """Write the means of all streams that are kept in the arrays; nan where no record is held or nothing can be read.
+
+    Args:
+        columns: the streams.
+        arena: their records.
+        terms: what is the same for all streams.
+        batch: room for a batch.
+        values: output; shape (streams, columns).
+        off: output, which streams have missed their targets; shape (streams,).
+    """
+    dim = arena.values.shape[2]
+    spread = np.empty(dim)
+    for key in range(len(values)):
+        n, encoded = columns.pending[key], count_encoded(columns, key)
+        values[key], off[key] = np.nan, False
+        if n == ELSEWHERE or columns.kept[key] + n == 0:
+            continue
+        gather(columns, arena, key, batch)
+        for i in range(dim):
+            batch.numbers[i], batch.off[i] = 0.0, False
+        if columns.length[key]:
+            if not read_encoded(columns, key, terms, batch):
+                continue
+            for i in range(dim):
+                if abs(batch.numbers[i]) < 2.2250738585072014e-308:
+                    batch.numbers[i] = 0.0
+        off[key] = batch.off.any()
+        if n:
+            weights, share = find_weights(batch.everyone[:n], terms.decay), find_share(n, encoded + n, terms.decay)
+            waiting = batch.records.values[columns.kept[key] : columns.kept[key] + n]
+            move_averages(batch.numbers, waiting, batch.everyone[:n], weights, share, values[key], spread)
+        else:
+            values[key] = batch.numbers

@@ -1,0 +1,136 @@
+"""Kernels over texts: hash tables of names, and whole numbers as their digits.
+
+Guarantee: held by tests/keyed/test_names.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige._numba import kernel
+from vestige.types import Ints
+
+Bytes = NDArray[np.uint8]
+_PRIME = np.uint64(0x100000001B3)
+_BASIS = np.uint64(0xCBF29CE484222325)
+_ZERO, _MINUS = 48, 45
+_MOST_DIGITS = 20
+
+
+@kernel
+def hash_bytes(content: Bytes, start: int, stop: int) -> np.uint64:
+    """Hash bytes: FNV-1a of 64 bits, whose upper bits are mixed into the lower ones."""
+    word = _BASIS
+    for i in range(start, stop):
+        word = (word ^ np.uint64(content[i])) * _PRIME
+    return word ^ (word >> np.uint64(29))
+
+
+@kernel
+def find_entry(
+    slots: NDArray[np.int32], offsets: Ints, content: Bytes, other: Bytes, start: int, stop: int
+) -> tuple[int, int]:
+    """Find the number of a name, or -1, and the slot where it is or would be."""
+    mask, length = len(slots) - 1, stop - start
+    slot = int(np.int64(hash_bytes(other, start, stop) & np.uint64(mask)))
+    while slots[slot] >= 0:
+        number = slots[slot]
+        begin = offsets[number]
+        if offsets[number + 1] - begin == length:
+            same = True
+            for i in range(length):
+                if content[begin + i] != other[start + i]:
+                    same = False
+                    break
+            if same:
+                return number, slot
+        slot = (slot + 1) & mask
+    return -1, slot
+
+
+@kernel
+def look_up(
+    slots: NDArray[np.int32],
+    offsets: Ints,
+    content: Bytes,
+    other_offsets: Ints,
+    other: Bytes,
+    first: int,
+    last: int,
+    numbers: Ints,
+) -> None:
+    """Write the number of each name from `first` to before `last`, or -1."""
+    for row in range(first, last):
+        numbers[row] = find_entry(slots, offsets, content, other, other_offsets[row], other_offsets[row + 1])[0]
+
+
+@kernel
+def add_names(
+    slots: NDArray[np.int32],
+    offsets: Ints,
+    content: Bytes,
+    count: int,
+    other_offsets: Ints,
+    other: Bytes,
+    missing: Ints,
+    place: int,
+    numbers: Ints,
+    most_full: float,
+) -> tuple[int, int]:
+    """Add the names of the rows `missing` from `place` on, of which some may be the same, as far as there is room.
+
+    Returns:
+        How many names there are then, and where to go on.
+    """
+    for here in range(place, len(missing)):
+        row = missing[here]
+        start, stop = other_offsets[row], other_offsets[row + 1]
+        number, slot = find_entry(slots, offsets, content, other, start, stop)
+        if number < 0:
+            number, begin = count, offsets[count]
+            full = count + 1 > most_full * len(slots) or count + 2 > len(offsets)
+            if full or begin + stop - start > len(content):
+                return count, here
+            for i in range(stop - start):
+                content[begin + i] = other[start + i]
+            offsets[count + 1] = begin + stop - start
+            slots[slot] = number
+            count += 1
+        numbers[row] = number
+    return count, len(missing)
+
+
+@kernel
+def fill_table(slots: NDArray[np.int32], offsets: Ints, content: Bytes, count: int) -> None:
+    """Enter so many names into an empty table, but for those that were erased, whose bytes are zero."""
+    for number in range(count):
+        if content[offsets[number]] == 0:
+            continue
+        slots[find_entry(slots, offsets, content, content, offsets[number], offsets[number + 1])[1]] = number
+
+
+@kernel
+def format_numbers(numbers: Ints) -> tuple[Ints, Bytes]:
+    """Write whole numbers as their digits: where each text begins, and all bytes."""
+    offsets, content = np.zeros(len(numbers) + 1, np.int64), np.empty(len(numbers) * _MOST_DIGITS, np.uint8)
+    digits, place = np.empty(_MOST_DIGITS, np.uint8), 0
+    for row in range(len(numbers)):
+        left, count = numbers[row], 0
+        negative = left < 0
+        while count == 0 or left != 0:
+            digit = left % 10
+            if negative and digit:
+                digit = 10 - digit
+                left += 10
+            digits[count] = _ZERO + digit
+            left //= 10
+            count += 1
+        if negative:
+            content[place] = _MINUS
+            place += 1
+        for i in range(count):
+            content[place + i] = digits[count - 1 - i]
+        place += count
+        offsets[row + 1] = place
+    return offsets, content[:place].copy()

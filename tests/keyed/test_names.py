@@ -1,0 +1,91 @@
+"""Names of streams against a dictionary."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vestige.errors import DataError
+from vestige.keyed.names import KeyNames, read_keys
+
+TEXTS = st.text(min_size=1, max_size=12).filter(
+    lambda text: text[0] != "\0" and not any("\ud800" <= c <= "\udfff" for c in text)
+)
+
+
+@given(blocks=st.lists(st.lists(TEXTS, max_size=40), max_size=6))
+def test_numbers_are_those_of_a_dictionary(blocks: list[list[str]]) -> None:
+    names, known = KeyNames(), dict[str, int]()
+    for block in blocks:
+        expected = [known.setdefault(name, len(known)) for name in block]
+        assert names.number(read_keys(block)).tolist() == expected
+    assert list(names) == list(known)
+    assert all(names.find(name) == number for name, number in known.items())
+    assert len(names) == len(known)
+
+
+def test_many_names_and_numbers_as_names() -> None:
+    names, rng = KeyNames(), np.random.default_rng(0)
+    numbers = rng.integers(-(10**18), 10**18, 50_000)
+    numbers[:4] = [-(2**63), 2**63 - 1, 0, -1]
+    made = names.number(read_keys(numbers))
+    assert [names[i] for i in made[:200]] == [str(n) for n in numbers[:200]]
+    assert len(names) == len(set(numbers.tolist()))
+    assert np.array_equal(names.number(read_keys([str(n) for n in numbers])), made)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["DE", "FR", "DE", "ü"],
+        ("DE", "FR", "DE", "ü"),
+        np.array(["DE", "FR", "DE", "ü"]),
+        np.array(["DE", "FR", "DE", "ü"], object),
+        pd.Series(["DE", "FR", "DE", "ü"]),
+        pd.Series(["DE", "FR", "DE", "ü"], dtype="category"),
+        pa.array(["DE", "FR", "DE", "ü"]),
+        pa.array(["x", "DE", "FR", "DE", "ü"])[1:],
+        pa.chunked_array([["DE", "FR"], ["DE", "ü"]]),
+        pa.array(["DE", "FR", "DE", "ü"]).dictionary_encode(),
+    ],
+    ids=lambda column: f"{type(column).__module__}.{type(column).__name__}",
+)
+def test_columns_of_any_kind(column: object) -> None:
+    names = KeyNames()
+    assert names.number(read_keys(column)).tolist() == [0, 1, 0, 2]
+    assert list(names) == ["DE", "FR", "ü"]
+
+
+def test_whole_numbers_of_any_kind() -> None:
+    for column in (
+        [7, 8, 7],
+        np.array([7, 8, 7], np.uint8),
+        pd.Series([7, 8, 7]),
+        pa.array([7, 8, 7]),
+    ):
+        names = KeyNames()
+        assert names.number(read_keys(column)).tolist() == [0, 1, 0]
+        assert list(names) == ["7", "8"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [[""], [None], [1.5], "DE", 7, ["\ud800"], ["\0x"], pa.array(["DE", None]), pd.Series(["DE", None]), [b"x"]],
+)
+def test_what_is_not_a_key_is_refused(column: object) -> None:
+    with pytest.raises(DataError, match="key"):
+        read_keys(column)
+
+
+def test_a_name_that_was_removed_is_gone() -> None:
+    names = KeyNames()
+    names.number(read_keys(["secret", "FR", "hidden"]))
+    names.remove(0)
+    assert list(names) == ["FR", "hidden"]
+    assert (names.find("secret"), names.find("FR"), len(names)) == (None, 1, 2)
+    assert b"secret" not in names._content.tobytes()
+    assert names.number(read_keys(["secret"])).tolist() == [3]
