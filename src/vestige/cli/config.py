@@ -90,6 +90,24 @@ def add_from_file(command: click.Command, ctx: click.Context, args: list[str], g
     return [*args, *words]
 
 
+def find_files(ctx: click.Context) -> tuple[str, tuple[str, ...]]:
+    """Find the file with options that is in use, or the one in this folder, and the sources that it names.
+
+    Args:
+        ctx: the context of the command.
+
+    Returns:
+        The path of the file, which need not exist, and the sources; none if it cannot be read.
+    """
+    file = Path(ctx.meta.get(_META, (FILE, ()))[0])
+    try:
+        named = _read(file).get("source", ())
+    except (ParameterError, OSError):
+        return str(file), ()
+    texts = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    return str(file), tuple(_resolve(file, text) for text in texts if isinstance(text, str))
+
+
 def describe_use(ctx: click.Context) -> str:
     """Say which options a command has from a file.
 
