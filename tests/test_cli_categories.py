@@ -42,6 +42,42 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "v.csv"
 
 
+def test_distinct_texts_are_counted_and_the_store_remembers_that_they_are_texts(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("1.csv", "2.csv")]
+    paths[0].write_text("email,amount\n" + "".join(f"user{i % 300}@example.org,{i}\n" for i in range(900)))
+    paths[1].write_text("email,amount\n" + "".join(f"{i},{i}\n" for i in range(100)))
+    limits = ("--retention", 40_000, "--store", tmp_path / "v.db")
+    for metrics in (("--metric", "email:distinct,count", "--metric", "amount:mean"), ("--metric", "email:distinct")):
+        store = (*limits[:-1], tmp_path / f"{len(metrics)}.db")
+        for path, number in zip(paths, (300, 400), strict=True):
+            value = said("run", path, *metrics, *store)["value"]["email:distinct"]
+            assert value["lower"] <= number <= value["upper"]
+        assert vestige("verify", store[-1]).exit_code == 0
+    value = said("run", *paths, "--statistic", "distinct", "--column", "email", *limits)
+    assert value["lower"] <= 400 <= value["upper"]
+    lines = paths[0].read_text()
+    piped = ("run", "-", "--metric", "email:distinct[text]", "--retention", "40000")
+    assert CliRunner().invoke(command, list(piped), input=lines).exit_code == 0
+    numbers = ("run", paths[1], "--metric", "email:distinct", *limits[:-1], tmp_path / "numbers.db")
+    assert vestige(*numbers).exit_code == 0
+    assert "not a number" in vestige(numbers[0], paths[0], *numbers[2:]).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--metric", "status:top"], "'status' holds text, and top needs numbers"),
+        (["--statistic", "top", "--column", "status"], "'status' holds text, and top needs numbers"),
+        (["--metric", "status:distinct,mean,sum"], "'status' holds text, and mean and sum need numbers"),
+        (["--metric", "status:distinct[text],mean"], "distinct[text] reads the column as text; leave one of them out"),
+    ],
+)
+def test_statistics_that_need_numbers_say_so(file: Path, options: list[str], text: str) -> None:
+    result = vestige("run", file, "--retention", 40_000, *options)
+    assert result.exit_code == 1
+    assert text in result.stderr
+
+
 def test_found_categories_become_terms_and_later_runs_use_them(file: Path) -> None:
     store = file.with_name("v.db")
     run = ("run", file, *METRICS, "--retention", 2_048, "--store", store)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,10 @@ def test_files_are_read_once_in_natural_order(opened: list[str]) -> None:
     assert "Taken: 2,200 rows of 11 files." in first.stdout
     write(11, 12)
     opened.clear()
+    shutil.copy("s.db", "copy.db")
+    added = vestige("day-*.csv", *RUN, "--store", "copy.db").stdout
+    assert f"Taken: {EACH} rows of 1 file; 2,200 rows of 11 files were read before." in added
+    opened.clear()
     found = said("day-*.csv", *RUN, *STORE)
     assert (found["taken"], found["before"], found["files"]) == (EACH, 11 * EACH, 12)
     check(found, TABLE)
@@ -99,13 +104,24 @@ def test_files_are_read_once_in_natural_order(opened: list[str]) -> None:
     opened.clear()
     again = vestige(".", *RUN, *STORE)
     assert "12 files were read whole before, and have no new rows. Reading 0 files." in again.stderr
-    assert "Taken: 0 rows of 12 files; 2,400 rows of 12 files were read before." in again.stdout
+    assert "Taken: 0 rows; 2,400 rows of 12 files were read before." in again.stdout
     assert set(opened) <= {"day-0.csv", "day-10.csv", "day-11.csv"}, "only the first, and those with rows that are held"
     assert held < 12
     one = Path("one.db")
     for i in range(12):
         assert vestige(f"day-{i}.csv", *RUN, "--store", one).exit_code == 0
     assert read_state("one.db") == read_state("s.db"), "the same state as a run for each file"
+
+
+def test_files_that_cannot_be_compared_any_more_are_counted_in_one_line() -> None:
+    write(0, 11)
+    assert vestige("day-*.csv", *RUN, *STORE).exit_code == 0
+    lines = CliRunner().invoke(command, ["verify", "s.db"]).stdout.splitlines()
+    told = [line for line in lines if "could not be checked" in line]
+    notes = json.loads(CliRunner().invoke(command, ["verify", "s.db", "--json"]).stdout)["notes"]
+    assert len(notes) > 1
+    assert len(told) == 1
+    assert told[0].startswith(f"{len(notes)} sources were read before, but no record of them is held")
 
 
 def test_the_order_is_that_of_time() -> None:
@@ -183,3 +199,20 @@ def test_a_file_that_is_still_written_is_not_whole() -> None:
         assert "The last line of day-1.csv has no line break yet; it is left for the next run." in result.stdout
     Path("day-1.csv").write_text(text)
     assert said("day-*.csv", *RUN, *STORE)["taken"] == 1
+
+
+def test_rows_that_are_too_old_by_the_clock_are_counted_after_a_run() -> None:
+    now = pd.Timestamp.now("UTC").floor("s")
+    timed = ("--column", "spent", "--time", "at", "--max-age", "30d")
+    for name, days in (("new", 1), ("old", 400)):
+        at = now - pd.Timedelta(days=days) + pd.to_timedelta(np.arange(300), unit="s")
+        pd.DataFrame({"at": at.strftime("%FT%TZ"), "spent": np.arange(300)}).to_csv(f"{name}.csv", index=False)
+        result = vestige(f"{name}.csv", *timed, "--store", f"{name}.db")
+        assert result.exit_code == 0, result.output
+        held = len(open_reader(f"{name}.db").snapshot().streams["main"][1].retained)
+        told = f"{held} records are overdue: by this machine's clock, they are older than --max-age 30 days."
+        assert (told in result.stderr) == (name == "old")
+    assert "overdue" not in vestige("old.csv", *timed).stderr
+    result = CliRunner().invoke(command, ["sweep", "old.db"])
+    assert f"{held} records erased from 1 of 1 stream" in result.stdout
+    assert "Statistics that restart: 1 (main)" in result.stdout

@@ -307,3 +307,45 @@ def test_a_column_is_not_taken_for_several() -> None:
     with pytest.raises(ParameterError, match="'a,b' as the name of one column and as those of several"):
         Bundle({"a,b": [Mean(), Count()], ("a", "b"): [Ratio()]})
     assert Bundle({"a,b": [Mean(), Count()]}).column_names == ("a,b",)
+
+
+def find_weighted(present: Bools, half_life: float) -> tuple[float, float]:
+    """The weighted mean's standard error for records of deviation 1, and that of records that had x at random."""
+    weights = 2.0 ** (-np.arange(len(present))[::-1] / half_life)
+    of_present, share = weights[present], weights[present].sum() / weights.sum()
+    at_random = np.sqrt((weights**2).sum() / share) / weights.sum()
+    return float(np.sqrt((of_present**2).sum()) / of_present.sum()), float(at_random)
+
+
+@pytest.mark.parametrize("kind", ["all", "half", "few", "newest", "oldest", "more and more"])
+def test_with_a_half_life_no_standard_error_is_too_small(kind: str) -> None:
+    """What is known of the records that have x is their share of the weight: it bounds their worth.
+
+    The variance is that of a thousand records at least, and so known to 5% with one standard error, the root to 2.5%;
+    of a share that is steady, the standard error of the worth is of the same size. Five of them are allowed.
+    """
+    n, half_life, rng, k = 12_000, 2_000.0, np.random.default_rng(0), np.arange(12_000)
+    present = {
+        "all": k >= 0,
+        "half": rng.random(n) < 0.5,
+        "few": rng.random(n) < 0.2,
+        "newest": k >= 11_500,
+        "oldest": k < 10_500,
+        "more and more": rng.random(n) < k / n,
+    }[kind]
+    rows = rng.normal(size=(n, 2))
+    rows[~present, 0] = np.nan
+    policy = Bundle({"x": Mean(), "y": Mean()}, half_life=half_life)
+    stream = Stream(policy, retention=policy.default_retention, seed=0)
+    stream.extend(rows)
+    estimate = stream.estimate()
+    x: Any = estimate["x:mean"]
+    expected, at_random = find_weighted(present, half_life)
+    steady = kind in ("all", "half", "few")
+    assert x.standard_error >= expected * (1.0 - 5.0 * 0.035)
+    assert x.standard_error <= (at_random if steady else np.sqrt(3.0) * expected) * (1.0 + 5.0 * 0.035)
+    assert x.counted <= present.sum() * (1.0 + 5.0 * 0.035 * steady) + 1
+    assert any("`counted` is the fewest records" in note for note in estimate.notes) == (not steady)
+    assert not estimate.missed, "shares are those of weights, and 1 is written exactly"
+    if kind == "newest":
+        assert x.counted == 500

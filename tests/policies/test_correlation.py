@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from datasets import make_column, run_with_requests
-from vestige import Correlation, Private, Stream
+from vestige import Bundle, BundleEstimate, Correlation, CorrelationEstimate, Covariance, Private, Stream
 from vestige.cli import command
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.flights import flights
@@ -137,3 +137,58 @@ def test_noise_that_carries_a_correlation_beyond_one_is_in_its_error() -> None:
     assert found.value[0, 1] == 1.0
     slopes = np.array([1.0, -0.6, -0.6])  # of product / sqrt(square square)
     assert found.standard_error[0, 1] == pytest.approx(0.1 * np.sqrt((slopes**2).sum()), rel=1e-3)
+
+
+def make_alike(apart: float, seed: int, n: int = 20_000) -> Floats:
+    """Two columns that differ by little."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    return np.column_stack([x, x + apart * rng.normal(size=n)])
+
+
+@pytest.mark.parametrize("apart", [0.1, 0.01, 0.001, 1e-4])
+def test_no_correlation_near_one_is_silently_off(apart: float) -> None:
+    for seed, retention in [(0, 172), (1, 200), (2, 260), (3, 320), (4, 640)]:
+        rows = make_alike(apart, seed)
+        for policy in (Correlation(), Bundle({("a", "b"): Correlation()})):
+            if retention < 2 * policy.min_batch:
+                continue
+            stream = Stream(policy, retention=retention, seed=0)
+            stream.extend(rows)
+            found = stream.estimate()
+            estimate = found["a,b:correlation"] if isinstance(found, BundleEstimate) else found
+            assert isinstance(estimate, CorrelationEstimate)
+            off = abs(estimate.value[0, 1] - correlate(rows)[0, 1]) / estimate.standard_error[0, 1]
+            assert found.missed or off <= 0.5, (apart, retention, off)  # a note is due from half of an error on
+            assert estimate.missed == found.missed == any("Rounding puts correlations off" in n for n in found.notes)
+            assert not found.missed or retention < 640
+
+
+@pytest.mark.parametrize("apart", [0.01, 1e-4])
+def test_a_plan_demands_what_a_correlation_near_one_needs(apart: float) -> None:
+    rows = make_alike(apart, 0)
+    row = plan(Correlation(), records=len(rows), sample=rows[:2_000]).rows[0]
+    assert row.retention is not None
+    assert not any("not linear" in note for note in row.notes)
+    stream = Stream(Correlation(), retention=row.retention, seed=0)
+    stream.extend(rows)
+    estimate = stream.estimate()
+    assert abs(estimate.value[0, 1] - correlate(rows)[0, 1]) <= 0.5 * estimate.standard_error[0, 1]
+    assert not estimate.missed
+    assert row.retention < Correlation().default_retention
+
+
+def test_columns_that_are_proportional_have_a_correlation_of_one_and_no_note() -> None:
+    x = np.random.default_rng(0).normal(size=5_000)
+    stream = Stream(Correlation(), retention=640, seed=0)
+    stream.extend(np.column_stack([x, -3.0 * x]))
+    estimate = stream.estimate()
+    assert estimate.value[0, 1] == pytest.approx(-1.0, abs=1e-12)
+    assert (estimate.missed, estimate.notes) == (False, ())
+
+
+def test_a_covariance_notes_a_correlation_that_rounding_has_put_off() -> None:
+    stream = Stream(Covariance(), retention=172, seed=0)
+    stream.extend(make_alike(0.01, 0))
+    assert stream.estimate().missed
+    assert "Rounding puts correlations off" in stream.estimate().notes[0]

@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vestige import Bundle, Count, Histogram, LinearRegression, Mean, Moments, ParameterError, Ratio, Shares
-from vestige.policies.metrics import join_options, list_columns, list_undeclared, parse_metrics, quote_column
+from vestige import Bundle, Count, Distinct, Histogram, LinearRegression, Mean, Moments, ParameterError, Ratio, Shares
+from vestige.policies.metrics import (
+    join_options,
+    list_columns,
+    list_uncertain,
+    list_undeclared,
+    parse_metrics,
+    quote_column,
+)
 
 
 def test_metrics_are_what_they_say() -> None:
@@ -41,6 +48,22 @@ def test_categories_are_declared_or_given() -> None:
     found.check_rows(rows)
     with pytest.raises(ParameterError, match="'c:mean' is of numbers"):
         Bundle({"c": [Mean(), Shares(odd)]}).name_categories()
+
+
+def test_distinct_values_may_be_texts() -> None:
+    texts = ["email:distinct,count", "amount:distinct,mean", "name:distinct[text,256]", "shop,name:covariance"]
+    assert list_uncertain(texts[:3]) == ("email",)
+    assert list_uncertain(texts) == ("email",)
+    found = parse_metrics(texts[:3], None, {"email": ()})
+    assert found.name_categories() == {"email": (), "name": ()}
+    assert found.policies["name:distinct"] == Distinct(256, has_texts=True)
+    assert not found.policies["amount:distinct"].name_categories(("amount",))
+    for others, problem in (
+        ([Mean()], r"'c:mean' is of numbers, but distinct\[text\] reads the column as text; leave one of them out$"),
+        ([Shares(("a",))], "'c:distinct' reads the column as text in another way|'c:shares' reads"),
+    ):
+        with pytest.raises(ParameterError, match=problem):
+            Bundle({"c": [Distinct(has_texts=True), *others]}).name_categories()
 
 
 @pytest.mark.parametrize("name", ["a,b", "a[0]", 'say "a"', "a:b", " a", "a, b:mean,[x]", '"', "5' pipe"])

@@ -23,6 +23,7 @@ from vestige import (
     Covariance,
     Extremes,
     Histogram,
+    HistogramQuantiles,
     LinearRegression,
     Mean,
     Moments,
@@ -184,7 +185,9 @@ def test_few_values_have_no_answer_but_a_count() -> None:
     rows[20:, 0] = np.nan
     estimate = ran(Private(METRICS, bounds=BOUNDS, **PROMISE), rows, 1_000).estimate()
     assert estimate.answers["a:mean"] is None
-    with pytest.raises(NoAnswerError, match="no answer yet: too few records have its columns"):
+    with pytest.raises(
+        NoAnswerError, match="no answer yet: the noise outweighs what its records say, or too few have its columns"
+    ):
         estimate["a:mean"]
     assert abs(estimate["a:count"].value - 20) <= 5.0 * estimate["a:count"].standard_error
     noise = (
@@ -351,3 +354,53 @@ def test_the_retention_by_default_grows_with_the_noise_up_to_a_limit() -> None:
         Private(metrics, bounds={"a": 1.0}, epsilon=epsilon, delta=1e-6).default_retention for epsilon in (1.0, 1e-3)
     )
     assert small < large == 2 * 2**20
+
+
+def test_a_histogram_sees_values_beyond_the_bound_of_the_mean_beside_it() -> None:
+    """Shares carry noise of some thousandths here, so that 0.02 is far beyond it and below the share of each bin."""
+    metrics = Bundle(
+        {"amount": [Mean(), Histogram((0.0, 100.0, 200.0, 400.0)), HistogramQuantiles((0, 200, 400), [0.95])]}
+    )
+    private = Private(metrics, bounds={"amount": 100.0}, epsilon=8.0, delta=1e-3)
+    rng = np.random.default_rng(0)
+    amounts = np.where(rng.random(60_000) < 0.3, 300.0, 50.0)
+    found = ran(private, amounts[:, None], 4_096).estimate()
+    assert found["amount:histogram"].value == pytest.approx([0.0, 0.7, 0.0, 0.3, 0.0], abs=0.02)
+    quantile: Any = found["amount:histogram_quantiles"]
+    assert quantile.lower[0] == 200.0 < quantile.upper[0] == 400.0
+    mean: Any = found["amount:mean"]
+    assert abs(mean.value - np.clip(amounts, -100.0, 100.0).mean()) < 5.0 * mean.standard_error
+
+
+@pytest.mark.parametrize("number", [1e-170, 1e60, 1e308, np.inf])
+def test_bounds_beyond_what_floats_can_square_are_refused(number: float) -> None:
+    with pytest.raises(ParameterError, match=r"bounds\['a'\]=.* is out of range; .* from 1e-50 to 1e\+50"):
+        Private(Bundle({"a": Mean()}), bounds={"a": number}, **PROMISE)
+    with pytest.raises(ParameterError, match=r"bound=.* is out of range; .* from 1e-50 to 1e\+50"):
+        Private(Mean(), bound=number, **PROMISE)
+
+
+@pytest.mark.parametrize("number", [1e-50, 1e50])
+def test_the_largest_and_the_smallest_bound_have_an_answer(number: float) -> None:
+    private = Private(Bundle({"a": Mean()}), bounds={"a": number}, epsilon=8.0, delta=1e-3)
+    mean: Any = ran(private, number * np.random.default_rng(0).uniform(0.0, 1.0, (20_000, 1)), 4_096).estimate()[
+        "a:mean"
+    ]
+    assert 0.0 < mean.standard_error < 0.1 * number
+    assert abs(mean.value - 0.5 * number) < 5.0 * mean.standard_error
+
+
+def test_a_bound_below_the_length_of_an_indicator_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"bound=0\.5 is below 1, the length of an indicator"):
+        Private(Histogram((0.0,)), bound=0.5, **PROMISE)
+    assert Private(Mean(), bound=0.5, **PROMISE).bound == 0.5
+
+
+def test_a_metric_without_an_answer_names_the_noise() -> None:
+    rows = np.random.default_rng(0).normal(0.0, 1e-6, (20_000, 2))
+    private = Private(Bundle({("a", "b"): Correlation()}), bounds={"a": 1.0, "b": 1.0}, **PROMISE)
+    found = [ran(private, rows, 4_096, seed).estimate() for seed in range(4)]
+    unanswered = [each for each in found if each.answers["a,b:correlation"] is None]
+    assert unanswered, "noise makes the one or the other variance negative"
+    with pytest.raises(NoAnswerError, match="the noise outweighs what its records say"):
+        unanswered[0]["a,b:correlation"]

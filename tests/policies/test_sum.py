@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from datasets import COLUMNS, make_column, run_with_requests
-from vestige import Bundle, Mean, Private, Stream, Sum
+from vestige import Bundle, Covariance, Mean, Moments, Private, Stream, Sum
 from vestige.cli import command
 from vestige.errors import ParameterError
 from vestige.planning import plan
@@ -128,3 +129,20 @@ def test_the_command_adds_up(tmp_path: Path) -> None:
 def test_bad_input() -> None:
     with pytest.raises(ParameterError, match="dim=0 is out of range"):
         Sum(0)
+
+
+@pytest.mark.parametrize("policy", [Sum(), Moments(2), Covariance(), Bundle({"x": [Sum(), Mean()]})], ids=repr)
+def test_records_whose_squares_are_all_equal_are_not_marked(policy: Any) -> None:
+    """A variance then has no error of its own; long words round it by up to 2^-37 of itself, which is not a miss."""
+    x = np.where(np.arange(20_000) % 2, 5.0, -5.0)
+    stream = Stream(policy, retention=policy.default_retention, seed=0)
+    stream.extend(np.column_stack([x, -x])[:, : policy.columns])
+    estimate = stream.estimate()
+    assert (estimate.missed, estimate.notes) == (False, ())
+
+
+def test_a_variance_that_is_rounded_coarsely_is_marked_still() -> None:
+    x = np.where(np.arange(20_000) % 2, 5.0, -5.0)
+    stream = Stream(Sum(), retention=2 * Sum().min_batch, seed=0)
+    stream.extend(x)
+    assert stream.estimate().missed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 from pathlib import Path
 
@@ -113,10 +114,25 @@ def test_other_words_are_not_numbers(tmp_path: Path, name: str, text: str, probl
     assert "perhaps" not in str(caught.value)
 
 
-@pytest.mark.parametrize("wrong", [{"b": ("x",)}, {"a": ()}, {"a": "x"}, {"a": (1,)}, {"a": ("",)}, ["a"]])
+@pytest.mark.parametrize("wrong", [{"b": ("x",)}, {"a": "x"}, {"a": (1,)}, {"a": ("",)}, ["a"]])
 def test_what_is_not_categories_is_refused(wrong: object) -> None:
     with pytest.raises(ParameterError, match="does not name categories of columns that are read"):
         FileSource("rows.csv", ["a"], categories=wrong)  # type: ignore[arg-type]
+
+
+def test_texts_without_categories_are_hashes(tmp_path: Path) -> None:
+    """The same in all formats; a number among them is hashed by its text."""
+    (tmp_path / "rows.csv").write_text("a,b\nada,1\n bob ,2\nNA,3\n,4\n007,5\n7,6\nada,7\n")
+    lines = [{"a": text} for text in ("ada", "bob", None, "", "007", "7", "ada")]
+    (tmp_path / "rows.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    expected = [
+        np.nan if text is None else float(int(hashlib.blake2b(text, digest_size=8).hexdigest(), 16) // 2**11)
+        for text in (b"ada", b"bob", None, None, b"007", b"7", b"ada")
+    ]
+    for name in ("rows.csv", "rows.ndjson"):
+        (block,) = FileSource(str(tmp_path / name), ["a"], keep_missing=True, categories={"a": ()}).blocks()
+        assert np.array_equal(block.rows[:, 0], expected, equal_nan=True)
+        assert np.nanmax(block.rows) < 2**53
 
 
 def test_categories_that_are_numbers_are_compared_as_numbers() -> None:

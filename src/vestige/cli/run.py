@@ -7,14 +7,16 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, get_args
 
 import click
+import numpy as np
 
 from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer, check_strict
-from vestige.cli.categories import find_undeclared
+from vestige.cli.categories import explain_text, find_undeclared
 from vestige.cli.config import config_option, describe_use, name_origins
 from vestige.cli.group import command, parse_duration
 from vestige.cli.noise_options import (
@@ -52,6 +54,7 @@ from vestige.sources.protocol import Unit
 from vestige.sources.resumption import has_new_rows
 from vestige.store import Store, open_store
 from vestige.stream import Stream
+from vestige.times import format_duration, wall_clock
 
 
 @command.command()
@@ -233,7 +236,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     sources = [options.make_source(path, categories) for path in paths]
     options.make_stream(policy)  # errors in the limits are reported first, then those in the file
     if sources[0].resumable:
-        _check_begin(sources[0], options.path)
+        _check_begin(sources[0], kept, options.path)
     _load_kernels(policy, kept)
     started = time.perf_counter()
     ingest, answers = _ingest(options, sources, policy)
@@ -276,7 +279,31 @@ def _ingest(
         _run_each(ingest, sources if len(sources) == 1 else _order_sources(ingest, sources))
         if caught:
             end_by_signal(caught[0], ingest)
-        return ingest, {key: StreamAnswer.from_stream(stream, options.numbers) for key, stream in ingest.streams()}
+        answers, overdue = {}, 0
+        for key, stream in ingest.streams():
+            answers[key] = StreamAnswer.from_stream(stream, options.numbers)
+            overdue += 0 if store is None else _count_overdue(stream, options.max_age)
+        if overdue and options.max_age is not None:
+            _warn_of_overdue(overdue, options.max_age)
+        return ingest, answers
+
+
+def _count_overdue(stream: Stream, max_age: timedelta | None) -> int:
+    """Count the records that are too old by the machine's clock; rows with old times may be when they arrive."""
+    if max_age is None:
+        return 0
+    deadline = np.datetime64(wall_clock().replace(tzinfo=None), "us") - np.timedelta64(max_age)
+    return int((stream.retained.times <= deadline).sum())
+
+
+def _warn_of_overdue(count: int, max_age: timedelta) -> None:
+    are, they = ("is", "it") if count == 1 else ("are", "they")
+    them = "it" if count == 1 else "them"
+    warn(
+        f"{format_count(count, 'record')} {are} overdue: by this machine's clock, {they} {are} older than --max-age "
+        f"{format_duration(max_age)}. The next vestige sweep erases {them}, and statistics that are held in {them} "
+        "restart."
+    )
 
 
 def _order_sources(ingest: Ingest, sources: Sequence[FileSource]) -> tuple[FileSource, ...]:
@@ -359,12 +386,13 @@ def _report(
         print_notes(ingest, options.lateness, work["files"])
 
 
-def _check_begin(source: FileSource, path: str | None) -> None:
+def _check_begin(source: FileSource, kept: NamedPolicy, path: str | None) -> None:
     """Raise an error if the first rows of a file cannot be read."""
     try:
         next(source.blocks(), None)
     except SourceError as problem:
-        raise SourceError(f"{problem}{'' if path is None else '; nothing was taken'}") from None
+        taken = "" if path is None else "; nothing was taken"
+        raise SourceError(f"{problem}{taken}{explain_text(source, kept)}") from None
 
 
 def _load_kernels(policy: Policy, kept: NamedPolicy) -> None:

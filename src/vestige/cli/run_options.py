@@ -6,15 +6,15 @@ Guarantee: options that do not fit together are refused before the source is ope
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from vestige.cli.noise_options import add_standard_error, wrap_policy
 from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError
 from vestige.ingest.maintenance import EVERY
-from vestige.policies import STATISTICS, NamedPolicy
-from vestige.policies.metrics import METRICS, join_options, list_columns, list_undeclared, parse_metrics
+from vestige.policies import STATISTICS, Distinct, NamedPolicy
+from vestige.policies.metrics import METRICS, join_options, list_columns, list_uncertain, list_undeclared, parse_metrics
 from vestige.policy import Policy
 from vestige.sources import FileSource, IfReplaced
 from vestige.sources.dialect import SEPARATORS, Dialect
@@ -120,6 +120,15 @@ class RunOptions:
         if self.metrics:
             return list_undeclared(self.metrics)
         return self.columns[:1] if STATISTICS[self.statistic].takes_categories and self.categories is None else ()
+
+    @property
+    def uncertain(self) -> tuple[str, ...]:
+        """Columns whose distinct values alone are counted, which may be numbers or texts."""
+        if self.policy is not None:
+            return ()
+        if self.metrics:
+            return list_uncertain(self.metrics)
+        return self.columns[:1] if self.statistic == Distinct.name else ()
 
     @property
     def dialect(self) -> Dialect:
@@ -278,8 +287,10 @@ class RunOptions:
             self.channel,
             self.half_life,
             self.edges,
-            self.categories if found is None else join_options(found),
+            join_options(found) if found else self.categories,
         )
+        if isinstance(kept, Distinct):
+            return replace(kept, has_texts=found is not None)
         return add_standard_error(kept, self.statistic) if self.standard_error else kept
 
     def make_source(self, path: str, categories: Mapping[str, Sequence[str]] | None = None) -> FileSource:

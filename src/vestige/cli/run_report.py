@@ -99,7 +99,7 @@ def print_notes(ingest: Ingest, lateness: timedelta | None, files: int) -> None:
         files: number of files.
     """
     if ingest.store is not None:
-        several = f" of {files:,} files" if files > 1 else ""
+        several = f" of {format_count(ingest.grown, 'file')}" if files > 1 and ingest.grown else ""
         say(f"Taken: {format_count(ingest.taken, 'row')}{several}{explain_before(ingest, files)}.")
     if ingest.skipped > ingest.keyless:
         say(f"Skipped: {format_count(ingest.skipped - ingest.keyless, 'row')} with a missing value.")

@@ -34,6 +34,7 @@ from vestige.ingest.names import read_by
 from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.serialization import from_dict
+from vestige.sources.comparison import UNCHECKED
 from vestige.sources.identity import FileIdentity
 from vestige.sources.listing import list_files
 from vestige.sources.positions import decode_position
@@ -299,12 +300,24 @@ def verify_store(
     if machine:
         print_json({"findings": list(found)} | ({"notes": list(gone)} if gone else {}))
     else:
-        for text in found + gone:
+        for text in found + _summarize_notes(gone):
             click.echo(escape(text))
         if not found:
             say(f"{store}: nothing found; limits, pragmas, pages and files are as they should be.")
     if found:
         sys.exit(1)
+
+
+def _summarize_notes(notes: tuple[str, ...]) -> tuple[str, ...]:
+    """The notes for people: those of files of which no record is held are one, since there are more every night."""
+    unchecked = [note for note in notes if note.endswith(UNCHECKED)]
+    if len(unchecked) < 2:
+        return notes
+    summary = (
+        f"{len(unchecked):,} sources were read before, but no record of them is held, so whether they were replaced "
+        "could not be checked; --json names them."
+    )
+    return (*(note for note in notes if note not in unchecked), summary)
 
 
 def _check_sources(reader: Reader) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -77,6 +77,7 @@ class Ingest:
         requests: requests of other processes that could not be carried out, with a sentence each.
         unfinished: names of the sources whose last line has no line break, and was left for the next run.
         known: number of sources of which rows were read before this run.
+        grown: number of sources of which records were taken in this run.
 
     Example:
         >>> import tempfile
@@ -112,6 +113,7 @@ class Ingest:
     removed: int = 0
     unfinished: list[str] = field(default_factory=list)
     known: int = 0
+    grown: int = 0
     troubles: dict[str, Trouble] = field(default_factory=dict)
     requests: Mapping[str, str] = field(default_factory=dict)
     _streams: OpenStreams = field(init=False)
@@ -150,6 +152,7 @@ class Ingest:
         except SourceError as problem:
             self._streams.flush()
             raise SourceError(f"{problem}{self._explain_taken(self.taken - taken)}") from None
+        self.grown += self.taken > taken
         self._streams.flush()
         if not resumption.is_whole:
             self._mark_whole()

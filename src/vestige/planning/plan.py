@@ -21,15 +21,16 @@ from vestige import paper, theory
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.planning.data_model import DEFAULT_MEAN, DataModel, check_policy
-from vestige.planning.prediction import Prediction, predict_with
+from vestige.planning.prediction import Prediction, is_rounded_off, predict_with
+from vestige.planning.requests import note_requests
 from vestige.policies import Bundle, Encoded, NamedPolicy, Private, Window
-from vestige.policies.private import list_unbounded
+from vestige.policies.private import check_bound, list_unbounded
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.statistics import Averages
 from vestige.stream.arrivals import read_rows
 from vestige.types import Floats
-from vestige.validation import check_at_most, check_float, check_int
+from vestige.validation import check_at_most, check_int
 
 TOLERANCE = 1.1
 """The error that a policy may have, as a multiple of that of all records."""
@@ -37,8 +38,6 @@ _PRICED = (1, 8, 64)
 EXAMPLES = 1_000
 """Number of records that an exact policy is tried with."""
 _MAX_RECORDS = 10**12
-_MAX_BOUND = 1e50
-_BOUND = f"the largest magnitude of values, from {1.0 / _MAX_BOUND:g} to {_MAX_BOUND:g}"
 _Requirement = tuple[Callable[[int, float], int], Callable[[int, float], int]]
 
 
@@ -236,6 +235,7 @@ def _plan_exact(policy: NamedPolicy, records: int, sample: ArrayLike | None, mea
     retention, name = policy.default_retention, type(policy).__name__
     seconds = measure_seconds_per_record(policy, retention, records, rows)
     error, notes = None if policy.plan_notes else 0.0, (_EXACT, *policy.plan_notes)
+    notes = (*notes, *note_requests(policy, retention // 2))
     row = Row(name, retention, records, error, memory_bytes(policy.columns, retention), seconds, notes=notes)
     sampled = 0 if sample is None else len(rows)
     return Plan(policy, 0.0, records, sampled, None if sampled else far, np.zeros(0), (row,), None, (), ())
@@ -295,7 +295,7 @@ def _choose_bounds(
     """The bounds of those columns that need one, by name where columns have names; None if they are not known."""
     for name, value in bound.items() if isinstance(bound, Mapping) else (("bound", bound),):
         if value is not None:
-            check_float(str(name), value, lambda n: 1.0 / _MAX_BOUND <= n <= _MAX_BOUND, _BOUND)
+            check_bound(str(name), value, policy)
     if isinstance(bound, Mapping):
         return bound
     if bound is None and needed and model.has_sample:
@@ -344,10 +344,13 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
     def predict_batch(batch: int) -> Prediction:
         return predict_with(model, policy, 2 * batch, records, with_notes=False, steady=True)
 
+    def is_enough(batch: int, predicted: Prediction) -> bool:
+        return predicted.worst <= error and not is_rounded_off(model, policy, batch, records)
+
     try:
         least = policy.min_batch
         enough, prediction = least, predict_batch(least)
-        while prediction.worst > error:
+        while not is_enough(enough, prediction):
             if math.hypot(prediction.clipping, prediction.statistical) >= error:
                 return Row(name, None, None, None, None, notes=(_note_clipping(prediction, error),))
             enough *= 2
@@ -355,15 +358,14 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
         below = enough // 2 if enough > least else enough
         while enough - below > max(1, enough // 100):
             middle = (enough + below) // 2
-            below, enough = (below, middle) if predict_batch(middle).worst <= error else (middle, enough)
+            below, enough = (below, middle) if is_enough(middle, predict_batch(middle)) else (middle, enough)
         retention = 2 * enough
         prediction = predict_with(model, policy, retention, records, steady=True)
     except NoAnswerError as problem:
         return Row(name, None, None, None, None, notes=(str(problem),))
     seconds = measure_seconds_per_record(policy, retention, records, model.rows)
     notes = (*policy.plan_notes, *(note for note in prediction.notes if note not in model.notes))
-    if enough > records:
-        notes = (*notes, _ALL_HELD)
+    notes = (*notes, *((_ALL_HELD,) if enough > records else note_requests(policy, enough)))
     if policy.requires_secret_coins and retention >= theory.window_retention(1, error**2):
         notes = (*notes, _WINDOW_BETTER)
     if isinstance(policy, Private) and list_unbounded(policy.policy) != () and model.is_mean_assumed:

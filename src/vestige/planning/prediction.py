@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from vestige.channels.layout import find_precision
 from vestige.planning.data_model import DataModel, check_policy, unwrap_policy
 from vestige.planning.encoding_error import TRIALS, find_encoding_variance
 from vestige.planning.influence import Linearization
-from vestige.policies import Encoded
+from vestige.policies import BundleEstimate, Encoded
 from vestige.policy import Policy
 from vestige.types import Floats
 from vestige.validation import check_int
@@ -133,6 +134,27 @@ def predict_with(
         return prediction
     doubts = _find_doubts(model, linearization, prediction, count, noise)
     return replace(prediction, notes=(*_find_risks(policy, batches), *doubts))
+
+
+def is_rounded_off(model: DataModel, policy: Encoded, batch: int, records: int) -> bool:
+    """Tell whether an answer would say that rounding has put it off, as a correlation near 1 does at a short retention.
+
+    Args:
+        model: the records.
+        policy: the policy.
+        batch: number of records in a batch.
+        records: number of records that will have arrived.
+
+    Returns:
+        True where it would.
+    """
+    if policy.requires_secret_coins or not policy.encoding.has_bits or not records // batch:
+        return False
+    encoded = model.linearize(policy).encoded
+    each = find_precision(policy.encoding.find_room(batch), len(encoded))
+    made = policy.conclude(encoded, float(records), each * math.sqrt(1.0 + records // batch / 3.0))
+    parts = made.answers.values() if isinstance(made, BundleEstimate) else (made,)
+    return any(part is not None and part.missed for part in parts)
 
 
 def _predict_window(model: DataModel, held: int, *, with_notes: bool) -> Prediction:

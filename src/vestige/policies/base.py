@@ -138,6 +138,23 @@ class Encoded(NamedPolicy[E_co]):
             NoAnswerError: the numbers do not determine an answer, such as those of collinear predictors.
         """
 
+    def conclude_freely(self, numbers: Floats, worth: float) -> Floats:
+        """Conclude the numbers of the answer beyond limits that cut them off, such as 1 for a correlation.
+
+        A plan differentiates it. By default it is what `conclude` gives.
+
+        Args:
+            numbers: see `conclude`.
+            worth: see `conclude`.
+
+        Returns:
+            the numbers of the answer, one after the other.
+
+        Raises:
+            NoAnswerError: see `conclude`.
+        """
+        return np.ravel(self.conclude(numbers, worth, float(np.finfo(np.float64).eps)).value)
+
     def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> E_co:
         """Conclude the answer from averages with noise, which standard errors then include.
 
@@ -419,7 +436,7 @@ class Encoded(NamedPolicy[E_co]):
             spread = deviation if usual is None else find_spread(usual[i], deviation, share)
             near[i] = find_tolerance(self.tolerance, deviation, count, share, number)
             far[i] = max(find_far_limit(spread, count, share, number, draw_mark(first, length, i)), near[i])
-        return Target(numbers, near, far, off)
+        return Target(numbers, near, np.maximum(far, self.statistic.find_exact_limits(numbers)), off)
 
     def _compute_numbers(self, clock: Clock, retained: Records) -> Floats:
         """The numbers of all records that count."""

@@ -33,6 +33,7 @@ from vestige.policies.rounding import bound_rounding
 from vestige.policies.sketches import Sketches
 from vestige.policies.stateful import MAX_BITS, Stateful
 from vestige.policies.sum import Sum, SumEstimate
+from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.types import Bools, Floats
 from vestige.validation import show_value
@@ -44,11 +45,23 @@ _ENOUGH = 64.0
 """Of so many records of a batch that have a column, some are kept."""
 _DEVIATIONS = 6.0
 """How many times its usual size an error may have that is as likely to be of either sign."""
+_NOISY = (
+    "the noise outweighs what its records say, or too few have its columns; use more records, larger batches, tighter "
+    "bounds or a larger epsilon"
+)
+_STEADY = 3.0
+"""Presence is steady if the held records have a column as often as all have, up to this number of standard errors."""
+_LEAST_SHARE = 1e-9
+_UNSTEADY = (
+    "Its columns are missing more or less often than before, and only the share of the weight of those that have "
+    "them is known: `counted` is the fewest records that they can be, and standard errors are for these."
+)
 _SKETCHES_RESTARTED = (
     "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
     "averages beside it were carried over."
 )
-_HIDDEN = "too few records have its columns to tell their number from the noise"
+_SHARES = ("shares", ", or use histogram for shares of numbers")
+_TEXTS = ("distinct[text]", "")
 Columns = tuple[str, ...]
 Group = tuple[Columns, tuple[NamedPolicy, ...]]
 """Columns, and the policies that answer of them."""
@@ -259,7 +272,7 @@ class Bundle(Encoded[BundleEstimate]):
             the names of the categories by column.
 
         Raises:
-            ParameterError: a column of categories has a statistic of numbers too.
+            ParameterError: a column of text has a statistic of numbers too, or is read in two ways.
 
         Example:
             >>> from vestige import Shares
@@ -270,11 +283,16 @@ class Bundle(Encoded[BundleEstimate]):
         for _, names, policy in self._list_metrics():
             found |= policy.name_categories(names)
         for name, names, policy in self._list_metrics():
-            numeric = not policy.name_categories(names) and not isinstance(policy, Count)
-            if numeric and not found.keys().isdisjoint(names):
+            own = policy.name_categories(names)
+            if any(found[column] != own[column] for column in own):
                 raise ParameterError(
-                    f"metric {name!r} is of numbers, but shares reads the column as text; leave one of them out, or "
-                    "use histogram for shares of numbers"
+                    f"metric {name!r} reads the column as text in another way than another metric of it; leave one of "
+                    "them out"
+                )
+            if not own and not isinstance(policy, Count) and not found.keys().isdisjoint(names):
+                reader, hint = _SHARES if any(map(found.get, names)) else _TEXTS
+                raise ParameterError(
+                    f"metric {name!r} is of numbers, but {reader} reads the column as text; leave one of them out{hint}"
                 )
         return found
 
@@ -346,22 +364,79 @@ class Bundle(Encoded[BundleEstimate]):
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> BundleEstimate:
         """Conclude each answer from the records that have its columns; see `Encoded.conclude`."""
+        return self._conclude_parts(numbers, worth, rounding, [share * worth for share in self._find_shares(numbers)])
+
+    def _conclude_parts(
+        self, numbers: Floats, worth: float, rounding: float, worths: Sequence[float]
+    ) -> BundleEstimate:
+        """Conclude each answer; `worths` says how many equally weighted records have the columns of each group."""
         answers: dict[str, Estimate | None] = {}
-        shares: dict[str, float] = {}
-        problems: dict[str, str] = {}
-        for (names, policies), here in zip(self.groups, self.statistic.places, strict=True):
-            share = shares[",".join(names)] = min(max(float(numbers[here.start]), 0.0), 1.0)
-            counted = share * worth if self.half_life is not None else float(round(share * worth))
+        shares, problems = self._find_shares(numbers), dict[str, str]()
+        for (names, policies), here, share, each in zip(
+            self.groups, self.statistic.places, shares, worths, strict=True
+        ):
+            counted = each if self.half_life is not None else float(round(each))
+            off, of_count = _scale_rounding(rounding, share), _find_count_error(share, worth, rounding)
             for policy, place in zip(policies, _find_places(policies), strict=True):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
                 aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
                 try:
-                    off = _scale_rounding(rounding, share)
-                    of_count = _find_count_error(share, worth, rounding)
                     answers[name] = _conclude(names, aged, inner, counted, off, of_count)
                 except NoAnswerError as problem:
                     answers[name], problems[name] = None, str(problem)
-        return BundleEstimate(_join_values(answers), answers, shares, problems)
+        known = {",".join(names): share for (names, _), share in zip(self.groups, shares, strict=True)}
+        return BundleEstimate(_join_values(answers), answers, known, problems)
+
+    def _conclude_for(
+        self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records
+    ) -> BundleEstimate:
+        """What `conclude` gives; with a half-life, the worth of the records that have columns is that of their weights.
+
+        These are not kept. If the held records have the columns as often as all do, others are taken to have had them
+        as often too; if not, what is sure is the share that they have of the weight. The newest records need the
+        fewest for it, and are worth the least: so standard errors are not too small, whichever they are.
+        """
+        if self.half_life is None:
+            return self.conclude(numbers, worth, rounding)
+        from vestige.statistics.kernels import find_worth  # noqa: PLC0415
+
+        total, shares = clock.encoded + count_waiting(clock, retained), self._find_shares(numbers)
+        worths = [
+            share * worth if steady else float(find_worth(self._count_newest(share, total), self.decay))
+            for share, steady in zip(shares, self._find_steady(shares, retained), strict=True)
+        ]
+        return self._conclude_parts(numbers, worth, rounding, worths)
+
+    def _find_shares(self, numbers: Floats) -> list[float]:
+        """The share of the weight of all records that those with the columns of each group have."""
+        return [min(max(float(numbers[here.start]), 0.0), 1.0) for here in self.statistic.places]
+
+    def _find_steady(self, shares: Iterable[float], retained: Records) -> list[bool]:
+        """Whether the held records have the columns of each group as often as all have."""
+        found = []
+        for (names, _), share in zip(self.groups, shares, strict=True):
+            present = statistics.find_present(retained.values[:, [self.column_names.index(name) for name in names]])
+            spread = np.sqrt(share * (1.0 - share) / len(present))
+            found.append(bool(abs(present.mean() - share) <= _STEADY * spread + _LEAST_SHARE))
+        return found
+
+    def _count_newest(self, share: float, total: int) -> int:
+        """The fewest of all records that can have a share of the weight: the newest."""
+        weight = share * -np.expm1(total * np.log(self.decay))
+        return max(round(float(np.log1p(-weight) / np.log(self.decay))), 1) if weight < 1.0 else total
+
+    def conclude_freely(self, numbers: Floats, worth: float) -> Floats:
+        """Conclude each answer beyond limits; see `Encoded.conclude_freely`."""
+        found, made = [np.empty(0)], self.conclude(numbers, worth, float(np.finfo(np.float64).eps))
+        for (names, policies), here in zip(self.groups, self.statistic.places, strict=True):
+            counted, inner = float(numbers[here.start]) * worth, numbers[here.start + 1 : here.stop]
+            for policy, place in zip(policies, _find_places(policies), strict=True):
+                answer = made.answers[_name_metric(names, policy)]
+                if isinstance(answer, CountEstimate):
+                    found.append(np.array([counted]))
+                elif answer is not None and isinstance(policy, Encoded):
+                    found.append(policy.conclude_freely(inner[place], counted))
+        return np.concatenate(found)
 
     def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> BundleEstimate:
         """Conclude each answer from the records that have its columns, whose number carries noise too.
@@ -382,29 +457,34 @@ class Bundle(Encoded[BundleEstimate]):
                 here_noise = Noise(of_over.own[place], of_over.common[place] * (not isinstance(policy, Sum)))
                 name, counted = _name_metric(names, policy), float(round(share * worth))
                 if known == np.inf and not isinstance(policy, Count):
-                    answers[name], problems[name] = None, _HIDDEN
+                    answers[name], problems[name] = None, _NOISY
                     continue
                 count_error = off * worth
                 try:
                     answers[name] = _conclude_noisy(
                         names, policy, over[place], here_noise, counted, rounding, count_error
                     )
-                except NoAnswerError as problem:
-                    answers[name], problems[name] = None, str(problem)
+                except NoAnswerError:
+                    answers[name], problems[name] = None, _NOISY
         return BundleEstimate(_join_values(answers), answers, shares, problems)
 
     def complete(self, made: BundleEstimate, clock: Clock, retained: Records, counted: int) -> BundleEstimate:
         """Add the sketches, and say of each statistic how many records it counts; see `Encoded.complete`."""
         sketched, since, problems = self._answer_sketches(clock, retained)
         answers = dict(made.answers) | {name: answer for name, (_, answer) in sketched.items()}
-        counts = {name: round(made.shares[",".join(names)] * counted) for name, names, _ in self._list_metrics()}
+        unsteady = self._count_unsteady(made, retained, counted)
+        shares = {name: ",".join(names) for name, names, _ in self._list_metrics()}
+        counts = {name: unsteady.get(key, round(made.shares[key] * counted)) for name, key in shares.items()}
         counts |= {name: count for name, (count, _) in sketched.items()}
         found = {**made.problems, **problems}
+        for name, part in answers.items():
+            if part is not None and shares[name] in unsteady and name not in sketched:
+                answers[name] = replace(part, notes=(*part.notes, _UNSTEADY))
         notes, missed = _join_notes(answers), any(part is not None and part.missed for part in answers.values())
         for name, names, policy in self._list_metrics():
             part = answers[name]
             if isinstance(part, SumEstimate):
-                error = self._find_rare_error(made.shares[",".join(names)], clock)
+                error = self._find_rare_error(made.shares[shares[name]], clock)
                 part = replace(part, encoding_error=part.encoding_error + error * np.abs(part.value))
             if part is not None:
                 answers[name] = replace(
@@ -440,6 +520,17 @@ class Bundle(Encoded[BundleEstimate]):
         room = min(self.encoding.find_room(length), clock.bits or length)
         each = find_relative_precision(room, self.statistic.size)
         return float(_DEVIATIONS * each * np.sqrt(1.0 + clock.updates / 3.0))
+
+    def _count_unsteady(self, made: BundleEstimate, retained: Records, counted: int) -> dict[str, int]:
+        """The fewest records that can have the columns, of the groups that have not had them steadily."""
+        if self.half_life is None:
+            return {}
+        steady = self._find_steady(made.shares.values(), retained)
+        return {
+            columns: self._count_newest(share, counted)
+            for (columns, share), each in zip(made.shares.items(), steady, strict=True)
+            if not each
+        }
 
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]

@@ -21,7 +21,7 @@ from vestige.estimate import Estimate
 from vestige.noise import Noise
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, NOISE_LEFT_OUT, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Remark, Report, format_number
-from vestige.policies.rounding import SMALLEST
+from vestige.policies.rounding import SMALLEST, TAILS, find_correlation_rounding, note_correlations
 from vestige.types import Floats
 from vestige.validation import check_int
 
@@ -32,7 +32,8 @@ class CorrelationEstimate(Estimate):
 
     Attributes:
         value: the correlation matrix, with ones on its diagonal; shape (dim, dim).
-        standard_error: the standard error of each, for independent records that are normal together; shape (dim, dim).
+        standard_error: the standard error of each, for independent records that are normal together, with what rounding
+            adds to it; shape (dim, dim).
         mean: the mean of each column; shape (dim,).
         deviation: the standard deviation of each column (divided by n); shape (dim,).
     """
@@ -116,28 +117,37 @@ class Correlation(Encoded[CorrelationEstimate]):
         )
         return Report("correlations", ("column", *columns), rows, facts, remarks)
 
-    def conclude(self, numbers: Floats, worth: float, rounding: float) -> CorrelationEstimate:  # noqa: ARG002
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> CorrelationEstimate:
         """Give the matrix, from covariances; see `Encoded.conclude`.
 
         Args:
             numbers: the means, then the covariances; shape (size,).
             worth: the number of equally weighted records that they rest on.
-            rounding: not used: it is noted where it matters.
+            rounding: how far each number may be off, in standard deviations of a record.
 
         Returns:
-            the correlations, from -1 to 1.
+            the correlations, from -1 to 1; missed where rounding puts them off by more than half of their errors.
 
         Raises:
             NoAnswerError: a column does not vary.
         """
         free, deviation = self._correlate(numbers)
         value = np.clip(free, -1.0, 1.0)
-        error = (1.0 - value**2) / np.sqrt(worth)
-        return CorrelationEstimate(value, error, np.array(numbers[: self.dim]), deviation)
+        error = np.hypot((1.0 - value**2) / np.sqrt(worth), find_correlation_rounding(value, rounding))
+        notes = note_correlations(value, rounding, worth, TAILS)
+        mean = np.array(numbers[: self.dim])
+        return CorrelationEstimate(value, error, mean, deviation, notes=notes, missed=bool(notes))
 
-    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> CorrelationEstimate:
-        """Give the matrix, with errors that noise has where it carries a correlation beyond 1 too; see `Encoded`."""
-        made = super().conclude_noisy(averages, noise, worth, rounding)
+    def conclude_freely(self, numbers: Floats, worth: float) -> Floats:  # noqa: ARG002
+        """Give the correlations, beyond 1 where the numbers say so; see `Encoded.conclude_freely`."""
+        return self._correlate(numbers)[0].ravel()
+
+    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> CorrelationEstimate:  # noqa: ARG002
+        """Give the matrix, with errors that noise has where it carries a correlation beyond 1 too; see `Encoded`.
+
+        Rounding is left out: it is far below the noise, or marked.
+        """
+        made = super().conclude_noisy(averages, noise, worth, 0.0)
         if NOISE_LEFT_OUT in made.notes:
             return made
         noisy = noise.propagate(lambda at: self._correlate(self.statistic.from_averages(at))[0].ravel(), averages)

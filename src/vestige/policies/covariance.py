@@ -18,7 +18,7 @@ from vestige import statistics
 from vestige.estimate import Estimate
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Remark, Report, format_number
-from vestige.policies.rounding import note_alike
+from vestige.policies.rounding import note_alike, note_correlations
 from vestige.types import Floats
 from vestige.validation import check_int
 
@@ -119,7 +119,7 @@ class Covariance(Encoded[CovarianceEstimate]):
         }
         return Report("covariances", ("column", "mean", *columns), rows, facts, (Remark("covariances: divided by n."),))
 
-    def conclude(self, numbers: Floats, worth: float, rounding: float) -> CovarianceEstimate:  # noqa: ARG002
+    def conclude(self, numbers: Floats, worth: float, rounding: float) -> CovarianceEstimate:
         """Give the matrix, from its upper half; see `Encoded.conclude`."""
         matrix = np.empty((self.dim, self.dim))
         for (i, j), product in zip(self.statistic.pairs, numbers[self.dim :], strict=True):
@@ -127,5 +127,10 @@ class Covariance(Encoded[CovarianceEstimate]):
         spread = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             correlation = matrix / np.outer(spread, spread)
-        error, notes = spread / np.sqrt(worth), note_alike(matrix.diagonal())
-        return CovarianceEstimate(matrix, np.array(numbers[: self.dim]), correlation, error, notes=notes)
+        error, mean, off = (
+            spread / np.sqrt(worth),
+            np.array(numbers[: self.dim]),
+            note_correlations(correlation, rounding, worth),
+        )
+        notes = (*note_alike(matrix.diagonal()), *off)
+        return CovarianceEstimate(matrix, mean, correlation, error, notes=notes, missed=bool(off))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from vestige.policies.named_policy import refuse_half_life
 from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.stateful import Stateful, check_reserve
 from vestige.types import Floats
-from vestige.validation import check_int, parse_count
+from vestige.validation import check_bool, check_int, parse_count
 
 if TYPE_CHECKING:
     from datasketches import cpc_sketch
@@ -39,6 +39,8 @@ _COUNT = 6
 _END = b"\x01"
 """Follows the sketch; zeros fill the rest."""
 _DEVIATIONS = 2
+TEXT = "text"
+"""What is in the brackets of a metric whose column holds texts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,7 @@ class Distinct(Stateful[DistinctEstimate]):
         buckets: the size of the sketch, a power of two from 16 to 65,536. The standard error is about 0.59 over the
             root of it: 1.8% for 1,024.
         reserve: the share of a batch that may be records that cannot be kept, because their removal was requested.
+        has_texts: whether the column holds texts, which a source reads as hashes of 53 bits.
 
     Raises:
         ParameterError: an argument is out of range.
@@ -91,8 +94,10 @@ class Distinct(Stateful[DistinctEstimate]):
 
     buckets: int = 1_024
     reserve: float = 0.1
+    has_texts: bool = field(default=False, metadata={"added_later": True})
 
     def __post_init__(self) -> None:
+        check_bool("has_texts", self.has_texts)
         check_int("buckets", self.buckets, 16, 8 << len(_BYTES))
         if self.buckets & (self.buckets - 1):
             raise ParameterError(f"buckets={self.buckets} is not a power of two; use one, such as 1,024")
@@ -107,9 +112,20 @@ class Distinct(Stateful[DistinctEstimate]):
 
     @classmethod
     def from_options(cls, options: Sequence[str], columns: int, half_life: float | None) -> Distinct:  # noqa: ARG003
-        """Make the number of different values by a sketch of that many buckets; see `NamedPolicy.from_options`."""
+        """Make the number of different values by a sketch of that many buckets, of `text`; see the base class."""
         refuse_half_life(cls.name, half_life)
-        return cls(parse_count("buckets", options))
+        numbers = [option for option in options if option != TEXT]
+        made = cls(has_texts=len(numbers) < len(options))
+        return replace(made, buckets=parse_count("buckets", numbers)) if numbers else made
+
+    def name_categories(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Name the only column, without categories, if it holds texts; see `NamedPolicy.name_categories`."""
+        return {columns[0]: ()} if self.has_texts else {}
+
+    @property
+    def sketch(self) -> Distinct:
+        """The sketch, which does not depend on what its numbers stand for; see `Stateful.sketch`."""
+        return replace(self, has_texts=False)
 
     @property
     def state_bits(self) -> int:

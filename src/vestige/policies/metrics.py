@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 
 from vestige.errors import ParameterError
 from vestige.policies.bundle import Bundle
+from vestige.policies.count import Count
+from vestige.policies.distinct import TEXT, Distinct
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.quantiles import Quantiles
 from vestige.policies.registry import STATISTICS
@@ -30,6 +32,7 @@ _QUOTED_COLUMN = re.compile(rf"(?:^|,)\s*{_QUOTED}(?=\s*[,:])")
 _COLUMN = re.compile(rf"\s*(?:(?P<quoted>{_QUOTED})|(?P<plain>[^,]*?))\s*(?P<end>,|$)")
 _SPECIAL_COLUMN = re.compile(r'[,\[]|^["\s]|\s$')
 _QUANTILE = re.compile(r"p[0-9.]+")
+_UNCERTAIN = ({Distinct.name}, {Distinct.name, Count.name})
 _HELP = "write it as amount:mean or as distance,air_time:regression"
 
 
@@ -41,7 +44,8 @@ def parse_metrics(
     Args:
         texts: the metrics, such as `amount:mean,moments` or `rating:histogram[1,2,3,4,5]`.
         half_life: after this number of records, a record counts half as much; None if all count alike.
-        categories: the names of the categories of columns whose metric does not declare them; see `list_undeclared`.
+        categories: the names of the categories of columns whose metric does not declare them, see `list_undeclared`;
+            none for columns of texts whose distinct ones are counted, see `list_uncertain`.
 
     Returns:
         the bundle.
@@ -62,7 +66,10 @@ def parse_metrics(
     for text in texts:
         names, statistics = _split(text)
         for name, options in statistics:
-            told = options or list((categories or {}).get(names[0], ()) if _takes_categories(name) else ())
+            known = (categories or {}).get(names[0])
+            told = options or list(known or () if _takes_categories(name) else ())
+            if name == Distinct.name and known is not None and not known:
+                told = [*told, TEXT]
             groups.setdefault(names, []).append(_make_policy(text, name, told, names))
     return Bundle(groups, half_life)
 
@@ -107,6 +114,29 @@ def list_undeclared(texts: Sequence[str]) -> tuple[str, ...]:
     metrics = map(_split, texts)
     found = (names[0] for names, each in metrics for name, told in each if _takes_categories(name) and not told)
     return tuple(dict.fromkeys(found))
+
+
+def list_uncertain(texts: Sequence[str]) -> tuple[str, ...]:
+    """List the columns whose distinct values alone are counted, which may be numbers or texts.
+
+    Args:
+        texts: the metrics.
+
+    Returns:
+        the columns, each once, without those that are said to be text in brackets.
+
+    Raises:
+        ParameterError: a metric is not written as one.
+
+    Example:
+        >>> list_uncertain(["email:distinct", "amount:distinct,mean", "name:distinct[text]"])
+        ('email',)
+    """
+    told: dict[str, set[str]] = {}
+    for names, statistics in map(_split, texts):
+        for column in names:
+            told.setdefault(column, set()).update(TEXT if TEXT in options else name for name, options in statistics)
+    return tuple(column for column, found in told.items() if found in _UNCERTAIN)
 
 
 def quote_column(name: str) -> str:

@@ -105,7 +105,8 @@ class NamedPolicy(Policy[E_co]):
             columns: the names of the columns of a record, targets last.
 
         Returns:
-            the names of the categories by column; empty where all columns are numbers.
+            the names of the categories by column, none for a column of any texts, whose values are hashes of these;
+            empty where all columns are numbers.
         """
         return {}
 

@@ -69,7 +69,8 @@ _ROOM = 8.0
 _VARIED = 3.0
 _LARGEST_BATCH = 2**20
 """The most records of a batch by default, whatever the noise is."""
-_LARGEST = "the largest magnitude of a value, above 0, that does not depend on the data"
+_MAX_BOUND = 1e50
+"""The largest bound; the smallest is its inverse."""
 _WORDS_EACH = 96
 """Words of coins drawn for a number at first: a sample takes 20 on average; if these are not enough, more follow."""
 
@@ -339,6 +340,10 @@ class Private(Encoded[E_co]):
         """Give what the policy concludes from the averages; see `Encoded.conclude`."""
         return self.policy.conclude(self._averages.from_averages(numbers * self.statistic.scales), worth, rounding)
 
+    def conclude_freely(self, numbers: Floats, worth: float) -> Floats:
+        """Give what the policy concludes from the averages, beyond limits; see `Encoded.conclude_freely`."""
+        return self.policy.conclude_freely(self._averages.from_averages(numbers * self.statistic.scales), worth)
+
     def _conclude_for(self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records) -> E_co:
         """What the policy concludes, with the noise that was added."""
         scales = self.statistic.scales
@@ -417,9 +422,14 @@ class Private(Encoded[E_co]):
             if names or self.bounds is not None:
                 what = "a Bundle, whose columns need a bound each" if names else "bounds"
                 raise ParameterError(f"bound={self.bound} cannot be used with {what}; use bounds alone")
-            check_float("bound", self.bound, _is_length, "a length above 0 that does not depend on the data")
+            check_bound("bound", self.bound, self.policy)
+            if self.bound < 1.0 and list_unbounded(self.policy) == ():
+                raise ParameterError(
+                    f"bound={self.bound} is below 1, the length of an indicator, and makes all shares smaller; use "
+                    "bounds=(), since shares need no bound"
+                )
             return
-        object.__setattr__(self, "bounds", _normalize_bounds(self.bounds, names, self.policy.columns))
+        object.__setattr__(self, "bounds", _normalize_bounds(self.bounds, self.policy))
         needed, given = list_unbounded(self.policy), np.isfinite(list(self._list_bounds()))
         if needed is None:
             raise ParameterError(
@@ -510,8 +520,27 @@ def list_unbounded(policy: Encoded) -> tuple[int, ...] | None:
     return None if found is None else tuple(found)
 
 
-def _is_length(number: float) -> bool:
-    return 0.0 < number < np.inf
+def check_bound(name: str, number: object, policy: Encoded) -> float:
+    """Return a bound if its powers are neither too small nor too large for the policy.
+
+    Args:
+        name: name of the parameter, for the error.
+        number: the bound.
+        policy: the policy, whose largest value it may not exceed either.
+
+    Returns:
+        The bound as a float.
+
+    Raises:
+        ParameterError: it is out of range.
+
+    Example:
+        >>> check_bound("bound", 100, Mean())
+        100.0
+    """
+    largest = min(_MAX_BOUND, policy.max_magnitude)
+    remedy = f"the largest magnitude, from {1.0 / largest:g} to {largest:g}, that does not depend on the data"
+    return check_float(name, number, lambda n: 1.0 / largest <= n <= largest, remedy)
 
 
 def _check_parts(bundle: Bundle) -> None:
@@ -526,8 +555,9 @@ def _check_parts(bundle: Bundle) -> None:
                 )
 
 
-def _normalize_bounds(bounds: object, names: tuple[str, ...], columns: int) -> tuple[object, ...]:
+def _normalize_bounds(bounds: object, policy: Encoded) -> tuple[object, ...]:
     """The bounds in the form in which they are kept: pairs for the columns of a bundle, else numbers."""
+    names, columns = policy.column_names, policy.columns
     if bounds is None:
         return ()
     if not names:
@@ -535,7 +565,7 @@ def _normalize_bounds(bounds: object, names: tuple[str, ...], columns: int) -> t
         if numbers.ndim != 1 or len(numbers) not in (0, columns):
             raise ParameterError(f"bounds={show_value(bounds)} is not a list of {columns} numbers; give one a column")
         for number in numbers.tolist():
-            check_float("bounds", number, _is_length, _LARGEST)
+            check_bound("bounds", number, policy)
         return tuple(numbers.tolist())
     pairs = tuple(bounds.items()) if isinstance(bounds, Mapping) else bounds
     if not isinstance(pairs, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
@@ -545,5 +575,5 @@ def _normalize_bounds(bounds: object, names: tuple[str, ...], columns: int) -> t
     for name, number in pairs:
         if name not in names:
             raise ParameterError(f"bounds has {name!r}, which is not a column; the columns are {', '.join(names)}")
-        check_float(f"bounds[{name!r}]", number, _is_length, _LARGEST)
+        check_bound(f"bounds[{name!r}]", number, policy)
     return tuple((name, float(dict(pairs)[name])) for name in names if name in dict(pairs))

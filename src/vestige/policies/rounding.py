@@ -23,6 +23,10 @@ _MARGIN = 2.0**16
 """How many times its usual size rounding may have: sorted data and heavy tails take wide ranges, requests bits."""
 _SHARE = 0.5
 """Rounding matters above this share of a standard error."""
+TAILS = 256.0
+"""How many times the rounding of normal records a correlation must bear: it costs eight bits of each number."""
+_EXACT = 1e-12
+"""A correlation that is rounded by less counts as exact: that of columns that are proportional is 1."""
 
 
 def note_rounding(rounding: float, worth: float) -> tuple[str, ...]:
@@ -63,6 +67,59 @@ def bound_rounding(rounding: float, worth: float) -> float:
         (0.5, 0.0)
     """
     return min(_MARGIN * rounding * float(np.sqrt(worth)), _SHARE)
+
+
+def find_correlation_rounding(correlation: Floats, rounding: float) -> Floats:
+    """Find about how far rounding of covariances puts correlations off, for records that are normal together.
+
+    A variance of v then has a deviation of sqrt(2) v, and the covariance of columns with a correlation of r and
+    variances of 1 one of sqrt(1 + r^2); each is rounded by itself, and r moves by all of them.
+
+    Args:
+        correlation: the matrix; shape (dim, dim).
+        rounding: how far each number is off, in standard deviations of a record.
+
+    Returns:
+        the distances, zero on the diagonal; shape (dim, dim).
+
+    Example:
+        >>> find_correlation_rounding(np.eye(2), 0.001)
+        array([[0.   , 0.001],
+               [0.001, 0.   ]])
+    """
+    distances = rounding * np.sqrt(1.0 + 2.0 * correlation**2)
+    np.fill_diagonal(distances, 0.0)
+    return distances
+
+
+def note_correlations(correlation: Floats, rounding: float, worth: float, margin: float = 1.0) -> tuple[str, ...]:
+    """Note where rounding of covariances may put correlations off by more than half of their standard error.
+
+    The nearer a correlation is to 1, the smaller is its error, while covariances are rounded as always. They may be
+    rounded by much more than those of normal records: heavy tails have larger deviations, sorted data take wide ranges.
+
+    Args:
+        correlation: the matrix, nan where there is none; shape (dim, dim).
+        rounding: how far each number is off, in standard deviations of a record.
+        worth: the number of equally weighted records that it rests on.
+        margin: how many times as much rounding as that of normal records they must bear.
+
+    Returns:
+        one sentence, or none.
+
+    Example:
+        >>> note_correlations(np.eye(2), 0.001, 10_000.0)
+        ()
+    """
+    distances = find_correlation_rounding(correlation, rounding)
+    errors = (1.0 - np.clip(correlation, -1.0, 1.0) ** 2) / np.sqrt(worth)
+    off = (margin * distances > _SHARE * errors) & (distances > _EXACT)
+    if not off.any():
+        return ()
+    return (
+        f"Rounding puts correlations off by about {distances[off].max():.1g}, and by more if tails are heavy or data "
+        "are sorted: too much beside their standard errors, which are small near 1 and -1; use a larger retention.",
+    )
 
 
 def note_alike(variances: Floats, lost: str = "") -> tuple[str, ...]:

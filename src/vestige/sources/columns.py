@@ -7,6 +7,7 @@ Guarantee: at every block size the rows are the same; held by tests/sources/test
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -42,7 +43,8 @@ class Columns:
         time_unit: unit of time stamps that are plain numbers; None to infer it.
         keep_missing: whether rows with missing numbers are read, with nan in their place.
         categories: names of categories, by column; these columns are read as text, and a row's value is the number of
-            its category, counted from 0; the number of categories stands for any other text.
+            its category, counted from 0; the number of categories stands for any other text. Where there are none, it
+            is a hash of the text.
     """
 
     numbers: tuple[str, ...]
@@ -144,7 +146,8 @@ def _read_values(batch: pa.RecordBatch, texts: pa.RecordBatch, columns: Columns,
     arrays = []
     for name in columns.numbers:
         if name in columns.categories:
-            arrays.append(number_categories(_read_texts(texts, name, start), columns.categories[name]))
+            text, known = _read_texts(texts, name, start), columns.categories[name]
+            arrays.append(number_categories(text, known) if known else hash_texts(text))
             continue
         column = batch.column(name)
         kind = column.type
@@ -191,6 +194,27 @@ def number_categories(text: pa.Array, categories: Sequence[str]) -> Floats:
     other = compute.if_else(compute.is_valid(normalize_text(text)), len(categories), None)
     codes = compute.coalesce(known, compute.cast(other, pa.int32()))
     return cast(Floats, compute.cast(codes, pa.float64()).to_numpy(zero_copy_only=False))
+
+
+def hash_texts(text: pa.Array) -> Floats:
+    """Replace texts by hashes of 53 bits, which are whole numbers.
+
+    Blanks around a text do not count. What stands for a missing number, such as NA, is missing.
+
+    Args:
+        text: column of text.
+
+    Returns:
+        A hash of each text, the same in all files; nan where missing.
+
+    Example:
+        >>> hash_texts(pa.array(["ada", " ada", "NA", None])).tolist()
+        [763178248315584.0, 763178248315584.0, nan, nan]
+    """
+    encoded = normalize_text(text).dictionary_encode()
+    digests = (hashlib.blake2b(each.encode(), digest_size=8).digest() for each in encoded.dictionary.to_pylist())
+    hashes = pa.array([float(int.from_bytes(digest) >> 11) for digest in digests], pa.float64())
+    return cast(Floats, hashes.take(encoded.indices).to_numpy(zero_copy_only=False))
 
 
 def _to_number(text: str | None) -> float | None:

@@ -91,6 +91,10 @@ class RowComparison:
         return same
 
 
+UNCHECKED = "so whether the file was replaced could not be checked"
+"""How a note ends that tells of a source of which no record is held."""
+
+
 def explain_uncompared(rows: int) -> str:
     """Say that a source was read before, but none of its records is held.
 
@@ -109,7 +113,7 @@ def explain_uncompared(rows: int) -> str:
         if rows == 1
         else f"rows 1 to {rows:,} were read before, but none is held"
     )
-    return f"{read}, so whether the file was replaced could not be checked"
+    return f"{read}, {UNCHECKED}"
 
 
 def explain_difference(row: int) -> str:

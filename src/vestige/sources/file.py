@@ -48,7 +48,8 @@ class FileSource(Source):
         keep_missing: whether rows with missing numbers are read, with nan in their place. Default: they are skipped.
         hash_key: function from a key to what takes its place in blocks; default: keys stay as they are.
         categories: names of categories by column, for those of `columns` that are text: the value of a record is then
-            the number of its category, counted from 0, and the number of categories for any other text.
+            the number of its category, counted from 0, and the number of categories for any other text. Where there
+            are no names, it is a hash of the text.
         dialect: separator, decimal point and encoding of CSV; default: commas, points and UTF-8.
 
     Raises:
@@ -207,7 +208,7 @@ def _check_categories(categories: Mapping[str, Sequence[str]], columns: Sequence
     """Check that categories are texts, of columns that are read."""
     for column, names in categories.items() if isinstance(categories, Mapping) else [(None, None)]:
         texts = isinstance(names, tuple | list) and all(isinstance(name, str) and name for name in names)
-        if column not in columns or not texts or not names:
+        if column not in columns or not texts:
             raise ParameterError(
                 f"categories={show_value(categories)} does not name categories of columns that are read; pass texts by "
                 "column, such as {'status': ('ok', 'failed')}"

@@ -1,7 +1,8 @@
 """Averages that one record can move only by a fixed amount: what `Private` adds noise to.
 
 Either the vector of the atoms of a record is shortened to a length (`Clipped`), or each value is cut off at a bound of
-its own (`Bounded`), so that each atom lies between limits that follow from those. Both are summed in whole numbers.
+its own (`Bounded`), so that each atom lies between limits that follow from those; the indicator of a bin does whatever
+the value is, and is that of the value as it is. Both are summed in whole numbers.
 Step 2 of the proof in docs/privacy.md, and its lemma on several metrics.
 Guarantee: replacing one record moves the sums by at most twice the steps of the grid, in whole numbers; held by
 tests/policies/test_private_bundle.py.
@@ -175,8 +176,7 @@ class Bounded(Limited):
 
     def limit_atoms(self, values: Floats) -> Floats:
         """Compute the atoms of the values within the bounds, in the units of the noise; see `Limited.limit_atoms`."""
-        bounds = np.array(self.bounds)
-        return self.of.atoms(np.clip(values, -bounds, bounds)) / self.scales
+        return self.of.limit_atoms(values, np.array(self.bounds)) / self.scales
 
     def sum_on_grid(self, values: Floats, present: Bools, steps: int, sums: Ints) -> int:
         """Sum the atoms, each between whole limits of its own; see `Limited.sum_on_grid`."""

@@ -67,9 +67,13 @@ class Present(Averages):
 
     def atoms(self, values: Floats) -> Floats:
         """Compute whether the values are there, then the atoms of the other statistic; see `Averages.atoms`."""
+        return self.limit_atoms(values, np.full(values.shape[1], np.inf))
+
+    def limit_atoms(self, values: Floats, bounds: Floats) -> Floats:
+        """Compute the same where values are cut off at bounds; see `Averages.limit_atoms`."""
         present, atoms = find_present(values), np.zeros((len(values), self.size))
         atoms[present, 0] = 1.0
-        atoms[present, 1:] = self.of.atoms(values[present])
+        atoms[present, 1:] = self.of.limit_atoms(values[present], bounds)
         return atoms
 
     def from_averages(self, averages: Floats) -> Floats:
@@ -99,6 +103,10 @@ class Present(Averages):
             errors[1:], found = self.of.find_influence_errors(values[present], numbers[1:], inner)
             of_moves[present, 1:] = found / share
         return errors, of_moves
+
+    def find_exact_limits(self, numbers: Floats) -> Floats:
+        """Find those of the other statistic; see `Statistic.find_exact_limits`."""
+        return np.concatenate(([0.0], self.of.find_exact_limits(numbers[1:])))
 
     def find_known_scales(self, values: Floats) -> Floats:
         """Find those of the records that have the values, each of which counts for several; see there."""
@@ -159,9 +167,13 @@ class Joint(Averages):
 
     def atoms(self, values: Floats) -> Floats:
         """Compute the atoms of all parts; see `Averages.atoms`."""
+        return self.limit_atoms(values, np.full(values.shape[1], np.inf))
+
+    def limit_atoms(self, values: Floats, bounds: Floats) -> Floats:
+        """Compute the atoms of all parts where values are cut off at bounds; see `Averages.limit_atoms`."""
         atoms = np.empty((len(values), self.size))
-        for here, rows, part in self._split(values):
-            atoms[:, here] = part.atoms(rows)
+        for here, columns, part in self._merged:
+            atoms[:, here] = part.limit_atoms(values[:, columns], bounds[columns])
         return atoms
 
     def from_averages(self, averages: Floats) -> Floats:
@@ -198,6 +210,13 @@ class Joint(Averages):
         for here, rows, part in self._split(values):
             deviations[here] = part.find_deviations(rows, numbers[here])
         return deviations
+
+    def find_exact_limits(self, numbers: Floats) -> Floats:
+        """Find those of all parts; see `Statistic.find_exact_limits`."""
+        limits = np.empty(self.size)
+        for here, (_, part) in zip(self.places, self.parts, strict=True):
+            limits[here] = part.find_exact_limits(numbers[here])
+        return limits
 
     def find_known_scales(self, values: Floats) -> Floats:
         """Find those of all parts; see `Statistic.find_known_scales`."""

@@ -39,7 +39,7 @@ class PresentMeans(Averages):
         present, total = ~np.isnan(values), weights.sum()
         weighted = weights[:, None] * present
         there = weighted.sum(axis=0)
-        here, some = there / total, there > 0.0
+        here, some = np.where(present.all(axis=0), 1.0, there / total), there > 0.0  # sums may differ in a last digit
         before, mean, variance = np.zeros((3, self.columns)) if estimate is None else estimate.reshape(-1, 3).T
         before = np.maximum(before, 0.0)
         shares = here if estimate is None else before + share * (here - before)

@@ -53,6 +53,10 @@ class Shares(Averages):
         atoms[np.arange(len(values)), bins] = 1.0
         return atoms
 
+    def limit_atoms(self, values: Floats, bounds: Floats) -> Floats:  # noqa: ARG002
+        """Compute which bin each record is in, of its value as it is; see `Averages.limit_atoms`."""
+        return self.atoms(values)
+
     def find_extent(self, bounds: Floats) -> Extent:  # noqa: ARG002
         """Find that of indicators, whatever the values are: two records differ in two of them at most."""
         return Extent(np.ones(self.size), np.zeros(self.size, np.bool_), 2, 1)

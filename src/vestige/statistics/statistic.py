@@ -108,6 +108,20 @@ class Statistic(ABC):
         deviations: Floats = largest * np.sqrt(((apart / largest) ** 2).mean(axis=0))
         return deviations
 
+    def find_exact_limits(self, numbers: Floats) -> Floats:
+        """Find how far off numbers still count as exact, whatever the records say of them.
+
+        If all squared deviations are equal, a variance has no error beside which it could be rounded. What only says
+        how large errors are may be off by a small share of itself all the same.
+
+        Args:
+            numbers: shape (size,).
+
+        Returns:
+            the distances, zero by default; shape (size,).
+        """
+        return np.zeros_like(numbers)
+
     def find_known_scales(self, values: Floats) -> Floats:  # noqa: ARG002
         """Find the standard deviations of what a record says that are known beforehand, such as that of an indicator.
 
@@ -228,6 +242,20 @@ class Averages(Statistic):
     def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
         """Find how far differences are from derivatives; see `Statistic.find_influence_errors`."""
         return np.zeros_like(numbers), _DIFFERENCES * np.abs(moves)
+
+    def limit_atoms(self, values: Floats, bounds: Floats) -> Floats:
+        """Compute what is averaged of each record where values are cut off at bounds, if that depends on them.
+
+        A subclass whose atoms are indicators overrides it: they are within their limits whatever the values are.
+
+        Args:
+            values: shape (n, columns).
+            bounds: see `find_extent`.
+
+        Returns:
+            the atoms; shape (n, size).
+        """
+        return self.atoms(np.clip(values, -bounds, bounds))
 
     def find_extent(self, bounds: Floats) -> Extent | None:  # noqa: ARG002
         """Find how far apart the atoms of two records can be, whose values are within bounds.
