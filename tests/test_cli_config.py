@@ -140,12 +140,15 @@ def test_what_cannot_be_undone_needs_the_name_of_the_store(name: str, folder: Pa
         ("frobnicate = 1", "v.toml: the key 'frobnicate' is not an option of vestige run; vestige run --help lists"),
         ("config = 'other.toml'", "v.toml: the key 'config' is not an option of vestige run"),
         ("retention = '512'", "v.toml: retention = '512' is not a whole number, such as 512; correct it"),
-        ("retention = true", "v.toml: retention = True is not a whole number"),
+        ("retention = true", "v.toml: retention = true is not a whole number"),
         ("strict = 1", "v.toml: strict = 1 is not true or false; correct it"),
         ("max-age = 30", "v.toml: max-age = 30 is not a text in quotes"),
         ("max-age = '30'", "v.toml: max-age: '30' is not a duration; write a number and a unit"),
         ("column = [1]", 'v.toml: column = 1 is not a text in quotes, such as "...", or a list of them'),
         ("store = ['a', 'b']", "v.toml: store = ['a', 'b'] is not a text in quotes"),
+        ("metric = [2020-01-01]", "v.toml: metric = 2020-01-01 is not a text in quotes"),
+        ("metric = [{a = [true, 07:30:00]}]", "v.toml: metric = {a = [true, 07:30:00]} is not a text in quotes"),
+        ("store = ''", "v.toml: store is empty; give the path of a file, or leave the key out"),
         ("statistic = 'median'", "v.toml: statistic: 'median' is not one of"),
         ("keep-receipts = 'x'", "v.toml: keep-receipts: 'x' is not a duration"),
         ("keep-receipts = [['a']]", "v.toml: keep-receipts = [['a']] is not a text in quotes"),
@@ -211,3 +214,15 @@ def test_metrics_replace_what_they_say_themselves(folder: Path) -> None:
         "run", folder / "data" / "v.csv", "--config", "/dev/null", "--metric", "spent:mean", "--edges", "0,1"
     )
     assert result.stderr.count("from vestige.toml") == 0, "nothing is from a file"
+
+
+def test_a_byte_order_mark_is_skipped(folder: Path) -> None:
+    text = (folder / "data" / "vestige.toml").read_bytes()
+    (folder / "data" / "vestige.toml").write_bytes(b"\xef\xbb\xbf" + text)
+    assert said("run", "--config", "../data/vestige.toml")["taken"] == 600
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_empty_path_of_a_store_is_named() -> None:
+    for words in (("list", ""), ("run", "../data/v.csv", "--column", "spent", "--store", "")):
+        assert "address='' is empty; give the path of a file" in vestige(*words).stderr

@@ -133,6 +133,13 @@ def test_the_order_is_that_of_time() -> None:
     assert f"in the order of their first times in at: f{order[0]}.csv to f{order[-1]}.csv." in result.stderr
     check(said("f*.csv", *timed, *STORE), TABLE)
     check(said("f*.csv", *timed), TABLE)
+    header = Path(f"f{order[0]}.csv").read_text().splitlines()[0]
+    Path("f-empty.csv").write_text(f"{header}\n")
+    result = vestige("f*.csv", *timed)
+    assert f"f{order[0]}.csv to f{order[-1]}.csv; 1 file without a time comes last." in result.stderr
+    assert vestige("f0.csv", *timed, "--store", "other.db").exit_code == 0
+    result = vestige("f0.csv", "f1.csv", *timed, "--store", "other.db")
+    assert "1 file was read whole before, and has no new rows. Reading 1 file." in result.stderr
 
 
 def test_a_refused_file_names_itself_and_those_before_it_stay() -> None:

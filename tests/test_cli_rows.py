@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shutil
 from datetime import timedelta
@@ -195,3 +196,33 @@ def test_a_remark_finds_its_metric_whatever_columns_are_called(tmp_path: Path, c
     assert told == [row["metric"] for row in listed if row["metric"].startswith(f"{column}:extremes")]
     assert told
     assert all(column not in (row["notes"] or "") for row in listed)
+
+
+def test_no_source_and_no_options_are_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.csv", "b.csv"):
+        Path(name).write_text("v\n1\n2\n")
+    Path("vestige.toml").write_text('source = "b*.csv"\nstore = "v.db"\ncolumn = "v"\nretention = 96\n')
+    assert vestige("run", "a.csv").exit_code == 0
+    Path("link.csv").symlink_to("a.csv")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    for arguments in (("v.db",), ()):
+        for name in ("a.csv", "link.csv", "b.csv", "vestige.toml", "v.db", "v.db.key"):
+            result = vestige("estimate", *arguments, "--format", "csv", "--out", name)
+            assert result.exit_code == 1, name
+            assert "would be overwritten" in result.stderr
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_a_file_is_replaced_as_a_whole(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("before")
+    out.chmod(0o640)
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("full")))
+    assert vestige("estimate", store, "--stream", "fit", "--format", "csv", "--out", out).exit_code != 0
+    assert [file.name for file in tmp_path.iterdir()] == ["out.csv"]
+    assert out.read_text() == "before"
+    monkeypatch.undo()
+    assert vestige("estimate", store, "--stream", "fit", "--format", "csv", "--out", out).exit_code == 0
+    assert out.read_text().startswith("stream,metric")
+    assert out.stat().st_mode & 0o777 == 0o640

@@ -141,7 +141,7 @@ def test_quoted_line_breaks_at_every_border(tmp_path: Path, size: int, monkeypat
         if block.subjects is not None
         for a, who in zip(block.rows[:, 0], block.subjects, strict=True)
     ]
-    assert read == [(float(i), text) for i, text in enumerate(texts) if text]
+    assert read == [(float(i), text or None) for i, text in enumerate(texts)]
     assert blocks[-1].read == 300
 
 

@@ -109,7 +109,7 @@ def expected(made: pa.Table) -> list[tuple[object, ...]]:
     return [
         (i, row["a"], np.datetime64(row["when"], "us"), row["who"], row["shop"])
         for i, row in enumerate(made.to_pylist(), 1)
-        if None not in row.values()
+        if None not in (row["a"], row["when"], row["shop"])  # whoever is not named has a record too
     ]
 
 

@@ -133,7 +133,7 @@ def test_any_name_works_in_the_commands(tmp_path: Path, name: str, monkeypatch: 
         (7, ParameterError, "=7 is not a path"),
         ("a\0b", ParameterError, r"='a\\x00b' is not a path"),
         ("x" * 300, StoreError, r"x: cannot be a file \(File name too long\); give another path"),
-        ("", StoreError, "is a folder"),
+        ("", ParameterError, "is empty; give the path of a file"),
     ],
 )
 def test_what_cannot_be_a_path_is_refused(

@@ -14,6 +14,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date, time
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,24 @@ def add_from_file(command: click.Command, ctx: click.Context, args: list[str], g
     return [*args, *words]
 
 
+def find_files(ctx: click.Context) -> tuple[str, tuple[str, ...]]:
+    """Find the file with options that is in use, or the one in this folder, and the sources that it names.
+
+    Args:
+        ctx: the context of the command.
+
+    Returns:
+        The path of the file, which need not exist, and the sources; none if it cannot be read.
+    """
+    file = Path(ctx.meta.get(_META, (FILE, ()))[0])
+    try:
+        named = _read(file).get("source", ())
+    except (ParameterError, OSError):
+        return str(file), ()
+    texts = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    return str(file), tuple(_resolve(file, text) for text in texts if isinstance(text, str))
+
+
 def describe_use(ctx: click.Context) -> str:
     """Say which options a command has from a file.
 
@@ -141,7 +160,7 @@ def _is_given(value: object) -> bool:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_bytes().decode())
+        return tomllib.loads(file.read_bytes().decode("utf-8-sig"))  # some editors write a byte-order mark
     except FileNotFoundError:
         raise ParameterError(f"--config {file} does not exist; vestige init writes such a file") from None
     except UnicodeDecodeError:
@@ -179,6 +198,8 @@ def _make_words(file: Path, key: str, value: object, param: click.Parameter, ctx
     if isinstance(param, click.Option) and param.is_flag:
         yield from [f"--{key}"] if value else []
         return
+    if _is_path(param) and "" in values:
+        raise ParameterError(f"{file}: {key} is empty; give the path of a file, or leave the key out")
     texts = [_resolve(file, str(each)) if _is_path(param) else str(each) for each in values]
     _check_value(file, key, texts if several else texts[0], param, ctx)
     yield from texts if isinstance(param, click.Argument) else (f"--{key}={text}" for text in texts)
@@ -190,7 +211,20 @@ def _check_type(file: Path, key: str, value: object, param: click.Parameter, *, 
         wanted, example = bool, "true or false"
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
         many = ', or a list of them, such as ["...", "..."]' if several else ""
-        raise ParameterError(f"{file}: {key} = {show_value(value)} is not {example}{many}; correct it")
+        raise ParameterError(f"{file}: {key} = {_write_toml(value)} is not {example}{many}; correct it")
+
+
+def _write_toml(value: object) -> str:
+    """A value as it may stand in the file, cut off if it is long."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_write_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_write_toml(each)}' for key, each in value.items())}}}"
+    return show_value(value)
 
 
 def _check_value(file: Path, key: str, value: str | Sequence[str], param: click.Parameter, ctx: click.Context) -> None:

@@ -9,8 +9,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import secrets
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +61,36 @@ def check_output(form: str, out: str | None, store: str) -> None:
         raise ParameterError(f"--out {out} cannot be used with --format table; use json, csv or parquet")
     if out == "-":
         raise ParameterError("--out - is not a file; leave it out to print, or give the name of a file")
-    for path in (store, f"{store}.key", f"{store}.lock"):
-        if out is not None and Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
-            raise ParameterError(f"--out {out} is a file of the store, which would be overwritten; use another file")
+    if out is not None and _is_same(out, (store, f"{store}.key", f"{store}.lock")):
+        raise ParameterError(f"--out {out} is a file of the store, which would be overwritten; use another file")
     if form == "parquet" and out is None and _is_terminal():
         raise ParameterError("--format parquet is not for a terminal; give --out FILE, or redirect the output")
+
+
+def check_sources(out: str | None, sources: Iterable[str], config: Iterable[str]) -> None:
+    """Check that a file that is to be written is not one that runs read.
+
+    Args:
+        out: the file to write; None for standard output.
+        sources: paths of the sources of the streams, and of those of a configuration file.
+        config: paths of configuration files.
+
+    Raises:
+        ParameterError: it is one of them.
+    """
+    if out is not None and _is_same(out, sources):
+        raise ParameterError(f"--out {out} is a source of the store, which would be overwritten; use another file")
+    if out is not None and _is_same(out, config):
+        raise ParameterError(f"--out {out} holds options, which would be overwritten; use another file")
+
+
+def _is_same(out: str, paths: Iterable[str]) -> bool:
+    """Whether one of the paths leads to the file, by its name or, if it exists, by a link."""
+    exists, real = os.path.exists(out), os.path.realpath(out)
+    return any(
+        os.path.realpath(path) == real or (exists and os.path.exists(path) and os.path.samefile(out, path))
+        for path in paths
+    )
 
 
 def list_rows(answers: Mapping[str, StreamAnswer]) -> list[Row]:
@@ -113,11 +142,32 @@ def write_rows(rows: Sequence[Row], form: str, out: str | None) -> None:
     """
     made = {"json": _make_json, "csv": _make_csv, "parquet": _make_parquet}[form](rows)
     if out is not None:
-        Path(out).write_bytes(made)
+        _write_file(Path(out), made)
     elif form == "csv" and _is_terminal():
         click.echo("\n".join(map(escape, made.decode().splitlines())))
     else:
         click.echo(made, nl=False)
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    """Write a file: all of it or nothing, so that nobody reads half of it; what is not a file is written to."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    path = path.resolve()
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.draft")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, draft)
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
 
 
 def _make_json(rows: Sequence[Row]) -> bytes:

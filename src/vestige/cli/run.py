@@ -49,7 +49,7 @@ from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.sources import FileSource, IfReplaced
-from vestige.sources.listing import list_files, order_by_time
+from vestige.sources.listing import list_files, split_by_time
 from vestige.sources.protocol import Unit
 from vestige.sources.resumption import has_new_rows
 from vestige.store import Store, open_store
@@ -318,12 +318,15 @@ def _order_sources(ingest: Ingest, sources: Sequence[FileSource]) -> tuple[FileS
         new = [source for source in sources if has_new_rows(source, history)]
     known = [source for source in sources if source not in new]
     timed = bool(new) and new[0].time is not None
-    ordered = order_by_time(new) if timed else tuple(new)
-    order = f"first times in {ordered[0].time}" if timed else "names"
+    ordered, last = split_by_time(new) if timed else (tuple(new), ())
+    order = f"first times in {new[0].time}" if timed else "names"
     ends = f" in the order of their {order}: {ordered[0].path} to {ordered[-1].path}" if len(ordered) > 1 else ""
-    unchanged = f"{format_count(len(known), 'file')} were read whole before, and have no new rows. " if known else ""
-    warn(f"{unchanged}Reading {format_count(len(ordered), 'file')}{ends}.")
-    return (*known, *ordered)
+    if last:
+        ends += f"; {format_count(len(last), 'file')} without a time {'comes' if len(last) == 1 else 'come'} last"
+    were = "was read whole before, and has" if len(known) == 1 else "were read whole before, and have"
+    unchanged = f"{format_count(len(known), 'file')} {were} no new rows. " if known else ""
+    warn(f"{unchanged}Reading {format_count(len(new), 'file')}{ends}.")
+    return (*known, *ordered, *last)
 
 
 def _run_each(ingest: Ingest, sources: Sequence[FileSource]) -> None:

@@ -14,12 +14,21 @@ from datetime import datetime
 import click
 import numpy as np
 
-from vestige.cli.access import at_option, exit_with, json_option, read_snapshot, store_argument, streams_option
+from vestige.cli.access import (
+    at_option,
+    choose_streams,
+    exit_with,
+    json_option,
+    read_snapshot,
+    store_argument,
+    streams_option,
+)
 from vestige.cli.answers import StreamAnswer, check_strict, show_many
+from vestige.cli.config import find_files
 from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, escape, print_json, say, show_table
-from vestige.cli.rows import FORMATS, check_output, list_rows, write_rows
-from vestige.errors import NoAnswerError, ParameterError, StoreError, VestigeError
+from vestige.cli.rows import FORMATS, check_output, check_sources, list_rows, write_rows
+from vestige.errors import NoAnswerError, ParameterError, SourceError, StoreError, VestigeError
 from vestige.ingest import StreamNames, verify_sources
 from vestige.ingest.names import read_by
 from vestige.policy import count_waiting
@@ -27,6 +36,7 @@ from vestige.records import Records
 from vestige.serialization import from_dict
 from vestige.sources.comparison import UNCHECKED
 from vestige.sources.identity import FileIdentity
+from vestige.sources.listing import list_files
 from vestige.sources.positions import decode_position
 from vestige.store import Reader, State, StoreSnapshot, Terms, open_reader
 from vestige.stream import copy_stream
@@ -116,7 +126,10 @@ def _format_or_dash(value: object) -> str:
     help="json, csv and parquet have one row for each stream and number, with its standard error.",
 )
 @click.option("--out", metavar="FILE", help="File to write json, csv or parquet to; default: standard output.")
-def estimate(store: str, names: tuple[str, ...], *, strict: bool, form: str, out: str | None) -> None:
+@click.pass_context
+def estimate(
+    ctx: click.Context, store: str, names: tuple[str, ...], *, strict: bool, form: str, out: str | None
+) -> None:
     """Print the answers in STORE.
 
     They are all-time answers. If a statistic restarted, because its records were due before it could be written again,
@@ -129,7 +142,10 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, form: str, out
       vestige estimate visits.db --format json
     """  # noqa: D301  # the sign says to leave the lines as they are
     check_output(form, out, store)
-    copy = read_snapshot(store, names)
+    whole = read_snapshot(store)
+    copy = whole.select(choose_streams(whole, names, store)) if names else whole
+    if out is not None:
+        _refuse_sources(ctx, out, whole)
     made, unanswered = answer_streams(copy)
     if form != "table":
         write_rows(list_rows(made | unanswered), form, out)
@@ -146,6 +162,16 @@ def estimate(store: str, names: tuple[str, ...], *, strict: bool, form: str, out
         check_strict(made)
     if made and all(asked.estimate is None for asked in made.values()):
         raise NoAnswerError(f"{store}: no stream has an answer: {next(iter(made.values())).problem}")
+
+
+def _refuse_sources(ctx: click.Context, out: str, snapshot: StoreSnapshot) -> None:
+    """Refuse to overwrite a file that runs read."""
+    read = {source for _, state in snapshot.streams.values() for source in state.positions}
+    config, named = find_files(ctx)
+    for source in named:
+        with suppress(SourceError, OSError):  # such as a pattern that no file fits
+            read.update(list_files([source]))
+    check_sources(out, read, [config])
 
 
 def answer_streams(copy: StoreSnapshot) -> tuple[dict[str, StreamAnswer], dict[str, StreamAnswer]]:

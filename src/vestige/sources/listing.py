@@ -71,8 +71,26 @@ def order_by_time(sources: Iterable[FileSource]) -> tuple[FileSource, ...]:
     Raises:
         SourceError: the first rows of a file cannot be read.
     """
+    timed, others = split_by_time(sources)
+    return timed + others
+
+
+def split_by_time(sources: Iterable[FileSource]) -> tuple[tuple[FileSource, ...], tuple[FileSource, ...]]:
+    """Sort files by the time of their first row, apart from those without rows.
+
+    Args:
+        sources: files with a column of times.
+
+    Returns:
+        The files that have a time, in its order, those of the same time by name; and the others, by name.
+
+    Raises:
+        SourceError: the first rows of a file cannot be read.
+    """
     keyed = [(_find_first_time(source), _split_numbers(source.path), source) for source in sources]
-    return tuple(source for *_, source in sorted(keyed, key=lambda each: each[:2]))
+    ordered = sorted(keyed, key=lambda each: each[:2])
+    timed = tuple(source for time, _, source in ordered if time != _END)
+    return timed, tuple(source for time, _, source in ordered if time == _END)
 
 
 def _find_first_time(source: FileSource) -> np.datetime64:

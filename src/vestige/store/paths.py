@@ -47,6 +47,8 @@ def resolve_path(path: str | Path, parameter: str) -> Path:
     """
     if str(path) == ":memory:":
         raise ParameterError(f"{parameter}=':memory:' is not a file; use vestige.open_store('memory:')")
+    if path == "":
+        raise ParameterError(f"{parameter}='' is empty; give the path of a file")
     try:
         found = Path(path).resolve()
         if found.is_dir():
