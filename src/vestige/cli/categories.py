@@ -5,6 +5,7 @@ Guarantee: a stream keeps the categories that it began with; held by tests/test_
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +24,7 @@ from vestige.sources.listing import order_by_time
 from vestige.store import open_store
 from vestige.store.terms import drop_defaults
 
+_NUMBER = re.compile(r"\s*[+-]?[.,]?\d[\d.,]*(?:[eE][+-]?\d+)?\s*$")
 _TEXTUAL = (Count.name, Distinct.name)
 
 
@@ -107,13 +109,23 @@ def explain_text(source: FileSource, policy: NamedPolicy) -> str:
         for column in names:
             needed.setdefault(column, []).extend(each.metric_name for each in policies if each.name not in _TEXTUAL)
     for column, statistics in needed.items():
-        if statistics and column not in source.categories and _holds_text(source, column):
+        if statistics and column not in source.categories and _has_no_numbers(source, column):
             need = "needs" if len(statistics) == 1 else "need"
             return (
-                f". {column!r} holds text, and {' and '.join(statistics)} {need} numbers; distinct and shares take "
+                f"; {column!r} holds text, and {' and '.join(statistics)} {need} numbers: distinct and shares take "
                 "text, in a column of their own"
             )
     return ""
+
+
+def _has_no_numbers(source: FileSource, column: str) -> bool:
+    """Whether the first rows of a column have texts and no number, so that it is not only a row that is wrong."""
+    alone = replace(source, columns=(column,), time=None, subject=None, by=column, hash_key=None, keep_missing=True)
+    with suppress(SourceError):
+        block = next(replace(alone, categories={column: ()}).blocks(), None)
+        texts = [] if block is None or block.keys is None else [str(key) for key in block.keys]
+        return bool(texts) and not any(_NUMBER.match(text) for text in texts)
+    return False
 
 
 def _find_stored(options: RunOptions) -> dict[str, tuple[str, ...]] | None:

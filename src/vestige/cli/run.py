@@ -396,7 +396,7 @@ def _check_begin(source: FileSource, kept: NamedPolicy, path: str | None) -> Non
         next(source.blocks(), None)
     except SourceError as problem:
         taken = "" if path is None else "; nothing was taken"
-        raise SourceError(f"{problem}{taken}{explain_text(source, kept)}") from None
+        raise SourceError(f"{problem}{explain_text(source, kept)}{taken}") from None
 
 
 def _load_kernels(policy: Policy, kept: NamedPolicy) -> None:
