@@ -28,7 +28,7 @@ def test_metrics_of_a_sample_under_a_limit_in_time(tmp_path: Path) -> None:
     assert "Plan for metrics (a sample of 2,000 records): 24 records a day, each held for at most 30 days" in words
     assert "after 1,000 records, 42 days." in words
     assert "Errors in the units of the data: amount:mean 0.28" in words
-    assert "Bundle: Batches are closed early, some with 279 of 604 records" in words
+    assert "Bundle: Batches are closed early, some with 327 of 658 records" in words
     assert "Private: needs a bound: the largest magnitude" in words
 
 
