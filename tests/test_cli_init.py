@@ -76,7 +76,10 @@ def test_run_takes_what_was_written() -> None:
     assert run.exit_code == 0, run.output
     facts = json.loads(run.stdout)
     assert (facts["taken"], facts["late"], facts["skipped"]) == (N, 0, 0)
-    chosen = Path("vestige.toml").read_text().replace('# subject = "email"', 'subject = "email"')
+    text = Path("vestige.toml").read_text()
+    assert [line for line in text.splitlines() if line.startswith("# by = ")] == ['# by = "country"']
+    assert '# Others that it may be: "status".' in text
+    chosen = text.replace('# subject = "email"', 'subject = "email"')
     Path("chosen.toml").write_text(chosen.replace('# by = "country"', 'by = "country"').replace("visits.db", "by.db"))
     assert read(Path("chosen.toml"))["by"] == "country"
     assert vestige("run", "--config", "chosen.toml").exit_code == 0

@@ -85,7 +85,8 @@ def test_a_held_row_that_misses_a_value_is_compared_too(tmp_path: Path) -> None:
         (["--metric", "a:mean", "--statistic", "moments"], "--statistic moments cannot be used with --metric"),
         (["--metric", "a:mean", "--edges", "0,1"], "--edges 0,1 cannot be used with --metric; write them in brackets"),
         (["--metric", "a:mean", "--channel", "average"], "--channel average cannot hold metrics"),
-        (["--metric", "a:median"], "the statistic 'median' is unknown"),
+        (["--metric", "a:median"], "the statistic 'median' is unknown; use p50"),
+        (["--metric", "amount:mean,p50"], "that Bundle of amount:mean, amount:p50 needs; use"),
         (["--metric", "nobody:mean"], "nobody"),
     ],
 )

@@ -95,6 +95,9 @@ def test_a_window_says_that_it_is_one(visits: Path, tmp_path: Path) -> None:
     assert json.loads(say(visits, "--metric", "spent:mean", "--retention", "256", "--window", "--json"))["window"]
     say(visits, "--metric", "spent:mean", "--retention", "256", "--window", "--store", tmp_path / "a.db")
     assert "Statistics of the" in say(visits, "--store", tmp_path / "a.db")
+    options = ["run", str(visits), "--column", "spent", "--max-age", "60d", "--window"]
+    told = CliRunner().invoke(command, options).stderr
+    assert "--window needs --retention, the number of records that it holds" in told
     with open_store(tmp_path / "a.db") as store:
         assert isinstance(open_stream(store, "main").policy, Window)
 

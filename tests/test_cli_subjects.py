@@ -105,6 +105,17 @@ def test_references_come_with_options_or_in_a_second_column(store: Path, tmp_pat
     assert [{k: v or None for k, v in row.items()} for row in rows] == [
         {k: None if v is None else str(v) for k, v in receipt.items()} for receipt in made
     ]
+    for form, read in (("csv", lambda text: list(csv.DictReader(io.StringIO(text)))), ("json", json.loads)):
+        out = tmp_path / f"r.{form}"
+        for _ in range(2):
+            assert vestige("receipts", store, "--format", form, "--out", out).stdout == ""
+        assert read(out.read_text()) == (rows if form == "csv" else made)
+    before = store.read_bytes()
+    for wrong in (store, f"{store}.key", "-"):
+        assert vestige("receipts", store, "--format", "csv", "--out", wrong).exit_code == 1
+    told = vestige("receipts", store, "--out", tmp_path / "r.txt").stderr
+    assert "r.txt needs --format json or csv, or --sign; give one of them" in told
+    assert store.read_bytes() == before
     result = vestige("receipts", store, "--reference", "T-9")
     assert (result.exit_code, "no receipt has the reference 'T-9'" in result.stderr) == (1, True)
 
@@ -125,14 +136,19 @@ def test_a_reference_that_is_on_a_receipt_already_is_named(store: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "text"),
     [
-        (["--subject", "ada", "--reference", "T-1", "--reference", "T-2"], "", "2 times for 1 --subject"),
+        (
+            ["--subject", "ada", "--reference", "T-1", "--reference", "T-2"],
+            "",
+            "the number of --reference is 2 and that of --subject 1; give one",
+        ),
         (["--subject", "ada", "--with-references"], "", "--with-references needs a list"),
         (["--subject", "-", "--reference", "T-1"], "ada", "use --with-references"),
         (["--subject", "-", "--with-references"], "bob\tT-1\nada\n", "line 2 does not have a subject, a tab and a"),
         (["--subject", "-", "--with-references"], "ada\tT-1\tx\n", "line 1 does not have a subject, a tab and a"),
         (["--subject", "-", "--with-references"], "ada\tthe ada\n", "reference number 1 contains its subject"),
         (["--subject", "ada", "--reference", ""], "", "reference is not a text of printable characters"),
-        (["--subject", "ada", "--keep-receipts", "3"], "", "'3' is not a duration"),
+        (["--subject", "ada", "--keep-receipts", "3"], "", "'3' is not a duration; write a number and a unit, such as"),
+        (["--subject", "ada", "--keep-receipts", "x"], "", "90m, 2w or 3y"),
     ],
 )
 def test_references_that_are_not_understood(store: Path, arguments: list[str], stdin: str, text: str) -> None:
@@ -206,7 +222,7 @@ def test_an_empty_list_holds_all_others_back(store: Path, tmp_path: Path) -> Non
     result = vestige("forget", store, "--subject", "-", "--subjects-from", tmp_path / "leavers.txt", stdin="")
     assert result.exit_code == 1
     assert "standard input: has no subject" in result.stderr
-    assert "also not for the subjects of other lists and options" in result.stderr
+    assert "Nothing was changed for any subject, including those of other lists and options" in result.stderr
     assert read_streams(store) == before
 
 

@@ -94,7 +94,7 @@ def test_the_cache_of_a_user_with_a_home_is_there(installed: Path, writable: Pat
     assert list((writable / ".cache" / "numba").rglob("bits.count_ones*.nbc"))
 
 
-def test_compiling_is_told_to_a_terminal_once_and_to_the_log_elsewhere(tmp_path: Path) -> None:
+def test_compiling_is_told_to_a_terminal_once_and_as_a_warning_elsewhere(tmp_path: Path) -> None:
     """What comes from the cache is not told."""
     program = """
 import logging, sys
@@ -104,7 +104,8 @@ vestige._numba._PATIENCE = 0.0
 vestige._numba.limit_interpretation(0.0)
 from vestige.random.kernels import draw
 from vestige.subset.bits import count_ones
-logging.basicConfig(level=logging.INFO, format="logged %(message)s", stream=sys.stdout)
+if len(sys.argv) > 1:
+    logging.basicConfig(format="logged %(message)s", stream=sys.stdout)
 count_ones(np.uint64(3)), draw(np.uint64(3), 1)
 """
     command = [sys.executable, "-c", program]
@@ -117,9 +118,13 @@ count_ones(np.uint64(3)), draw(np.uint64(3), 1)
         command, env=caching_in("terminal"), stdout=subprocess.PIPE, stderr=theirs, text=True, check=True
     )
     assert (done.stdout, os.read(ours, 10_000).decode()) == ("", f"{COMPILING}\r\n")
-    for said in (f"logged {COMPILING}\n", ""):
-        done = subprocess.run(command, env=caching_in("elsewhere"), capture_output=True, text=True, check=True)
-        assert (done.stdout, done.stderr) == (said, "")
+    for name, arguments, said in (
+        ("elsewhere", ["configured"], (f"logged {COMPILING}\n", "")),
+        ("elsewhere", ["configured"], ("", "")),
+        ("by default", [], ("", f"{COMPILING}\n")),
+    ):
+        done = subprocess.run([*command, *arguments], env=caching_in(name), capture_output=True, text=True, check=True)
+        assert (done.stdout, done.stderr) == said
     for descriptor in (ours, theirs):
         os.close(descriptor)
 

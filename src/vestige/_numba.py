@@ -303,7 +303,7 @@ def _announce_compilation() -> None:
     if sys.stderr is not None and sys.stderr.isatty():
         sys.stderr.write(f"{text}\n")
     else:
-        _LOG.info(text)
+        _LOG.warning(text)  # which is seen by default, as in a notebook
 
 
 def _is_first_process() -> bool:

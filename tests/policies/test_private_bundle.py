@@ -185,9 +185,7 @@ def test_few_values_have_no_answer_but_a_count() -> None:
     rows[20:, 0] = np.nan
     estimate = ran(Private(METRICS, bounds=BOUNDS, **PROMISE), rows, 1_000).estimate()
     assert estimate.answers["a:mean"] is None
-    with pytest.raises(
-        NoAnswerError, match="no answer yet: the noise outweighs what its records say, or too few have its columns"
-    ):
+    with pytest.raises(NoAnswerError, match="no answer yet: too few records have its columns"):
         estimate["a:mean"]
     assert abs(estimate["a:count"].value - 20) <= 5.0 * estimate["a:count"].standard_error
     noise = (
@@ -402,5 +400,5 @@ def test_a_metric_without_an_answer_names_the_noise() -> None:
     found = [ran(private, rows, 4_096, seed).estimate() for seed in range(4)]
     unanswered = [each for each in found if each.answers["a,b:correlation"] is None]
     assert unanswered, "noise makes the one or the other variance negative"
-    with pytest.raises(NoAnswerError, match="the noise outweighs what its records say"):
+    with pytest.raises(NoAnswerError, match="the noise may outweigh what its records say"):
         unanswered[0]["a,b:correlation"]

@@ -102,9 +102,17 @@ def test_a_missing_value_may_be_declared_as_a_category(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("rows.csv", "a,b\ntrue,1\nperhaps,2\n", "row 2 has a value that is not a number in or near column a"),
-        ("rows.ndjson", '{"a": true}\n{"a": "perhaps"}\n', "rows that cannot be parsed in or near column a"),
-        ("rows.ndjson", '{"a": 1}\n{"a": "true"}\n', "rows that cannot be parsed in or near column a"),
+        ("rows.csv", "a,b\ntrue,1\nperhaps,2\n", "row 2 has a value that is not a number in column a"),
+        (
+            "rows.ndjson",
+            '{"a": true}\n{"a": "perhaps"}\n',
+            "rows that cannot be parsed: they are not JSON, or column a is not a number",
+        ),
+        (
+            "rows.ndjson",
+            '{"a": 1}\n{"a": "true"}\n',
+            "rows that cannot be parsed: they are not JSON, or column a is not a number",
+        ),
     ],
 )
 def test_other_words_are_not_numbers(tmp_path: Path, name: str, text: str, problem: str) -> None:

@@ -154,7 +154,7 @@ def test_quoted_line_breaks_at_every_border(tmp_path: Path, size: int, monkeypat
         ('a,b\n1,"x\ny"\n4711,2,3\n', "row 2 does not match the header: it has 3 fields"),
         ('a,b\n1,"4711\n', "ends inside a quoted field"),
         ('a,b\n1,"4711""', "ends inside a quoted field"),
-        ('a,b\n1,"x\ny"\n4711x,z\n', "row 2 has a value that is not a number in or near column a"),
+        ('a,b\n1,"x\ny"\n4711x,z\n', "row 2 has a value that is not a number in column a"),
         ("a,b\n1,x\n \n", "row 2 does not match the header: it has 1 fields"),
         ('a,"4711\n', "ends inside a quoted field"),
         ("a,b\n1,x\n2,y\ninf,z\n", "row 3 has an infinite value"),

@@ -423,9 +423,9 @@ def test_a_missing_column_is_named(tmp_path: Path, kind: str, part: str) -> None
 @pytest.mark.parametrize(
     ("text", "name", "said"),
     [
-        ("a,who\n1,x\n4711x,y\n", "rows.csv", "row 2 has a value that is not a number in or near column a"),
+        ("a,who\n1,x\n4711x,y\n", "rows.csv", "row 2 has a value that is not a number in column a"),
         ("a,who\n1,x\n4711,4711x,5\n", "rows.csv", "row 2 does not match the header: it has 3 fields"),
-        ("who\n1\n4711x\n", "rows.csv", "row 2 has a value that is not a number in or near column who"),
+        ("who\n1\n4711x\n", "rows.csv", "row 2 has a value that is not a number in column who"),
         ('{"a": "4711x", "who": "x"}\n', "rows.ndjson", "contains rows that cannot be parsed"),
         ('{"a": 1, "who": "4711x}\n', "rows.ndjson", "contains rows that cannot be parsed"),
         ('{"a": 1}{"a": 4711}\n', "rows.ndjson", "contains rows that cannot be parsed"),

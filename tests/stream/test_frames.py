@@ -163,7 +163,7 @@ def test_a_null_is_a_missing_value(null: Any) -> None:
 
 @pytest.mark.parametrize("text", [pd.DataFrame({"a": ["secret"]}), pa.table({"a": ["secret"]})])
 def test_texts_are_refused_and_not_shown(text: Any) -> None:
-    with pytest.raises(DataError, match="rows hold something that is not a number") as refused:
+    with pytest.raises(DataError, match="column 'a' holds something that is not a number") as refused:
         Stream(Mean(), retention=96).extend(text)
     assert "secret" not in str(refused.value)
 
@@ -225,3 +225,44 @@ def test_tasks_beside_each_other_lose_nothing() -> None:
     asyncio.run(fill())
     assert stream.t == 300
     assert stream.estimate().value == pytest.approx(149.5, abs=0.2)
+
+
+class Lazy:
+    """What a LazyFrame of polars offers: the means to collect it."""
+
+    def collect_schema(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["ok", "failed"],
+        pd.Series(["ok", None]),
+        pd.Categorical(["a", "b"]),
+        pd.to_datetime(["2024-01-01", "2024-01-02"]),
+    ],
+)
+def test_a_column_that_does_not_hold_numbers_is_named(values: Any) -> None:
+    frame = pd.DataFrame({"amount": [1.0, 2.0], "status": values})
+    table = pa.Table.from_pandas(frame)
+    bundle = Bundle({"status": Mean(), "amount": Mean()})
+    for policy, rows in ((Mean(2), frame), (bundle, frame), (Mean(2), table), (Mean(), frame["status"])):
+        stream = Stream(policy, retention=400, seed=0)
+        with pytest.raises(
+            DataError, match=r"column 'status' holds something that is not a number; leave it out"
+        ) as told:
+            stream.extend(rows)
+        assert "failed" not in str(told.value)
+        assert stream.t == 0
+    stream = Stream(Bundle({"amount": Mean()}), retention=400, seed=0)
+    assert stream.extend(frame) == 2
+
+
+def test_numbers_as_objects_are_still_taken() -> None:
+    stream = Stream(Bundle({"amount": Mean()}), retention=400, seed=0)
+    assert stream.extend(pd.DataFrame({"amount": pd.Series([1, None, 2.5], dtype=object)})) == 3
+
+
+def test_a_lazy_frame_is_to_be_collected() -> None:
+    with pytest.raises(DataError, match=r"rows is a LazyFrame, which has no rows yet; collect it first"):
+        Stream(Mean(), retention=400).extend(Lazy())  # type: ignore[arg-type]

@@ -137,7 +137,9 @@ def parse_duration(text: str) -> timedelta:
     """Parse a number and a unit, such as 30d, 36h, 90m, 45s, 2w or 3y; a year has 365 days."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdwy])", text.strip())
     if match is None:
-        raise click.BadParameter(f"{text!r} is not a duration; write a number and a unit, such as 30d, 36h, 90m or 2w")
+        raise click.BadParameter(
+            f"{text!r} is not a duration; write a number and a unit, such as 30d, 36h, 90m, 2w or 3y"
+        )
     unit, count = _UNITS[match[2]]
     try:
         return timedelta(**{unit: count * float(match[1])})

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vestige.sources.profile import ColumnProfile, FileProfile
 
 _MAX_AGE = timedelta(days=30)
-_LATE = {"1m": timedelta(minutes=1), "1h": timedelta(hours=1), "1d": timedelta(days=1), "7d": timedelta(days=7)}
+_LATE = {"1h": timedelta(hours=1), "1d": timedelta(days=1), "7d": timedelta(days=7)}
 """Durations that are offered for --lateness; the first that is long enough is taken."""
 _MAX_CANDIDATES = 5
 _NAME_END = re.compile(r"[-_]*[*?\[.]")
@@ -169,7 +169,11 @@ def _write_options(
 
 
 def _list_candidates(key: str, names: Sequence[str]) -> Iterator[str]:
-    yield from (f"# {key} = {quote_toml(name)}" for name in names[:_MAX_CANDIDATES] or ("COLUMN",))
+    """The likeliest column as an option, and others after it, since a file may have an option only once."""
+    first, *others = names[:_MAX_CANDIDATES] or ("COLUMN",)
+    yield f"# {key} = {quote_toml(first)}"
+    if others:
+        yield f"# Others that it may be: {', '.join(map(quote_toml, others))}."
 
 
 def _show(file: str, profile: FileProfile, metrics: dict[str, str], time: ColumnProfile | None) -> None:

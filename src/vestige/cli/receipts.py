@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import click
 
 from vestige.cli.access import exit_with, read_snapshot, store_argument
 from vestige.cli.group import command
-from vestige.cli.output import escape, format_count, format_time, print_json, say, show_table
+from vestige.cli.output import escape, format_count, format_time, say, show_table
+from vestige.cli.rows import check_output
 from vestige.errors import ParameterError, StoreError
 from vestige.operations.signature import sign_receipts
 from vestige.store import Receipt, StoreSnapshot
@@ -48,7 +50,11 @@ _HEADER = ("receipt", "reference", "stream", "requested", "due", "erased")
     help="Form of the output.",
 )
 @click.option("--sign", "key", metavar="KEY", help="Private key to sign the receipts with; see vestige keygen.")
-@click.option("--out", metavar="FILE", help="File for the signed receipts, in JSON.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="File to write, with --format json or csv; or, with --sign, the file for the signed receipts, in JSON.",
+)
 def receipts(store: str, reference: str | None, form: str, key: str | None, out: str | None) -> None:
     """Show the removal requests in STORE.
 
@@ -64,11 +70,15 @@ def receipts(store: str, reference: str | None, form: str, key: str | None, out:
     Example:
       vestige receipts visits.db
     """  # noqa: D301  # the sign says to leave the lines as they are
-    if (key is None) != (out is None):
-        raise ParameterError("--sign and --out go together: the key to sign with, and the file for the signed receipts")
-    if key is not None and form != "table":
+    if key is None:
+        if form == "table" and out is not None:
+            raise ParameterError(f"--out {out} needs --format json or csv, or --sign; give one of them")
+        check_output(form, out, store)
+    elif out is None:
+        raise ParameterError("--sign needs --out, the file for the signed receipts; give both")
+    elif form != "table":
         raise ParameterError(f"--sign writes JSON to --out; leave out --format {form}")
-    if out is not None and (out == "-" or Path(out).exists()):
+    elif out == "-" or Path(out).exists():
         raise ParameterError(f"--out {out} is not a new file; signed receipts are not overwritten: give another name")
     copy = read_snapshot(store)
     given = [entry for entry in copy.find_receipts(wall_clock()) if reference in (None, entry[1].reference)]
@@ -76,13 +86,13 @@ def receipts(store: str, reference: str | None, form: str, key: str | None, out:
         raise StoreError(f"{store}: no receipt has the reference {reference!r}; it may have expired")
     if key is not None and out is not None:
         _write_signed(copy, key, out, reference)
-    elif form == "json":
-        problems = [{"stream": name, "problem": text} for name, text in copy.troubles.items()]
-        print_json([receipt_facts(*entry) for entry in given] + problems)
-    elif form == "csv":
-        _print_csv(given)
-    else:
+    elif form == "table":
         show_receipts(given, copy.troubles)
+    elif out is None:
+        _write(given, copy.troubles, form, sys.stdout)
+    else:
+        with open(out, "w", encoding="utf-8", newline="") as opened:
+            _write(given, copy.troubles, form, opened)
     exit_with(copy.troubles)
 
 
@@ -98,9 +108,13 @@ def _write_signed(copy: StoreSnapshot, key: str, out: str, reference: str | None
     say(f"{format_count(len(document['receipts']), 'receipt')} signed with the key {document['key_id']} in {out}.")
 
 
-def _print_csv(given: Sequence[Given]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    on_paper = escape if sys.stdout.isatty() else str
+def _write(given: Sequence[Given], troubles: Mapping[str, str], form: str, file: TextIO) -> None:
+    if form == "json":
+        problems = [{"stream": name, "problem": text} for name, text in troubles.items()]
+        file.write(json.dumps([receipt_facts(*entry) for entry in given] + problems) + "\n")
+        return
+    writer = csv.writer(file, lineterminator="\n")
+    on_paper = escape if file.isatty() else str
     writer.writerow(FIELDS)
     for entry in given:
         facts = receipt_facts(*entry)

@@ -56,6 +56,9 @@ from vestige.store import Store, open_store
 from vestige.stream import Stream
 from vestige.times import format_duration, wall_clock
 
+_SMALL = 1 << 20
+"""Files of fewer bytes in all are read without compiling anything beforehand."""
+
 
 @command.command()
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
@@ -190,9 +193,9 @@ from vestige.times import format_duration, wall_clock
 def run(ctx: click.Context, /, **given: Any) -> None:
     """Stream SOURCE and print an all-time statistic.
 
-    Options that are not given are read from vestige.toml in this folder, if it exists, so that vestige run alone does
-    what it says; vestige init writes such a file. Its keys are SOURCE and the options, without dashes, and paths in it
-    are relative to it. What is given here replaces what is there.
+    Options that are not given are read from vestige.toml in this folder, if it exists, so vestige run alone does the
+    job that it describes; vestige init writes such a file. Its keys are SOURCE and the options, without dashes, and
+    paths in it are relative to it. What is given here replaces what is there.
 
     SOURCE is a CSV, NDJSON or Parquet file, a folder of such files, a pattern in quotes such as 'visits*.csv', or -
     for CSV or NDJSON on standard input. Several files are read in the order of their first times if --time is given,
@@ -207,7 +210,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     about a second.
 
     With --epsilon, noise hides each record once it is erased, with all its metrics; a person with several records or
-    keys is not covered as well. The error is smaller the more records a batch has, which is half of --retention.
+    keys is not covered. The error is smaller the more records a batch has, which is half of --retention.
 
     \b
     Examples:
@@ -237,7 +240,8 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     options.make_stream(policy)  # errors in the limits are reported first, then those in the file
     if sources[0].resumable:
         _check_begin(sources[0], kept, options.path)
-    _load_kernels(policy, kept)
+    if sum(source.size or _SMALL for source in sources) >= _SMALL:
+        _load_kernels(policy, kept)
     started = time.perf_counter()
     ingest, answers = _ingest(options, sources, policy)
     seconds = round(time.perf_counter() - started, 3)
@@ -396,7 +400,7 @@ def _check_begin(source: FileSource, kept: NamedPolicy, path: str | None) -> Non
 
 
 def _load_kernels(policy: Policy, kept: NamedPolicy) -> None:
-    """Compile or load the kernels before the time is measured."""
+    """Compile or load the kernels before the time is measured; small files may need none of them."""
     rehearsal = Stream(policy, retention=2 * policy.min_batch, seed=AuditSeed(0))
     rehearsal.extend(kept.draw_rows(make_generator(0), 2 * rehearsal.batch + 1, 0.0))
     rehearsal.estimate()

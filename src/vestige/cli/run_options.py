@@ -194,6 +194,11 @@ class RunOptions:
         self._check_noise()
         if self.retention is None and self.notice is None and self.max_age is None:
             raise ParameterError("no limit is given; give --retention 512, the number of records, or --max-age 30d")
+        if self.window and self.retention is None and self.notice is None:
+            raise ParameterError(
+                "--window needs --retention, the number of records that it holds; give it, such as --retention 512, "
+                "with --max-age or without"
+            )
         for column in self.numbers:
             if self.numbers.count(column) > 1:
                 raise ParameterError(f"column {column!r} is given twice; name each column once")

@@ -14,7 +14,7 @@ from pathlib import Path
 from vestige.errors import ParameterError
 from vestige.store.receipt import check_reference
 
-_NOTHING = "Nothing was changed, also not for the subjects of other lists and options"
+_NOTHING = "Nothing was changed for any subject, including those of other lists and options"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,9 @@ def read_subjects(
     """
     if references and len(references) != len(given):
         raise ParameterError(
-            f"--reference is given {len(references)} times for {len(given)} --subject; give one for each, in the same "
-            "order; in a list the reference follows its subject after a tab, with --with-references"
+            f"the number of --reference is {len(references)} and that of --subject {len(given)}; give one for each "
+            "subject, in the same order; in a list the reference follows its subject after a tab, with "
+            "--with-references"
         )
     if with_references and not (files or "-" in given):
         raise ParameterError("--with-references needs a list: --subjects-from FILE, or --subject -")

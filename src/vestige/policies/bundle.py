@@ -41,13 +41,9 @@ from vestige.validation import show_value
 _EXACT_COUNT = 0.5
 """A count that is off by less is exact when it is rounded."""
 _LARGE = 1e6
-_ENOUGH = 64.0
-"""Of so many records of a batch that have a column, some are kept."""
-_DEVIATIONS = 6.0
-"""How many times its usual size an error may have that is as likely to be of either sign."""
 _NOISY = (
-    "the noise outweighs what its records say, or too few have its columns; use more records, larger batches, tighter "
-    "bounds or a larger epsilon"
+    "the noise may outweigh what its records say ({}); use more records, larger batches, tighter bounds or a larger "
+    "epsilon"
 )
 _STEADY = 3.0
 """Presence is steady if the held records have a column as often as all have, up to this number of standard errors."""
@@ -56,10 +52,15 @@ _UNSTEADY = (
     "Its columns are missing more or less often than before, and only the share of the weight of those that have "
     "them is known: `counted` is the fewest records that they can be, and standard errors are for these."
 )
+_ENOUGH = 64.0
+"""Of so many records of a batch that have a column, some are kept."""
+_DEVIATIONS = 6.0
+"""How many times its usual size an error may have that is as likely to be of either sign."""
 _SKETCHES_RESTARTED = (
     "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
     "averages beside it were carried over."
 )
+_HIDDEN = "too few records have its columns to tell their number from the noise"
 _SHARES = ("shares", ", or use histogram for shares of numbers")
 _TEXTS = ("distinct[text]", "")
 Columns = tuple[str, ...]
@@ -371,7 +372,8 @@ class Bundle(Encoded[BundleEstimate]):
     ) -> BundleEstimate:
         """Conclude each answer; `worths` says how many equally weighted records have the columns of each group."""
         answers: dict[str, Estimate | None] = {}
-        shares, problems = self._find_shares(numbers), dict[str, str]()
+        problems: dict[str, str] = {}
+        shares = self._find_shares(numbers)
         for (names, policies), here, share, each in zip(
             self.groups, self.statistic.places, shares, worths, strict=True
         ):
@@ -422,8 +424,10 @@ class Bundle(Encoded[BundleEstimate]):
 
     def _count_newest(self, share: float, total: int) -> int:
         """The fewest of all records that can have a share of the weight: the newest."""
-        weight = share * -np.expm1(total * np.log(self.decay))
-        return max(round(float(np.log1p(-weight) / np.log(self.decay))), 1) if weight < 1.0 else total
+        if share in (0.0, 1.0) or self.decay == 1.0:
+            return round(share * total)
+        rate = np.log(self.decay)
+        return max(round(float(np.log1p(share * np.expm1(total * rate)) / rate)), 1)
 
     def conclude_freely(self, numbers: Floats, worth: float) -> Floats:
         """Conclude each answer beyond limits; see `Encoded.conclude_freely`."""
@@ -457,15 +461,15 @@ class Bundle(Encoded[BundleEstimate]):
                 here_noise = Noise(of_over.own[place], of_over.common[place] * (not isinstance(policy, Sum)))
                 name, counted = _name_metric(names, policy), float(round(share * worth))
                 if known == np.inf and not isinstance(policy, Count):
-                    answers[name], problems[name] = None, _NOISY
+                    answers[name], problems[name] = None, _HIDDEN
                     continue
                 count_error = off * worth
                 try:
                     answers[name] = _conclude_noisy(
                         names, policy, over[place], here_noise, counted, rounding, count_error
                     )
-                except NoAnswerError:
-                    answers[name], problems[name] = None, _NOISY
+                except NoAnswerError as problem:
+                    answers[name], problems[name] = None, _NOISY.format(problem) if counted > 0.0 else str(problem)
         return BundleEstimate(_join_values(answers), answers, shares, problems)
 
     def complete(self, made: BundleEstimate, clock: Clock, retained: Records, counted: int) -> BundleEstimate:
@@ -473,18 +477,21 @@ class Bundle(Encoded[BundleEstimate]):
         sketched, since, problems = self._answer_sketches(clock, retained)
         answers = dict(made.answers) | {name: answer for name, (_, answer) in sketched.items()}
         unsteady = self._count_unsteady(made, retained, counted)
-        shares = {name: ",".join(names) for name, names, _ in self._list_metrics()}
-        counts = {name: unsteady.get(key, round(made.shares[key] * counted)) for name, key in shares.items()}
+        for name, names, _ in self._list_metrics():
+            part = answers[name]
+            if part is not None and ",".join(names) in unsteady and name not in sketched:
+                answers[name] = replace(part, notes=(*part.notes, _UNSTEADY))
+        counts = {
+            name: unsteady.get(",".join(names), round(made.shares[",".join(names)] * counted))
+            for name, names, _ in self._list_metrics()
+        }
         counts |= {name: count for name, (count, _) in sketched.items()}
         found = {**made.problems, **problems}
-        for name, part in answers.items():
-            if part is not None and shares[name] in unsteady and name not in sketched:
-                answers[name] = replace(part, notes=(*part.notes, _UNSTEADY))
         notes, missed = _join_notes(answers), any(part is not None and part.missed for part in answers.values())
         for name, names, policy in self._list_metrics():
             part = answers[name]
             if isinstance(part, SumEstimate):
-                error = self._find_rare_error(made.shares[shares[name]], clock)
+                error = self._find_rare_error(made.shares[",".join(names)], clock)
                 part = replace(part, encoding_error=part.encoding_error + error * np.abs(part.value))
             if part is not None:
                 answers[name] = replace(
@@ -509,6 +516,17 @@ class Bundle(Encoded[BundleEstimate]):
             counts=counts,
         )
 
+    def _count_unsteady(self, made: BundleEstimate, retained: Records, counted: int) -> dict[str, int]:
+        """The fewest records that can have the columns, of the groups that have not had them steadily."""
+        if self.half_life is None:
+            return {}
+        steady = self._find_steady(made.shares.values(), retained)
+        return {
+            columns: self._count_newest(share, counted)
+            for (columns, share), each in zip(made.shares.items(), steady, strict=True)
+            if not each
+        }
+
     def _find_rare_error(self, share: float, clock: Clock) -> float:
         """How far a mean may be off, relative to itself, where so few records have its columns that none may be kept.
 
@@ -520,17 +538,6 @@ class Bundle(Encoded[BundleEstimate]):
         room = min(self.encoding.find_room(length), clock.bits or length)
         each = find_relative_precision(room, self.statistic.size)
         return float(_DEVIATIONS * each * np.sqrt(1.0 + clock.updates / 3.0))
-
-    def _count_unsteady(self, made: BundleEstimate, retained: Records, counted: int) -> dict[str, int]:
-        """The fewest records that can have the columns, of the groups that have not had them steadily."""
-        if self.half_life is None:
-            return {}
-        steady = self._find_steady(made.shares.values(), retained)
-        return {
-            columns: self._count_newest(share, counted)
-            for (columns, share), each in zip(made.shares.items(), steady, strict=True)
-            if not each
-        }
 
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]

@@ -33,6 +33,15 @@ _COLUMN = re.compile(rf"\s*(?:(?P<quoted>{_QUOTED})|(?P<plain>[^,]*?))\s*(?P<end
 _SPECIAL_COLUMN = re.compile(r'[,\[]|^["\s]|\s$')
 _QUANTILE = re.compile(r"p[0-9.]+")
 _UNCERTAIN = ({Distinct.name}, {Distinct.name, Count.name})
+_OTHER_NAMES = {
+    **dict.fromkeys(("min", "max", "minimum", "maximum", "range"), "extremes, the minimum and the maximum"),
+    "median": "p50",
+    **dict.fromkeys(("std", "stdev", "stddev", "sd", "var", "variance"), "moments, which has the standard deviation"),
+    **dict.fromkeys(("avg", "average"), "mean"),
+    **dict.fromkeys(("unique", "nunique"), "distinct"),
+    "total": "sum",
+}
+"""What statistics are called elsewhere, and what they are called here."""
 _HELP = "write it as amount:mean or as distance,air_time:regression"
 
 
@@ -232,9 +241,9 @@ def _make_policy(text: str, name: str, options: list[str], names: tuple[str, ...
     is_quantile = _QUANTILE.fullmatch(name) is not None
     kind, told = (Quantiles, [name, *options]) if is_quantile else (STATISTICS.get(name), options)
     if kind is None:
-        raise ParameterError(
-            f"--metric {text}: the statistic {name!r} is unknown; use one of {', '.join(STATISTICS)} or p50"
-        )
+        known = _OTHER_NAMES.get(name.lower())
+        instead = f"use {known}" if known else f"use one of {', '.join(STATISTICS)} or p50"
+        raise ParameterError(f"--metric {text}: the statistic {name!r} is unknown; {instead}")
     targets = kind.min_targets
     columns = len(names) - targets
     if columns < kind.min_columns or (kind.max_columns is not None and columns > kind.max_columns):

@@ -217,6 +217,22 @@ def hash_texts(text: pa.Array) -> Floats:
     return cast(Floats, hashes.take(encoded.indices).to_numpy(zero_copy_only=False))
 
 
+def name_columns(names: Sequence[str]) -> str:
+    """Name the columns in which something is wrong.
+
+    Args:
+        names: the columns.
+
+    Returns:
+        The words for a message.
+
+    Example:
+        >>> name_columns(["a"]), name_columns(["a", "b"])
+        ('column a', 'one of the columns a, b')
+    """
+    return f"column {names[0]}" if len(names) == 1 else f"one of the columns {', '.join(names)}"
+
+
 def _to_number(text: str | None) -> float | None:
     """The number that a text is; None if it is not one."""
     try:

@@ -19,7 +19,7 @@ from pyarrow import compute, csv
 
 from vestige.errors import SourceError
 from vestige.sources.boundaries import RecordChunks
-from vestige.sources.columns import BOOLEANS, Batches, Columns, copy_to_arrow
+from vestige.sources.columns import BOOLEANS, Batches, Columns, copy_to_arrow, name_columns
 from vestige.sources.dialect import NOT_UTF8, USUAL, Dialect, suggest_separator
 from vestige.sources.timestamps import find_unreadable, normalize_text
 
@@ -30,7 +30,7 @@ _ROW = re.compile(r"Row #(\d+)")
 _FIELDS = re.compile(r"Expected (\d+) columns, got (\d+)")
 _NAME = re.compile(r"[^\W\d][\w .:()/%#-]{0,39}")
 _NOT_A_NUMBER = (
-    "{where} has a value that is not a number in or near column {columns}; name a numeric column, and write missing "
+    "{where} has a value that is not a number in {columns}; name a numeric column, and write missing "
     "values as empty fields or NA"
 )
 _OTHER_DECIMAL = re.compile(r"[+-]?\d*[.,]\d+(?:[.,]\d+)*")
@@ -196,7 +196,7 @@ def _explain_problem(problem: str, columns: Columns, header: Sequence[str], read
         return SourceError(f"{where} does not match the header: {counts}; correct that row")
     if "UTF8" in problem:
         return SourceError(f"contains text that is not UTF-8; {NOT_UTF8}")
-    return SourceError(_NOT_A_NUMBER.format(where=where, columns=", ".join(columns.numbers)))
+    return SourceError(_NOT_A_NUMBER.format(where=where, columns=name_columns(columns.numbers)))
 
 
 def _convert_floats(batch: pa.RecordBatch, columns: Columns, read: int, dialect: Dialect) -> pa.RecordBatch:
@@ -209,7 +209,7 @@ def _convert_floats(batch: pa.RecordBatch, columns: Columns, read: int, dialect:
             batch = batch.set_column(columns.names.index(name), name, _to_floats(column, dialect))
         except pa.ArrowInvalid:
             row = find_unreadable(column, lambda part: _to_floats(part, dialect))
-            problem = _NOT_A_NUMBER.format(where=f"row {read + row + 1:,}", columns=name)
+            problem = _NOT_A_NUMBER.format(where=f"row {read + row + 1:,}", columns=name_columns([name]))
             raise SourceError(f"{problem}{_suggest_decimal(column[row].as_py(), dialect)}") from None
     return batch
 

@@ -15,7 +15,7 @@ from pyarrow import json
 
 from vestige.errors import SourceError
 from vestige.sources.boundaries import RecordChunks
-from vestige.sources.columns import Batches, Columns, copy_to_arrow
+from vestige.sources.columns import Batches, Columns, copy_to_arrow, name_columns
 from vestige.sources.dialect import NOT_UTF8
 
 BLOCK = 1 << 24
@@ -48,8 +48,8 @@ def read_ndjson(records: RecordChunks, columns: Columns) -> Iterator[Batches | N
             raise SourceError(f"contains text that is not UTF-8; {NOT_UTF8}") from None
         except (pa.ArrowInvalid, ValueError, RecursionError):  # whose text quotes the row
             raise SourceError(
-                f"contains rows that cannot be parsed in or near column {', '.join(columns.numbers)}; "
-                "write one JSON object per line, with numbers in numeric columns"
+                f"contains rows that cannot be parsed: they are not JSON, or {name_columns(columns.numbers)} is not a "
+                "number; write one JSON object per line, and name numeric columns"
             ) from None
     if not begun and not records.unfinished:
         raise SourceError("is empty; expected one JSON object per line")

@@ -40,6 +40,9 @@ _TIME_NAME = re.compile(
     r"(?:^|[_\W])(?:time|date|datetime|timestamp|ts|at|day|when)(?:$|[_\W])|(?:Time|Date|At)$", re.I
 )
 _ID_NAME = re.compile(r"(?:^|[_\W])(?:id|uuid|key|nr|no|number|code|zip|postcode|phone)$|Id$", re.IGNORECASE)
+_KEY_NAME = re.compile(
+    r"country|region|city|market|shop|store|site|branch|channel|tenant|department|carrier|platform", re.IGNORECASE
+)
 _PERSON_NAME = re.compile(
     r"mail|user|customer|client|person|subject|patient|member|account|owner|visitor|employee|(?:^|first|last|full|given|"
     r"family|sur)[_ ]?name",
@@ -97,7 +100,8 @@ class FileProfile:
     def keys(self) -> tuple[str, ...]:
         """Columns that may serve as keys: texts of which each has many rows, without answers such as yes and no.
 
-        Those with the fewest come first, and those with only one last.
+        Those with the name of a place or of a part of a business come first, then those with the fewest texts; those
+        with only one come last.
         """
         found = [
             column
@@ -107,7 +111,11 @@ class FileProfile:
             and not _PERSON_NAME.search(column.name)
             and self.rows >= MIN_ROWS * column.different
         ]
-        return tuple(column.name for column in sorted(found, key=lambda each: (each.different == 1, each.different)))
+
+        def rank(column: ColumnProfile) -> tuple[bool, bool, int]:
+            return column.different == 1, _KEY_NAME.search(column.name) is None, column.different
+
+        return tuple(column.name for column in sorted(found, key=rank))
 
     @property
     def subjects(self) -> tuple[str, ...]:

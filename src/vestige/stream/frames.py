@@ -54,18 +54,22 @@ def select_columns(rows: Any, known: tuple[str, ...]) -> tuple[Any, tuple[str, .
         The rows to read, and the names that are known from now on; what is not a frame as it is.
 
     Raises:
-        DataError: the frame lacks a column.
+        DataError: the frame lacks a column, a column that is taken does not hold numbers, or polars has not collected
+            it yet.
         MissingExtraError: only pyarrow can open it, which is not installed.
 
     Example:
         >>> select_columns([[1.0, 2.0]], ("delay", "distance"))
         ([[1.0, 2.0]], ('delay', 'distance'))
     """
+    if hasattr(rows, "collect_schema") and not hasattr(rows, "__array__"):
+        raise DataError("rows is a LazyFrame, which has no rows yet; collect it first, as rows.collect()")
     if hasattr(rows, "__arrow_c_stream__") and not hasattr(rows, "__array__"):
         with suppress(TypeError, ValueError):  # it is one column, to iterate over
             rows = _import_arrow().table(rows)
     names = _find_names(rows)
     if not known or not names or names == known:
+        _refuse_text(rows, names)
         return rows, known or names
     missing = [name for name in known if name not in names]
     if missing:
@@ -74,7 +78,22 @@ def select_columns(rows: Any, known: tuple[str, ...]) -> tuple[Any, tuple[str, .
             f"{', '.join(map(repr, known))}: rename the columns, or pass an array without names; nothing of this call "
             "was taken"
         )
+    _refuse_text(rows, known)
     return np.column_stack([open_frame(rows[name]) for name in known]), known
+
+
+def _refuse_text(rows: Any, names: tuple[str, ...]) -> None:
+    """Name the first column that does not hold numbers; what is not a frame has no names, and is checked later."""
+    is_frame = any(hasattr(rows, attribute) for attribute in ("columns", "column_names", "schema"))
+    for name in names if hasattr(rows, "__getitem__") else ():
+        values = open_frame(rows[name] if is_frame else rows)
+        kind = values.dtype.kind if isinstance(values, np.ndarray) else "f"
+        if kind not in "biufO" or (kind == "O" and any(isinstance(value, str | bytes) for value in values)):
+            raise DataError(
+                f"rows: column {name!r} holds something that is not a number; leave it out or convert it. Categories "
+                "are numbers here, such as those of Shares, 0 for its first one; vestige run reads them as text. "
+                "Nothing of this call was taken"
+            )
 
 
 def _import_arrow() -> Any:

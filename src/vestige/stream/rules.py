@@ -140,15 +140,16 @@ def choose_batch(policy: Policy, name: str, limit: int, *, batches: int) -> int:
         raise ParameterError(
             f"policy={show_value(policy)} is not a vestige.Policy; pass an instance, such as vestige.Mean()"
         )
-    batch = limit // batches
+    batch, inner = limit // batches, policy.unwrap()
+    named = str(policy) if inner is policy else f"{type(policy).__name__} with {inner}"
     if batch < policy.min_batch:
         raise ParameterError(
-            f"{name}={limit} gives batches of {batch}, below the {policy.min_batch} that {policy} needs; "
+            f"{name}={limit} gives batches of {batch}, below the {policy.min_batch} that {named} needs; "
             f"use {name} >= {batches * policy.min_batch}"
         )
     if policy.max_batch is not None and batch > policy.max_batch:
         raise ParameterError(
-            f"{name}={limit} gives batches of {batch}, above the {policy.max_batch} that {policy} can take; "
+            f"{name}={limit} gives batches of {batch}, above the {policy.max_batch} that {named} can take; "
             f"use {name} <= {batches * policy.max_batch}, or a policy without that limit, such as vestige.Mean"
         )
     if batch * policy.columns > _MAX_NUMBERS:
