@@ -78,10 +78,9 @@ def add_names(
     numbers: Ints,
     most_full: float,
 ) -> tuple[int, int]:
-    """Add the names of the rows `missing` from `place` on, of which some may be the same, as far as there is room.
+    """Add the names of the rows `missing` from `place` on, as far as there is room; how many there are, where to go on.
 
-    Returns:
-        How many names there are then, and where to go on.
+    Some of these rows may have the same name. `count` names are in the table, of which at most `most_full` is used.
     """
     for here in range(place, len(missing)):
         row = missing[here]

@@ -187,6 +187,9 @@ class Bundle(Encoded[BundleEstimate]):
                 "ones"
             )
 
+    def __str__(self) -> str:
+        return f"Bundle of {', '.join(self.policies)}"
+
     @property
     def groups(self) -> tuple[Group, ...]:
         """The metrics by their columns."""

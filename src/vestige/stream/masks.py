@@ -87,6 +87,27 @@ def check_encodable(policy: Policy, answer: object) -> bool:
     return bool(answer)
 
 
+def check_bits(policy: Policy, answer: object) -> int:
+    """Check the reply of `count_bits`.
+
+    Args:
+        policy: the policy that replied.
+        answer: its reply.
+
+    Returns:
+        The reply.
+
+    Raises:
+        RuleError: it is not a whole number of 0 or more.
+    """
+    if type(answer) is not int or answer < 0:
+        raise RuleError(
+            f"{type(policy).__name__}.count_bits returned a {type(answer).__name__}; answer with a whole number of 0 "
+            "or more"
+        )
+    return answer
+
+
 def check_rewrite(policy: Policy, made: object, clock: Clock, retained: Records) -> tuple[int, Bools]:
     """Check the reply of `rewrite`.
 

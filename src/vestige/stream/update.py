@@ -18,7 +18,7 @@ from vestige.random import keys
 from vestige.records import Records
 from vestige.stream.arrivals import Arrivals
 from vestige.stream.deadlines import can_wait, find_due, find_earliest, must_close
-from vestige.stream.masks import check_encodable, check_limits, check_mask, check_newest, check_rewrite
+from vestige.stream.masks import check_bits, check_encodable, check_limits, check_mask, check_newest, check_rewrite
 from vestige.stream.pending import Pending
 from vestige.stream.rules import Rules
 from vestige.times import make_missing_times
@@ -104,7 +104,7 @@ def update_batch(
         gaps=clock.gaps + clock.pending - len(arrivals),
         word=WORD_VERSION,
         rounding=0.0,
-        bits=clock.narrow(count_bits(policy, clock, shown)),
+        bits=clock.narrow(count_bits(policy, clock, arrivals)),
     )
     return updated, kept
 
@@ -121,10 +121,10 @@ def count_bits(policy: Policy, clock: Clock, arrivals: Records) -> int:
         The number of bits; 0 if nothing is rounded.
     """
     if len(arrivals) == clock.pending and not arrivals.leaving.any():
-        return policy.count_bits(clock.pending)
+        return check_bits(policy, policy.count_bits(clock.pending))
     can = np.zeros(clock.pending, np.bool_)
     can[arrivals.rounds - clock.last - 1] = ~arrivals.leaving
-    return policy.count_bits(clock.pending, can)
+    return check_bits(policy, policy.count_bits(clock.pending, can))
 
 
 def update_batches(
@@ -162,7 +162,7 @@ def update_batches(
     )
     if len(older):
         kept = held.where(slice(len(held) - len(older), None)).where(older).concat(kept)
-    updates, bits = clock.updates + len(batch_keys), clock.narrow(policy.count_bits(size))
+    updates, bits = clock.updates + len(batch_keys), clock.narrow(check_bits(policy, policy.count_bits(size)))
     return Clock(t, t - size + 1, t, clock.since, None, updates, clock.gaps, bits=bits), kept
 
 
