@@ -318,7 +318,7 @@ def with_sql(*statements: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (with_sql("PRAGMA user_version=7"), "was written in version 7 of the format, and this Vestige reads version 5"),
+        (with_sql("PRAGMA user_version=7"), "was written in version 7 of the format, and this Vestige reads version 6"),
         (with_sql("PRAGMA application_id=5"), "is a SQLite file, but not a store of Vestige"),
         (with_sql("CREATE TABLE other (x)"), "its tables are not those of a store"),
         (with_sql("UPDATE states SET body = zeroblob(length(body))"), "a stored row is damaged"),
@@ -409,7 +409,7 @@ def test_a_closed_store_says_so(filled: Path) -> None:
 def test_a_change_by_another_program_is_not_overwritten(filled: Path) -> None:
     store = SqliteStore(filled)
     stream = stream_in(store)
-    with_sql("PRAGMA user_version=5")(filled)
+    with_sql("PRAGMA user_version=6")(filled)
     stream.push(1.0)
     with pytest.raises(StoreError, match="was changed by another program while it was open; open it again"):
         store.close()

@@ -152,7 +152,7 @@ def test_canaries_in_the_files_beside(path: Path) -> None:
 def test_write_ahead_logging(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA user_version=5")
+    connection.execute("PRAGMA user_version=6")
     found = open_reader(path).verify(at=TIMES[-1])
     connection.close()
     assert any("-wal is there: another program has switched the file to write-ahead logging" in t for t in found)

@@ -47,7 +47,7 @@ def resolve_path(path: str | Path, parameter: str) -> Path:
     """
     if str(path) == ":memory:":
         raise ParameterError(f"{parameter}=':memory:' is not a file; use vestige.open_store('memory:')")
-    if path == "":
+    if str(path) == "":
         raise ParameterError(f"{parameter}='' is empty; give the path of a file")
     try:
         found = Path(path).resolve()
