@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import resource, sys
 import numpy as np
@@ -24,6 +26,7 @@ def peak_kilobytes(*hundred_thousands: int) -> list[int]:
     return [int(line) for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()]
 
 
+@pytest.mark.slow
 def test_half_a_million_and_two_million_records_take_the_same_memory() -> None:
     peak_kilobytes(1)  # compiles the kernels, which takes memory, where they are not cached yet
     few, many = peak_kilobytes(5, 20)

@@ -23,6 +23,7 @@ ALIKE = (
     *("where nobody checks", "freed memory", "deep inside a library", "random", "the locale"),
     *("a method's attribute", "a variable of a base class", "a generator", "a variable of a thread", "a pipe"),
     *("numpy.random", "a module made up", "a library's variable", "a signal handler", "a timer", "the environment"),
+    *("a function's constants", "a buffer", "a cycle", "a logger", "the umask", "a library's class"),
     *("the working directory", "a context variable", "a limit of the process", "when a file was read last", "rewrite"),
 )
 """What is found, or not, in the same way as another that is tried in the fast tests."""

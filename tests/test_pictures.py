@@ -15,7 +15,10 @@ PICTURES = runpy.run_path(str(Path(__file__).parent.parent / "docs" / "pictures.
 
 @pytest.mark.parametrize(
     ("policy", "batch", "nearness"),
-    [(Mean(channel="average", tolerance=0), 20, 1e-3), (Mean(channel="bits"), 32, 5 * 16.0 * 2.0**-30)],
+    [
+        pytest.param(Mean(channel="average", tolerance=0), 20, 1e-3, marks=pytest.mark.slow),
+        (Mean(channel="bits"), 32, 5 * 16.0 * 2.0**-30),
+    ],
 )
 def test_what_is_drawn_says_the_mean_of_all(policy: Mean, batch: int, nearness: float) -> None:
     """An average to a thousandth, which no eye sees; a word to a step of its 30-bit residue for each batch."""

@@ -41,7 +41,7 @@ LOCK = threading.Lock()
     "arguments",
     [
         pytest.param(["script.py"], id="script"),
-        pytest.param(["-c", CELL], id="notebook"),
+        pytest.param(["-c", CELL], id="notebook", marks=pytest.mark.slow),
         pytest.param(["-"], id="stdin", marks=pytest.mark.slow),  # has no file either
     ],
 )

@@ -229,6 +229,7 @@ def test_a_row_is_history_from_the_very_moment_that_it_is_too_old(younger: int) 
     assert len(stream.retained) == 1 - younger
 
 
+@pytest.mark.slow
 def test_an_old_row_on_a_pipe_stops_no_deadline_but_its_own(tmp_path: Path) -> None:
     store = tmp_path / "a.db"
     with SqliteStore(store) as opened:

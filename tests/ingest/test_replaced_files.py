@@ -379,7 +379,7 @@ def test_a_key_that_comes_late_in_the_new_file(tmp_path: Path) -> None:
     shop.goes_on(taken=0)
 
 
-@pytest.mark.parametrize("again", [(), ("--if-replaced", "restart")])
+@pytest.mark.parametrize("again", [(), pytest.param(("--if-replaced", "restart"), marks=pytest.mark.slow)])
 def test_a_restart_that_is_killed_counts_nothing_twice(shop: Shop, again: tuple[str, ...]) -> None:
     """Some streams have begun the new file, others have not: each goes on where it stands."""
     commits = 3 if shop.by else 1

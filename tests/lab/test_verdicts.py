@@ -225,7 +225,7 @@ ALIKE: dict[str, list[dict[str, Callable[..., Any]]]] = {
 """Parts with a fault that one above has too; they take long."""
 
 
-LONG = ("dimension", "timing", "retention", "leakage", "regression", "density", "batching")
+LONG = ("outputs", "dimension", "timing", "retention", "leakage", "regression", "density", "batching")
 """Experiments whose quick mode takes some seconds: their verdicts are tried in the slow tests."""
 TIMED = {"dimension": (1.0, 1.0), "timing": (0.9, 0.25)}
 """Experiments that measure time, and the powers with which it grows, of what is published and of ours."""

@@ -77,7 +77,7 @@ def test_the_answer_is_that_of_the_records_that_stayed(policy: Policy, truth: Tr
     assert np.ravel(stream.estimate().value) == pytest.approx(np.ravel(truth(rows[stayed])), abs=near, rel=near)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.8])
+@pytest.mark.parametrize("share", [pytest.param(0.3, marks=pytest.mark.slow), 0.8])
 def test_an_average_is_that_of_the_records_that_stayed(share: float) -> None:
     """It cannot follow a drift; what was erased would pull it by several standard errors even so."""
     rows = np.random.default_rng(0).normal(size=(20_000, 1))

@@ -54,7 +54,7 @@ def test_at_once_means_at_once(policy: Policy, t: int, ages: list[int], again: b
     assert np.isfinite(stream.estimate().value)
 
 
-@pytest.mark.parametrize("pending", [0, 5, 12, 27, 28, 40, 47])
+@pytest.mark.parametrize("pending", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 12, 40)), 27, 28, 47])
 @pytest.mark.parametrize("channel", ["auto", "average"])
 def test_what_is_forgotten_at_once_costs_as_little_as_it_can(pending: int, channel: str) -> None:
     """A kept record and a waiting one go; no choice among what is left, or of the waiting ones, says it better."""

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vestige.subset.exhaustive import search_all_subsets
@@ -75,6 +75,7 @@ def slack(offsets: Floats, base: Floats) -> float:
     return 1e-13 * max(float(np.abs(offsets).max()), float(np.abs(base).max()))
 
 
+@settings(max_examples=40)
 @given(problems())
 def test_meet_on_grid_finds_the_nearest(problem: tuple[Floats, Floats, int]) -> None:
     found = distance(*problem, members(meet_on_grid(*problem), len(problem[0])))
