@@ -175,3 +175,21 @@ def test_rows_out_of_order_are_refused_before_any_is_taken() -> None:
     with pytest.raises(ValueError, match=r"the time of row 1 of 2 .* of an earlier record of its key"):
         keyed.extend(["b", "a"], [1.0, 2.0], times=[datetime(2024, 1, 2), datetime(2024, 1, 1)])
     assert (keyed.clock("a").t, keyed.clock("b").t) == (1, 1)
+    with pytest.raises(ValueError, match="of an earlier record of its key"):
+        keyed.extend(["new", "new"], [1.0, 2.0], times=[datetime(2024, 1, 2), datetime(2024, 1, 1)])
+    assert list(keyed) == ["a", "b"]
+    assert "new" not in keyed
+    assert b"new" not in keyed._names._content.tobytes()
+    keyed.extend(["new", "a"], [1.0, 2.0], times=[datetime(2024, 1, 2)] * 2)
+    assert (keyed.clock("new").t, len(keyed)) == (1, 3)
+
+
+def test_keys_are_asked_for_as_they_are_given() -> None:
+    keyed = KeyedStreams(Mean(), retention=96)
+    keyed.extend([7, 8], [1.0, 2.0])
+    assert 7 in keyed
+    assert "7" in keyed
+    assert not any(key in keyed for key in (9, "", None, 7.0, "\ud800"))
+    for keys in ({7, 8}, {7: 1, 8: 2}):
+        with pytest.raises(ValueError, match="keys is a"):
+            keyed.extend(keys, [1.0, 2.0])

@@ -385,3 +385,17 @@ def test_totals_of_a_rare_column_far_from_zero_state_how_it_is_written() -> None
     total = stream.estimate()["x:sum"]
     assert isinstance(total, SumEstimate)
     assert 1e-6 < abs(total.value - np.nansum(x)) <= total.encoding_error < 1.0
+
+
+def test_totals_of_sorted_columns_that_some_records_lack_are_within_their_stated_errors() -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = np.sort(rng.normal(size=50_000))
+        bundle = Bundle({"a": Sum(), "b": Sum()})
+        stream = Stream(bundle, retention=bundle.default_retention, seed=seed)
+        rows = np.column_stack([x, np.where(rng.random(len(x)) < 0.3, x, np.nan)])
+        stream.extend(rows)
+        for column, name in enumerate(("a:sum", "b:sum")):
+            total = stream.estimate()[name]
+            assert isinstance(total, SumEstimate)
+            assert total.missed or abs(total.value - np.nansum(rows[:, column])) <= total.encoding_error

@@ -304,7 +304,8 @@ def check_strict(answers: Mapping[str, StreamAnswer]) -> None:
         remedies = dict.fromkeys(remedy for answer in answers.values() for remedy in answer.remedies)
         metrics = dict.fromkeys(name for answer in answers.values() for name in answer.unanswered)
         unanswered = (f"metrics without an answer: {', '.join(metrics)}",) if metrics else ()
+        where = "the notes say why" if restarted or missed or not metrics else "the answers say why"
         raise NoAnswerError(
             f"--strict: of {format_count(len(answers), 'stream')}, {restarted:,} started over, {missed:,} missed the "
-            f"target and {silent:,} have no answer; " + "; ".join((*unanswered, "the notes say why", *remedies))
+            f"target and {silent:,} have no answer; " + "; ".join((*unanswered, where, *remedies))
         )

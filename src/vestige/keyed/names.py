@@ -7,7 +7,7 @@ Guarantee: finds what a dictionary finds; held by tests/keyed/test_names.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
@@ -124,7 +124,7 @@ def _cast_text(column: Any, pc: Any) -> Any:
 
 def _read_objects(column: Any) -> Texts:
     is_list = isinstance(column, Iterable) and not (isinstance(column, np.ndarray) and column.ndim != 1)
-    if isinstance(column, str | bytes) or not is_list:
+    if isinstance(column, str | bytes | Mapping | Set) or not is_list:
         raise DataError(f"keys is a {type(column).__name__}; pass one text or whole number per row")
     encoded = [_encode(key) for key in (column.tolist() if isinstance(column, np.ndarray) else column)]
     offsets = np.zeros(len(encoded) + 1, np.int64)
@@ -217,6 +217,20 @@ class KeyNames:
         if len(numbers) and numbers.min() < 0:
             self._add(texts, numbers)
         return numbers if texts.places is None else numbers[texts.places]
+
+    def truncate(self, count: int) -> None:
+        """Erase the newest names, since their rows were not taken after all.
+
+        Args:
+            count: how many numbers stay given.
+        """
+        from vestige.keyed.text_kernels import fill_table  # noqa: PLC0415
+
+        if count < self.count:
+            self._content[self._offsets[count] :] = 0
+            self.count = count
+            self._slots = np.full(len(self._slots), -1, np.int32)
+            fill_table(self._slots, self._offsets, self._content, self.count)
 
     def remove(self, number: int) -> None:
         """Erase a name; its number is not given to another.

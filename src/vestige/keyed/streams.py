@@ -112,7 +112,10 @@ class KeyedStreams(Generic[E_co]):
         return iter(self._names)
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and bool(key) and self._names.find(key) is not None
+        try:
+            return isinstance(key, str | int) and key != "" and self._names.find(str(key)) is not None
+        except DataError:  # no such text can be a key
+            return False
 
     @property
     def policy(self) -> Policy[E_co]:
@@ -170,9 +173,13 @@ class KeyedStreams(Generic[E_co]):
                 new.times = repeat_now(len(new)) if new.times is None else new.times
                 in_any_order = replace(self._rules.limits, lateness=timedelta(0))
                 check_times(in_any_order, new.times, None, to_ticks(wall_clock()))
-            numbers = self._number(texts)
+            known, numbers = self._names.count, self._number(texts)
             if self._rules.is_timed and self._rules.limits.lateness is None:
-                self._check_order(numbers, new)
+                try:
+                    self._check_order(numbers, new)
+                except DataError:
+                    self._names.truncate(known)
+                    raise
             return self._take(numbers, new)
 
     def estimate(self, key: str | int) -> E_co:
@@ -260,7 +267,8 @@ class KeyedStreams(Generic[E_co]):
 
         Args:
             subject: whose records to remove.
-            now: erase them immediately; see `Stream.forget`.
+            now: erase them immediately; see `Stream.forget`. Only streams that hold such records are written again, so
+                their clocks then show which these were.
             reference: what you call the request, such as the number of a ticket; do not name the person.
             keep_receipt: how long the receipt is kept after the erasure.
 

@@ -41,6 +41,8 @@ from vestige.validation import show_value
 _EXACT_COUNT = 0.5
 """A count that is off by less is exact when it is rounded."""
 _LARGE = 1e6
+_SORTED = 8.0
+"""How many times as much rounding may put numbers of a column off that some records lack, where data are sorted."""
 _NOISY = (
     "the noise may outweigh what its records say ({}); use more records, larger batches, tighter bounds or a larger "
     "epsilon"
@@ -655,8 +657,8 @@ def _check_count(names: Columns, worth: float) -> None:
 
 def _scale_rounding(rounding: float, share: float) -> float:
     """What rounding comes to in deviations of the records that have a column, each of which stands for others too."""
-    is_rounded = rounding > np.finfo(np.float64).eps and share > 0.0
-    return rounding / float(np.sqrt(share)) if is_rounded else rounding
+    is_rounded = rounding > np.finfo(np.float64).eps and 0.0 < share < 1.0
+    return _SORTED * rounding / float(np.sqrt(share)) if is_rounded else rounding
 
 
 def _find_count_error(share: float, worth: float, rounding: float) -> float:
