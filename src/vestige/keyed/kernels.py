@@ -20,7 +20,7 @@ from vestige._numba import inner_kernel, kernel
 from vestige.channels.averages import Scratch, advance_with
 from vestige.channels.kernels import read_batch
 from vestige.random.kernels import draw
-from vestige.statistics.kernels import find_deviation, find_share, find_weights, move_averages
+from vestige.statistics.kernels import find_deviation
 from vestige.types import Bools, Floats, Ints, Words
 
 Numbers = NDArray[np.int32]
@@ -554,40 +554,3 @@ def find_due(columns: Columns, count: int, now: int, terms: Terms, found: Bools)
         if columns.pending[key] != ELSEWHERE:
             verdict = judge_time(columns, key, now, terms)
         found[key] = verdict == BUSY
-
-
-@kernel
-def answer_all(columns: Columns, arena: Arena, terms: Terms, batch: Batch, values: Floats, off: Bools) -> None:
-    """Write the means of all streams that are kept in the arrays; nan where no record is held or nothing can be read.
-
-    Args:
-        columns: the streams.
-        arena: their records.
-        terms: what is the same for all streams.
-        batch: room for a batch.
-        values: output; shape (streams, columns).
-        off: output, which streams have missed their targets; shape (streams,).
-    """
-    dim = arena.values.shape[2]
-    spread = np.empty(dim)
-    for key in range(len(values)):
-        n, encoded = columns.pending[key], count_encoded(columns, key)
-        values[key], off[key] = np.nan, False
-        if n == ELSEWHERE or columns.kept[key] + n == 0:
-            continue
-        gather(columns, arena, key, batch)
-        for i in range(dim):
-            batch.numbers[i], batch.off[i] = 0.0, False
-        if columns.length[key]:
-            if not read_encoded(columns, key, terms, batch):
-                continue
-            for i in range(dim):
-                if abs(batch.numbers[i]) < 2.2250738585072014e-308:
-                    batch.numbers[i] = 0.0
-        off[key] = batch.off.any()
-        if n:
-            weights, share = find_weights(batch.everyone[:n], terms.decay), find_share(n, encoded + n, terms.decay)
-            waiting = batch.records.values[columns.kept[key] : columns.kept[key] + n]
-            move_averages(batch.numbers, waiting, batch.everyone[:n], weights, share, values[key], spread)
-        else:
-            values[key] = batch.numbers
