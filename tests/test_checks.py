@@ -152,6 +152,7 @@ def test_batches_below_the_minimum_are_refused() -> None:
         check_policy(Mean(), batch=4)
 
 
+@pytest.mark.slow
 def test_a_plain_script_can_check(tmp_path: Path) -> None:
     """Without a guard for the main module; a policy that is defined there is refused in words."""
     script = tmp_path / "script.py"

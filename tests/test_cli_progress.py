@@ -37,6 +37,7 @@ def commands(folder: Path) -> dict[str, tuple[list[str], str]]:
     }
 
 
+@pytest.mark.slow
 def test_nothing_is_said_without_a_terminal_unless_it_is_asked_for(tmp_path: Path) -> None:
     for name, (arguments, told) in commands(tmp_path).items():
         done = vestige(*arguments)

@@ -33,6 +33,7 @@ def test_the_tour(tmp_path: Path) -> None:
     assert (tmp_path / "deep" / "tour.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_all_flights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The means are those that the README shows, and the fits are as near."""
     monkeypatch.chdir(tmp_path)

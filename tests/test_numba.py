@@ -94,6 +94,7 @@ def test_the_cache_of_a_user_with_a_home_is_there(installed: Path, writable: Pat
     assert list((writable / ".cache" / "numba").rglob("bits.count_ones*.nbc"))
 
 
+@pytest.mark.slow
 def test_compiling_is_told_to_a_terminal_once_and_as_a_warning_elsewhere(tmp_path: Path) -> None:
     """What comes from the cache is not told."""
     program = """

@@ -92,6 +92,7 @@ def test_a_planted_leak_is_found_by_the_pattern_of_presence() -> None:
     assert all(checkpoint.epsilon == found.epsilon_ceiling for checkpoint in later)
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_processes() -> None:
     one = audit(Mean(), t=130, trials=60, adversary="knows-distribution")
     two = audit(Mean(), t=130, trials=60, adversary="knows-distribution", workers=2)

@@ -132,6 +132,7 @@ def test_requests_reach_a_run_that_waits_and_an_interrupt_flushes(tmp_path: Path
     assert b"11 records were taken" in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_stream_that_is_removed_under_a_run_is_neither_trouble_nor_listed(tmp_path: Path, by: bool) -> None:
     store = tmp_path / "a.db"

@@ -185,6 +185,7 @@ def test_an_answer_whose_records_are_gone_is_an_error() -> None:
         BUNDLE.answer(stream.clock, retained.where(retained.rounds > stream.clock.last))
 
 
+@pytest.mark.slow
 def test_the_policy_keeps_the_rules() -> None:
     check_policy(Bundle({"a": [Mean(), Extremes()], "b": [ExactHistogram((0.0,), bits=16)]}))
 

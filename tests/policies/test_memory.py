@@ -200,6 +200,7 @@ def test_a_restart_goes_on_where_it_was() -> None:
     assert stream.estimate().state == see_everything(rows)
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
     path, folder, reached = tmp_path / "a.db", Path(chained.__file__).parent, 0
     for _ in range(2):

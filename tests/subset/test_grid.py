@@ -130,6 +130,7 @@ def test_repeated_and_one_sided_vectors_take_no_longer(offsets: Floats, nearest:
         assert found == pytest.approx(nearest, abs=1e-12)
 
 
+@settings(max_examples=40)
 @given(problems(most=60), st.integers(0, 2**64 - 1))
 def test_a_search_is_never_worse_than_one_vector(problem: tuple[Floats, Floats, int], key: int) -> None:
     offsets, base, forced_count = problem
