@@ -60,7 +60,7 @@ class StreamsError(VestigeError):
         troubles: what was raised in each stream that failed, by key.
     """
 
-    def __init__(self, message: str, troubles: Mapping[str, VestigeError]) -> None:
+    def __init__(self, message: str, troubles: Mapping[str, Exception]) -> None:
         super().__init__(message)
         self.troubles = troubles
 

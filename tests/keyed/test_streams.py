@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vestige import Bundle, KeyedStreams, Mean, Moments, Policy, Private, Stream, Window
+from vestige import Bundle, Clock, KeyedStreams, Mean, Moments, Policy, Private, Records, Stream, StreamsError, Window
 from vestige.keyed.terms import make_terms
 from vestige.stream.limits import Limits
 from vestige.stream.rules import make_rules
-from vestige.types import Floats
+from vestige.types import Bools, Floats
 
 START = np.datetime64("2024-01-01", "us")
 HOUR = np.timedelta64(1, "h")
@@ -193,3 +195,43 @@ def test_keys_are_asked_for_as_they_are_given() -> None:
     for keys in ({7, 8}, {7: 1, 8: 2}):
         with pytest.raises(ValueError, match="keys is a"):
             keyed.extend(keys, [1.0, 2.0])
+
+
+def test_refused_keys_leave_streams_that_go_on() -> None:
+    keyed = KeyedStreams(Mean(), retention=96, max_age=timedelta(days=30), seed=0)
+    keyed.extend(["a"], [1.0], times=[datetime(2024, 1, 1)])
+    with pytest.raises(ValueError, match="of an earlier record of its key"):
+        keyed.extend(["x", "y", "x"], [1.0] * 3, times=[datetime(2024, 1, day) for day in (3, 2, 1)])
+    keyed.extend(["a", "y"], [3.0, 5.0], times=[datetime(2024, 1, 2)] * 2)
+    assert (list(keyed), keyed.estimate("a").value, keyed.estimate("y").value) == (["a", "y"], 2.0, 5.0)
+
+
+@dataclass(frozen=True)
+class Failing(Policy):
+    """Fails in streams whose records are negative."""
+
+    min_batch: ClassVar[int] = 4
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:  # noqa: ARG002
+        if (arrivals.values < 0.0).any():
+            raise RuntimeError("it fails")
+        return ~np.concatenate((retained.leaving, arrivals.leaving)) & (
+            np.concatenate((retained.rounds, arrivals.rounds)) > clock.last
+        )
+
+    def answer(self, clock: Clock, retained: Records) -> float:  # noqa: ARG002
+        return float(retained.values.mean())
+
+
+def test_a_policy_that_fails_in_one_stream_affects_no_other_and_holds_no_record_too_long() -> None:
+    keyed = KeyedStreams(Failing(), retention=8, seed=0)
+    for _ in range(10):
+        with suppress(StreamsError):
+            keyed.extend(["good", "bad"] * 3, [1.0, -1.0] * 3)
+        for key in keyed:
+            assert keyed.clock(key).t - keyed.retained(key).rounds.min() < 8
+            assert keyed.clock(key).pending <= 4
+    assert (keyed.clock("good").t, keyed.clock("bad").t) == (30, 3)
+    with pytest.raises(StreamsError, match=r"1 stream failed, 'bad' first: it fails; .* rows were taken") as problem:
+        keyed.extend(["good", "bad"], [1.0, -1.0])
+    assert list(problem.value.troubles) == ["bad"]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige.clock import Clock
-from vestige.errors import DataError, NoAnswerError, NoRecordsError, ParameterError, StreamsError, VestigeError
+from vestige.errors import DataError, NoAnswerError, NoRecordsError, ParameterError, StreamsError
 from vestige.estimate import E_co
 from vestige.keyed.estimates import KeyedEstimates
 from vestige.keyed.layout import STREAMS, pack_subjects
@@ -178,7 +178,7 @@ class KeyedStreams(Generic[E_co]):
                 try:
                     self._check_order(numbers, new)
                 except DataError:
-                    self._names.truncate(known)
+                    self._drop_streams(known)
                     raise
             return self._take(numbers, new)
 
@@ -297,7 +297,7 @@ class KeyedStreams(Generic[E_co]):
                 at, t, t if now else None, self._rules.limits.max_age, None, reference, keep_receipt
             )
             self._requests += 1
-            troubles: dict[str, VestigeError] = {}
+            troubles: dict[str, Exception] = {}
             for place, shard in enumerate(self._shards):
                 shard.track_requests()
                 for key in shard.find_subject(str(name)):
@@ -326,8 +326,9 @@ class KeyedStreams(Generic[E_co]):
             The number of records that were erased.
 
         Raises:
-            DataError: `at` is not a time, or is before the time of a record by more than `max_ahead`.
-            StreamsError: the policy failed in some streams.
+            DataError: `at` is not a time.
+            StreamsError: the policy failed in some streams, or `at` is before the time of a record of theirs by more
+                than `max_ahead`; all others were swept.
 
         Example:
             >>> from datetime import datetime, timedelta
@@ -341,7 +342,7 @@ class KeyedStreams(Generic[E_co]):
         if np.isnat(moment):
             raise DataError("at is not a time; pass a datetime or a numpy.datetime64")
         instant, erased = int(moment.astype(np.int64)), 0
-        troubles: dict[str, VestigeError] = {}
+        troubles: dict[str, Exception] = {}
         with self._lock:
             for place, shard in enumerate(self._shards):
                 for key in self._find_due(shard, instant):
@@ -405,6 +406,12 @@ class KeyedStreams(Generic[E_co]):
                 shard.add_streams(count, self._requests, is_batched=self._is_batched)
         return numbers
 
+    def _drop_streams(self, count: int) -> None:
+        """Drop the newest streams, which have no records, so that so many are left."""
+        self._names.truncate(count)
+        for place, shard in enumerate(self._shards):
+            shard.count = min(shard.count, max(count - place * STREAMS, 0))
+
     @property
     def _is_batched(self) -> bool:
         """Whether the arrays can hold the streams: not if each record stands for itself, or each round is an update."""
@@ -437,7 +444,7 @@ class KeyedStreams(Generic[E_co]):
         shards = numbers // STREAMS
         order = np.argsort(shards, kind="stable") if len(self._shards) > 1 else np.arange(len(numbers))
         counts = np.bincount(shards, minlength=len(self._shards))
-        ends, troubles = np.cumsum(counts), dict[str, VestigeError]()
+        ends, troubles = np.cumsum(counts), dict[str, Exception]()
 
         def work(place: int) -> int:
             chosen = order[ends[place] - counts[place] : ends[place]]
@@ -448,7 +455,7 @@ class KeyedStreams(Generic[E_co]):
         return taken
 
     def _take_shard(
-        self, place: int, chosen: Ints, numbers: Ints, new: Arrivals, troubles: dict[str, VestigeError]
+        self, place: int, chosen: Ints, numbers: Ints, new: Arrivals, troubles: dict[str, Exception]
     ) -> int:
         """Take the rows of one shard: the plain ones by kernels, all others by a `Stream`."""
         from vestige.channels.averages import make_scratch  # noqa: PLC0415
@@ -483,7 +490,7 @@ class KeyedStreams(Generic[E_co]):
             counts[0] += self._try(place, key, partial(_extend, new=part), troubles)
         return int(counts[0])
 
-    def _update(self, place: int, key: int, troubles: dict[str, VestigeError]) -> bool:
+    def _update(self, place: int, key: int, troubles: dict[str, Exception]) -> bool:
         """Close a full batch where there is no kernel for it; if the policy fails, the last row is not taken."""
         rules, shard = self._rules, self._shards[place]
         clock, retained = shard.get_clock(key), shard.get_records(key)
@@ -493,7 +500,7 @@ class KeyedStreams(Generic[E_co]):
         try:
             before = replace(clock, t=clock.last)
             done, kept = close_full_batch(rules, before, retained.where(~waits), arrivals)
-        except VestigeError as problem:
+        except Exception as problem:  # the policy's; a batch that stayed full would outlive its limit
             troubles[self._names[place * STREAMS + key]] = problem
             shard.put(key, replace(clock, t=clock.t - 1), retained.where(slice(0, len(retained) - 1)))
             return False
@@ -518,7 +525,7 @@ class KeyedStreams(Generic[E_co]):
             return Clock(), Records.empty(self._rules.policy.columns)
         return shard.get_clock(key), shard.get_records(key)
 
-    def _try(self, place: int, key: int, action: Callable[[Stream], int], troubles: dict[str, VestigeError]) -> int:
+    def _try(self, place: int, key: int, action: Callable[[Stream], int], troubles: dict[str, Exception]) -> int:
         """Do something with one stream as a `Stream`, and put it back into the arrays if these can hold it."""
         shard, limits = self._shards[place], self._rules.limits
         stream = shard.elsewhere.pop(key, None)
@@ -538,7 +545,7 @@ class KeyedStreams(Generic[E_co]):
         before, done = stream.clock.updates, 0
         try:
             done = action(stream)
-        except VestigeError as problem:
+        except Exception as problem:  # the policy's, which must not affect other streams
             troubles[self._names[place * STREAMS + key]] = problem
         is_open = any(receipt.erased is None for receipt in stream.receipts)
         if stream.clock.updates != before and not is_open:
@@ -548,7 +555,7 @@ class KeyedStreams(Generic[E_co]):
             shard.elsewhere[key] = stream
         return done
 
-    def _forget_in(self, place: int, key: int, name: str, troubles: dict[str, VestigeError], *, now: bool) -> None:
+    def _forget_in(self, place: int, key: int, name: str, troubles: dict[str, Exception], *, now: bool) -> None:
         """Make the request in one stream, whose part of it is not kept once it has been met."""
 
         def forget(stream: Stream) -> int:
@@ -590,7 +597,7 @@ def _extend(stream: Stream, new: Arrivals) -> int:
     return stream.t - before
 
 
-def _raise_troubles(troubles: dict[str, VestigeError], rest: str) -> None:
+def _raise_troubles(troubles: dict[str, Exception], rest: str) -> None:
     if troubles:
         key, problem = next(iter(troubles.items()))
         many = "1 stream" if len(troubles) == 1 else f"{len(troubles):,} streams"
