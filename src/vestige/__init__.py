@@ -21,7 +21,7 @@ from vestige.errors import (
     VestigeError,
 )
 from vestige.estimate import Estimate
-from vestige.keyed import KeyedEstimates, KeyedStreams
+from vestige.keyed import KeyedEstimates, KeyedStreams, StreamTrouble, Taken
 from vestige.policies import (
     Bundle,
     BundleEstimate,
@@ -128,9 +128,11 @@ __all__ = [
     "StoreBusyError",
     "StoreError",
     "Stream",
+    "StreamTrouble",
     "StreamsError",
     "Sum",
     "SumEstimate",
+    "Taken",
     "TopK",
     "TopKEstimate",
     "VestigeError",

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from vestige.keyed.estimates import KeyedEstimates
 from vestige.keyed.streams import KeyedStreams
+from vestige.keyed.taken import StreamTrouble, Taken
 
-__all__ = ["KeyedEstimates", "KeyedStreams"]
+__all__ = ["KeyedEstimates", "KeyedStreams", "StreamTrouble", "Taken"]

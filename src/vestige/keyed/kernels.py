@@ -536,6 +536,15 @@ def find_disorder(keys: Ints, times: Ints, newest: Ints) -> int:
     return -1
 
 
+@kernel
+def mark_disorder(keys: Ints, times: Ints, newest: Ints, found: Bools) -> None:
+    """Mark the streams that have a row dated before one that came earlier; `newest` is changed."""
+    for row in range(len(keys)):
+        key = keys[row]
+        found[key] |= times[row] < newest[key]
+        newest[key] = times[row]
+
+
 @inner_kernel
 def mark_owners(columns: Columns, arena: Arena, count: int, chunks: Bools, found: Bools) -> None:
     """Mark the streams whose chains have one of these chunks."""

@@ -101,6 +101,23 @@ def add_names(
 
 
 @kernel
+def remove_entry(slots: NDArray[np.int32], offsets: Ints, content: Bytes, number: int) -> None:
+    """Take a name, which must be in the table, out of it; names after it move up, so that each is still found."""
+    mask = len(slots) - 1
+    hole = find_entry(slots, offsets, content, content, offsets[number], offsets[number + 1])[1]
+    slots[hole] = -1
+    slot = (hole + 1) & mask
+    while slots[slot] >= 0:
+        other = slots[slot]
+        home = int(np.int64(hash_bytes(content, offsets[other], offsets[other + 1]) & np.uint64(mask)))
+        if (slot - home) & mask >= (slot - hole) & mask:  # the hole is not before its home
+            slots[hole] = other
+            slots[slot] = -1
+            hole = slot
+        slot = (slot + 1) & mask
+
+
+@kernel
 def fill_table(slots: NDArray[np.int32], offsets: Ints, content: Bytes, count: int) -> None:
     """Enter so many names into an empty table, but for those that were erased, whose bytes are zero."""
     for number in range(count):

@@ -1,0 +1,359 @@
+"""All streams under the same rules, by number: kernels do the plain case, a `Stream` whatever else is to be done.
+
+Guarantee: the same records and seed give the same state as one `Stream` for each key; held by
+tests/keyed/test_streams.py. A policy that fails in one stream affects no other; held by tests/keyed/test_take.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from vestige.clock import Clock
+from vestige.keyed.arrivals import UNKNOWN
+from vestige.keyed.layout import STREAMS, pack_subjects
+from vestige.keyed.taken import StreamTrouble
+from vestige.keyed.terms import make_terms
+from vestige.random.keys import AuditSeed
+from vestige.records import Records
+from vestige.stream import Stream
+from vestige.stream.arrivals import Arrivals
+from vestige.stream.deadlines import find_ahead
+from vestige.stream.rules import Rules
+from vestige.stream.update import close_full_batch
+from vestige.types import Ints
+
+if TYPE_CHECKING:
+    from vestige.keyed.kernels import Rows
+    from vestige.keyed.shard import Shard
+
+_ROWS_PER_CALL = 1 << 12
+"""Number of rows of a shard that are taken in one call of a kernel: a free chunk is kept at hand for each."""
+
+
+class Intake(NamedTuple):
+    """What became of rows, by the numbers of their streams.
+
+    Attributes:
+        counts: numbers of rows that were taken and that came too late; shape (2,).
+        troubles: what kept streams from taking all of their rows.
+    """
+
+    counts: Ints
+    troubles: dict[int, StreamTrouble]
+
+
+class Shards:
+    """Streams by number, in shards.
+
+    Args:
+        rules: the rules of each stream.
+        seed: makes the run reproducible; see `KeyedStreams`.
+
+    Attributes:
+        rules: the rules of each stream.
+        requests: number of the newest removal request.
+    """
+
+    def __init__(self, rules: Rules, seed: int | AuditSeed | None) -> None:
+        self.rules = rules
+        self.requests = 0
+        self._seed = seed
+        self._bits = rules.policy.count_bits(rules.batch)
+        self._shards: list[Shard] = []
+
+    def __iter__(self) -> Iterator[Shard]:
+        return iter(self._shards)
+
+    def __getitem__(self, place: int) -> Shard:
+        return self._shards[place]
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether the arrays can hold the streams: not if each record stands for itself, or each round is an update."""
+        return self.rules.all_or_nothing and not self.rules.policy.every_round
+
+    def resize(self, count: int) -> None:
+        """Let there be so many streams: new ones are empty; those that are dropped must be.
+
+        Args:
+            count: number of streams.
+        """
+        from vestige.keyed.shard import Shard  # noqa: PLC0415  # it takes long to import
+
+        while len(self._shards) * STREAMS < count:
+            self._shards.append(Shard(self.rules.policy.columns, self._bits, is_timed=self.rules.is_timed))
+        for place, shard in enumerate(self._shards):
+            size = min(max(count - place * STREAMS, 0), STREAMS)
+            if size > shard.count:
+                shard.add_streams(size, self.requests, is_batched=self.is_batched)
+            shard.count = size
+
+    def read(self, number: int) -> tuple[Clock, Records]:
+        """Read the state of a stream.
+
+        Args:
+            number: its number.
+
+        Returns:
+            Its clock, and a copy of its records.
+        """
+        shard, key = self._shards[number // STREAMS], number % STREAMS
+        stream = shard.elsewhere.get(key)
+        if stream is not None:
+            return stream.clock, stream.retained
+        if shard.columns.pending[key] < 0:
+            return Clock(), Records.empty(self.rules.policy.columns)
+        return shard.get_clock(key), shard.get_records(key)
+
+    def clear(self, number: int) -> None:
+        """Make a stream empty, as a new one is.
+
+        Args:
+            number: its number.
+        """
+        shard, key = self._shards[number // STREAMS], number % STREAMS
+        shard.elsewhere.pop(key, None)
+        shard.clear(key)
+
+    def count_arrived(self, number: int) -> int:
+        """Count the records of a stream that have arrived.
+
+        Args:
+            number: its number.
+
+        Returns:
+            The number of records.
+        """
+        shard, key = self._shards[number // STREAMS], number % STREAMS
+        stream = shard.elsewhere.get(key)
+        return int(shard.columns.t[key]) if stream is None else stream.t
+
+    def attempt(self, number: int, action: Callable[[Stream], object]) -> Exception | None:
+        """Do something with one stream as a `Stream`, and put it back into the arrays if these can hold it.
+
+        Args:
+            number: the number of the stream.
+            action: what to do; it must leave the stream in a valid state if it fails.
+
+        Returns:
+            What it raised; None if it did not.
+        """
+        shard, key = self._shards[number // STREAMS], number % STREAMS
+        stream = shard.elsewhere.pop(key, None) or self._make_stream(*self.read(number))
+        before, problem = stream.clock.updates, None
+        try:
+            action(stream)
+        except Exception as raised:  # the policy's, which must not affect other streams
+            problem = raised
+        is_open = any(receipt.erased is None for receipt in stream.receipts)
+        if stream.clock.updates != before and not is_open:
+            shard.note_settled(key, self.requests)
+        if is_open or not self.is_batched or not shard.put(key, stream.clock, stream.retained):
+            shard.wipe(key)
+            shard.elsewhere[key] = stream
+        return problem
+
+    def take(self, numbers: Ints, new: Arrivals, workers: Executor) -> Intake:
+        """Take rows that were checked.
+
+        Args:
+            numbers: the number of the stream of each row; shape (n,).
+            new: the rows.
+            workers: take them, one shard in each task.
+
+        Returns:
+            What became of them.
+        """
+        shards = numbers // STREAMS
+        order = np.argsort(shards, kind="stable") if len(self._shards) > 1 else np.arange(len(numbers))
+        counts = np.bincount(shards, minlength=len(self._shards))
+        ends, made = np.cumsum(counts), Intake(np.zeros(2, np.int64), {})
+
+        def work(place: int) -> Intake:
+            return _ShardIntake(self, place, order[ends[place] - counts[place] : ends[place]], numbers, new).run()
+
+        for part in workers.map(work, np.flatnonzero(counts).tolist()):
+            made.counts[:] += part.counts
+            made.troubles.update(part.troubles)
+        return made
+
+    def find_newest(self) -> Ints:
+        """Find the newest time that is known of each stream; see `vestige.stream.deadlines.find_newest`.
+
+        Returns:
+            Microseconds since 1970; `UNKNOWN` where no time is known.
+        """
+        newest = np.full(sum(shard.count for shard in self._shards), UNKNOWN)
+        for place, shard in enumerate(self._shards):
+            here = slice(place * STREAMS, place * STREAMS + shard.count)
+            newest[here] = shard.find_newest(self.rules.limits.age)
+            for key, stream in shard.elsewhere.items():
+                known = stream._find_newest_time()
+                newest[here.start + key] = UNKNOWN if known is None else known
+        return newest
+
+    def find_due(self, instant: int) -> list[int]:
+        """Find the streams for which something may have to be done at a time.
+
+        Args:
+            instant: microseconds since 1970.
+
+        Returns:
+            Their numbers.
+        """
+        from vestige.keyed.kernels import find_due  # noqa: PLC0415
+
+        due: list[int] = []
+        for place, shard in enumerate(self._shards):
+            due += [place * STREAMS + key for key in shard.elsewhere]
+            if self.rules.is_timed and self.is_batched:
+                found = np.zeros(shard.count, np.bool_)
+                terms = make_terms(self.rules, self._bits, self.requests)
+                find_due(shard.columns, shard.count, instant, terms, found)
+                ahead = find_ahead(self.rules.limits, shard.columns.newest[: shard.count].view("M8[us]"), instant)
+                due += (np.flatnonzero(found | ahead) + place * STREAMS).tolist()
+        return due
+
+    def find_subject(self, subject: str) -> list[int]:
+        """Find the streams that hold a record of a subject.
+
+        Args:
+            subject: its pseudonym.
+
+        Returns:
+            Their numbers.
+        """
+        return [
+            place * STREAMS + key for place, shard in enumerate(self._shards) for key in shard.find_subject(subject)
+        ]
+
+    def find_settled(self) -> int:
+        """Find the newest removal request that all streams have met.
+
+        Returns:
+            Its number.
+        """
+        return min((shard.find_settled(self.requests) for shard in self._shards), default=self.requests)
+
+    def _make_stream(self, clock: Clock, retained: Records) -> Stream:
+        limits = self.rules.limits
+        return Stream(
+            self.rules.policy,
+            retention=limits.retention,
+            notice=limits.notice,
+            max_age=limits.max_age,
+            max_ahead=limits.max_ahead,
+            lateness=limits.lateness,
+            seed=self._seed,
+            retained=retained,
+            clock=clock,
+        )
+
+
+class _ShardIntake:
+    """Takes rows into one shard: plain ones by kernels, all others by a `Stream` for each key."""
+
+    def __init__(self, shards: Shards, place: int, chosen: Ints, numbers: Ints, new: Arrivals) -> None:
+        self._shards, self._shard, self._first = shards, shards[place], place * STREAMS
+        self._chosen, self._new = chosen, new
+        self._rows = _make_rows(numbers[chosen] - self._first, new, chosen)
+        self._shard.add_labels(
+            times=new.times is not None, subjects=new.subjects is not None, numbers=new.numbers is not None
+        )
+        columns = self._shard.columns
+        self._t, self._settled = columns.t.copy(), columns.settled.copy()
+        self._before: dict[int, tuple[Clock, Records]] = {}
+        self._left = np.zeros(len(chosen), np.bool_)
+        self._deferred = np.zeros(len(columns.t), np.bool_)
+        self._made = Intake(np.zeros(2, np.int64), {})
+
+    def run(self) -> Intake:
+        """Take all rows."""
+        from vestige.channels.averages import make_scratch  # noqa: PLC0415
+        from vestige.keyed.kernels import make_batch, take  # noqa: PLC0415
+
+        shard, rules, rows = self._shard, self._shards.rules, self._rows
+        terms, columns = make_terms(rules, self._shards._bits, self._shards.requests), rules.policy.columns
+        batch = make_batch(rules.batch, max(rules.batch, shard.longest), columns, *shard.labels)
+        rest = terms, batch, make_scratch(rules.batch, columns), self._left, self._deferred, self._made.counts
+        start = 0
+        while start < len(self._chosen):
+            stop = min(start + _ROWS_PER_CALL, len(self._chosen))
+            shard.reserve(stop - start + 2 * rules.batch)
+            start = take(shard.columns, shard.arena, rows, start, stop, self._first, *rest)
+            key = int(rows.keys[start - 1])
+            if shard.columns.pending[key] == rules.batch:
+                self._update(key, start)
+        self._take_left()
+        return self._made
+
+    def _update(self, key: int, stop: int) -> None:
+        """Close a full batch where there is no kernel for it; `stop` is the row after the one that filled it."""
+        shard, rules = self._shard, self._shards.rules
+        clock, retained = shard.get_clock(key), shard.get_records(key)
+        taken = clock.t - int(self._t[key])
+        if key not in self._before:
+            self._before[key] = replace(clock, t=clock.t - taken), retained.where(slice(0, len(retained) - taken))
+        waits = retained.rounds > clock.last
+        waiting = retained.where(waits)
+        arrivals = Arrivals(waiting.values.copy(), waiting.times, waiting.subjects, waiting.numbers)
+        try:
+            done, kept = close_full_batch(rules, replace(clock, t=clock.last), retained.where(~waits), arrivals)
+        except Exception:  # the policy's: what it means for the rows is for a `Stream` to say, which meets it again
+            self._defer(key, stop, taken)
+            return
+        shard.put(key, done, kept)
+        shard.note_settled(key, self._shards.requests)
+
+    def _defer(self, key: int, stop: int, taken: int) -> None:
+        """Let a stream be as it was before the call, and leave all of its rows to be taken elsewhere."""
+        mine = self._rows.keys == key
+        handled = int(np.count_nonzero(mine[:stop]))
+        self._made.counts[:] -= taken, handled - taken
+        self._left |= mine
+        self._deferred[key] = True
+        self._shard.put(key, *self._before[key])
+        if len(self._settled):
+            self._shard.columns.settled[key] = self._settled[key]
+
+    def _take_left(self) -> None:
+        """Take the rows that are left, those of each key by a `Stream`."""
+        left = np.flatnonzero(self._left)
+        if not len(left):
+            return
+        order = left[np.argsort(self._rows.keys[left], kind="stable")]
+        for here in np.split(order, np.flatnonzero(np.diff(self._rows.keys[order])) + 1):
+            number = self._first + int(self._rows.keys[here[0]])
+            part = self._new.part(self._chosen[here])
+            problem = self._shards.attempt(number, partial(_extend, new=part, counts=self._made.counts))
+            if problem is not None:
+                self._made.troubles[number] = StreamTrouble(problem, int(self._chosen[here[part.handled]]))
+
+
+def _make_rows(keys: Ints, new: Arrivals, chosen: Ints) -> Rows:
+    """Some of the rows, as kernels take them."""
+    from vestige.keyed.kernels import Rows  # noqa: PLC0415
+
+    return Rows(
+        keys,
+        new.rows[chosen],
+        new.times[chosen].view(np.int64) if new.times is not None else np.empty(0, np.int64),
+        pack_subjects(new.subjects[chosen]) if new.subjects is not None else np.empty((0, 2), np.uint64),
+        new.numbers[chosen] if new.numbers is not None else np.empty(0, np.int64),
+    )
+
+
+def _extend(stream: Stream, new: Arrivals, counts: Ints) -> None:
+    """Take rows that were checked."""
+    before = stream.t
+    try:
+        stream._take_all(new, None, None)
+    finally:
+        taken = stream.t - before
+        counts[:] += taken, new.handled - taken
