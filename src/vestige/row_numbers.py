@@ -5,6 +5,8 @@ Guarantee: they are the same however rows are split into calls; held by tests/st
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from vestige.types import Ints
@@ -64,3 +66,24 @@ def drop_rows(numbers: Ints, slot: int) -> Ints:
         array([0])
     """
     return np.where(numbers >> _ROW_BITS == slot, 0, numbers)
+
+
+def move_slots(numbers: Ints, slots: Mapping[int, int]) -> Ints:
+    """Let records know their sources by other slots.
+
+    Args:
+        numbers: of the records; see `number_rows`.
+        slots: the new slot for each slot that has changed.
+
+    Returns:
+        The new numbers.
+
+    Example:
+        >>> find_rows(move_slots(number_rows(np.array([7]), 2), {2: 5}), 5)
+        array([7])
+    """
+    moved, before = numbers.copy(), numbers >> _ROW_BITS
+    for old, new in slots.items():
+        here = before == old
+        moved[here] = number_rows(numbers[here] & LARGEST_ROW, new)
+    return moved

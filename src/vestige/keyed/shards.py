@@ -6,7 +6,7 @@ tests/keyed/test_streams.py. A policy that fails in one stream affects no other;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -21,6 +21,8 @@ from vestige.keyed.taken import StreamTrouble
 from vestige.keyed.terms import make_terms
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
+from vestige.row_numbers import move_slots
+from vestige.store import Receipt, State
 from vestige.stream import Stream
 from vestige.stream.arrivals import Arrivals
 from vestige.stream.deadlines import find_ahead
@@ -29,7 +31,7 @@ from vestige.stream.update import close_full_batch
 from vestige.types import Ints
 
 if TYPE_CHECKING:
-    from vestige.keyed.kernels import Rows
+    from vestige.keyed.kernels import Rows, Terms
     from vestige.keyed.shard import Shard
 
 _ROWS_PER_CALL = 1 << 12
@@ -151,12 +153,9 @@ class Shards:
             action(stream)
         except Exception as raised:  # the policy's, which must not affect other streams
             problem = raised
-        is_open = any(receipt.erased is None for receipt in stream.receipts)
-        if stream.clock.updates != before and not is_open:
+        if stream.clock.updates != before and not _has_open(stream):
             shard.note_settled(key, self.requests)
-        if is_open or not self.is_batched or not shard.put(key, stream.clock, stream.retained):
-            shard.wipe(key)
-            shard.elsewhere[key] = stream
+        self._keep(shard, key, stream)
         return problem
 
     def take(self, numbers: Ints, new: Arrivals, workers: Executor) -> Intake:
@@ -241,9 +240,72 @@ class Shards:
         """
         return min((shard.find_settled(self.requests) for shard in self._shards), default=self.requests)
 
-    def _make_stream(self, clock: Clock, retained: Records) -> Stream:
+    def make_terms(self) -> Terms:
+        """Gather what kernels need to know of all streams.
+
+        Returns:
+            What is the same for all of them.
+        """
+        return make_terms(self.rules, self._bits, self.requests)
+
+    def get_state(self, number: int) -> State:
+        """Return all that a store keeps of a stream but for its positions.
+
+        Args:
+            number: its number.
+
+        Returns:
+            The state.
+        """
+        shard, key = self._shards[number // STREAMS], number % STREAMS
+        stream = shard.elsewhere.get(key) or self._make_stream(*self.read(number))
+        settled = int(shard.columns.settled[key]) if len(shard.columns.settled) else 0
+        return replace(stream.to_saved(), settled=settled)
+
+    def adopt(self, number: int, state: State) -> None:
+        """Take in a stream as a store has kept it.
+
+        Args:
+            number: its number; the stream is empty.
+            state: its state.
+        """
+        shard, key = self._shards[number // STREAMS], number % STREAMS
+        if state.settled:
+            shard.note_settled(key, state.settled)
+        stream = self._make_stream(state.clock, state.retained, state.receipts)
+        self._keep(shard, key, stream)
+
+    def block(self, number: int) -> None:
+        """Keep rows from a stream that cannot be read.
+
+        Args:
+            number: its number.
+        """
+        self._shards[number // STREAMS].wipe(number % STREAMS)
+
+    def renumber(self, number: int, slots: Mapping[int, int]) -> None:
+        """Let the records of a stream know sources by other slots.
+
+        Args:
+            number: its number.
+            slots: the new slot for each slot that has changed.
+        """
+        clock, retained = self.read(number)
+        shard, key = self._shards[number // STREAMS], number % STREAMS
+        stream = shard.elsewhere.pop(key, None)
+        receipts = () if stream is None else stream.receipts
+        moved = retained.with_numbers(move_slots(retained.numbers, slots))
+        self._keep(shard, key, self._make_stream(clock, moved, receipts))
+
+    def _keep(self, shard: Shard, key: int, stream: Stream) -> None:
+        """Keep a stream in the arrays if these can hold it."""
+        if _has_open(stream) or not self.is_batched or not shard.put(key, stream.clock, stream.retained):
+            shard.wipe(key)
+            shard.elsewhere[key] = stream
+
+    def _make_stream(self, clock: Clock, retained: Records, receipts: tuple[Receipt, ...] = ()) -> Stream:
         limits = self.rules.limits
-        return Stream(
+        stream = Stream(
             self.rules.policy,
             retention=limits.retention,
             notice=limits.notice,
@@ -254,6 +316,15 @@ class Shards:
             retained=retained,
             clock=clock,
         )
+        if receipts:
+            stream._state.receipts = receipts
+            stream._schedule()
+        return stream
+
+
+def _has_open(stream: Stream) -> bool:
+    """Whether a stream has a request that was not met yet."""
+    return any(receipt.erased is None for receipt in stream.receipts)
 
 
 class _ShardIntake:
