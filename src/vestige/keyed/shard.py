@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.clock import WORD_VERSION, Clock
-from vestige.keyed.kernels import (
+from vestige.keyed.chain_kernels import (
     ELSEWHERE,
     NEVER,
     NONE,
@@ -51,7 +51,7 @@ class Shard:
 
     Attributes:
         count: number of streams.
-        columns: the streams, see `vestige.keyed.kernels.Columns`.
+        columns: the streams, see `vestige.keyed.chain_kernels.Columns`.
         arena: their records.
         elsewhere: the streams that are not kept in the arrays at present, by their places.
     """
