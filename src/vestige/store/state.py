@@ -24,6 +24,8 @@ class State:
         positions: position in each source that was read, by its name.
         receipts: those of the removal requests, in the order of the requests.
         settled: number of the newest request in the ledger of the store that has been met here.
+        event: when a sweep has something to do here next, in microseconds since 1970, or before; None if whoever made
+            the state does not know it. It follows from the rest, so states that differ in it only are equal.
     """
 
     clock: Clock
@@ -31,6 +33,7 @@ class State:
     positions: Mapping[str, Position] = field(default_factory=dict)
     receipts: tuple[Receipt, ...] = ()
     settled: int = 0
+    event: int | None = field(default=None, compare=False)
 
     def find_records(self, source: str) -> Records:
         """Find the retained records that are rows of a source.

@@ -1,0 +1,271 @@
+"""Buckets: the streams of a store in as many rows as their limits need, each found by the checksum of its name.
+
+A row is a head of fixed size, the names of its streams, and their entries (`vestige.store.entry`). The head is an index
+by deadline: it sums up the public clocks of the streams, so that what is due is found without reading any of them. How
+many buckets there are follows from the limits of the streams, never from what they hold.
+Guarantee: equal streams give equal rows, and a changed bit in a head or in names is noticed; held by
+tests/store/test_bucket.py.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige.errors import ParameterError
+from vestige.store.entry import NO_TIME, Header
+from vestige.store.event import NEVER
+from vestige.store.layout import DamagedError, compute_checksum
+from vestige.store.terms import Terms
+from vestige.types import Ints
+
+HEAD = 482
+"""Bytes of a head."""
+LONGEST_NAME = 2**16 - 1
+"""Bytes that a name may have."""
+BUCKET = 32768
+"""Weight of the streams for which there is one bucket."""
+_STREAM, _NUMBER = 96, 4
+"""Weight of a stream, and of each number that it may hold."""
+_HEAVIEST = 2**40
+_HEAD = struct.Struct("<IQqqqQI")
+_CHECKSUM = struct.Struct("<I")
+_LENGTHS = np.dtype([("name", "<u2"), ("entry", "<u4")])
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the head of a bucket says of its streams: public clocks only.
+
+    Attributes:
+        streams: how many there are.
+        length: bytes of all their entries.
+        due: when a sweep has something to do in one of them next; `NEVER` if it has not.
+        newest: the newest time that one of them knows; -2**63 if none does.
+        settled: the smallest number of a newest request that has been met, over the streams that hold a record;
+            `NEVER` if none does.
+        arrived: number of records that have arrived in all of them.
+        open: number of streams with an open request.
+    """
+
+    streams: int = 0
+    length: int = 0
+    due: int = NEVER
+    newest: int = NO_TIME
+    settled: int = NEVER
+    arrived: int = 0
+    open: int = 0
+
+    @classmethod
+    def of(cls, header: Header, length: int, *, is_open: bool) -> Summary:
+        """Sum up one stream.
+
+        Args:
+            header: the header of its entry.
+            length: bytes of its entry.
+            is_open: whether it has an open request.
+
+        Returns:
+            The summary.
+        """
+        settled = header.settled if header.count else NEVER
+        return cls(1, length, header.event, header.newest, settled, header.t, int(is_open))
+
+    @classmethod
+    def join(cls, parts: Iterable[Summary]) -> Summary:
+        """Sum up several summaries.
+
+        Args:
+            parts: the summaries.
+
+        Returns:
+            That of all their streams.
+
+        Example:
+            >>> Summary.join([Summary(streams=1, arrived=5), Summary(streams=2, arrived=7)]).arrived
+            12
+        """
+        streams, length, due, newest, settled, arrived, waiting = 0, 0, NEVER, NO_TIME, NEVER, 0, 0
+        for part in parts:
+            streams, length, arrived = streams + part.streams, length + part.length, arrived + part.arrived
+            due, newest, settled = min(due, part.due), max(newest, part.newest), min(settled, part.settled)
+            waiting += part.open
+        return cls(streams, length, due, newest, settled, arrived, waiting)
+
+
+def find_bucket(name: bytes, buckets: int) -> int:
+    """Find the bucket of a stream.
+
+    Args:
+        name: its name, encoded.
+        buckets: number of buckets, a power of two.
+
+    Returns:
+        The bucket, from 0.
+
+    Example:
+        >>> find_bucket(b"visits", 8)
+        2
+    """
+    return zlib.crc32(name) & (buckets - 1)
+
+
+def find_weight(terms: Terms) -> int:
+    """Find the weight of a stream: about how many bytes it takes.
+
+    Args:
+        terms: its terms.
+
+    Returns:
+        A function of its limits, at most 2**40.
+
+    Example:
+        >>> find_weight(Terms({}, columns=1, capacity=96))
+        480
+    """
+    return min(_STREAM + _NUMBER * terms.capacity * terms.columns, _HEAVIEST)
+
+
+def count_buckets(weight: int) -> int:
+    """Count the buckets that streams need.
+
+    Args:
+        weight: the weight of all of them.
+
+    Returns:
+        The smallest power of two that is enough.
+
+    Example:
+        >>> count_buckets(0), count_buckets(32_768), count_buckets(32_769), count_buckets(480 * 10**6)
+        (1, 1, 2, 16384)
+    """
+    return 1 << max(-(-weight // BUCKET) - 1, 0).bit_length()
+
+
+def check_stream_name(name: bytes) -> bytes:
+    """Check that a name fits into a bucket.
+
+    Args:
+        name: the name, encoded.
+
+    Returns:
+        The name.
+
+    Raises:
+        ParameterError: it is too long.
+    """
+    if len(name) > LONGEST_NAME:
+        raise ParameterError(f"name has {len(name):,} bytes; use a name of at most {LONGEST_NAME:,} bytes")
+    return name
+
+
+def pack_names(names: Sequence[bytes], lengths: Sequence[int] | Ints) -> bytes:
+    """Pack the names of a bucket.
+
+    Args:
+        names: the names, encoded and sorted.
+        lengths: bytes of the entry of each.
+
+    Returns:
+        The lengths of names and entries, then the names.
+    """
+    table = np.empty(len(names), _LENGTHS)
+    table["name"], table["entry"] = [len(name) for name in names], lengths
+    return table.tobytes() + b"".join(names)
+
+
+def unpack_names(body: bytes, streams: int) -> tuple[list[bytes], NDArray[np.int64]]:
+    """Unpack the names of a bucket.
+
+    Args:
+        body: what was packed.
+        streams: number of names.
+
+    Returns:
+        The names, and the bytes of the entry of each.
+
+    Raises:
+        DamagedError: the lengths do not fit.
+    """
+    if len(body) < streams * _LENGTHS.itemsize:
+        raise DamagedError("the names of streams are damaged")
+    table = np.frombuffer(body, _LENGTHS, streams)
+    ends = np.cumsum(table["name"], dtype=np.int64) + streams * _LENGTHS.itemsize
+    if (int(ends[-1]) if streams else 0) != len(body):
+        raise DamagedError("the names of streams are damaged")
+    starts = (ends - table["name"]).tolist()
+    names = [body[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]
+    return names, table["entry"].astype(np.int64)
+
+
+def split_entries(body: bytes, lengths: Ints) -> list[bytes]:
+    """Split the entries of a bucket.
+
+    Args:
+        body: the entries, and what comes after them.
+        lengths: bytes of each.
+
+    Returns:
+        The entries; those that the body does not have are cut off or empty.
+    """
+    ends = np.cumsum(lengths)
+    return [body[start:end] for start, end in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]
+
+
+def pack_head(row: int, summary: Summary, names: bytes) -> bytes:
+    """Pack the head of a bucket.
+
+    Args:
+        row: the number of its row.
+        summary: what it says.
+        names: the names as they are stored.
+
+    Returns:
+        A checksum that covers the row, the head and the names, then the summary and zeros.
+    """
+    facts = summary.streams, summary.length, summary.due, summary.newest
+    plain = _HEAD.pack(*facts, summary.settled, summary.arrived, summary.open)
+    plain += bytes(HEAD - _CHECKSUM.size - len(plain))
+    return _CHECKSUM.pack(compute_checksum(names, ("buckets", row, plain))) + plain
+
+
+def read_head(head: bytes) -> Summary:
+    """Read the head of a bucket, whose checksum is not looked at.
+
+    Args:
+        head: the head.
+
+    Returns:
+        What it says.
+
+    Raises:
+        DamagedError: it has another length.
+    """
+    if not isinstance(head, bytes) or len(head) != HEAD:
+        raise DamagedError("the head of a bucket is damaged")
+    return Summary(*_HEAD.unpack_from(head, _CHECKSUM.size))
+
+
+def check_head(row: int, head: bytes, names: bytes) -> Summary:
+    """Read the head of a bucket, after checking it and the names.
+
+    Args:
+        row: the number of its row.
+        head: the head.
+        names: the names as they are stored.
+
+    Returns:
+        What it says.
+
+    Raises:
+        DamagedError: one of the two is not what was written.
+    """
+    summary = read_head(head)
+    if not isinstance(names, bytes) or pack_head(row, summary, names) != head:
+        raise DamagedError("the head of a bucket is damaged")
+    return summary
