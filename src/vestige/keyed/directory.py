@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vestige.keyed import entries as kernels
+from vestige.keyed import entry_kernels as kernels
 from vestige.keyed.names import KeyNames
 from vestige.keyed.shard import enlarge
 from vestige.store.bucket import find_bucket

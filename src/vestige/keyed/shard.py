@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.clock import WORD_VERSION, Clock
-from vestige.keyed.kernels import (
+from vestige.keyed.chain_kernels import (
     ELSEWHERE,
     NEVER,
     NONE,
@@ -34,7 +34,7 @@ from vestige.times import make_missing_times
 from vestige.types import Ints
 
 if TYPE_CHECKING:
-    from vestige.keyed.entries import Headers
+    from vestige.keyed.entry_kernels import Headers
 
 _CHUNK_NUMBERS = 4
 """Number of numbers in a chunk, unless a record has more: room that is not used stays small."""
@@ -54,7 +54,7 @@ class Shard:
 
     Attributes:
         count: number of streams.
-        columns: the streams, see `vestige.keyed.kernels.Columns`.
+        columns: the streams, see `vestige.keyed.chain_kernels.Columns`.
         arena: their records.
         elsewhere: the streams that are not kept in the arrays at present, by their places.
     """

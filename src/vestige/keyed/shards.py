@@ -31,8 +31,9 @@ from vestige.stream.update import close_full_batch
 from vestige.types import Ints
 
 if TYPE_CHECKING:
-    from vestige.keyed.kernels import Rows, Terms
+    from vestige.keyed.chain_kernels import Rows
     from vestige.keyed.shard import Shard
+    from vestige.keyed.update_kernels import Terms
 
 _ROWS_PER_CALL = 1 << 12
 """Number of rows of a shard that are taken in one call of a kernel: a free chunk is kept at hand for each."""
@@ -206,7 +207,7 @@ class Shards:
         Returns:
             Their numbers.
         """
-        from vestige.keyed.kernels import find_due  # noqa: PLC0415
+        from vestige.keyed.update_kernels import find_due  # noqa: PLC0415
 
         due: list[int] = []
         for place, shard in enumerate(self._shards):
@@ -347,7 +348,7 @@ class _ShardIntake:
     def run(self) -> Intake:
         """Take all rows."""
         from vestige.channels.averages import make_scratch  # noqa: PLC0415
-        from vestige.keyed.kernels import make_batch, take  # noqa: PLC0415
+        from vestige.keyed.update_kernels import make_batch, take  # noqa: PLC0415
 
         shard, rules, rows = self._shard, self._shards.rules, self._rows
         terms, columns = make_terms(rules, self._shards._bits, self._shards.requests), rules.policy.columns
@@ -409,7 +410,7 @@ class _ShardIntake:
 
 def _make_rows(keys: Ints, new: Arrivals, chosen: Ints) -> Rows:
     """Some of the rows, as kernels take them."""
-    from vestige.keyed.kernels import Rows  # noqa: PLC0415
+    from vestige.keyed.chain_kernels import Rows  # noqa: PLC0415
 
     return Rows(
         keys,

@@ -1,7 +1,7 @@
 """The streams of a family in a store: which bucket each lies in, and which buckets have to be written.
 
 All that changed since the last flush is written in one transaction, bucket by bucket; kernels pack the streams
-(`vestige.keyed.entries`), so that nothing is done per key in Python but for those that arrays cannot hold.
+(`vestige.keyed.entry_kernels`), so that nothing is done per key in Python but for those that arrays cannot hold.
 Guarantee: what is loaded is what was flushed, bit for bit, and a stream that is opened alone by
 `vestige.store.Store.stream` is the same; held by tests/keyed/test_storage.py.
 """
@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from vestige.errors import StoreError
-from vestige.keyed import entries as kernels
+from vestige.keyed import entry_kernels as kernels
 from vestige.keyed.directory import Directory
-from vestige.keyed.entries import EARLIER, IRREGULAR, NUMBERS, RECEIPTS, SOURCES, SUBJECTS, TIMES, Bytes
-from vestige.keyed.entries import Entries, Facts, Headers
-from vestige.keyed.kernels import NEVER, UNKNOWN, make_rows
+from vestige.keyed.entry_kernels import EARLIER, IRREGULAR, NUMBERS, RECEIPTS, SOURCES, SUBJECTS, TIMES, Bytes
+from vestige.keyed.entry_kernels import Entries, Facts, Headers
+from vestige.keyed.chain_kernels import NEVER, UNKNOWN, make_rows
 from vestige.keyed.layout import STREAMS
 from vestige.keyed.names import KeyNames, Texts
 from vestige.keyed.positions import KeyedPositions

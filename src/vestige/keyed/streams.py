@@ -1,6 +1,6 @@
 """Streams by key: millions of them in arrays, under the rules of one `Stream` each.
 
-The plain case, rows that wait and batches that are full, is done by kernels (`vestige.keyed.kernels`) on all cores.
+The plain case, rows that wait and batches that are full, is done by kernels (`vestige.keyed.update_kernels`) on all cores.
 Deadlines, requests and batches that are closed early are done by `vestige.stream.Stream`, one key at a time, so that
 there is one set of rules.
 Guarantee: the same records and seed give the same state as one `Stream` for each key, bit for bit, whatever the order
@@ -462,7 +462,7 @@ class KeyedStreams(Generic[E_co]):
 
     def _check_order(self, numbers: Ints, new: Arrivals) -> None:
         """Check that the rows of each key are in the order of their times."""
-        from vestige.keyed.kernels import find_disorder  # noqa: PLC0415
+        from vestige.keyed.update_kernels import find_disorder  # noqa: PLC0415
 
         assert new.times is not None  # noqa: S101
         row = find_disorder(numbers, new.times.view(np.int64), self._shards.find_newest())

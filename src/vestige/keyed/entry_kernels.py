@@ -3,7 +3,7 @@
 Only regular states are handled here: no record is leaving, and none that waits was erased. All others are packed one by
 one by `vestige.store.entry`.
 Guarantee: the same bytes as `vestige.store.entry.pack_entry` writes for each stream, and what is read is what was
-written; held by tests/keyed/test_entries.py.
+written; held by tests/keyed/test_entry_kernels.py.
 """
 
 from __future__ import annotations
@@ -14,19 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige._numba import inner_kernel, kernel
-from vestige.keyed.kernels import (
-    AGE,
-    NEVER,
-    PATIENCE,
-    UNKNOWN,
-    WARNING,
-    Arena,
-    Columns,
-    Rows,
-    Terms,
-    export_records,
-    import_records,
-)
+from vestige.keyed.chain_kernels import NEVER, UNKNOWN, Arena, Columns, Rows, export_records, import_records
+from vestige.keyed.update_kernels import AGE, PATIENCE, WARNING, Terms
 from vestige.types import Bools, Ints, Words
 
 Bytes = NDArray[np.uint8]
@@ -153,7 +142,7 @@ class Facts(NamedTuple):
 
 @inner_kernel
 def find_event(columns: Columns, key: int, terms: Terms) -> int:
-    """Find when something must be done for a stream next; see `vestige.keyed.kernels.judge_time`."""
+    """Find when something must be done for a stream next; see `vestige.keyed.update_kernels.judge_time`."""
     due, oldest, event = columns.due[key], columns.oldest[key], NEVER
     if due != NEVER:
         event = due

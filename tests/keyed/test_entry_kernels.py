@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from vestige import KeyedStreams, Mean, Policy
-from vestige.keyed import entries as kernels
-from vestige.keyed.entries import Facts, Headers
-from vestige.keyed.kernels import make_rows
+from vestige.keyed import entry_kernels as kernels
+from vestige.keyed.entry_kernels import Facts, Headers
+from vestige.keyed.chain_kernels import make_rows
 from vestige.keyed.layout import STREAMS
 from vestige.keyed.names import read_keys
 from vestige.keyed.terms import make_terms
