@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from vestige.clock import Clock
+from vestige.errors import StoreError
 from vestige.keyed.arrivals import UNKNOWN
 from vestige.keyed.layout import STREAMS, pack_subjects
 from vestige.keyed.taken import StreamTrouble
@@ -61,11 +62,13 @@ class Shards:
     Attributes:
         rules: the rules of each stream.
         requests: number of the newest removal request.
+        blocked: why streams cannot be read from their store, by number.
     """
 
     def __init__(self, rules: Rules, seed: int | AuditSeed | None) -> None:
         self.rules = rules
         self.requests = 0
+        self.blocked: dict[int, StoreError] = {}
         self._seed = seed
         self._bits = rules.policy.count_bits(rules.batch)
         self._shards: list[Shard] = []
@@ -105,7 +108,12 @@ class Shards:
 
         Returns:
             Its clock, and a copy of its records.
+
+        Raises:
+            StoreError: it cannot be read from its store.
         """
+        if number in self.blocked:
+            raise self.blocked[number]
         shard, key = self._shards[number // STREAMS], number % STREAMS
         stream = shard.elsewhere.get(key)
         if stream is not None:
@@ -121,6 +129,7 @@ class Shards:
             number: its number.
         """
         shard, key = self._shards[number // STREAMS], number % STREAMS
+        self.blocked.pop(number, None)
         shard.elsewhere.pop(key, None)
         shard.clear(key)
 
@@ -145,8 +154,10 @@ class Shards:
             action: what to do; it must leave the stream in a valid state if it fails.
 
         Returns:
-            What it raised; None if it did not.
+            What it raised, or why it cannot be read; None if there is no such problem.
         """
+        if number in self.blocked:
+            return self.blocked[number]
         shard, key = self._shards[number // STREAMS], number % STREAMS
         stream = shard.elsewhere.pop(key, None) or self._make_stream(*self.read(number))
         before, problem = stream.clock.updates, None
@@ -233,6 +244,11 @@ class Shards:
             place * STREAMS + key for place, shard in enumerate(self._shards) for key in shard.find_subject(subject)
         ]
 
+    @property
+    def has_open(self) -> bool:
+        """Whether a stream has a request that was not met yet."""
+        return any(_has_open(stream) for shard in self._shards for stream in shard.elsewhere.values())
+
     def find_settled(self) -> int:
         """Find the newest removal request that all streams have met.
 
@@ -276,13 +292,15 @@ class Shards:
         stream = self._make_stream(state.clock, state.retained, state.receipts)
         self._keep(shard, key, stream)
 
-    def block(self, number: int) -> None:
-        """Keep rows from a stream that cannot be read.
+    def block(self, number: int, problem: StoreError) -> None:
+        """Keep rows from a stream that cannot be read from its store.
 
         Args:
             number: its number.
+            problem: why it cannot be read.
         """
         self._shards[number // STREAMS].wipe(number % STREAMS)
+        self.blocked[number] = problem
 
     def renumber(self, number: int, slots: Mapping[int, int]) -> None:
         """Let the records of a stream know sources by other slots.

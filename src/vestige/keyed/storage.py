@@ -10,23 +10,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
-from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
-from vestige.errors import StoreError
+from vestige.errors import ParameterError, StoreError
 from vestige.keyed import entry_kernels as kernels
 from vestige.keyed.directory import Directory
-from vestige.keyed.entry_kernels import EARLIER, IRREGULAR, NUMBERS, RECEIPTS, SOURCES, SUBJECTS, TIMES, Bytes
-from vestige.keyed.entry_kernels import Entries, Facts, Headers
-from vestige.keyed.chain_kernels import NEVER, UNKNOWN, make_rows
+from vestige.keyed.entry_kernels import (
+    EARLIER,
+    IRREGULAR,
+    NUMBERS,
+    RECEIPTS,
+    SOURCES,
+    SUBJECTS,
+    TIMES,
+    Bytes,
+    Entries,
+    Facts,
+    Headers,
+)
+from vestige.keyed.chain_kernels import ELSEWHERE, NEVER, UNKNOWN, make_rows
 from vestige.keyed.layout import STREAMS
 from vestige.keyed.names import KeyNames, Texts
 from vestige.keyed.positions import KeyedPositions
 from vestige.keyed.shard import Shard
 from vestige.keyed.shards import Shards
-from vestige.keyed.terms import ELSEWHERE
 from vestige.store import State, Store, Terms
 from vestige.store.bucket import Summary, find_weight
 from vestige.store.entry import CHECKSUM, pack_entry, read_header
@@ -172,7 +181,6 @@ class FamilyStorage:
 
     Attributes:
         positions: how far sources were read into the streams.
-        troubles: why streams cannot be read, by their numbers; their entries stay as they are.
     """
 
     def __init__(self, store: Store, terms: Terms, names: KeyNames, shards: Shards, workers: Executor) -> None:
@@ -182,7 +190,6 @@ class FamilyStorage:
         self._removed, self._lately_removed = set[bytes](), set[bytes]()
         self._has_subjects = False
         self.positions = KeyedPositions()
-        self.troubles: dict[int, StoreError] = {}
 
     # Reading.
 
@@ -227,13 +234,12 @@ class FamilyStorage:
         for row, number in zip(others.tolist(), self._add(group, others).tolist(), strict=True):
             name = decode_text(group.get_name(row))
             try:
-                terms, state = tables.read_alone(name)
-            except StoreError as problem:
-                self.troubles[number] = problem
+                state = tables.read_alone(name)
+                self._shards.adopt(number, state)
+            except (StoreError, ParameterError) as problem:  # its entry stays as it is
                 self._directory.ignore(number)
-                self._shards.block(number)
+                self._shards.block(number, problem if isinstance(problem, StoreError) else StoreError(str(problem)))
                 continue
-            self._shards.adopt(number, state)
             if state.positions:
                 yield name, state
 
@@ -274,7 +280,6 @@ class FamilyStorage:
         self._removed.add(name.encode())
         self._directory.remove(number)
         self.positions.drop(name)
-        self.troubles.pop(number, None)
 
     def mark_lost(self) -> None:
         """Note that what was written last may be missing from the store."""

@@ -17,7 +17,7 @@ from typing import ClassVar, NoReturn, Self
 
 from vestige.errors import ParameterError, StoreError
 from vestige.store.ledger import Ledger
-from vestige.store.place import OpenStream, Place, check_name
+from vestige.store.place import FamilyPlace, OpenFamily, OpenStream, Place, check_name
 from vestige.store.position import Position
 from vestige.store.reader import Reader
 from vestige.store.state import State
@@ -53,6 +53,7 @@ class Store(Reader):
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[Place, OpenStream]] = {}
+        self._families: dict[str, tuple[FamilyPlace, OpenFamily]] = {}
         self._process, self.lock = os.getpid(), threading.RLock()
 
     def __reduce__(self) -> NoReturn:
@@ -233,6 +234,37 @@ class Store(Reader):
             raise ParameterError(f"about={show_value(about)} is not plain data by name; pass a dict")
         return self._place(name, dict(about or {}))
 
+    def family(self, *, about: Mapping[str, object] | None = None) -> FamilyPlace:
+        """Return the place of all streams with the same terms, for `vestige.KeyedStreams(..., store=...)`.
+
+        Args:
+            about: what else must stay the same whenever they are opened, as plain data; it tells families with the
+                same policy and limits apart.
+
+        Returns:
+            The place; nothing is written yet.
+
+        Raises:
+            ParameterError: `about` is not a mapping.
+        """
+        if about is not None and not isinstance(about, Mapping):
+            raise ParameterError(f"about={show_value(about)} is not plain data by name; pass a dict")
+        return FamilyPlace(self, dict(about or {}))
+
+    @property
+    def families(self) -> tuple[OpenFamily, ...]:
+        """The families of streams that are open here."""
+        return tuple(streams for _, streams in self._families.values())
+
+    def _close_family(self, terms: str) -> None:
+        """Write what streams with these terms have not written yet, and close them."""
+        for name, (_, stream) in tuple(self._open.items()):
+            if stream.terms.text == terms:
+                self.release_stream(name)
+        if terms in self._families:
+            self._families[terms][1].flush()
+            del self._families[terms]
+
     def sources(self) -> tuple[str, ...]:
         """List the sources that were read into any stream.
 
@@ -292,7 +324,7 @@ class Store(Reader):
         """
         try:
             with self.transaction():
-                for _, stream in tuple(self._open.values()):
+                for _, stream in (*self._open.values(), *self._families.values()):
                     stream.flush()
         except BaseException:
             self._mark_lost()
@@ -302,6 +334,8 @@ class Store(Reader):
         """Have the open streams write what they hold once more, since it may be missing from the store."""
         for place, _ in self._open.values():
             place.lost = True
+        for streams in self.families:
+            streams.mark_lost()
 
     def live(self, name: str) -> OpenStream | None:
         """Return a stream as it is open here.
@@ -370,6 +404,7 @@ class Store(Reader):
         """
         self.flush()
         self._open.clear()
+        self._families.clear()
 
     def close(self) -> None:
         """Write what the streams have not written yet, and close the store.
