@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vestige.clock import WORD_VERSION, Clock
 from vestige.keyed.chain_kernels import (
+    collect_rows,
     ELSEWHERE,
     NEVER,
     NONE,
@@ -29,6 +30,7 @@ from vestige.keyed.chain_kernels import (
 )
 from vestige.keyed.layout import STREAMS, pack_subjects, unpack_subjects
 from vestige.records import Records
+from vestige.row_numbers import ROW_BITS
 from vestige.stream import Stream
 from vestige.times import make_missing_times
 from vestige.types import Ints
@@ -302,6 +304,21 @@ class Shard:
                 mark_owners(self.columns, self.arena, self.count, chunks, held)
                 found += np.flatnonzero(held).tolist()
         return found
+
+    def collect_rows(self, slot: int) -> tuple[Ints, Rows]:
+        """Collect the records that are rows of a source.
+
+        Args:
+            slot: the slot of the source.
+
+        Returns:
+            The places of their streams; and the records, of which `numbers` are the rows in the source.
+        """
+        n = int(np.count_nonzero(self.arena.numbers >> ROW_BITS == slot)) if slot else 0
+        keys, rows = np.empty(n, np.int64), make_rows(n, self.arena.values.shape[2], *self.labels[:2], True)
+        if n:
+            collect_rows(self.columns, self.arena, self.count, slot, keys, rows)
+        return keys, rows
 
     def find_newest(self, age: int) -> Ints:
         """Find the newest time that is known of each stream; see `vestige.stream.deadlines.find_newest`.

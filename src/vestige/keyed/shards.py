@@ -13,11 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vestige.clock import Clock
 from vestige.errors import StoreError
 from vestige.keyed.arrivals import UNKNOWN
-from vestige.keyed.layout import STREAMS, pack_subjects
+from vestige.keyed.layout import STREAMS, pack_subjects, unpack_subjects
 from vestige.keyed.taken import StreamTrouble
 from vestige.keyed.terms import make_terms
 from vestige.random.keys import AuditSeed
@@ -29,7 +30,8 @@ from vestige.stream.arrivals import Arrivals
 from vestige.stream.deadlines import find_ahead
 from vestige.stream.rules import Rules
 from vestige.stream.update import close_full_batch
-from vestige.types import Ints
+from vestige.times import make_missing_times
+from vestige.types import Floats, Ints, Times
 
 if TYPE_CHECKING:
     from vestige.keyed.chain_kernels import Rows
@@ -248,6 +250,53 @@ class Shards:
     def has_open(self) -> bool:
         """Whether a stream has a request that was not met yet."""
         return any(_has_open(stream) for shard in self._shards for stream in shard.elsewhere.values())
+
+    def find_records(self, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Ints]:
+        """Find the records that are rows of a source.
+
+        Args:
+            slot: the slot of the source.
+
+        Returns:
+            Their rows in the source, values, times and pseudonyms, and the numbers of their streams.
+        """
+        parts = [self._find_alone(place, slot) for place in range(len(self._shards))]
+        for place, shard in enumerate(self._shards):
+            keys, rows = shard.collect_rows(slot)
+            n = len(keys)
+            times = rows.times.view("M8[us]") if len(rows.times) else make_missing_times(n)
+            subjects = unpack_subjects(rows.subjects) if len(rows.subjects) else np.full(n, None)
+            parts.append((rows.numbers, rows.values, times, subjects, keys + place * STREAMS))
+        rows_, values, times_, subjects_, numbers = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return rows_, values, times_, subjects_, numbers
+
+    def _find_alone(self, place: int, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Ints]:
+        """The same for the streams of a shard that its arrays do not hold."""
+        made = [Records.empty(self.rules.policy.columns)]
+        numbers = [np.empty(0, np.int64)]
+        for key, stream in self._shards[place].elsewhere.items():
+            made.append(stream.retained.from_source(slot))
+            numbers.append(np.full(len(made[-1]), place * STREAMS + key))
+        held = [np.concatenate([getattr(part, name) for part in made]) for name in ("numbers", "values", "times", "subjects")]
+        return held[0], held[1], held[2], held[3], np.concatenate(numbers)
+
+    def count_held(self, numbers: Ints) -> Ints:
+        """Count the records that streams hold.
+
+        Args:
+            numbers: their numbers; -1 for none.
+
+        Returns:
+            How many each holds.
+        """
+        counts = np.zeros(len(numbers), np.int64)
+        for place, shard in enumerate(self._shards):
+            here = np.flatnonzero(numbers // STREAMS == place)
+            keys = numbers[here] % STREAMS
+            counts[here] = shard.columns.kept[keys] + np.maximum(shard.columns.pending[keys], 0)
+            for row in here[[int(key) in shard.elsewhere for key in keys]] if shard.elsewhere else ():
+                counts[row] = len(shard.elsewhere[int(numbers[row]) % STREAMS].retained)
+        return counts
 
     def find_settled(self) -> int:
         """Find the newest removal request that all streams have met.

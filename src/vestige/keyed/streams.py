@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -27,6 +27,7 @@ from vestige.estimate import E_co
 from vestige.keyed.arrivals import UNKNOWN, RawRows, find_problem, find_refused, read_raw_rows
 from vestige.keyed.estimates import KeyedEstimates
 from vestige.keyed.names import KeyNames, Texts, read_keys
+from vestige.keyed.positions import KeyedPositions
 from vestige.keyed.requests import forget_subject, settle, settle_store
 from vestige.keyed.shards import Shards
 from vestige.keyed.taken import StreamTrouble, Taken
@@ -42,7 +43,7 @@ from vestige.stream.estimate import make_estimate
 from vestige.stream.limits import Limits
 from vestige.stream.rules import Rules, make_rules, make_terms
 from vestige.times import to_ticks, wall_clock
-from vestige.types import Ints
+from vestige.types import Floats, Ints, Times
 from vestige.validation import check_bool, check_int, show_value
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class KeyedStreams(Generic[E_co]):
             raise ParameterError(f"store={show_value(store)} is not a place in a store; pass store.family() of an open one")
         self._names = KeyNames()
         self._shards = Shards(self._rules, seed)
-        self._ledger = Ledger()
+        self._ledger, self._positions = Ledger(), KeyedPositions()
         self._secret = secrets.token_bytes(SIZE)
         self._lock = threading.RLock() if store is None else store.store.lock
         threads = os.cpu_count() or 1 if workers is None else check_int("workers", workers, 1)
@@ -383,13 +384,14 @@ class KeyedStreams(Generic[E_co]):
             self._settle(None)
             return self._ledger.receipts if self._place is None else self._place.store.read_ledger().receipts
 
-    def sweep(self, at: Time | None = None) -> int:
+    def sweep(self, at: Time | None = None, *, exclude: Collection[str] = ()) -> int:
         """Erase what is due while nothing arrives; a batch that would be lost otherwise is closed early.
 
         Call it every eighth of `max_age`, or more often.
 
         Args:
             at: the time that limits in time are checked against; default: the machine's clock.
+            exclude: keys of streams to leave as they are.
 
         Returns:
             The number of records that were erased.
@@ -419,7 +421,8 @@ class KeyedStreams(Generic[E_co]):
         troubles: dict[str, Exception] = {}
         with self._lock:
             self._check_open()
-            due = self._shards.find_due(instant)
+            left = set(self.find_numbers([*exclude]).tolist()) if exclude else ()
+            due = [number for number in self._shards.find_due(instant) if number not in left]
             for number in due:
                 problem = self._shards.attempt(number, sweep)
                 if problem is not None:
@@ -472,6 +475,66 @@ class KeyedStreams(Generic[E_co]):
             if self._storage is not None and self._place is not None:
                 self._place.check_open()
                 self._storage.flush()
+
+    @property
+    def positions(self) -> KeyedPositions:
+        """How far sources were read into these streams; written with the next flush."""
+        return self._positions if self._storage is None else self._storage.positions
+
+    def find_numbers(self, keys: object) -> Ints:
+        """Find the numbers that the streams of keys have in this object.
+
+        Args:
+            keys: texts or whole numbers; see `extend`.
+
+        Returns:
+            One number per key; -1 for a key without a stream.
+
+        Example:
+            >>> from vestige import Mean
+            >>> shops = KeyedStreams(Mean(), retention=96)
+            >>> _ = shops.extend(["DE", "FR"], [1.0, 5.0])
+            >>> shops.find_numbers(["FR", "IT"])
+            array([ 1, -1])
+        """
+        with self._lock:
+            return self._names.look_up(read_keys(keys))
+
+    def count_held(self, keys: object) -> Ints:
+        """Count the records that the streams of keys hold.
+
+        Args:
+            keys: texts or whole numbers; see `extend`.
+
+        Returns:
+            One count per key; 0 for a key without a stream.
+        """
+        with self._lock:
+            return self._shards.count_held(self.find_numbers(keys))
+
+    def find_records(self, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Ints]:
+        """Find the held records that are rows of a source.
+
+        Args:
+            slot: the slot of the source; see `positions`.
+
+        Returns:
+            Their rows in the source, values, times and pseudonyms, and the numbers of their streams.
+        """
+        with self._lock:
+            return self._shards.find_records(slot)
+
+    def renumber(self, key: str, slots: Mapping[int, int]) -> None:
+        """Let the records of a stream know their sources by other slots; written with the next flush.
+
+        Args:
+            key: its key.
+            slots: the new slot for each slot that has changed; 0 if the source is not known any more.
+        """
+        with self._lock:
+            number = self._find(key)
+            self._shards.renumber(number, slots)
+            self._mark(np.array([number]))
 
     def mark_lost(self) -> None:
         """Note that what was written last may be missing from the store, so that all is written again."""
