@@ -333,7 +333,11 @@ def list_members(
         while number >= 0:
             place = count
             while place > first and is_before(
-                names, offsets[number], offsets[number + 1], offsets[members[place - 1]], offsets[members[place - 1] + 1]
+                names,
+                offsets[number],
+                offsets[number + 1],
+                offsets[members[place - 1]],
+                offsets[members[place - 1] + 1],
             ):
                 members[place] = members[place - 1]
                 place -= 1

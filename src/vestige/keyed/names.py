@@ -216,6 +216,18 @@ class KeyNames:
         number = int(self._look_up(read_keys([name]), None)[0])
         return None if number < 0 else number
 
+    def find_each(self, texts: Texts) -> Ints:
+        """Find the number of each row's stream.
+
+        Args:
+            texts: the names.
+
+        Returns:
+            The numbers, -1 where there is none of that name; shape (rows,).
+        """
+        numbers = self._look_up(texts, None)
+        return numbers if texts.places is None else numbers[texts.places]
+
     def number(self, texts: Texts, workers: Executor | None = None) -> Ints:
         """Find the number of each row's stream; new names get the next numbers.
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from vestige.clock import WORD_VERSION, Clock
 from vestige.keyed.chain_kernels import (
-    collect_rows,
     ELSEWHERE,
     NEVER,
     NONE,
@@ -22,6 +21,7 @@ from vestige.keyed.chain_kernels import (
     Arena,
     Columns,
     Rows,
+    collect_rows,
     export_records,
     find_lead,
     import_records,
@@ -217,6 +217,26 @@ class Shard:
             unpack_subjects(rows.subjects) if named else np.full(n, None),
             rows.numbers if numbered else np.zeros(n, np.int64),
         )
+
+    def count_records(self, keys: Ints) -> dict[str, Ints]:
+        """Count the records of streams.
+
+        Args:
+            keys: their places; shape (n,).
+
+        Returns:
+            For each stream t, since, counted and held; see `vestige.Estimate`.
+        """
+        columns = self.columns
+        t, pending = columns.t[keys], np.maximum(columns.pending[keys], 0).astype(np.int64)
+        since = columns.since[keys] if len(columns.since) else np.ones(len(keys), np.int64)
+        gaps = columns.gaps[keys] if len(columns.gaps) else 0
+        found = {"t": t, "since": since, "counted": t - since + 1 - gaps, "held": columns.kept[keys] + pending}
+        for row in np.flatnonzero(np.isin(keys, list(self.elsewhere))) if self.elsewhere else ():
+            stream = self.elsewhere[int(keys[row])]
+            found["t"][row], found["since"][row] = stream.t, stream.clock.since
+            found["counted"][row], found["held"][row] = stream.counted, len(stream.retained)
+        return found
 
     def put(self, key: int, clock: Clock, retained: Records) -> bool:
         """Put the state of a stream in place, if the arrays can say it.

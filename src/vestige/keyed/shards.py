@@ -65,6 +65,7 @@ class Shards:
         rules: the rules of each stream.
         requests: number of the newest removal request.
         blocked: why streams cannot be read from their store, by number.
+        bits: number of bits of the word of a full batch.
     """
 
     def __init__(self, rules: Rules, seed: int | AuditSeed | None) -> None:
@@ -72,7 +73,7 @@ class Shards:
         self.requests = 0
         self.blocked: dict[int, StoreError] = {}
         self._seed = seed
-        self._bits = rules.policy.count_bits(rules.batch)
+        self.bits = rules.policy.count_bits(rules.batch)
         self._shards: list[Shard] = []
 
     def __iter__(self) -> Iterator[Shard]:
@@ -95,7 +96,7 @@ class Shards:
         from vestige.keyed.shard import Shard  # noqa: PLC0415  # it takes long to import
 
         while len(self._shards) * STREAMS < count:
-            self._shards.append(Shard(self.rules.policy.columns, self._bits, is_timed=self.rules.is_timed))
+            self._shards.append(Shard(self.rules.policy.columns, self.bits, is_timed=self.rules.is_timed))
         for place, shard in enumerate(self._shards):
             size = min(max(count - place * STREAMS, 0), STREAMS)
             if size > shard.count:
@@ -123,6 +124,44 @@ class Shards:
         if shard.columns.pending[key] < 0:
             return Clock(), Records.empty(self.rules.policy.columns)
         return shard.get_clock(key), shard.get_records(key)
+
+    def read_clock(self, number: int) -> Clock:
+        """Read the clock of a stream that is kept in the arrays.
+
+        Args:
+            number: its number.
+
+        Returns:
+            Its clock.
+        """
+        return self._shards[number // STREAMS].get_clock(number % STREAMS)
+
+    def gather(self, name: str, numbers: Ints, blank: int) -> Ints:
+        """Gather a column of streams that are kept in the arrays.
+
+        Args:
+            name: name of the column, see `vestige.keyed.chain_kernels.Columns`.
+            numbers: which streams; shape (n,).
+            blank: what all streams have where there is no such column.
+
+        Returns:
+            Shape (n,).
+        """
+        found = np.full(len(self._shards) * STREAMS, blank)
+        for place, shard in enumerate(self._shards):
+            column = getattr(shard.columns, name)
+            if len(column):
+                found[place * STREAMS :][: shard.count] = column[: shard.count]
+        gathered: Ints = found[numbers]
+        return gathered
+
+    def make_terms(self) -> Terms:
+        """Gather what is the same for all streams.
+
+        Returns:
+            What kernels take.
+        """
+        return make_terms(self.rules, self.bits, self.requests)
 
     def clear(self, number: int) -> None:
         """Make a stream empty, as a new one is.
@@ -227,8 +266,7 @@ class Shards:
             due += [place * STREAMS + key for key in shard.elsewhere]
             if self.rules.is_timed and self.is_batched:
                 found = np.zeros(shard.count, np.bool_)
-                terms = make_terms(self.rules, self._bits, self.requests)
-                find_due(shard.columns, shard.count, instant, terms, found)
+                find_due(shard.columns, shard.count, instant, self.make_terms(), found)
                 ahead = find_ahead(self.rules.limits, shard.columns.newest[: shard.count].view("M8[us]"), instant)
                 due += (np.flatnonzero(found | ahead) + place * STREAMS).tolist()
         return due
@@ -277,7 +315,10 @@ class Shards:
         for key, stream in self._shards[place].elsewhere.items():
             made.append(stream.retained.from_source(slot))
             numbers.append(np.full(len(made[-1]), place * STREAMS + key))
-        held = [np.concatenate([getattr(part, name) for part in made]) for name in ("numbers", "values", "times", "subjects")]
+        held = [
+            np.concatenate([getattr(part, name) for part in made])
+            for name in ("numbers", "values", "times", "subjects")
+        ]
         return held[0], held[1], held[2], held[3], np.concatenate(numbers)
 
     def count_held(self, numbers: Ints) -> Ints:
@@ -305,14 +346,6 @@ class Shards:
             Its number.
         """
         return min((shard.find_settled(self.requests) for shard in self._shards), default=self.requests)
-
-    def make_terms(self) -> Terms:
-        """Gather what kernels need to know of all streams.
-
-        Returns:
-            What is the same for all of them.
-        """
-        return make_terms(self.rules, self._bits, self.requests)
 
     def get_state(self, number: int) -> State:
         """Return all that a store keeps of a stream but for its positions.
@@ -418,7 +451,7 @@ class _ShardIntake:
         from vestige.keyed.update_kernels import make_batch, take  # noqa: PLC0415
 
         shard, rules, rows = self._shard, self._shards.rules, self._rows
-        terms, columns = make_terms(rules, self._shards._bits, self._shards.requests), rules.policy.columns
+        terms, columns = self._shards.make_terms(), rules.policy.columns
         batch = make_batch(rules.batch, max(rules.batch, shard.longest), columns, *shard.labels)
         rest = terms, batch, make_scratch(rules.batch, columns), self._left, self._deferred, self._made.counts
         start = 0

@@ -16,6 +16,7 @@ import numpy as np
 
 from vestige.errors import ParameterError, StoreError
 from vestige.keyed import entry_kernels as kernels
+from vestige.keyed.chain_kernels import ELSEWHERE, NEVER, UNKNOWN, make_rows
 from vestige.keyed.directory import Directory
 from vestige.keyed.entry_kernels import (
     EARLIER,
@@ -30,7 +31,6 @@ from vestige.keyed.entry_kernels import (
     Facts,
     Headers,
 )
-from vestige.keyed.chain_kernels import ELSEWHERE, NEVER, UNKNOWN, make_rows
 from vestige.keyed.layout import STREAMS
 from vestige.keyed.names import KeyNames, Texts
 from vestige.keyed.positions import KeyedPositions

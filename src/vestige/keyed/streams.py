@@ -1,8 +1,8 @@
 """Streams by key: millions of them in arrays, under the rules of one `Stream` each.
 
-The plain case, rows that wait and batches that are full, is done by kernels (`vestige.keyed.update_kernels`) on all cores.
-Deadlines, requests and batches that are closed early are done by `vestige.stream.Stream`, one key at a time, so that
-there is one set of rules.
+The plain case, rows that wait and batches that are full, is done on all cores by kernels, see
+`vestige.keyed.update_kernels`. Deadlines, requests and batches that are closed early are done by
+`vestige.stream.Stream`, one key at a time, so that there is one set of rules.
 Guarantee: the same records and seed give the same state as one `Stream` for each key, bit for bit, whatever the order
 in which blocks interleave keys; held by tests/keyed/test_streams.py.
 """
@@ -22,9 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige.clock import Clock
-from vestige.errors import DataError, NoAnswerError, NoRecordsError, ParameterError, StoreError, StreamsError
+from vestige.errors import DataError, ParameterError, StoreError, StreamsError
 from vestige.estimate import E_co
+from vestige.keyed.answers import count_streams, make_estimates
 from vestige.keyed.arrivals import UNKNOWN, RawRows, find_problem, find_refused, read_raw_rows
+from vestige.keyed.counts import KeyedCounts
 from vestige.keyed.estimates import KeyedEstimates
 from vestige.keyed.names import KeyNames, Texts, read_keys
 from vestige.keyed.positions import KeyedPositions
@@ -97,7 +99,9 @@ class KeyedStreams(Generic[E_co]):
         limits = Limits(retention, notice, max_age, max_ahead, lateness)
         self._rules: Rules[E_co] = make_rules(policy, limits, seed)
         if store is not None and not isinstance(store, FamilyPlace):
-            raise ParameterError(f"store={show_value(store)} is not a place in a store; pass store.family() of an open one")
+            raise ParameterError(
+                f"store={show_value(store)} is not a place in a store; pass store.family() of an open one"
+            )
         self._names = KeyNames()
         self._shards = Shards(self._rules, seed)
         self._ledger, self._positions = Ledger(), KeyedPositions()
@@ -302,11 +306,18 @@ class KeyedStreams(Generic[E_co]):
         with self._lock:
             return self._shards.read(self._find(key))[0]
 
-    def estimates(self) -> KeyedEstimates:
-        """Compute the answers of all streams, as columns.
+    def estimates(self, keys: object = None) -> KeyedEstimates:
+        """Compute the answers of many streams, as columns.
+
+        Args:
+            keys: whose answers, each once; see `extend`. Default: those of all streams.
 
         Returns:
             One row for each stream and number; a stream without an answer has one row that says why.
+
+        Raises:
+            DataError: `keys` are not keys.
+            ParameterError: there is no stream of one of them, or one of them is there twice.
 
         Example:
             >>> from vestige import Mean
@@ -315,18 +326,32 @@ class KeyedStreams(Generic[E_co]):
             >>> shops.estimates().to_pandas()[["stream", "value", "counted"]].values.tolist()
             [['DE', 2.0, 2], ['FR', 5.0, 1]]
         """
-        rows: list[dict[str, Any]] = []
         with self._lock:
-            for number in np.flatnonzero(self._names.is_there).tolist():
-                clock, retained = self._shards.read(number)
-                try:
-                    made = make_estimate(self._rules.policy, self._rules.batch, clock, retained)
-                    rows += [{"stream": self._names[number], **row} for row in made.to_rows()]
-                except (NoAnswerError, NoRecordsError) as problem:
-                    rows.append(
-                        {"stream": self._names[number], "t": clock.t, "since": clock.since, "problem": str(problem)}
-                    )
-        return KeyedEstimates.from_rows(rows)
+            return make_estimates(self._shards, self._names, self._find_all(keys), self._workers)
+
+    def counts(self, keys: object = None) -> KeyedCounts:
+        """Count the records of many streams, without their answers: quickly, as to find the largest of millions.
+
+        Args:
+            keys: of which streams, each once; see `extend`. Default: all streams.
+
+        Returns:
+            For each stream how many records have arrived, are counted and are held.
+
+        Raises:
+            DataError: `keys` are not keys.
+            ParameterError: there is no stream of one of them, or one of them is there twice.
+
+        Example:
+            >>> from vestige import Mean
+            >>> shops = KeyedStreams(Mean(), retention=96)
+            >>> _ = shops.extend(["DE", "FR", "DE"], [1.0, 5.0, 3.0])
+            >>> counts = shops.counts()
+            >>> counts.names, counts.held
+            (array(['DE', 'FR'], dtype=object), array([2, 1]))
+        """
+        with self._lock:
+            return count_streams(self._shards, self._names, self._find_all(keys))
 
     def forget(
         self,
@@ -663,6 +688,18 @@ class KeyedStreams(Generic[E_co]):
         self._truncate(known + int(there[-1]) + 1 if len(there) else known)
         in_order = dict(sorted(troubles.items(), key=lambda item: item[1].row))
         return Taken(int(made.counts[0]), int(made.counts[1]), in_order)
+
+    def _find_all(self, keys: object) -> Ints:
+        """Find the numbers of streams; of all that there are if `keys` is None."""
+        if keys is None:
+            return np.flatnonzero(self._names.is_there)
+        numbers = self._names.find_each(read_keys(keys))
+        missing = np.flatnonzero(numbers < 0)
+        if len(missing):
+            raise ParameterError(f"key {missing[0]} of {len(numbers)} (counted from 0) has no stream; leave it out")
+        if len(np.unique(numbers)) < len(numbers):
+            raise ParameterError("keys has one of them twice; pass each once")
+        return numbers
 
     def _find(self, key: str | int) -> int:
         number = self._names.find(str(key)) if isinstance(key, str | int) and key != "" else None

@@ -225,4 +225,6 @@ class FamilyPlace:
                 "use the newer ones, or open them again"
             )
         if os.getpid() != self.store._process:
-            raise StoreError("these streams were opened before this process was forked; open them again in this process")
+            raise StoreError(
+                "these streams were opened before this process was forked; open them again in this process"
+            )
