@@ -11,6 +11,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, NoReturn, Self
@@ -22,7 +23,8 @@ from vestige.store.position import Position
 from vestige.store.reader import Reader
 from vestige.store.state import State
 from vestige.store.terms import Terms, drop_defaults
-from vestige.validation import show_value
+from vestige.times import to_utc
+from vestige.validation import check_int, show_value
 
 PATIENCE = 5.0
 """Seconds for which a commit waits for others who read the store."""
@@ -151,6 +153,95 @@ class Store(Reader):
         for name in self.survey()[0] if names is None else names:
             with suppress(StoreError):
                 yield name, self.terms(name)
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a stream, or a row of which `survey` says this.
+
+        Args:
+            name: the name of the stream, or what is wrong with the row.
+
+        Returns:
+            True also for a stream that is damaged.
+
+        Raises:
+            ParameterError: the name is not a text.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").has("delays")
+            False
+        """
+        names, wrong = self.survey()
+        return check_name("name", name) in (*names, *wrong)
+
+    def find_due(self, at: datetime) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Find the streams in which a sweep at a time has something to do or to say, without reading the others.
+
+        Args:
+            at: the time.
+
+        Returns:
+            The names, sorted: of streams in which something is due, that know a later time, or that are known to be
+            damaged; a store may name more. And what is wrong with rows whose names cannot be read.
+
+        Example:
+            >>> from vestige import open_store
+            >>> from vestige.times import wall_clock
+            >>> open_store("memory:").find_due(wall_clock())
+            ((), ())
+        """
+        to_utc(at)
+        return self.survey()
+
+    def find_waiting(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Find the streams that a request in the ledger may still wait for, without reading the others.
+
+        Args:
+            number: the number of the request.
+
+        Returns:
+            The names, sorted: of streams that hold records and have not met the request, or have an open request of
+            their own; a store may name more. And what is wrong with rows whose names cannot be read.
+        """
+        check_int("number", number, 0)
+        return self.survey()
+
+    def find_subjects(self, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Find the streams that hold records of subjects, as they were last written.
+
+        Args:
+            pseudonyms: the pseudonyms of the subjects; see `pseudonym`.
+
+        Returns:
+            The names of the streams, sorted, by pseudonym; streams that cannot be read are left out.
+
+        Example:
+            >>> from vestige import open_store
+            >>> store = open_store("memory:")
+            >>> list(store.find_subjects([store.pseudonym("ada")]).values())
+            [()]
+        """
+        found: dict[str, list[str]] = {pseudonym: [] for pseudonym in pseudonyms}
+        for name, _, state in self._states():
+            for subject in {*state.retained.subjects} & found.keys():
+                found[subject].append(name)
+        return {pseudonym: tuple(sorted(names)) for pseudonym, names in found.items()}
+
+    def count_arrived(self) -> int:
+        """Count the records that have arrived in all streams that can be read, as they were last written.
+
+        Returns:
+            The sum of their `t`.
+        """
+        return sum(state.clock.t for _, _, state in self._states())
+
+    def list_terms(self) -> tuple[Terms, ...]:
+        """List the terms of all streams that can be read; equal ones come once.
+
+        Returns:
+            The terms.
+        """
+        return tuple({terms.text: terms for _, terms in self.iterate_terms()}.values())
 
     @abstractmethod
     def read_ledger(self) -> Ledger:
@@ -372,8 +463,7 @@ class Store(Reader):
         Raises:
             StoreError: there is no such stream.
         """
-        names, wrong = self.survey()
-        if check_name("name", name) in (*names, *wrong):  # a damaged stream can be removed too
+        if self.has(name):  # a damaged stream can be removed too
             ledger = self.read_ledger()
             if (left := ledger.without_stream(name)) is not ledger:
                 self.write_ledger(left)
