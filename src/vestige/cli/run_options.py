@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 from vestige.cli.noise_options import add_standard_error, wrap_policy
 from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError
 from vestige.ingest.maintenance import EVERY
+from vestige.keyed import KeyedStreams
 from vestige.policies import STATISTICS, Distinct, NamedPolicy
 from vestige.policies.metrics import METRICS, join_options, list_columns, list_uncertain, list_undeclared, parse_metrics
 from vestige.policy import Policy
@@ -325,6 +327,20 @@ class RunOptions:
             lateness=self.lateness,
             seed=self.seed,
             store=None if store is None else store.stream(name, about=self.about),
+        )
+
+    def make_streams(self, policy: Policy, store: Store | None = None) -> KeyedStreams:
+        """Make streams by key, in the store if there is one."""
+        options: dict[str, Any] = {} if store is None else {"store": store.family(about=self.about)}
+        return KeyedStreams(
+            policy,
+            retention=self.retention,
+            notice=self.notice,
+            max_age=self.max_age,
+            max_ahead=self.max_ahead,
+            lateness=self.lateness,
+            seed=self.seed,
+            **options,
         )
 
 
