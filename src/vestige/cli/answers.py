@@ -79,7 +79,13 @@ class StreamAnswer:
 
     @classmethod
     def from_keyed(
-        cls, streams: KeyedStreams, name: str, columns: tuple[str, ...] = (), max_age: timedelta | None = None
+        cls,
+        streams: KeyedStreams,
+        name: str,
+        columns: tuple[str, ...] = (),
+        max_age: timedelta | None = None,
+        *,
+        has_requests: bool = False,
     ) -> StreamAnswer:
         """Query the stream of a key.
 
@@ -88,6 +94,7 @@ class StreamAnswer:
             name: name of the stream.
             columns: names of the columns of a record, targets last; empty where they are unknown.
             max_age: maximum age of a record in the streams.
+            has_requests: whether removals were requested.
 
         Returns:
             The answer, or the reason why there is none.
@@ -102,7 +109,7 @@ class StreamAnswer:
         clock = streams.clock(name)
         counted = count_represented(streams.policy, clock, streams.retained(name))
         estimate = partial(streams.estimate, name)
-        return cls._ask(streams.policy, clock, counted, estimate, columns, max_age, has_requests=bool(streams.receipts))
+        return cls._ask(streams.policy, clock, counted, estimate, columns, max_age, has_requests=has_requests)
 
     @classmethod
     def _ask(

@@ -47,12 +47,14 @@ class KeyedAnswers:
         names: names of their keys.
         columns: names of the columns of a record, targets last.
         max_age: maximum age of a record.
+        has_requests: whether removals were requested.
     """
 
     streams: KeyedStreams
     names: StreamNames
     columns: tuple[str, ...] = ()
     max_age: timedelta | None = None
+    has_requests: bool = False
 
     def __len__(self) -> int:
         return len(self.streams)
@@ -109,7 +111,7 @@ class KeyedAnswers:
         raise_strict(len(self), self.restarted, len(missed), len(silent), (), tuple(remedies))
 
     def _ask(self, name: str) -> StreamAnswer:
-        return StreamAnswer.from_keyed(self.streams, name, self.columns, self.max_age)
+        return StreamAnswer.from_keyed(self.streams, name, self.columns, self.max_age, has_requests=self.has_requests)
 
     def _rank(self) -> Ints:
         """Find the streams to show; of those that count the same, the first."""

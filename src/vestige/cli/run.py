@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, get_args
 
 import click
-import numpy as np
 
 from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer, check_strict
@@ -45,8 +44,8 @@ from vestige.cli.signals import catch_signals, end_by_signal
 from vestige.cli.store_terms import check_keyed, complete_options
 from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest, StreamNames
-from vestige.ingest.bulk import count_overdue
 from vestige.ingest.names import check_hashed, hash_key
+from vestige.ingest.overdue import count_overdue
 from vestige.keyed import KeyedStreams
 from vestige.policies import STATISTICS, Encoded, NamedPolicy
 from vestige.policy import Policy
@@ -289,18 +288,17 @@ def _ingest(options: RunOptions, sources: Sequence[FileSource], policy: Policy) 
         if caught:
             end_by_signal(caught[0], ingest)
         if store is not None and options.max_age is not None:
-            _warn_of_overdue(_count_overdue(ingest, options.max_age), options.max_age)
+            _warn_of_overdue(
+                count_overdue(
+                    ingest.streams if isinstance(ingest.streams, KeyedStreams) else ingest.stream, wall_clock()
+                ),
+                options.max_age,
+            )
         if isinstance(ingest.streams, KeyedStreams):
-            return ingest, KeyedAnswers(ingest.streams, names, options.numbers, options.max_age)
+            return ingest, KeyedAnswers(
+                ingest.streams, names, options.numbers, options.max_age, has_requests=bool(ingest.streams.receipts)
+            )
         return ingest, {"": StreamAnswer.from_stream(ingest.stream, options.numbers)}
-
-
-def _count_overdue(ingest: Ingest, max_age: timedelta) -> int:
-    """Count the records that are too old by the machine's clock; rows with old times may be when they arrive."""
-    if isinstance(ingest.streams, KeyedStreams):
-        return count_overdue(ingest.streams, wall_clock())
-    deadline = np.datetime64(wall_clock().replace(tzinfo=None), "us") - np.timedelta64(max_age)
-    return int((ingest.stream.retained.times <= deadline).sum())
 
 
 def _warn_of_overdue(count: int, max_age: timedelta) -> None:

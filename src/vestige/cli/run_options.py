@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
 
 from vestige.cli.noise_options import add_standard_error, wrap_policy
 from vestige.cli.reports import make_policy
@@ -331,7 +330,6 @@ class RunOptions:
 
     def make_streams(self, policy: Policy, store: Store | None = None) -> KeyedStreams:
         """Make streams by key, in the store if there is one."""
-        options: dict[str, Any] = {} if store is None else {"store": store.family(about=self.about)}
         return KeyedStreams(
             policy,
             retention=self.retention,
@@ -340,7 +338,7 @@ class RunOptions:
             max_ahead=self.max_ahead,
             lateness=self.lateness,
             seed=self.seed,
-            **options,
+            store=None if store is None else store.family(about=self.about),
         )
 
 

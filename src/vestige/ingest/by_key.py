@@ -13,7 +13,6 @@ from datetime import timedelta
 import numpy as np
 
 from vestige.errors import DataError, VestigeError
-from vestige.ingest.bulk import count_held, find_held, find_numbers, get_positions
 from vestige.ingest.commits import Commits
 from vestige.ingest.maintenance import Maintenance
 from vestige.ingest.messages import translate_error
@@ -63,11 +62,11 @@ class StreamsByKey:
     _commits: Commits = field(init=False)
 
     def __post_init__(self) -> None:
-        self._commits = Commits(self._write, self.warn)
+        self._commits = Commits(self.streams.flush, self.warn)
 
     @property
     def _positions(self) -> KeyedPositions:
-        return get_positions(self.streams)
+        return self.streams.positions
 
     def list_sources(self) -> tuple[str, ...]:
         """List the sources that were read into these streams."""
@@ -98,15 +97,16 @@ class StreamsByKey:
         Returns:
             The records of all streams.
         """
-        return find_held(self.streams, self._positions.shared[source].slot, self._find_streams)
+        rows, values, times, subjects, numbers = self.streams.find_records(self._positions.shared[source].slot)
+        return HeldRows(rows, values, times, subjects, numbers, self._find_streams)
 
     def _find_streams(self, keys: Texts) -> Ints:
         """Find the numbers of the streams of keys; -1 where there is none."""
         bad = find_bad_keys(keys)
         if not bad:
-            return find_numbers(self.streams, self.names.find_names(keys))
+            return self.streams.find_numbers(self.names.find_names(keys))
         numbers, good = np.full(len(keys), -1), ~np.isin(keys, bad)
-        numbers[good] = find_numbers(self.streams, self.names.find_names(keys[good]))
+        numbers[good] = self.streams.find_numbers(self.names.find_names(keys[good]))
         return numbers
 
     def begin(self, source: Source, resumption: Resumption | None) -> None:
@@ -132,11 +132,8 @@ class StreamsByKey:
 
     def _restart_stream(self, source: str, name: str) -> None:
         """Let a stream that has read an earlier file under the name of a source begin anew with it."""
-        positions = self._positions
-        renumber = getattr(self.streams, "renumber", None)
-        if renumber is not None:
-            renumber({name: {positions.shared[source].slot: 0}})
-        positions.set_own(source, name, b"")
+        self.streams.renumber(name, {self._positions.shared[source].slot: 0})
+        self._positions.set_own(source, name, b"")
 
     def take(self, block: Block, maintenance: Maintenance) -> None:
         """Take the rows of a block that are new for their streams.
@@ -169,9 +166,6 @@ class StreamsByKey:
         """Write what the streams have not written yet, if there is a store."""
         if self.store is not None:
             self._commits.commit()
-
-    def _write(self) -> None:
-        self.streams.flush()  # type: ignore[attr-defined]
 
     def mark_whole(self) -> None:
         """Note that the source was read to its end by all streams."""
@@ -264,7 +258,7 @@ class StreamsByKey:
         newest = np.full(len(given.names), np.iinfo(np.int64).min)
         np.maximum.at(newest, given.codes[rows], times[rows].astype("datetime64[us]").view(np.int64))
         names = given.names[codes]
-        return names, newest[codes].view("datetime64[us]"), count_held(self.streams, names)
+        return names, newest[codes].view("datetime64[us]"), self.streams.count_held(names)
 
     def _note_troubles(self, given: _Rows, rows: Ints, troubles: Mapping[str, StreamTrouble]) -> dict[int, int]:
         """Note which streams could not take all of their rows; return the first row that was not taken, by code."""

@@ -15,8 +15,7 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import StoreBusyError, VestigeError
-from vestige.ingest.bulk import sweep_streams
+from vestige.errors import StoreBusyError, StreamsError, VestigeError
 from vestige.keyed import KeyedStreams
 from vestige.operations import process_inbox, sweep
 from vestige.operations.confirmation import confirm_requests
@@ -152,12 +151,12 @@ class Maintenance:
             self._next_all = time.monotonic() + max(self._find_pause(), _REST * (time.monotonic() - now))
 
     def _sweep_keyed(self, streams: KeyedStreams, history: Collection[str]) -> None:
-        """Erase what is due in the streams by key, and write them."""
-        erased, troubles = sweep_streams(streams, history)
-        for name, trouble in troubles.items():
-            self._warn_once(name, str(trouble))
-        if erased and self._store is not None:
-            self._store.flush()
+        """Erase what is due in the streams by key, which writes them."""
+        try:
+            streams.sweep(exclude=history)
+        except StreamsError as problem:
+            for name, trouble in problem.troubles.items():
+                self._warn_once(name, str(trouble))
 
     def _sweep_each(self, streams: Iterable[tuple[str, Stream]], history: Collection[str]) -> None:
         """Erase what is due in streams that were not removed meanwhile."""

@@ -14,10 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vestige.errors import ParameterError
 from vestige.row_numbers import LARGEST_SLOT
-from vestige.store.position import LONGEST_POSITION, Position
-from vestige.validation import check_int
+from vestige.store import Position
+from vestige.store.families import SharedPosition
 
 Order = Callable[[bytes], Any]
 """Function from a position to a value by which positions of its source compare; see `vestige.sources.Source.order`."""
@@ -25,33 +24,7 @@ Renumbering = dict[str, dict[int, int]]
 """Slots of the family in place of those by which the records of a stream know sources, by the name of the stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class SharedPosition:
-    """Position up to which all streams of a family have read a source, but for those with an own position.
-
-    Attributes:
-        value: what the source continues from for streams that exist; empty if nothing was read.
-        newcomers: what it continues from for keys without a stream: the same, or earlier if rows of new keys were
-            refused.
-        slot: number by which the records of all these streams refer to the source, from 1 up; 0 if they do not.
-
-    Raises:
-        ParameterError: a position is not bytes or is too long, or the slot is out of range.
-
-    Example:
-        >>> SharedPosition(b"row 7", b"row 7", slot=1).newcomers
-        b'row 7'
-    """
-
-    value: bytes = b""
-    newcomers: bytes = b""
-    slot: int = 0
-
-    def __post_init__(self) -> None:
-        check_int("slot", self.slot, 0, LARGEST_SLOT)
-        for position in (self.value, self.newcomers):
-            if not isinstance(position, bytes) or len(position) > LONGEST_POSITION:
-                raise ParameterError(f"a position is not bytes, or longer than {LONGEST_POSITION}; pass a shorter one")
+_NOTHING = SharedPosition(b"", b"", 0)
 
 
 @dataclass(slots=True)
@@ -119,7 +92,7 @@ class KeyedPositions:
         Returns:
             The position; empty if it has read nothing.
         """
-        shared = self.shared.get(source, SharedPosition())
+        shared = self.shared.get(source, _NOTHING)
         if not is_there:
             return shared.newcomers
         return self.own.get(source, {}).get(name, shared.value)
@@ -147,7 +120,7 @@ class KeyedPositions:
         Returns:
             The smallest position that counts for a stream or for a key without one.
         """
-        newcomers = self.shared.get(source, SharedPosition()).newcomers
+        newcomers = self.shared.get(source, _NOTHING).newcomers
         return min((newcomers, *self.own.get(source, {}).values()), key=order)
 
     def read(self, source: str, order: Order) -> SourceReading:
@@ -219,7 +192,7 @@ class KeyedPositions:
         taken = {position.slot for position in self.shared.values()}
         if not slot or slot in taken:
             slot = max(taken, default=0) + 1  # never one that a record may still have from a source that was replaced
-        self._share(source, SharedPosition(slot=slot if slot <= LARGEST_SLOT else 0))
+        self._share(source, replace(_NOTHING, slot=slot if slot <= LARGEST_SLOT else 0))
 
     def _share(self, source: str, position: SharedPosition) -> None:
         if self.shared.get(source) != position:
