@@ -288,12 +288,8 @@ def _ingest(options: RunOptions, sources: Sequence[FileSource], policy: Policy) 
         if caught:
             end_by_signal(caught[0], ingest)
         if store is not None and options.max_age is not None:
-            _warn_of_overdue(
-                count_overdue(
-                    ingest.streams if isinstance(ingest.streams, KeyedStreams) else ingest.stream, wall_clock()
-                ),
-                options.max_age,
-            )
+            held_in = ingest.streams if isinstance(ingest.streams, KeyedStreams) else ingest.stream
+            _warn_of_overdue(count_overdue(held_in, wall_clock()), options.max_age)
         if isinstance(ingest.streams, KeyedStreams):
             return ingest, KeyedAnswers(
                 ingest.streams, names, options.numbers, options.max_age, has_requests=bool(ingest.streams.receipts)
