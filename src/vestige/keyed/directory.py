@@ -33,14 +33,30 @@ class Directory:
         self._ignored = set[int]()
         self._heads, self.dirty = np.full(1, -1, np.int32), np.zeros(1, np.bool_)
 
-    def add_streams(self) -> None:
-        """Put new streams into their buckets."""
+    def add_streams(self) -> int:
+        """Put new streams into their buckets.
+
+        Returns:
+            The number of the first of them.
+        """
         first, count = self._count, self._names.count
         if first < count:
             self._of, self._links = (enlarge(column, count, -1) for column in (self._of, self._links))
             self._is_stored = enlarge(self._is_stored, count, 0)
             self._count = count
             self._place(first)
+        return first
+
+    def find_buckets(self, first: int) -> Ints:
+        """Find the buckets of the streams from a number on.
+
+        Args:
+            first: the number.
+
+        Returns:
+            Their buckets; -1 for a stream that was taken out.
+        """
+        return self._of[first : self._count].astype(np.int64)
 
     def _place(self, first: int) -> None:
         texts = self._names.texts

@@ -188,7 +188,7 @@ def put_labels(content: Bytes, at: int, flags: int, rows: Rows, n: int) -> int:
 
 
 @inner_kernel
-def find_labels(columns: Columns, arena: Arena, rows: Rows, n: int) -> int:
+def find_labels(arena: Arena, rows: Rows, n: int) -> int:
     """Find which labels records have, as flags."""
     flags = 0
     for row in range(n):
@@ -258,7 +258,7 @@ def pack_regular(
         n = kept + pending
         here = Rows(records.keys, records.values[:n], records.times[:n], records.subjects[:n], records.numbers[:n])
         export_records(columns, arena, key, present, here)
-        start, flags = at, find_labels(columns, arena, here, n)
+        start, flags = at, find_labels(arena, here, n)
         due = event = NEVER
         newest = find_newest_held(columns, key, terms, here.times)
         if len(columns.due):
@@ -491,7 +491,7 @@ def count_records(content: Bytes, headers: Headers, row: int, stop: int) -> tupl
         if n > stop - at:
             return -1, 0
         for _ in range(n):
-            step, at = get_count(content, at, stop)
+            _, at = get_count(content, at, stop)
         return n, at + (n + 7) // 8
     n, size = headers.pending[row], (headers.length[row] + 7) // 8
     if headers.length[row] > 8 * (stop - at):
@@ -555,6 +555,29 @@ def get_presence(content: Bytes, at: int, length: int, present: Bools) -> None:
 
 
 @inner_kernel
+def get_labels(content: Bytes, at: int, stop: int, flags: int, rows: Rows) -> int:
+    """Read what `put_labels` writes; where to go on is beyond `stop` if it is cut off."""
+    n = len(rows.values)
+    if at + n * (8 * ((flags & TIMES) > 0) + 16 * ((flags & SUBJECTS) > 0)) > stop:
+        return stop + 1
+    for row in range(len(rows.times)):
+        rows.times[row] = np.int64(get_word(content, at + 8 * row)) if flags & TIMES else UNKNOWN
+    at += 8 * n if flags & TIMES else 0
+    for row in range(len(rows.subjects)):
+        for half in range(2):
+            word = get_word(content, at + 16 * row + 8 * half) if flags & SUBJECTS else np.uint64(0)
+            rows.subjects[row, half] = word
+    at += 16 * n if flags & SUBJECTS else 0
+    number = np.int64(0)
+    for row in range(len(rows.numbers)):
+        if flags & NUMBERS:
+            step, at = get_count(content, at, stop)
+            number += np.int64(step >> np.uint64(1)) ^ -np.int64(step & np.uint64(1))
+        rows.numbers[row] = number
+    return at
+
+
+@inner_kernel
 def import_entries(
     columns: Columns,
     arena: Arena,
@@ -594,22 +617,7 @@ def import_entries(
             for column in range(dim):
                 here.values[k, column] = np.uint64(get_word(content, at)).view(np.float64)
                 at += 8
-        if at + n * (8 * ((flags & TIMES) > 0) + 16 * ((flags & SUBJECTS) > 0)) > stop:
-            return i
-        for k in range(len(here.times)):
-            here.times[k] = np.int64(get_word(content, at + 8 * k)) if flags & TIMES else UNKNOWN
-        at += 8 * n if flags & TIMES else 0
-        for k in range(len(here.subjects)):
-            for half in range(2):
-                word = get_word(content, at + 16 * k + 8 * half) if flags & SUBJECTS else np.uint64(0)
-                here.subjects[k, half] = word
-        at += 16 * n if flags & SUBJECTS else 0
-        number = np.int64(0)
-        for k in range(len(here.numbers)):
-            if flags & NUMBERS:
-                step, at = get_count(content, at, stop)
-                number += np.int64(step >> np.uint64(1)) ^ -np.int64(step & np.uint64(1))
-            here.numbers[k] = number
+        at = get_labels(content, at, stop, flags, here)
         if at > stop:
             return i
         import_records(columns, arena, key, present[:length], here)

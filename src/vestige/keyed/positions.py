@@ -15,16 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vestige.row_numbers import LARGEST_SLOT
-from vestige.store import Position
 from vestige.store.families import SharedPosition
+from vestige.store.position import Position
 
 Order = Callable[[bytes], Any]
 """Function from a position to a value by which positions of its source compare; see `vestige.sources.Source.order`."""
 Renumbering = dict[str, dict[int, int]]
 """Slots of the family in place of those by which the records of a stream know sources, by the name of the stream."""
-
-
-_NOTHING = SharedPosition(b"", b"", 0)
 
 
 @dataclass(slots=True)
@@ -92,7 +89,7 @@ class KeyedPositions:
         Returns:
             The position; empty if it has read nothing.
         """
-        shared = self.shared.get(source, _NOTHING)
+        shared = self.shared.get(source, SharedPosition())
         if not is_there:
             return shared.newcomers
         return self.own.get(source, {}).get(name, shared.value)
@@ -120,7 +117,7 @@ class KeyedPositions:
         Returns:
             The smallest position that counts for a stream or for a key without one.
         """
-        newcomers = self.shared.get(source, _NOTHING).newcomers
+        newcomers = self.shared.get(source, SharedPosition()).newcomers
         return min((newcomers, *self.own.get(source, {}).values()), key=order)
 
     def read(self, source: str, order: Order) -> SourceReading:
@@ -192,7 +189,7 @@ class KeyedPositions:
         taken = {position.slot for position in self.shared.values()}
         if not slot or slot in taken:
             slot = max(taken, default=0) + 1  # never one that a record may still have from a source that was replaced
-        self._share(source, replace(_NOTHING, slot=slot if slot <= LARGEST_SLOT else 0))
+        self._share(source, SharedPosition(slot=slot if slot <= LARGEST_SLOT else 0))
 
     def _share(self, source: str, position: SharedPosition) -> None:
         if self.shared.get(source) != position:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from vestige.keyed.shards import Shards
-from vestige.store import Ledger, LedgerEntry, Store
+from vestige.store import Ledger, LedgerEntry
+from vestige.store.bucket import Summary
+from vestige.store.table_store import TableStore
 from vestige.stream import Stream
 from vestige.times import to_ticks, wall_clock
 
@@ -67,7 +69,7 @@ def settle(ledger: Ledger, settled: int, arrived: int, swept: int | None, *, has
     return ledger.settle(is_met, arrived, now).drop_expired(now)
 
 
-def settle_store(store: Store, swept: int | None) -> None:
+def settle_store(store: TableStore, swept: int | None) -> None:
     """Note in the ledger of a store, in which all streams are written, which requests have been met.
 
     Args:
@@ -75,9 +77,10 @@ def settle_store(store: Store, swept: int | None) -> None:
         swept: the time of a sweep, in microseconds since 1970; None if there was none.
     """
     ledger = store.read_ledger()
-    with store.use_tables() as tables:
-        summary, wrong = tables.summarize()
-    if not wrong:
+    with store._use() as tables:
+        heads = [head for _, head, _ in tables.buckets.iterate_names()]
+    summary = Summary.join(head for head in heads if isinstance(head, Summary))
+    if summary.streams == store.count():
         left = settle(ledger, summary.settled, summary.arrived, swept, has_open=summary.open > 0)
         if left is not ledger:
             store.write_ledger(left)

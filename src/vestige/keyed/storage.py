@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vestige.errors import ParameterError, StoreError
+from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.keyed import entry_kernels as kernels
 from vestige.keyed.chain_kernels import ELSEWHERE, NEVER, UNKNOWN, make_rows
 from vestige.keyed.directory import Directory
@@ -36,12 +36,15 @@ from vestige.keyed.names import KeyNames, Texts
 from vestige.keyed.positions import KeyedPositions
 from vestige.keyed.shard import Shard
 from vestige.keyed.shards import Shards
-from vestige.store import State, Store, Terms
-from vestige.store.bucket import Summary, find_weight
-from vestige.store.entry import CHECKSUM, pack_entry, read_header
-from vestige.store.subject_index import Pairs
-from vestige.store.tables import Bucket, BucketRow, Tables
-from vestige.store.text import decode_text
+from vestige.store import Position, State, Terms
+from vestige.store.bucket import Summary, find_bucket, find_weight
+from vestige.store.buckets import Bucket, BucketRow
+from vestige.store.entry import CHECKSUM, is_sound, pack_entry, read_header, read_sources, unpack_entry
+from vestige.store.layout import DamagedError
+from vestige.store.subject_index import Pairs, join_pairs
+from vestige.store.table_store import TableStore
+from vestige.store.tables import Tables
+from vestige.store.text import decode_text, encode_text
 from vestige.types import Ints, Words
 
 _BUCKETS_PER_GROUP = 256
@@ -111,6 +114,11 @@ class Group(NamedTuple):
         """Return the name of an entry."""
         start, stop = self.entries.name[row]
         return self.sections[start:stop].tobytes()
+
+    def get_entry(self, row: int) -> bytes:
+        """Return the bytes of an entry."""
+        start, stop = self.entries.entry[row]
+        return self.content[start:stop].tobytes()
 
     def collect_prefixes(self, widths: Ints) -> tuple[Words, Ints]:
         """Collect under what the subjects of each bucket are listed; see `vestige.store.subject_index`.
@@ -183,11 +191,12 @@ class FamilyStorage:
         positions: how far sources were read into the streams.
     """
 
-    def __init__(self, store: Store, terms: Terms, names: KeyNames, shards: Shards, workers: Executor) -> None:
+    def __init__(self, store: TableStore, terms: Terms, names: KeyNames, shards: Shards, workers: Executor) -> None:
         self._store, self._terms, self._workers = store, terms, workers
         self._names, self._shards = names, shards
         self._directory = Directory(names)
         self._removed, self._lately_removed = set[bytes](), set[bytes]()
+        self._damaged: dict[int, StoreError] = {}
         self._has_subjects = False
         self.positions = KeyedPositions()
 
@@ -199,13 +208,13 @@ class FamilyStorage:
         Raises:
             StoreError: the store cannot be read.
         """
-        with self._store.use_tables() as tables:
+        with self._store._use() as tables:
             self._directory.resize(tables.about.buckets)
             family = tables.find_family(self._terms)
             if family is None:
                 return
             own: list[tuple[str, State]] = []
-            for rows in _group_rows(tables.iterate_rows(skip_damaged=True)):
+            for rows in _group_rows(self._iterate_rows(tables)):
                 own += self._load_group(Group.read(rows, is_checked=True), family, tables)
             self.positions, renumbering = KeyedPositions.load(
                 tables.read_shared(family), ((name, state.positions) for name, state in own)
@@ -213,6 +222,27 @@ class FamilyStorage:
             for name, slots in renumbering.items():
                 self._shards.renumber(self._find(name), slots)
         self._directory.mark(np.array([self._find(name) for name in self.positions.changed_streams], np.int64))
+
+    def _iterate_rows(self, tables: Tables) -> Iterator[BucketRow]:
+        """The rows of all buckets that can be read; the others are noted."""
+        for bucket in range(tables.about.buckets):
+            try:
+                row = tables.read_row(bucket)
+            except StoreBusyError:
+                raise
+            except StoreError as problem:
+                self._damaged[bucket] = problem
+                continue
+            yield row
+
+    def add_streams(self) -> None:
+        """Note that there are new streams; those whose bucket cannot be read are blocked."""
+        first = self._directory.add_streams()
+        if self._damaged:
+            buckets = self._directory.find_buckets(first)
+            for number in np.flatnonzero(np.isin(buckets, list(self._damaged))).tolist():
+                self._directory.ignore(first + number)
+                self._shards.block(first + number, self._damaged[int(buckets[number])])
 
     def _find(self, name: str) -> int:
         number = self._names.find(name)
@@ -234,7 +264,7 @@ class FamilyStorage:
         for row, number in zip(others.tolist(), self._add(group, others).tolist(), strict=True):
             name = decode_text(group.get_name(row))
             try:
-                state = tables.read_alone(name)
+                state = self._unpack(group.get_name(row), group.get_entry(row), tables)
                 self._shards.adopt(number, state)
             except (StoreError, ParameterError) as problem:  # its entry stays as it is
                 self._directory.ignore(number)
@@ -250,6 +280,16 @@ class FamilyStorage:
         self._directory.note_stored(numbers)
         return numbers
 
+    def _unpack(self, name: bytes, entry: bytes, tables: Tables) -> State:
+        """The state of a stream, of whose positions only its own are there."""
+        with tables.rows.report_damage(decode_text(name)):
+            if not is_sound(entry, name):
+                raise DamagedError("a stored row is damaged")
+            return unpack_entry(entry, self._terms, self._read_own(name, entry, tables))
+
+    def _read_own(self, name: bytes, entry: bytes, tables: Tables) -> dict[int, tuple[str, Position]]:
+        return tables.families.read_own(name, read_sources(entry, self._terms.columns))
+
     # Writing.
 
     def mark(self, numbers: Ints) -> None:
@@ -258,7 +298,6 @@ class FamilyStorage:
         Args:
             numbers: numbers of the streams.
         """
-        self._directory.add_streams()
         self._directory.mark(numbers)
 
     def truncate(self, count: int) -> None:
@@ -275,7 +314,6 @@ class FamilyStorage:
         Args:
             number: number of the stream, which still has its name.
         """
-        self._directory.add_streams()
         name = self._names[number]
         self._removed.add(name.encode())
         self._directory.remove(number)
@@ -299,12 +337,11 @@ class FamilyStorage:
             StoreError: the store cannot be written; what has changed is written by a later call.
         """
         directory, positions = self._directory, self.positions
-        directory.add_streams()
         numbers = [number for name in positions.changed_streams if (number := self._names.find(name)) is not None]
         directory.mark(np.array(numbers, np.int64))
         if not self.is_dirty:
             return
-        with self._store.transaction(), self._store.use_tables() as tables:
+        with self._store.transaction(), self._store._use() as tables:
             family = tables.add_family(self._terms)
             weight = find_weight(self._terms)
             tables.reserve(weight * max(directory.count_new(), 0))
@@ -316,7 +353,7 @@ class FamilyStorage:
                 written.append(packed)
                 gone.append(pairs[0])
                 added.append(pairs[1])
-            tables.change_subjects(_join(gone), _join(added))
+            tables.change_subjects(join_pairs(gone), join_pairs(added))
             for source in positions.changed_sources:
                 tables.write_shared(family, source, positions.shared[source])
         for members in written:
@@ -338,7 +375,7 @@ class FamilyStorage:
         tables.add_streams(more, more * find_weight(self._terms))
         if not self._has_subjects:
             return packed.members, *((np.empty(0, np.uint64), np.empty(0, np.uint32)),) * 2
-        return packed.members, *_compare_subjects(old, new, tables.list_widths())
+        return packed.members, *_compare_subjects(old, new, _list_widths(tables))
 
     def _pack(self, tables: Tables, family: int, buckets: Ints) -> Packed:
         """Pack the streams of buckets."""
@@ -385,9 +422,11 @@ class FamilyStorage:
 
     def _pack_alone(self, tables: Tables, family: int, number: int, row: int, facts: Facts) -> bytes:
         """Pack a stream that kernels do not pack."""
-        name, state = self._names[number], self._shards.get_state(number)
-        sources = tables.write_own(name, self.positions.find_own(name))
-        entry = pack_entry(name.encode(), family, self._terms, state, sources)
+        name, state = encode_text(self._names[number]), self._shards.get_state(number)
+        old = tables.buckets.read(find_bucket(name, tables.about.buckets)).get(name)
+        known = {} if old is None or not is_sound(old, name) else self._read_own(name, old, tables)
+        sources = tables.families.write_own(name, known, self.positions.find_own(self._names[number]))
+        entry = pack_entry(name, family, self._terms, state, sources)
         header, is_open = read_header(entry), any(receipt.erased is None for receipt in state.receipts)
         facts.t[row], facts.event[row], facts.newest[row] = header.t, header.event, header.newest
         facts.settled[row], facts.is_open[row] = header.settled if header.count else NEVER, is_open
@@ -399,7 +438,7 @@ class FamilyStorage:
         for name, entry in zip(before.names, before.entries, strict=True):
             if name not in self._removed and merged.get(name) is None:
                 merged.put(name, entry)
-        return tables.make_row(merged)
+        return tables.buckets.make_row(merged)
 
 
 def _bound_bytes(shard: Shard, keys: Ints) -> int:
@@ -435,6 +474,15 @@ def _import(shard: Shard, keys: Ints, rows: Ints, group: Group) -> None:
         raise StoreError("a stored state has another length than its header says; restore a copy")
 
 
+def _list_widths(tables: Tables) -> Ints:
+    """Number of values in a record, by the number of the terms."""
+    known = tables.families.list_terms()
+    widths = np.zeros(max(known, default=0) + 1, np.int64)
+    for number, terms in known.items():
+        widths[number] = terms.columns
+    return widths
+
+
 def _group_rows(rows: Iterable[BucketRow]) -> Iterator[list[BucketRow]]:
     """Rows in groups of limited size."""
     group: list[BucketRow] = []
@@ -460,7 +508,3 @@ def _subtract(one: tuple[Words, Ints], other: tuple[Words, Ints], buckets: Ints)
     left, rows = np.empty(len(one[0]), np.uint64), np.empty(len(one[0]), np.int64)
     count = kernels.subtract(*one, *other, left, rows)
     return left[:count], buckets[rows[:count]].astype(np.uint32)
-
-
-def _join(parts: list[Pairs]) -> Pairs:
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])

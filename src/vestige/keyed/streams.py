@@ -640,6 +640,8 @@ class KeyedStreams(Generic[E_co]):
         """Find the number of each row's stream, and make room for new ones."""
         numbers = self._names.number(texts, self._workers)
         self._shards.resize(self._names.count)
+        if self._storage is not None:
+            self._storage.add_streams()
         return numbers
 
     def _truncate(self, count: int) -> None:

@@ -18,6 +18,7 @@ from vestige.validation import show_value
 
 if TYPE_CHECKING:
     from vestige.store.store import Store
+    from vestige.store.table_store import TableStore
 
 
 class OpenStream(Protocol):
@@ -194,7 +195,7 @@ class FamilyPlace:
         ('DE', 'FR')
     """
 
-    def __init__(self, store: Store, about: Mapping[str, object]) -> None:
+    def __init__(self, store: TableStore, about: Mapping[str, object]) -> None:
         self.store = store
         self.about = about
         self._terms = ""

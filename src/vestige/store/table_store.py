@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 
-from vestige.errors import StoreError
+from vestige.errors import ParameterError, StoreError
 from vestige.store import search
 from vestige.store.ledger import Ledger
-from vestige.store.place import Place, check_name
+from vestige.store.place import FamilyPlace, Place, check_name
 from vestige.store.position import Position
 from vestige.store.snapshot import UNNAMED, StoreSnapshot
 from vestige.store.state import State
@@ -21,6 +21,7 @@ from vestige.store.store import Store
 from vestige.store.tables import Tables
 from vestige.store.terms import Terms, drop_defaults
 from vestige.times import to_ticks
+from vestige.validation import show_value
 
 
 class TableStore(Store):
@@ -29,6 +30,23 @@ class TableStore(Store):
     @abstractmethod
     def _use(self) -> AbstractContextManager[Tables]:
         """The tables, for one thread at a time, of a store that is open here."""
+
+    def family(self, *, about: Mapping[str, object] | None = None) -> FamilyPlace:
+        """Return the place of all streams with the same terms, for `vestige.KeyedStreams(..., store=...)`.
+
+        Args:
+            about: what else must stay the same whenever they are opened, as plain data; it tells families with the
+                same policy and limits apart.
+
+        Returns:
+            The place; nothing is written yet.
+
+        Raises:
+            ParameterError: `about` is not a mapping.
+        """
+        if about is not None and not isinstance(about, Mapping):
+            raise ParameterError(f"about={show_value(about)} is not plain data by name; pass a dict")
+        return FamilyPlace(self, dict(about or {}))
 
     def names(self) -> tuple[str, ...]:
         """List the streams in the store, sorted."""
