@@ -145,7 +145,20 @@ class KeyedPositions:
         value, newcomers = (renew(position) if position else position for position in (before.value, before.newcomers))
         self._share(source, replace(before, value=value, newcomers=newcomers))
         for name, position in self.own.get(source, {}).items():
-            self._set_own(source, name, renew(position) if position else position)
+            self.set_own(source, name, renew(position) if position else position)
+
+    def set_own(self, source: str, name: str, position: bytes) -> None:
+        """Give a stream a position of its own.
+
+        Args:
+            source: name of the source.
+            name: name of the stream.
+            position: the position.
+        """
+        own = self.own.setdefault(source, {})
+        if own.get(name) != position:
+            own[name] = position
+            self.changed_streams.add(name)
 
     def restart(self, source: str) -> None:
         """Let a source count as not read, because another one took its place; records of it are then known to none.
@@ -183,12 +196,6 @@ class KeyedPositions:
             self.shared[source] = position
             self.changed_sources.add(source)
 
-    def _set_own(self, source: str, name: str, position: bytes) -> None:
-        own = self.own.setdefault(source, {})
-        if own.get(name) != position:
-            own[name] = position
-            self.changed_streams.add(name)
-
     def _drop_own(self, source: str, name: str) -> None:
         if self.own.get(source, {}).pop(name, None) is not None:
             self.changed_streams.add(name)
@@ -203,11 +210,12 @@ class SourceReading:
         order: order of its positions.
 
     Attributes:
+        source: name of the source.
         stuck: names of the streams that were left behind in this pass, which take no more rows in it.
     """
 
     def __init__(self, positions: KeyedPositions, source: str, order: Order) -> None:
-        self._positions, self._source, self._order = positions, source, order
+        self._positions, self.source, self._order = positions, source, order
         self.stuck: set[str] = set()
         self._is_held_back = False
         self._waiting = [(order(position), name) for name, position in self.own.items()]
@@ -216,12 +224,12 @@ class SourceReading:
     @property
     def shared(self) -> SharedPosition:
         """The position of the family."""
-        return self._positions.shared[self._source]
+        return self._positions.shared[self.source]
 
     @property
     def own(self) -> Mapping[str, bytes]:
         """Own positions, by the names of the streams."""
-        return self._positions.own.get(self._source, {})
+        return self._positions.own.get(self.source, {})
 
     def is_behind(self, end: bytes) -> bool:
         """Tell whether a position comes before the one that the family has reached, so that few streams take rows.
@@ -252,11 +260,11 @@ class SourceReading:
         """
         for name, position in (behind or {}).items():
             self.stuck.add(name)
-            self._positions._set_own(self._source, name, position)
+            self._positions.set_own(self.source, name, position)
         if self.is_behind(end):
             for name in took:
                 if name not in self.stuck:
-                    self._positions._set_own(self._source, name, end)
+                    self._positions.set_own(self.source, name, end)
                     heapq.heappush(self._waiting, (self._order(end), name))
         self._advance(end, refused)
         self._drop_caught_up(end)
@@ -269,7 +277,7 @@ class SourceReading:
             newcomers, self._is_held_back = refused, True
         elif not self._is_held_back:
             newcomers = max(newcomers, end, key=self._order)
-        self._positions._share(self._source, replace(before, value=value, newcomers=newcomers))
+        self._positions._share(self.source, replace(before, value=value, newcomers=newcomers))
 
     def _drop_caught_up(self, end: bytes) -> None:
         """Drop own positions up to which the family has come, once this pass has come as far as the family."""
@@ -277,4 +285,4 @@ class SourceReading:
         while reached >= value and self._waiting and self._waiting[0][0] <= reached:
             _, name = heapq.heappop(self._waiting)
             if name not in self.stuck:
-                self._positions._drop_own(self._source, name)
+                self._positions._drop_own(self.source, name)
