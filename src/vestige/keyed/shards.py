@@ -29,9 +29,9 @@ from vestige.stream.update import close_full_batch
 from vestige.types import Ints
 
 if TYPE_CHECKING:
+    from vestige.keyed.batch_kernels import Terms
     from vestige.keyed.chain_kernels import Rows
     from vestige.keyed.shard import Shard
-    from vestige.keyed.update_kernels import Terms
 
 _ROWS_PER_CALL = 1 << 12
 """Number of rows of a shard that are taken in one call of a kernel: a free chunk is kept at hand for each."""
@@ -41,12 +41,27 @@ class Intake(NamedTuple):
     """What became of rows, by the numbers of their streams.
 
     Attributes:
-        counts: numbers of rows that were taken and that came too late; shape (2,).
+        counts: numbers of rows that were taken, of those that came too late, and of streams that started over; shape
+            (3,).
         troubles: what kept streams from taking all of their rows.
     """
 
     counts: Ints
     troubles: dict[int, StreamTrouble]
+
+
+class Expired(NamedTuple):
+    """What became of records that are too old.
+
+    Attributes:
+        left: the streams for which something may still have to be done.
+        erased: number of records that were erased.
+        restarts: number of streams that started over.
+    """
+
+    left: list[int]
+    erased: int = 0
+    restarts: int = 0
 
 
 class Shards:
@@ -213,7 +228,7 @@ class Shards:
         shards = numbers // STREAMS
         order = np.argsort(shards, kind="stable") if len(self._shards) > 1 else np.arange(len(numbers))
         counts = np.bincount(shards, minlength=len(self._shards))
-        ends, made = np.cumsum(counts), Intake(np.zeros(2, np.int64), {})
+        ends, made = np.cumsum(counts), Intake(np.zeros(3, np.int64), {})
 
         def work(place: int) -> Intake:
             return _ShardIntake(self, place, order[ends[place] - counts[place] : ends[place]], numbers, new).run()
@@ -238,26 +253,35 @@ class Shards:
                 newest[here.start + key] = UNKNOWN if known is None else known
         return newest
 
-    def find_due(self, instant: int) -> list[int]:
-        """Find the streams for which something may have to be done at a time.
+    def expire(self, instant: int, workers: Executor) -> Expired:
+        """Erase records that are too old where statistics start over.
 
         Args:
             instant: microseconds since 1970.
+            workers: erase them, one shard in each task.
 
         Returns:
-            Their numbers.
+            How many were erased, and the streams for which something may still have to be done.
         """
-        from vestige.keyed.update_kernels import find_due  # noqa: PLC0415
+        made = Expired([place * STREAMS + key for place, shard in enumerate(self._shards) for key in shard.elsewhere])
+        if not self.rules.is_timed or not self.is_batched:
+            return made
 
-        due: list[int] = []
-        for place, shard in enumerate(self._shards):
-            due += [place * STREAMS + key for key in shard.elsewhere]
-            if self.rules.is_timed and self.is_batched:
-                found = np.zeros(shard.count, np.bool_)
-                find_due(shard.columns, shard.count, instant, self.make_terms(), found)
-                ahead = find_ahead(self.rules.limits, shard.columns.newest[: shard.count].view("M8[us]"), instant)
-                due += (np.flatnonzero(found | ahead) + place * STREAMS).tolist()
-        return due
+        def work(place: int) -> tuple[Ints, Ints]:
+            from vestige.keyed.batch_kernels import make_batch  # noqa: PLC0415
+            from vestige.keyed.deadline_kernels import expire_each  # noqa: PLC0415
+
+            shard, rules, counts = self._shards[place], self.rules, np.zeros(2, np.int64)
+            if not shard.count:
+                return counts, counts[:0]
+            batch = make_batch(rules.batch, max(rules.batch, shard.longest), rules.policy.columns, *shard.labels)
+            left = find_ahead(rules.limits, shard.columns.newest[: shard.count].view("M8[us]"), instant)
+            expire_each(shard.columns, shard.arena, shard.count, instant, self.make_terms(), batch, left, counts)
+            return counts, np.flatnonzero(left) + place * STREAMS
+
+        for counts, left in workers.map(work, range(len(self._shards))):
+            made = Expired(made.left + left.tolist(), made.erased + int(counts[0]), made.restarts + int(counts[1]))
+        return made
 
     def find_subject(self, subject: str) -> list[int]:
         """Find the streams that hold a record of a subject.
@@ -310,12 +334,13 @@ class _ShardIntake:
         self._before: dict[int, tuple[Clock, Records]] = {}
         self._left = np.zeros(len(chosen), np.bool_)
         self._deferred = np.zeros(len(columns.t), np.bool_)
-        self._made = Intake(np.zeros(2, np.int64), {})
+        self._made = Intake(np.zeros(3, np.int64), {})
 
     def run(self) -> Intake:
         """Take all rows."""
         from vestige.channels.averages import make_scratch  # noqa: PLC0415
-        from vestige.keyed.update_kernels import make_batch, take  # noqa: PLC0415
+        from vestige.keyed.batch_kernels import make_batch  # noqa: PLC0415
+        from vestige.keyed.intake_kernels import take  # noqa: PLC0415
 
         shard, rules, rows = self._shard, self._shards.rules, self._rows
         terms, columns = self._shards.make_terms(), rules.policy.columns
@@ -354,7 +379,7 @@ class _ShardIntake:
         """Let a stream be as it was before the call, and leave all of its rows to be taken elsewhere."""
         mine = self._rows.keys == key
         handled = int(np.count_nonzero(mine[:stop]))
-        self._made.counts[:] -= taken, handled - taken
+        self._made.counts[:2] -= taken, handled - taken
         self._left |= mine
         self._deferred[key] = True
         self._shard.put(key, *self._before[key])
@@ -395,4 +420,4 @@ def _extend(stream: Stream, new: Arrivals, counts: Ints) -> None:
         stream._take_all(new, None, None)
     finally:
         taken = stream.t - before
-        counts[:] += taken, new.handled - taken
+        counts[:2] += taken, new.handled - taken

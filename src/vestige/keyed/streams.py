@@ -1,7 +1,7 @@
 """Streams by key: millions of them in arrays, under the rules of one `Stream` each.
 
 The plain case, rows that wait and batches that are full, is done on all cores by kernels, see
-`vestige.keyed.update_kernels`. Deadlines, requests and batches that are closed early are done by
+`vestige.keyed.intake_kernels`. Deadlines, requests and batches that are closed early are done by
 `vestige.stream.Stream`, one key at a time, so that there is one set of rules.
 Guarantee: the same records and seed give the same state as one `Stream` for each key, bit for bit, whatever the order
 in which blocks interleave keys; held by tests/keyed/test_streams.py.
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from typing import Any, Generic
 
 import numpy as np
@@ -42,6 +43,7 @@ from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_subject,
 from vestige.stream.deadlines import check_times
 from vestige.stream.estimate import make_estimate
 from vestige.stream.limits import Limits
+from vestige.stream.log import log_restarts
 from vestige.stream.rules import Rules, make_rules
 from vestige.times import to_ticks, wall_clock
 from vestige.types import Ints
@@ -159,7 +161,7 @@ class KeyedStreams(Generic[E_co]):
         """
         with self._lock:
             texts = read_keys(keys)
-            new = read_arrivals(self._rules.policy, rows, times, subjects, self._hash_subject)
+            new = read_arrivals(self._rules.policy, rows, times, subjects, cache(self._hash_subject))
             self._check_keys(texts, len(new))
             if self._rules.is_timed:
                 new.times = repeat_now(len(new)) if new.times is None else new.times
@@ -215,7 +217,7 @@ class KeyedStreams(Generic[E_co]):
         """
         with self._lock:
             texts, now = read_keys(keys), to_ticks(wall_clock())
-            raw = read_raw_rows(self._rules, rows, times, subjects, numbers, self._hash_subject, now)
+            raw = read_raw_rows(self._rules, rows, times, subjects, numbers, cache(self._hash_subject), now)
             self._check_keys(texts, len(raw.table))
             known, streams = self._names.count, self._number(texts)
             newest = self._shards.find_newest() if self._is_ordered else None
@@ -415,7 +417,10 @@ class KeyedStreams(Generic[E_co]):
 
         troubles: dict[str, Exception] = {}
         with self._lock:
-            for number in self._shards.find_due(instant):
+            expired = self._shards.expire(instant, self._workers)
+            erased = expired.erased
+            log_restarts(self._rules.policy, expired.restarts)
+            for number in expired.left:
                 problem = self._shards.attempt(number, sweep)
                 if problem is not None:
                     troubles[self._names[number]] = problem
@@ -485,7 +490,7 @@ class KeyedStreams(Generic[E_co]):
 
     def _check_order(self, numbers: Ints, new: Arrivals) -> None:
         """Check that the rows of each key are in the order of their times."""
-        from vestige.keyed.update_kernels import find_disorder  # noqa: PLC0415
+        from vestige.keyed.deadline_kernels import find_disorder  # noqa: PLC0415
 
         assert new.times is not None  # noqa: S101
         row = find_disorder(numbers, new.times.view(np.int64), self._shards.find_newest())
@@ -513,6 +518,7 @@ class KeyedStreams(Generic[E_co]):
     def _take(self, streams: Ints, new: Arrivals, known: int, rows: Ints, troubles: dict[str, StreamTrouble]) -> Taken:
         """Take rows that were checked; `rows` has their indices in the call, `troubles` what was found before."""
         made = self._shards.take(streams, new, self._workers)
+        log_restarts(self._rules.policy, int(made.counts[2]))
         for number, trouble in made.troubles.items():
             troubles[self._names[number]] = replace(trouble, row=int(rows[trouble.row]))
             if number >= known and not self._shards.count_arrived(number):
