@@ -20,7 +20,7 @@ from vestige.operations import sweep
 from vestige.policies import Encoded
 from vestige.serialization import from_dict
 from vestige.store import open_reader
-from vestige.store.sqlite.connection import DAMAGED
+from vestige.store.rows import DAMAGED
 from vestige.stream import open_stream
 
 FACTS = read_facts(3)

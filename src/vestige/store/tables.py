@@ -106,14 +106,15 @@ class Tables:
             return None if entry is None else read_header(entry)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a stream, sound or not, or a damaged bucket of which `survey` says this."""
+        """Tell whether there is a stream, sound or not, or a damaged bucket of which `survey` says this.
+
+        A DamagedError if that cannot be told, because its bucket is damaged.
+        """
         encoded = encode_text(name)
-        try:
-            if self.buckets.read(find_bucket(encoded, self.about.buckets)).get(encoded) is not None:
-                return True
-        except DamagedError:
-            pass
-        return self.buckets.find_wrong(name) is not None
+        return (
+            self.buckets.find_wrong(name) is not None
+            or self.buckets.read(find_bucket(encoded, self.about.buckets)).get(encoded) is not None
+        )
 
     def _find(self, name: bytes) -> bytes | None:
         """The entry of a stream, whose checksum fits."""

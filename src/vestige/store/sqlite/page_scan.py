@@ -280,13 +280,8 @@ class _Walk:
 
     def count_old_numbers(self, start: int, leaves: int) -> int:
         """How many numbers a list of free pages has, with those behind it of pages that SQLite has taken from it."""
-        room = self.usable // 4 - 2
-        while (
-            leaves < room
-            and 0 < int.from_bytes(self.image[start + 8 + 4 * leaves : start + 12 + 4 * leaves], "big") <= self.count
-        ):
-            leaves += 1
-        return leaves
+        behind = struct.unpack_from(f">{self.usable // 4 - 2 - leaves}I", self.image, start + 8 + 4 * leaves)
+        return leaves + sum(1 for _ in takewhile(lambda number: 0 < number <= self.count, behind))
 
     def check_all_reached(self) -> None:
         """Check that every page was reached."""
