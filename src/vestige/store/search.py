@@ -49,16 +49,18 @@ def find_waiting(tables: Tables, number: int) -> Found:
     return _find(tables, lambda summary: summary.settled < number or summary.open > 0)
 
 
-def sum_up(tables: Tables) -> Summary:
-    """Sum up all streams in buckets that can be read.
+def sum_up(tables: Tables) -> tuple[Summary, tuple[str, ...]]:
+    """Sum up all streams in buckets whose heads can be read.
 
     Args:
         tables: the tables of the store.
 
     Returns:
-        The summary.
+        The summary, and what is wrong with the other buckets.
     """
-    return Summary.join(head for _, head, _ in tables.buckets.iterate_names() if isinstance(head, Summary))
+    heads = [head for _, head in tables.buckets.iterate_heads()]
+    wrong = tuple(head for head in heads if isinstance(head, str))
+    return Summary.join(head for head in heads if isinstance(head, Summary)), wrong
 
 
 def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -145,11 +147,14 @@ def page(tables: Tables, after: str | None, limit: int) -> list[str]:
 def _find(tables: Tables, fits: Callable[[Summary], bool]) -> Found:
     """The streams whose summary fits; only buckets whose head fits are read."""
     names, wrong, buckets = list[bytes](), list[str](), list[int]()
-    for bucket, head, _ in tables.buckets.iterate_names():
+    for bucket, head in tables.buckets.iterate_heads():
         if isinstance(head, str):
             wrong.append(head)
         elif fits(head):
             buckets.append(bucket)
     for bucket in buckets:
-        names += [name for name, summary in tables.buckets.iterate_summaries(bucket) if fits(summary)]
+        try:
+            names += [name for name, summary in tables.buckets.iterate_summaries(bucket) if fits(summary)]
+        except DamagedError as problem:  # its names
+            wrong.append(str(problem))
     return tuple(map(decode_text, sorted(names))), tuple(wrong)

@@ -227,13 +227,13 @@ class Store(Reader):
                 found[subject].append(name)
         return {pseudonym: tuple(sorted(names)) for pseudonym, names in found.items()}
 
-    def count_arrived(self) -> int:
+    def count_arrived(self) -> tuple[int, tuple[str, ...]]:
         """Count the records that have arrived in all streams that can be read, as they were last written.
 
         Returns:
-            The sum of their `t`.
+            The sum of their `t`; and what is wrong with rows whose streams are not counted.
         """
-        return sum(state.clock.t for _, _, state in self._states())
+        return sum(state.clock.t for _, _, state in self._states()), self.survey()[1]
 
     def list_terms(self) -> tuple[Terms, ...]:
         """List the terms of all streams that can be read; equal ones come once.

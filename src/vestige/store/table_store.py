@@ -77,10 +77,11 @@ class TableStore(Store):
         with self._use() as tables, tables.rows.report_damage():
             return search.find_subjects(tables, pseudonyms)
 
-    def count_arrived(self) -> int:
+    def count_arrived(self) -> tuple[int, tuple[str, ...]]:
         """Count the records that have arrived in all streams, as they were last written."""
         with self._use() as tables, tables.rows.report_damage():
-            return search.sum_up(tables).arrived
+            summary, wrong = search.sum_up(tables)
+            return summary.arrived, wrong
 
     def list_terms(self) -> tuple[Terms, ...]:
         """List the different terms of all streams."""
