@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reading import read_streams
-from vestige import Mean, MemoryStore, SqliteStore, Stream
+from vestige import KeyedStreams, Mean, MemoryStore, SqliteStore, Stream
 from vestige.cli import command
 from vestige.ingest import Ingest, StreamNames
 from vestige.sources import FileSource, chunks, delimited
@@ -82,29 +82,22 @@ def test_the_name_of_a_key_is_not_taken_for_all_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
-def test_more_keys_than_streams_may_be_open(tmp_path: Path, kind: str) -> None:
-    """Every stream is taken and answered, whether or not it had to be closed on the way."""
+def test_every_key_is_taken_and_answered(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a.csv"
     rows = [(i % 23, float(i)) for i in range(500)]
     path.write_text("k,v\n" + "".join(f"{key},{value}\n" for key, value in rows))
     store: Store
     with MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "a.db") as store:
         for taken in (500, 0):
-            ingest = Ingest(
-                FileSource(str(path), ("v",), by="k"),
-                lambda name: Stream(Mean(), retention=96, seed=1, store=store.stream(name)),
-                StreamNames("k"),
-                store=store,
-                max_open=5,
-            )
+            streams = KeyedStreams(Mean(), retention=96, seed=1, store=store.family())
+            ingest = Ingest(FileSource(str(path), ("v",), by="k"), streams, StreamNames("k"), store=store)
             ingest.run()
             assert ingest.taken == taken
-            answers = {key: (stream.t, stream.estimate().value) for key, stream in ingest.streams()}
-            assert len(answers) == 23
-            for key, (t, value) in answers.items():
+            assert len(streams) == 23
+            for key in streams:
                 mine = [v for k, v in rows if str(k) == key]
-                assert t == len(mine)
-                assert value == pytest.approx(sum(mine) / t)
+                assert streams.clock(key).t == len(mine)
+                assert streams.estimate(key).value == pytest.approx(sum(mine) / len(mine))
 
 
 def by_shop(path: Path, store: Path, *options: object) -> tuple[object, ...]:
