@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
-import pytest
 
 from vestige import KeyedStreams, Mean, Policy
-from vestige.keyed import entry_kernels as kernels
-from vestige.keyed.entry_kernels import Facts, Headers
-from vestige.keyed.chain_kernels import make_rows
-from vestige.keyed.layout import STREAMS
-from vestige.keyed.names import read_keys
-from vestige.keyed.terms import make_terms
-from vestige.store.bucket import pack_names
-from vestige.store.entry import pack_entry, read_header, unpack_entry
-from vestige.store.state import State
-from vestige.stream.rules import make_terms as make_store_terms
 from vestige.types import Floats
 
 START = np.datetime64("2024-01-01", "us")

@@ -64,18 +64,27 @@ class Directory:
         self._of[list(self._ignored)] = -1
         kernels.link_streams(self._heads, self._links, self._of, first, self._count)
 
-    def remove(self, number: int) -> None:
-        """Take a stream out, whose bucket has to be written then.
+    def has_stored(self, number: int) -> bool:
+        """Tell whether a stream has an entry in the store.
 
         Args:
             number: number of the stream.
+
+        Returns:
+            Whether it has.
         """
-        name = self._names[number].encode()
+        return bool(self._is_stored[number])
+
+    def mark_name(self, name: bytes) -> None:
+        """Note that the bucket of a name has to be written.
+
+        Args:
+            name: the name, encoded.
+        """
         self.dirty[find_bucket(name, len(self._heads))] = True
-        self.ignore(number)
 
     def ignore(self, number: int) -> None:
-        """Take a stream out, whose entry stays as it is unless its bucket is written without it.
+        """Take a stream out; if it has an entry in the store, that stays as it is.
 
         Args:
             number: number of the stream.
@@ -150,6 +159,14 @@ class Directory:
             The number of streams.
         """
         return int(np.count_nonzero(~self._is_stored[: self._count] & (self._of[: self._count] >= 0)))
+
+    def count_stored(self) -> int:
+        """Count the streams that are in the store.
+
+        Returns:
+            The number of streams.
+        """
+        return int(np.count_nonzero(self._is_stored[: self._count]))
 
     def mark_lost(self) -> None:
         """Note that nobody knows what is in the store, so that all has to be written again."""

@@ -628,7 +628,7 @@ def import_entries(
     return len(keys)
 
 
-@inner_kernel
+@kernel
 def collect_prefixes(
     content: Bytes, entries: Entries, headers: Headers, widths: Ints, prefixes: Words, ends: Ints
 ) -> None:

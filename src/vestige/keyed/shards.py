@@ -359,7 +359,7 @@ class Shards:
         shard, key = self._shards[number // STREAMS], number % STREAMS
         stream = shard.elsewhere.get(key) or self._make_stream(*self.read(number))
         settled = int(shard.columns.settled[key]) if len(shard.columns.settled) else 0
-        return replace(stream.to_saved(), settled=settled)
+        return replace(stream._state.to_saved(), settled=settled)
 
     def adopt(self, number: int, state: State) -> None:
         """Take in a stream as a store has kept it.

@@ -197,6 +197,7 @@ class FamilyStorage:
         self._directory = Directory(names)
         self._removed, self._lately_removed = set[bytes](), set[bytes]()
         self._damaged: dict[int, StoreError] = {}
+        self._unreadable = set[int]()
         self._has_subjects = False
         self.positions = KeyedPositions()
 
@@ -236,13 +237,35 @@ class FamilyStorage:
             yield row
 
     def add_streams(self) -> None:
-        """Note that there are new streams; those whose bucket cannot be read are blocked."""
-        first = self._directory.add_streams()
-        if self._damaged:
-            buckets = self._directory.find_buckets(first)
-            for number in np.flatnonzero(np.isin(buckets, list(self._damaged))).tolist():
-                self._directory.ignore(first + number)
-                self._shards.block(first + number, self._damaged[int(buckets[number])])
+        """Note that there are new streams; those that cannot be written are blocked.
+
+        That is, if their bucket cannot be read, or if there is a stream of their name in another family.
+        """
+        directory = self._directory
+        first = directory.add_streams()
+        buckets = directory.find_buckets(first)
+        if not len(buckets) or not (self._damaged or self._store.count() > directory.count_stored()):
+            return
+        order = np.argsort(buckets, kind="stable")
+        for here in np.split(order, np.flatnonzero(np.diff(buckets[order])) + 1):
+            for number, problem in self._find_conflicts(int(buckets[here[0]]), (first + here).tolist()):
+                directory.ignore(number)
+                self._shards.block(number, problem)
+
+    def _find_conflicts(self, bucket: int, numbers: list[int]) -> Iterator[tuple[int, StoreError]]:
+        """New streams of a bucket that cannot be written, and why."""
+        if bucket in self._damaged:
+            yield from ((number, self._damaged[bucket]) for number in numbers)
+            return
+        with self._store._use() as tables:
+            there = tables.buckets.read(bucket)
+            for number in numbers:
+                name = self._names[number]
+                if there.get(encode_text(name)) is not None and encode_text(name) not in self._removed:
+                    try:
+                        self._store.terms(name).check(name, self._terms)
+                    except StoreError as problem:
+                        yield number, problem
 
     def _find(self, name: str) -> int:
         number = self._names.find(name)
@@ -268,6 +291,7 @@ class FamilyStorage:
                 self._shards.adopt(number, state)
             except (StoreError, ParameterError) as problem:  # its entry stays as it is
                 self._directory.ignore(number)
+                self._unreadable.add(number)
                 self._shards.block(number, problem if isinstance(problem, StoreError) else StoreError(str(problem)))
                 continue
             if state.positions:
@@ -315,8 +339,11 @@ class FamilyStorage:
             number: number of the stream, which still has its name.
         """
         name = self._names[number]
-        self._removed.add(name.encode())
-        self._directory.remove(number)
+        if self._directory.has_stored(number) or number in self._unreadable:
+            self._removed.add(encode_text(name))
+            self._directory.mark_name(encode_text(name))
+        self._unreadable.discard(number)
+        self._directory.ignore(number)
         self.positions.drop(name)
 
     def mark_lost(self) -> None:
