@@ -97,11 +97,11 @@ def test_a_source_from_outside_is_stopped_and_resumed(store: Store, keyed: bool)
         check(key, ingest.streams.clock(key), ingest.streams.retained(key))
 
 
-def test_nothing_of_a_source_that_was_read_is_taken_again(store: Store) -> None:
-    for keyed in (False, True):
-        assert run(Queue(MESSAGES, keyed=keyed), store).taken == 400
-        store.release()
-        assert run(Queue(MESSAGES, keyed=keyed), store).taken == 0
+@pytest.mark.parametrize("keyed", [False, True])
+def test_nothing_of_a_source_that_was_read_is_taken_again(store: Store, keyed: bool) -> None:
+    assert run(Queue(MESSAGES, keyed=keyed), store).taken == 400
+    store.release()
+    assert run(Queue(MESSAGES, keyed=keyed), store).taken == 0
 
 
 def check(key: str, clock: Clock, retained: Records) -> None:
