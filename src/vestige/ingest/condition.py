@@ -1,4 +1,4 @@
-"""Records that are older than they may be, which rows with old times are when they arrive."""
+"""What else a run has to say of its streams: records that are overdue, and streams that cannot be read."""
 
 from __future__ import annotations
 
@@ -35,3 +35,20 @@ def count_overdue(streams: Stream | KeyedStreams, at: datetime) -> int:
         return int((streams.retained.times <= deadline).sum())
     due = (number for number in streams._shards.find_due(instant) if number not in streams._shards.blocked)
     return sum(int((streams._shards.read(number)[1].times <= deadline).sum()) for number in due)
+
+
+def find_unreadable(streams: KeyedStreams) -> dict[str, str]:
+    """Find the streams that cannot be read from their store.
+
+    Args:
+        streams: those of all keys.
+
+    Returns:
+        What is wrong with each, by name.
+
+    Example:
+        >>> from vestige import Mean
+        >>> find_unreadable(KeyedStreams(Mean(), retention=96))
+        {}
+    """
+    return {streams._names[number]: str(problem) for number, problem in streams._shards.blocked.items()}
