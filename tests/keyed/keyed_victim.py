@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from vestige import KeyedStreams, Mean, open_store
+from vestige.types import Floats
 
 BLOCK, BLOCKS, KEYS = 400, 30, 150
 
 
-def draw(block: int) -> tuple[list[str], np.ndarray, list[str | None]]:  # type: ignore[type-arg]
+def draw(block: int) -> tuple[list[str], Floats, list[str | None]]:
     """The rows of a block: keys, values and subjects."""
     rng = np.random.default_rng(block)
     keys = [f"key {k}" for k in rng.integers(0, KEYS + 20 * block, BLOCK)]
@@ -41,7 +42,7 @@ def run(path: str) -> None:
 
 def main() -> None:
     """Read paths and delays; run and kill."""
-    warm = KeyedStreams(Mean(channel="bits"), retention=56, seed=2, store=open_store("memory:").family())  # type: ignore[attr-defined]
+    warm = KeyedStreams(Mean(channel="bits"), retention=56, seed=2, store=open_store("memory:").family())
     for block in range(2):
         act(warm, block)
     warm._workers.shutdown()

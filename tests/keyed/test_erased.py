@@ -28,7 +28,7 @@ def test_values_names_and_subjects_go_with_their_records(seed: int, tmp_path: Pa
             retention=80,
             max_age=timedelta(days=30),
             seed=1,
-            store=store.family(),  # type: ignore[attr-defined]
+            store=store.family(),
         )
         now = START
         for _ in range(12):

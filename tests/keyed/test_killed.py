@@ -17,7 +17,7 @@ from vestige import KeyedStreams, Mean, open_reader, open_store
 def check(path: Path) -> int:
     """The streams are those after a whole number of blocks; how many blocks those are."""
     with open_store(path) as store:
-        streams = KeyedStreams(Mean(channel="bits"), retention=56, seed=2, store=store.family())  # type: ignore[attr-defined]
+        streams = KeyedStreams(Mean(channel="bits"), retention=56, seed=2, store=store.family())
         blocks, rest = divmod(store.count_arrived(), victim.BLOCK)
         assert rest == 0
         expected: KeyedStreams = KeyedStreams(Mean(channel="bits"), retention=56, seed=2)
