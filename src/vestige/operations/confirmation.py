@@ -11,8 +11,10 @@ from datetime import datetime
 
 from vestige.errors import StoreBusyError, StoreError
 from vestige.operations.entry import Entry, find_names
+from vestige.operations.families import flush_families, list_families
 from vestige.store import Ledger, Store
 from vestige.store.ledger import LedgerEntry
+from vestige.store.snapshot import UNNAMED
 from vestige.times import wall_clock
 
 LEDGER = "(ledger)"
@@ -43,8 +45,9 @@ def _settle(store: Store, ledger: Ledger, now: datetime, swept: datetime | None)
     if not ledger.open:
         return ledger
     unreadable: dict[str, str] = {}
-    entries = _find_entries(store, unreadable)
-    t = sum(entry.state.clock.t for entry in entries.values())
+    entries = _find_entries(store, ledger, unreadable)
+    is_large = bool(list_families(store))
+    t = store.count_arrived() if is_large else sum(entry.state.clock.t for entry in entries.values())
 
     def is_met(number: int, asked: LedgerEntry) -> bool:
         names = entries.keys() | unreadable.keys() if asked.streams is None else {*asked.streams, *asked.failed}
@@ -60,10 +63,10 @@ def _settle(store: Store, ledger: Ledger, now: datetime, swept: datetime | None)
     return ledger.settle(is_met, t, now)
 
 
-def _find_entries(store: Store, unreadable: dict[str, str]) -> Mapping[str, Entry]:
-    """All streams that can be read; the others are noted."""
+def _find_entries(store: Store, ledger: Ledger, unreadable: dict[str, str]) -> Mapping[str, Entry]:
+    """All streams that a request may wait for and that can be read; the others are noted."""
     entries = {}
-    for name in find_names(store, unreadable):
+    for name in _find_names(store, ledger, unreadable):
         try:
             entries[name] = Entry.find(store, name)
         except StoreBusyError:
@@ -71,6 +74,16 @@ def _find_entries(store: Store, unreadable: dict[str, str]) -> Mapping[str, Entr
         except StoreError as problem:
             unreadable[name] = str(problem)
     return entries
+
+
+def _find_names(store: Store, ledger: Ledger, unreadable: dict[str, str]) -> tuple[str, ...]:
+    """List the streams to look at: all, or where many are open together, those that a request may still wait for."""
+    if not list_families(store):
+        return find_names(store, unreadable)
+    flush_families(store)
+    names, wrong = store.find_waiting(ledger.newest)
+    unreadable |= dict.fromkeys(wrong, UNNAMED)
+    return tuple(sorted({*names, *store.live_names()}))
 
 
 def _has_open(entry: Entry) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from vestige.errors import ParameterError, StoreError
 from vestige.operations.entry import Entry, check_open, find_names
 from vestige.operations.erasure import erase
+from vestige.operations.families import begin_request, find_member, flush_families, list_families
 from vestige.operations.results import ForgetResult, RemoveResult, isolate_errors
 from vestige.operations.retention import TOGETHER
 from vestige.records import Records
@@ -26,6 +27,8 @@ from vestige.store import MemoryStore, Receipt, State, Store, Terms
 from vestige.store.keys import EARLIER
 from vestige.store.ledger import LEDGER_KEPT
 from vestige.store.receipt import check_keep, check_reference
+from vestige.store.snapshot import UNNAMED
+from vestige.stream import Stream
 from vestige.stream.removal import check_rounds
 from vestige.stream.rules import count_until_update, make_rules
 from vestige.times import wall_clock
@@ -186,10 +189,11 @@ def forget_pseudonyms(
     if done := filing.find_done(store):
         return ForgetResult(done)
     troubles: dict[str, str] = {}
-    there = find_names(store, troubles)
+    there = _find_there(store, pseudonyms, streams, troubles)
     unreadable = tuple(troubles) if streams is None else ()
     missing = [name for name in streams or () if name not in there]
     left = tuple(name for name in dict.fromkeys(streams or ()) if name in there)
+    begin_request(store)
     if missing and not (request and left):
         raise ParameterError(f"there is no stream {missing[0]!r}; there is {', '.join(there[:5]) or 'none yet'}")
     troubles |= dict.fromkeys(
@@ -218,12 +222,30 @@ def forget_pseudonyms(
                     if places and EARLIER in entry.state.retained.subjects:
                         told = [troubles[name]] if name in troubles else []
                         troubles[name] = "; ".join([*told, _name_earlier(entry.state.retained)])
+            flush_families(store)
     if len(rounds) and not reached:
         return ForgetResult(troubles=troubles)
     failed = [name for name in (*names, *unreadable) if name not in reached]
     made = filing.file(store, reached, failed, now=now)
     unknown = tuple(place for place in places.values() if place not in known)
     return ForgetResult(made, unknown, tuple(restarted), troubles)
+
+
+def _find_there(
+    store: Store, pseudonyms: Sequence[str], streams: Sequence[str] | None, troubles: dict[str, str]
+) -> tuple[str, ...]:
+    """List the streams to look at: all, or where many are open together, those that may hold such records."""
+    check_open(store)
+    if not list_families(store):
+        return find_names(store, troubles)
+    if streams is not None:
+        live = store.live_names()
+        return tuple(name for name in streams if name in live or find_member(store, name) or store.has(name))
+    flush_families(store)
+    found = store.find_subjects([*pseudonyms, EARLIER])
+    damaged, wrong = store.find_due(wall_clock())  # a stream that cannot be read may hold some
+    troubles |= dict.fromkeys(wrong, UNNAMED)
+    return tuple(sorted({*(name for names in found.values() for name in names), *damaged, *store.live_names()}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +277,12 @@ class _Filing:
         Their time is now, after all streams were asked, so that none of these has to meet its part any later.
         """
         at = wall_clock()
-        t = sum(entry.state.clock.t for entry in asked.values())
-        ages = [entry.terms.max_age for entry in asked.values()]
+        is_large = self.streams is None and bool(list_families(store))
+        t = store.count_arrived() if is_large else sum(entry.state.clock.t for entry in asked.values())
+        terms = store.list_terms() if is_large else [entry.terms for entry in asked.values()]
+        ages = [each.max_age for each in terms]
         age = None if None in ages else max((age for age in ages if age is not None), default=None)
-        due_round = t if now else _find_due_round(list(asked.values()))
+        due_round = t if now else None if is_large else _find_due_round(list(asked.values()))
         made = [
             Receipt.create(at, t, due_round, age, receipt_id, reference, self.keep)
             for receipt_id, reference in zip(self.ids, self.references, strict=True)
@@ -323,10 +347,14 @@ def _forget(store: Store, entry: Entry, asked: Asked, ids: _Ids, *, now: bool) -
     if entry.policy is None:
         since = _erase_at_once(store, entry, asked)
     else:
-        with entry.open(store) as stream:
-            marks = [ids.make(place) for place in asked]
+        marks, counts_from = [ids.make(place) for place in asked], list[int]()
+
+        def act(stream: Stream) -> None:
             stream.forget_each(list(asked.values()), now=now, receipt_ids=marks, keep_receipts=_NOT_KEPT)
-            since = stream.clock.since
+            counts_from.append(stream.clock.since)
+
+        entry.act(store, act)
+        since = counts_from[0]
     return since if since > entry.state.clock.since else 0
 
 
@@ -392,10 +420,20 @@ def remove(store: Store, streams: Sequence[str]) -> RemoveResult:
     for place, name in sorted(enumerate(streams), key=lambda entry: _is_sound(store, entry[1])):
         with isolate_errors(store, name, troubles):  # damaged ones first: the others are written again without them
             unnamed: dict[str, str] = {}
-            if name in (*find_names(store, unnamed), *unnamed):
+            member = find_member(store, name)
+            if member is not None:
+                member.remove()
+                _drop_from_ledger(store, name)
+            elif name in (*find_names(store, unnamed), *unnamed):
                 store.remove(name)
             gone.append(place)
     return RemoveResult(tuple(sorted(gone)), troubles)
+
+
+def _drop_from_ledger(store: Store, name: str) -> None:
+    ledger = store.read_ledger()
+    if (left := ledger.without_stream(name)) is not ledger:
+        store.write_ledger(left)
 
 
 def _is_sound(store: Store, name: str) -> bool:
