@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 F = TypeVar("F", bound=Callable[..., object])
 
 _LOG = logging.getLogger("vestige")
-_SOURCES = ("_numba.py", "random/keys.py", "channels/layout.py")
+_SOURCES = ("_numba.py", "random/keys.py", "channels/layout.py", "row_numbers.py")
 """Files without kernels whose constants are compiled into kernels."""
 _PLAIN_NAMES: dict[str, dict[str, Any]] = {}
 """The globals of modules with kernels, where these are functions that are not compiled."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vestige.errors import ParameterError
-from vestige.keyed.positions import KeyedPositions, SharedPosition
+from vestige.keyed.positions import KeyedPositions
 from vestige.row_numbers import LARGEST_SLOT
-from vestige.store.position import Position
+from vestige.store import Position
+from vestige.store.families import SharedPosition
 
 SOURCE = "visits.csv"
 
@@ -141,7 +140,7 @@ def test_a_source_that_is_replaced_begins_anew_under_a_slot_that_no_record_has()
     for source in ("a", "b"):
         positions.read(source, decode).note(b"5", behind={"x": b"3"})
     positions.restart("a")
-    assert positions.shared == {"a": SharedPosition(slot=3), "b": SharedPosition(b"5", b"5", slot=2)}
+    assert positions.shared == {"a": SharedPosition(b"", b"", 3), "b": SharedPosition(b"5", b"5", slot=2)}
     assert positions.own == {"b": {"x": b"3"}}
     assert positions.find_start("a", decode) == b""
     positions.drop("x")
@@ -169,12 +168,6 @@ def test_slots_of_streams_that_were_read_alone_become_those_of_the_family() -> N
 
 
 def test_when_all_slots_are_taken_records_do_not_know_their_source() -> None:
-    positions = KeyedPositions({"a": SharedPosition(slot=LARGEST_SLOT)})
+    positions = KeyedPositions({"a": SharedPosition(b"", b"", LARGEST_SLOT)})
     positions.read("b", decode)
     assert positions.shared["b"].slot == 0
-
-
-@pytest.mark.parametrize("wrong", [{"value": b"x" * 73}, {"newcomers": "x"}, {"slot": LARGEST_SLOT + 1}])
-def test_a_shared_position_is_checked(wrong: dict[str, object]) -> None:
-    with pytest.raises(ParameterError):
-        SharedPosition(**wrong)  # type: ignore[arg-type]

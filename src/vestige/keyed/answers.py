@@ -80,6 +80,8 @@ def make_estimates(shards: Shards, names: KeyNames, numbers: Ints, workers: Exec
 
 def _ask(shards: Shards, names: KeyNames, number: int) -> list[dict[str, Any]]:
     """The rows of one stream."""
+    if number in shards.blocked:
+        return [{"stream": names[number], "problem": str(shards.blocked[number])}]
     clock, retained = shards.read(number)
     try:
         made = make_estimate(shards.rules.policy, shards.rules.batch, clock, retained)

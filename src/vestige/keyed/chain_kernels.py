@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige._numba import inner_kernel, kernel
+from vestige.row_numbers import LARGEST_ROW, ROW_BITS
 from vestige.types import Bools, Floats, Ints, Words
 
 Numbers = NDArray[np.int32]
@@ -281,3 +282,27 @@ def mark_owners(columns: Columns, arena: Arena, count: int, chunks: Bools, found
         while chunk != NONE:
             found[key] |= chunks[chunk]
             chunk = arena.links[chunk]
+
+
+@inner_kernel
+def collect_rows(columns: Columns, arena: Arena, count: int, slot: int, keys: Ints, rows: Rows) -> int:
+    """Collect the records of the source that has a slot, with the places of their streams; return how many."""
+    size, dim, found = arena.values.shape[1], arena.values.shape[2], 0
+    for key in range(count):
+        chunk, used = columns.head[key], count_used(columns, arena, key)
+        for record in range(used):
+            place = record % size
+            if record and place == 0:
+                chunk = arena.links[chunk]
+            if arena.numbers[chunk, place] >> ROW_BITS != slot:
+                continue
+            keys[found], rows.numbers[found] = key, arena.numbers[chunk, place] & LARGEST_ROW
+            for i in range(dim):
+                rows.values[found, i] = arena.values[chunk, place, i]
+            if len(rows.times):
+                rows.times[found] = arena.times[chunk, place]
+            if len(rows.subjects):
+                rows.subjects[found, 0] = arena.subjects[chunk, place, 0]
+                rows.subjects[found, 1] = arena.subjects[chunk, place, 1]
+            found += 1
+    return found

@@ -91,7 +91,15 @@ def expire(columns: Columns, arena: Arena, key: int, now: int, terms: Terms, bat
 
 @inner_kernel
 def expire_each(
-    columns: Columns, arena: Arena, count: int, now: int, terms: Terms, batch: Batch, left: Bools, counts: Ints
+    columns: Columns,
+    arena: Arena,
+    count: int,
+    now: int,
+    terms: Terms,
+    batch: Batch,
+    left: Bools,
+    changed: Bools,
+    counts: Ints,
 ) -> None:
     """Erase the records of many streams that are too old, and mark those for which something is still to be done.
 
@@ -103,6 +111,7 @@ def expire_each(
         terms: what is the same for all streams.
         batch: room for a batch.
         left: which streams to leave alone; those that are left for a `Stream` are added; shape (count,).
+        changed: output, which streams have changed; shape (count,).
         counts: output, to which the numbers of records that were erased, and of streams that started over, are added;
             shape (2,).
     """
@@ -113,6 +122,7 @@ def expire_each(
         if erased > 0:
             counts[0] += erased
             counts[1] += 1
+            changed[key] = True
         left[key] = erased < 0 or judge_time(columns, key, now, terms) == BUSY
 
 

@@ -14,44 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vestige.errors import ParameterError
 from vestige.row_numbers import LARGEST_SLOT
-from vestige.store.position import LONGEST_POSITION, Position
-from vestige.validation import check_int
+from vestige.store.families import SharedPosition
+from vestige.store.position import Position
 
 Order = Callable[[bytes], Any]
 """Function from a position to a value by which positions of its source compare; see `vestige.sources.Source.order`."""
 Renumbering = dict[str, dict[int, int]]
 """Slots of the family in place of those by which the records of a stream know sources, by the name of the stream."""
-
-
-@dataclass(frozen=True, slots=True)
-class SharedPosition:
-    """Position up to which all streams of a family have read a source, but for those with an own position.
-
-    Attributes:
-        value: what the source continues from for streams that exist; empty if nothing was read.
-        newcomers: what it continues from for keys without a stream: the same, or earlier if rows of new keys were
-            refused.
-        slot: number by which the records of all these streams refer to the source, from 1 up; 0 if they do not.
-
-    Raises:
-        ParameterError: a position is not bytes or is too long, or the slot is out of range.
-
-    Example:
-        >>> SharedPosition(b"row 7", b"row 7", slot=1).newcomers
-        b'row 7'
-    """
-
-    value: bytes = b""
-    newcomers: bytes = b""
-    slot: int = 0
-
-    def __post_init__(self) -> None:
-        check_int("slot", self.slot, 0, LARGEST_SLOT)
-        for position in (self.value, self.newcomers):
-            if not isinstance(position, bytes) or len(position) > LONGEST_POSITION:
-                raise ParameterError(f"a position is not bytes, or longer than {LONGEST_POSITION}; pass a shorter one")
 
 
 @dataclass(slots=True)
@@ -175,7 +145,20 @@ class KeyedPositions:
         value, newcomers = (renew(position) if position else position for position in (before.value, before.newcomers))
         self._share(source, replace(before, value=value, newcomers=newcomers))
         for name, position in self.own.get(source, {}).items():
-            self._set_own(source, name, renew(position) if position else position)
+            self.set_own(source, name, renew(position) if position else position)
+
+    def set_own(self, source: str, name: str, position: bytes) -> None:
+        """Give a stream a position of its own.
+
+        Args:
+            source: name of the source.
+            name: name of the stream.
+            position: the position.
+        """
+        own = self.own.setdefault(source, {})
+        if own.get(name) != position:
+            own[name] = position
+            self.changed_streams.add(name)
 
     def restart(self, source: str) -> None:
         """Let a source count as not read, because another one took its place; records of it are then known to none.
@@ -213,12 +196,6 @@ class KeyedPositions:
             self.shared[source] = position
             self.changed_sources.add(source)
 
-    def _set_own(self, source: str, name: str, position: bytes) -> None:
-        own = self.own.setdefault(source, {})
-        if own.get(name) != position:
-            own[name] = position
-            self.changed_streams.add(name)
-
     def _drop_own(self, source: str, name: str) -> None:
         if self.own.get(source, {}).pop(name, None) is not None:
             self.changed_streams.add(name)
@@ -233,11 +210,12 @@ class SourceReading:
         order: order of its positions.
 
     Attributes:
+        source: name of the source.
         stuck: names of the streams that were left behind in this pass, which take no more rows in it.
     """
 
     def __init__(self, positions: KeyedPositions, source: str, order: Order) -> None:
-        self._positions, self._source, self._order = positions, source, order
+        self._positions, self.source, self._order = positions, source, order
         self.stuck: set[str] = set()
         self._is_held_back = False
         self._waiting = [(order(position), name) for name, position in self.own.items()]
@@ -246,12 +224,12 @@ class SourceReading:
     @property
     def shared(self) -> SharedPosition:
         """The position of the family."""
-        return self._positions.shared[self._source]
+        return self._positions.shared[self.source]
 
     @property
     def own(self) -> Mapping[str, bytes]:
         """Own positions, by the names of the streams."""
-        return self._positions.own.get(self._source, {})
+        return self._positions.own.get(self.source, {})
 
     def is_behind(self, end: bytes) -> bool:
         """Tell whether a position comes before the one that the family has reached, so that few streams take rows.
@@ -282,11 +260,11 @@ class SourceReading:
         """
         for name, position in (behind or {}).items():
             self.stuck.add(name)
-            self._positions._set_own(self._source, name, position)
+            self._positions.set_own(self.source, name, position)
         if self.is_behind(end):
             for name in took:
                 if name not in self.stuck:
-                    self._positions._set_own(self._source, name, end)
+                    self._positions.set_own(self.source, name, end)
                     heapq.heappush(self._waiting, (self._order(end), name))
         self._advance(end, refused)
         self._drop_caught_up(end)
@@ -299,7 +277,7 @@ class SourceReading:
             newcomers, self._is_held_back = refused, True
         elif not self._is_held_back:
             newcomers = max(newcomers, end, key=self._order)
-        self._positions._share(self._source, replace(before, value=value, newcomers=newcomers))
+        self._positions._share(self.source, replace(before, value=value, newcomers=newcomers))
 
     def _drop_caught_up(self, end: bytes) -> None:
         """Drop own positions up to which the family has come, once this pass has come as far as the family."""
@@ -307,4 +285,4 @@ class SourceReading:
         while reached >= value and self._waiting and self._waiting[0][0] <= reached:
             _, name = heapq.heappop(self._waiting)
             if name not in self.stuck:
-                self._positions._drop_own(self._source, name)
+                self._positions._drop_own(self.source, name)

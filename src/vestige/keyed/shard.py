@@ -7,7 +7,7 @@ Guarantee: what is put in comes out as it was, bit for bit; held by tests/keyed/
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from vestige.keyed.chain_kernels import (
     Arena,
     Columns,
     Rows,
+    collect_rows,
     export_records,
     find_lead,
     import_records,
@@ -30,9 +31,13 @@ from vestige.keyed.chain_kernels import (
 )
 from vestige.keyed.layout import STREAMS, pack_subjects, unpack_subjects
 from vestige.records import Records
+from vestige.row_numbers import ROW_BITS
 from vestige.stream import Stream
 from vestige.times import make_missing_times
 from vestige.types import Ints
+
+if TYPE_CHECKING:
+    from vestige.keyed.entry_kernels import Headers
 
 _CHUNK_NUMBERS = 4
 """Number of numbers in a chunk, unless a record has more: room that is not used stays small."""
@@ -108,7 +113,7 @@ class Shard:
             grown = {}
             for name, column in self.columns._asdict().items():
                 needed = name in always or len(column)
-                grown[name] = _enlarge(column, size, defaults.get(name, 0)) if needed else column
+                grown[name] = enlarge(column, size, defaults.get(name, 0)) if needed else column
             self.columns = Columns(**grown)
         here = slice(self.count, max(self.count, count))
         if len(self.columns.settled):
@@ -128,16 +133,16 @@ class Shard:
             return
         before = len(arena.links)
         more = max(chunks - int(arena.free[1]), before // _GROWTH)
-        links = _enlarge(arena.links, before + more, NONE)
+        links = enlarge(arena.links, before + more, NONE)
         links[before:-1] = np.arange(before + 1, before + more)
         links[-1] = arena.free[0]
         self.arena = Arena(
-            _enlarge(arena.values, before + more, 0.0),
+            enlarge(arena.values, before + more, 0.0),
             links,
             np.array([before, arena.free[1] + more]),
-            _enlarge(arena.times, before + more, UNKNOWN) if len(arena.times) else arena.times,
-            _enlarge(arena.subjects, before + more, 0) if len(arena.subjects) else arena.subjects,
-            _enlarge(arena.numbers, before + more, 0) if len(arena.numbers) else arena.numbers,
+            enlarge(arena.times, before + more, UNKNOWN) if len(arena.times) else arena.times,
+            enlarge(arena.subjects, before + more, 0) if len(arena.subjects) else arena.subjects,
+            enlarge(arena.numbers, before + more, 0) if len(arena.numbers) else arena.numbers,
         )
 
     def add_labels(self, *, times: bool, subjects: bool, numbers: bool) -> None:
@@ -155,7 +160,7 @@ class Shard:
         for name, wanted, blank in (("times", times, UNKNOWN), ("subjects", subjects, 0), ("numbers", numbers, 0)):
             column = getattr(self.arena, name)
             if wanted and not len(column):
-                self.arena = self.arena._replace(**{name: _enlarge(column, chunks, blank)})
+                self.arena = self.arena._replace(**{name: enlarge(column, chunks, blank)})
 
     @property
     def labels(self) -> tuple[bool, bool, bool]:
@@ -271,6 +276,27 @@ class Shard:
         import_records(self.columns, self.arena, key, present, _copy_rows(rows))
         return True
 
+    def put_clocks(self, keys: Ints, headers: Headers) -> None:
+        """Put the clocks of streams in place that are empty so far.
+
+        Args:
+            keys: their places.
+            headers: what a store says of them.
+        """
+        columns, usual = self.columns, np.where(headers.updates > 0, self._bits, 0)
+        blanks = {"since": 1, "gaps": 0, "settled": 0, "bits": 0}
+        wanted = {"since": headers.since, "gaps": headers.gaps, "settled": headers.settled, "bits": headers.bits}
+        for name, values in wanted.items():
+            if (values != (usual if name == "bits" else blanks[name])).any() and not len(getattr(columns, name)):
+                blank = np.full(len(columns.t), blanks[name], np.int64)
+                blank = np.where(columns.updates > 0, self._bits, 0) if name == "bits" else blank
+                columns = self.columns = columns._replace(**{name: blank})  # type: ignore[arg-type]
+            if len(getattr(columns, name)):
+                getattr(columns, name)[keys] = values
+        columns.t[keys], columns.updates[keys] = headers.t, headers.updates
+        if len(columns.due):
+            columns.due[keys], columns.oldest[keys], columns.newest[keys] = headers.due, NEVER, UNKNOWN
+
     def clear(self, key: int) -> None:
         """Make a stream empty, as a new one is.
 
@@ -299,6 +325,21 @@ class Shard:
                 mark_owners(self.columns, self.arena, self.count, chunks, held)
                 found += np.flatnonzero(held).tolist()
         return found
+
+    def collect_rows(self, slot: int) -> tuple[Ints, Rows]:
+        """Collect the records that are rows of a source.
+
+        Args:
+            slot: the slot of the source.
+
+        Returns:
+            The places of their streams; and the records, of which `numbers` are the rows in the source.
+        """
+        n = int(np.count_nonzero(self.arena.numbers >> ROW_BITS == slot)) if slot else 0
+        keys, rows = np.empty(n, np.int64), make_rows(n, self.arena.values.shape[2], *self.labels[:2], True)
+        if n:
+            collect_rows(self.columns, self.arena, self.count, slot, keys, rows)
+        return keys, rows
 
     def find_newest(self, age: int) -> Ints:
         """Find the newest time that is known of each stream; see `vestige.stream.deadlines.find_newest`.
@@ -381,7 +422,19 @@ def _copy_rows(rows: Rows) -> Rows:
     return Rows(*(np.array(array) for array in rows))  # type: ignore[arg-type]
 
 
-def _enlarge(array: NDArray[Any], size: int, blank: float) -> NDArray[Any]:
+def enlarge(array: NDArray[Any], size: int, blank: float) -> NDArray[Any]:
+    """Make an array longer.
+
+    Args:
+        array: the array.
+        size: number of entries.
+        blank: what new entries are.
+
+    Returns:
+        A longer copy; the array itself if it has as many entries.
+    """
+    if size <= len(array):
+        return array
     larger = np.empty((size, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     larger[len(array) :] = blank

@@ -6,27 +6,32 @@ tests/keyed/test_streams.py. A policy that fails in one stream affects no other;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vestige.clock import Clock
+from vestige.errors import StoreError
 from vestige.keyed.arrivals import UNKNOWN
-from vestige.keyed.layout import STREAMS, pack_subjects
+from vestige.keyed.layout import STREAMS, pack_subjects, unpack_subjects
 from vestige.keyed.taken import StreamTrouble
 from vestige.keyed.terms import make_terms
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
+from vestige.row_numbers import move_slots
+from vestige.store import Receipt, State
 from vestige.stream import Stream
 from vestige.stream.arrivals import Arrivals
 from vestige.stream.deadlines import find_ahead
 from vestige.stream.rules import Rules
 from vestige.stream.update import close_full_batch
-from vestige.types import Ints
+from vestige.times import make_missing_times
+from vestige.types import Floats, Ints, Times
 
 if TYPE_CHECKING:
     from vestige.keyed.batch_kernels import Terms
@@ -55,11 +60,13 @@ class Expired(NamedTuple):
 
     Attributes:
         left: the streams for which something may still have to be done.
+        changed: the streams of which records were erased.
         erased: number of records that were erased.
         restarts: number of streams that started over.
     """
 
     left: list[int]
+    changed: Ints
     erased: int = 0
     restarts: int = 0
 
@@ -74,12 +81,14 @@ class Shards:
     Attributes:
         rules: the rules of each stream.
         requests: number of the newest removal request.
+        blocked: why streams cannot be read from their store, by number.
         bits: number of bits of the word of a full batch.
     """
 
     def __init__(self, rules: Rules, seed: int | AuditSeed | None) -> None:
         self.rules = rules
         self.requests = 0
+        self.blocked: dict[int, StoreError] = {}
         self._seed = seed
         self.bits = rules.policy.count_bits(rules.batch)
         self._shards: list[Shard] = []
@@ -119,7 +128,12 @@ class Shards:
 
         Returns:
             Its clock, and a copy of its records.
+
+        Raises:
+            StoreError: it cannot be read from its store.
         """
+        if number in self.blocked:
+            raise self.blocked[number]
         shard, key = self._shards[number // STREAMS], number % STREAMS
         stream = shard.elsewhere.get(key)
         if stream is not None:
@@ -173,6 +187,7 @@ class Shards:
             number: its number.
         """
         shard, key = self._shards[number // STREAMS], number % STREAMS
+        self.blocked.pop(number, None)
         shard.elsewhere.pop(key, None)
         shard.clear(key)
 
@@ -197,8 +212,10 @@ class Shards:
             action: what to do; it must leave the stream in a valid state if it fails.
 
         Returns:
-            What it raised; None if it did not.
+            What it raised, or why it cannot be read; None if there is no such problem.
         """
+        if number in self.blocked:
+            return self.blocked[number]
         shard, key = self._shards[number // STREAMS], number % STREAMS
         stream = shard.elsewhere.pop(key, None) or self._make_stream(*self.read(number))
         before, problem = stream.clock.updates, None
@@ -206,12 +223,9 @@ class Shards:
             action(stream)
         except Exception as raised:  # the policy's, which must not affect other streams
             problem = raised
-        is_open = any(receipt.erased is None for receipt in stream.receipts)
-        if stream.clock.updates != before and not is_open:
+        if stream.clock.updates != before and not _has_open(stream):
             shard.note_settled(key, self.requests)
-        if is_open or not self.is_batched or not shard.put(key, stream.clock, stream.retained):
-            shard.wipe(key)
-            shard.elsewhere[key] = stream
+        self._keep(shard, key, stream)
         return problem
 
     def take(self, numbers: Ints, new: Arrivals, workers: Executor) -> Intake:
@@ -253,34 +267,45 @@ class Shards:
                 newest[here.start + key] = UNKNOWN if known is None else known
         return newest
 
-    def expire(self, instant: int, workers: Executor) -> Expired:
+    def expire(self, instant: int, excluded: Ints, workers: Executor) -> Expired:
         """Erase records that are too old where statistics start over.
 
         Args:
             instant: microseconds since 1970.
+            excluded: numbers of streams to leave as they are.
             workers: erase them, one shard in each task.
 
         Returns:
             How many were erased, and the streams for which something may still have to be done.
         """
-        made = Expired([place * STREAMS + key for place, shard in enumerate(self._shards) for key in shard.elsewhere])
+        elsewhere = [place * STREAMS + key for place, shard in enumerate(self._shards) for key in shard.elsewhere]
+        made = Expired([*{*elsewhere}.difference(excluded.tolist())], np.empty(0, np.int64))
         if not self.rules.is_timed or not self.is_batched:
             return made
 
-        def work(place: int) -> tuple[Ints, Ints]:
+        def work(place: int) -> tuple[Ints, Ints, Ints]:
             from vestige.keyed.batch_kernels import make_batch  # noqa: PLC0415
             from vestige.keyed.deadline_kernels import expire_each  # noqa: PLC0415
 
             shard, rules, counts = self._shards[place], self.rules, np.zeros(2, np.int64)
             if not shard.count:
-                return counts, counts[:0]
+                return counts, counts[:0], counts[:0]
             batch = make_batch(rules.batch, max(rules.batch, shard.longest), rules.policy.columns, *shard.labels)
             left = find_ahead(rules.limits, shard.columns.newest[: shard.count].view("M8[us]"), instant)
-            expire_each(shard.columns, shard.arena, shard.count, instant, self.make_terms(), batch, left, counts)
-            return counts, np.flatnonzero(left) + place * STREAMS
+            here = excluded[excluded // STREAMS == place] % STREAMS
+            left[here], changed = True, np.zeros(shard.count, np.bool_)
+            terms = self.make_terms()
+            expire_each(shard.columns, shard.arena, shard.count, instant, terms, batch, left, changed, counts)
+            left[here] = False
+            return counts, np.flatnonzero(left) + place * STREAMS, np.flatnonzero(changed) + place * STREAMS
 
-        for counts, left in workers.map(work, range(len(self._shards))):
-            made = Expired(made.left + left.tolist(), made.erased + int(counts[0]), made.restarts + int(counts[1]))
+        for counts, left, changed in workers.map(work, range(len(self._shards))):
+            made = Expired(
+                made.left + left.tolist(),
+                np.concatenate((made.changed, changed)),
+                made.erased + int(counts[0]),
+                made.restarts + int(counts[1]),
+            )
         return made
 
     def find_subject(self, subject: str) -> list[int]:
@@ -296,6 +321,77 @@ class Shards:
             place * STREAMS + key for place, shard in enumerate(self._shards) for key in shard.find_subject(subject)
         ]
 
+    @property
+    def has_open(self) -> bool:
+        """Whether a stream has a request that was not met yet."""
+        return any(_has_open(stream) for shard in self._shards for stream in shard.elsewhere.values())
+
+    def find_records(self, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Ints]:
+        """Find the records that are rows of a source.
+
+        Args:
+            slot: the slot of the source.
+
+        Returns:
+            Their rows in the source, values, times and pseudonyms, and the numbers of their streams.
+        """
+        parts = [self._find_alone(place, slot) for place in range(len(self._shards))]
+        for place, shard in enumerate(self._shards):
+            keys, rows = shard.collect_rows(slot)
+            n = len(keys)
+            times = rows.times.view("M8[us]") if len(rows.times) else make_missing_times(n)
+            subjects = unpack_subjects(rows.subjects) if len(rows.subjects) else np.full(n, None)
+            parts.append((rows.numbers, rows.values, times, subjects, keys + place * STREAMS))
+        rows_, values, times_, subjects_, numbers = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return rows_, values, times_, subjects_, numbers
+
+    def _find_alone(self, place: int, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Ints]:
+        """The same for the streams of a shard that its arrays do not hold."""
+        made = [Records.empty(self.rules.policy.columns)]
+        numbers = [np.empty(0, np.int64)]
+        for key, stream in self._shards[place].elsewhere.items():
+            made.append(stream.retained.from_source(slot))
+            numbers.append(np.full(len(made[-1]), place * STREAMS + key))
+        held = [
+            np.concatenate([getattr(part, name) for part in made])
+            for name in ("numbers", "values", "times", "subjects")
+        ]
+        return held[0], held[1], held[2], held[3], np.concatenate(numbers)
+
+    def count_overdue(self, deadline: int) -> int:
+        """Count the records whose time is not after a deadline.
+
+        Args:
+            deadline: microseconds since 1970.
+
+        Returns:
+            The number of records.
+        """
+        count, moment = 0, np.datetime64(deadline, "us")
+        for shard in self._shards:
+            times = shard.arena.times
+            count += int(np.count_nonzero((times <= deadline) & (times != UNKNOWN)))
+            count += sum(int((stream.retained.times <= moment).sum()) for stream in shard.elsewhere.values())
+        return count
+
+    def count_held(self, numbers: Ints) -> Ints:
+        """Count the records that streams hold.
+
+        Args:
+            numbers: their numbers; -1 for none.
+
+        Returns:
+            How many each holds.
+        """
+        counts = np.zeros(len(numbers), np.int64)
+        for place, shard in enumerate(self._shards):
+            here = np.flatnonzero(numbers // STREAMS == place)
+            keys = numbers[here] % STREAMS
+            counts[here] = shard.columns.kept[keys] + np.maximum(shard.columns.pending[keys], 0)
+            for row in here[[int(key) in shard.elsewhere for key in keys]] if shard.elsewhere else ():
+                counts[row] = len(shard.elsewhere[int(numbers[row]) % STREAMS].retained)
+        return counts
+
     def find_settled(self) -> int:
         """Find the newest removal request that all streams have met.
 
@@ -304,9 +400,66 @@ class Shards:
         """
         return min((shard.find_settled(self.requests) for shard in self._shards), default=self.requests)
 
-    def _make_stream(self, clock: Clock, retained: Records) -> Stream:
+    def get_state(self, number: int) -> State:
+        """Return all that a store keeps of a stream but for its positions.
+
+        Args:
+            number: its number.
+
+        Returns:
+            The state.
+        """
+        shard, key = self._shards[number // STREAMS], number % STREAMS
+        stream = shard.elsewhere.get(key) or self._make_stream(*self.read(number))
+        settled = int(shard.columns.settled[key]) if len(shard.columns.settled) else 0
+        return replace(stream._state.to_saved(), settled=settled)
+
+    def adopt(self, number: int, state: State) -> None:
+        """Take in a stream as a store has kept it.
+
+        Args:
+            number: its number; the stream is empty.
+            state: its state.
+        """
+        shard, key = self._shards[number // STREAMS], number % STREAMS
+        if state.settled:
+            shard.note_settled(key, state.settled)
+        stream = self._make_stream(state.clock, state.retained, state.receipts)
+        self._keep(shard, key, stream)
+
+    def block(self, number: int, problem: StoreError) -> None:
+        """Keep rows from a stream that cannot be read from its store.
+
+        Args:
+            number: its number.
+            problem: why it cannot be read.
+        """
+        self._shards[number // STREAMS].wipe(number % STREAMS)
+        self.blocked[number] = problem
+
+    def renumber(self, number: int, slots: Mapping[int, int]) -> None:
+        """Let the records of a stream know sources by other slots.
+
+        Args:
+            number: its number.
+            slots: the new slot for each slot that has changed.
+        """
+        clock, retained = self.read(number)
+        shard, key = self._shards[number // STREAMS], number % STREAMS
+        stream = shard.elsewhere.pop(key, None)
+        receipts = () if stream is None else stream.receipts
+        moved = retained.with_numbers(move_slots(retained.numbers, slots))
+        self._keep(shard, key, self._make_stream(clock, moved, receipts))
+
+    def _keep(self, shard: Shard, key: int, stream: Stream) -> None:
+        """Keep a stream in the arrays if these can hold it."""
+        if _has_open(stream) or not self.is_batched or not shard.put(key, stream.clock, stream.retained):
+            shard.wipe(key)
+            shard.elsewhere[key] = stream
+
+    def _make_stream(self, clock: Clock, retained: Records, receipts: tuple[Receipt, ...] = ()) -> Stream:
         limits = self.rules.limits
-        return Stream(
+        stream = Stream(
             self.rules.policy,
             retention=limits.retention,
             notice=limits.notice,
@@ -317,6 +470,15 @@ class Shards:
             retained=retained,
             clock=clock,
         )
+        if receipts:
+            stream._state.receipts = receipts
+            stream._schedule()
+        return stream
+
+
+def _has_open(stream: Stream) -> bool:
+    """Whether a stream has a request that was not met yet."""
+    return any(receipt.erased is None for receipt in stream.receipts)
 
 
 class _ShardIntake:

@@ -12,31 +12,32 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige.clock import Clock
-from vestige.errors import DataError, ParameterError, StreamsError
+from vestige.errors import DataError, ParameterError, StoreError, StreamsError
 from vestige.estimate import E_co
 from vestige.keyed.answers import count_streams, make_estimates
 from vestige.keyed.arrivals import UNKNOWN, RawRows, find_problem, find_refused, read_raw_rows
 from vestige.keyed.counts import KeyedCounts
 from vestige.keyed.estimates import KeyedEstimates
 from vestige.keyed.names import KeyNames, Texts, read_keys
-from vestige.keyed.requests import confirm, forget_subject
+from vestige.keyed.positions import KeyedPositions
+from vestige.keyed.requests import forget_subject, settle, settle_store
 from vestige.keyed.shards import Shards
 from vestige.keyed.taken import StreamTrouble, Taken
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
-from vestige.store import RECEIPTS_KEPT, Receipt
+from vestige.store import RECEIPTS_KEPT, FamilyPlace, Ledger, Receipt
 from vestige.store.keys import SIZE, hash_subject
 from vestige.stream import Stream
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_subject, read_time, repeat_now
@@ -44,10 +45,13 @@ from vestige.stream.deadlines import check_times
 from vestige.stream.estimate import make_estimate
 from vestige.stream.limits import Limits
 from vestige.stream.log import log_restarts
-from vestige.stream.rules import Rules, make_rules
+from vestige.stream.rules import Rules, make_rules, make_terms
 from vestige.times import to_ticks, wall_clock
-from vestige.types import Ints
+from vestige.types import Floats, Ints, Times
 from vestige.validation import check_bool, check_int, show_value
+
+if TYPE_CHECKING:
+    from vestige.keyed.storage import FamilyStorage
 
 
 class KeyedStreams(Generic[E_co]):
@@ -63,9 +67,12 @@ class KeyedStreams(Generic[E_co]):
         seed: makes the run reproducible: each stream is as `Stream(policy, ..., seed=seed)` would be. Default: coins
             from the operating system.
         workers: number of threads; default: one for each core.
+        store: where the streams are kept, as `store.family()`; they continue from there. Each call that takes, erases
+            or removes something is durable when it returns, but for `take`, after which `flush` has to be called.
 
     Raises:
         ParameterError: the policy cannot work under these limits.
+        StoreError: the store cannot be read.
 
     Example:
         >>> from vestige import Mean
@@ -89,16 +96,34 @@ class KeyedStreams(Generic[E_co]):
         lateness: timedelta | None = None,
         seed: int | AuditSeed | None = None,
         workers: int | None = None,
+        store: FamilyPlace | None = None,
     ) -> None:
         limits = Limits(retention, notice, max_age, max_ahead, lateness)
         self._rules: Rules[E_co] = make_rules(policy, limits, seed)
+        if store is not None and not isinstance(store, FamilyPlace):
+            raise ParameterError(
+                f"store={show_value(store)} is not a place in a store; pass store.family() of an open one"
+            )
         self._names = KeyNames()
         self._shards = Shards(self._rules, seed)
-        self._receipts: dict[int, Receipt] = {}
+        self._ledger, self._positions = Ledger(), KeyedPositions()
         self._secret = secrets.token_bytes(SIZE)
-        self._lock = threading.RLock()
+        self._lock = threading.RLock() if store is None else store.store.lock
         threads = os.cpu_count() or 1 if workers is None else check_int("workers", workers, 1)
         self._workers = ThreadPoolExecutor(threads, "vestige")
+        self._terms = make_terms(self._rules, {} if store is None else store.about)
+        self._place, self._storage = store, None if store is None else self._open(store)
+
+    def _open(self, place: FamilyPlace) -> FamilyStorage:
+        """Read the streams from their store, and be the ones that are open there."""
+        from vestige.keyed.storage import FamilyStorage  # noqa: PLC0415  # it takes long to import
+
+        with self._lock:
+            place.open(self._terms, self)
+            self._shards.requests = place.store.newest_request
+            storage = FamilyStorage(place.store, self._terms, self._names, self._shards, self._workers)
+            storage.load()
+        return storage
 
     def __len__(self) -> int:
         return len(self._names)
@@ -160,6 +185,7 @@ class KeyedStreams(Generic[E_co]):
             3
         """
         with self._lock:
+            self._check_open()
             texts = read_keys(keys)
             new = read_arrivals(self._rules.policy, rows, times, subjects, cache(self._hash_subject))
             self._check_keys(texts, len(new))
@@ -175,6 +201,7 @@ class KeyedStreams(Generic[E_co]):
                     self._truncate(known)
                     raise
             made = self._take(numbers, new, known, np.arange(len(new)), {})
+            self.flush()
         failed = {key: trouble.problem for key, trouble in made.troubles.items()}
         _raise_troubles(failed, f"{made.taken:,} rows were taken, all of those of other streams among them")
         return made.taken
@@ -216,6 +243,7 @@ class KeyedStreams(Generic[E_co]):
             (2, ['FR'], ['DE'])
         """
         with self._lock:
+            self._check_open()
             texts, now = read_keys(keys), to_ticks(wall_clock())
             raw = read_raw_rows(self._rules, rows, times, subjects, numbers, cache(self._hash_subject), now)
             self._check_keys(texts, len(raw.table))
@@ -362,15 +390,16 @@ class KeyedStreams(Generic[E_co]):
         check_bool("now", now)
         if subject is None:
             raise ParameterError("subject=None is not a subject; pass a text")
-        name = read_subject(subject, self._hash_subject)
         with self._lock:
+            self._check_open()
+            name = read_subject(subject, self._hash_subject)
             t, at = sum(shard.arrived for shard in self._shards), wall_clock()
             receipt = Receipt.create(
                 at, t, t if now else None, self._rules.limits.max_age, None, reference, keep_receipt
             )
-            failed = forget_subject(self._shards, str(name), now=now)
+            asked, failed = forget_subject(self._shards, str(name), now=now)
             receipt = receipt.mark_erased(t, at) if now else receipt
-            self._receipts[self._shards.requests] = receipt
+            self._file(receipt, asked)
             troubles = {self._names[number]: problem for number, problem in failed.items()}
         _raise_troubles(troubles, "their records were erased all the same")
         return receipt
@@ -379,16 +408,17 @@ class KeyedStreams(Generic[E_co]):
     def receipts(self) -> tuple[Receipt, ...]:
         """The removal requests that are open, and those whose receipts are kept."""
         with self._lock:
-            self._receipts = confirm(self._shards, self._receipts, None)
-            return tuple(self._receipts.values())
+            self._settle(None)
+            return self._ledger.receipts if self._place is None else self._place.store.read_ledger().receipts
 
-    def sweep(self, at: Time | None = None) -> int:
+    def sweep(self, at: Time | None = None, *, exclude: Collection[str] = ()) -> int:
         """Erase what is due while nothing arrives; a batch that would be lost otherwise is closed early.
 
         Call it every eighth of `max_age`, or more often.
 
         Args:
             at: the time that limits in time are checked against; default: the machine's clock.
+            exclude: keys of streams to leave as they are.
 
         Returns:
             The number of records that were erased.
@@ -417,14 +447,19 @@ class KeyedStreams(Generic[E_co]):
 
         troubles: dict[str, Exception] = {}
         with self._lock:
-            expired = self._shards.expire(instant, self._workers)
+            self._check_open()
+            excluded = self.find_numbers([*exclude]) if exclude else np.empty(0, np.int64)
+            expired = self._shards.expire(instant, excluded, self._workers)
+            self._mark(expired.changed)
             erased = expired.erased
             log_restarts(self._rules.policy, expired.restarts)
             for number in expired.left:
                 problem = self._shards.attempt(number, sweep)
                 if problem is not None:
                     troubles[self._names[number]] = problem
-            self._receipts = confirm(self._shards, self._receipts, instant)
+            self._mark(np.array(expired.left, np.int64))
+            self.flush()
+            self._settle(instant)
         _raise_troubles(troubles, "all others were swept")
         return erased
 
@@ -446,14 +481,105 @@ class KeyedStreams(Generic[E_co]):
             ['FR']
         """
         with self._lock:
+            self._check_open()
+            self._erase(self._find(key))
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was not written yet; without a store there is nothing to write.
+
+        Raises:
+            StoreError: the store cannot be written. The streams go on from what they are in memory, and the next call
+                that writes tries again; until then what is erased here is still in the store.
+
+        Example:
+            >>> from vestige import Mean, open_store
+            >>> with open_store("memory:") as store:
+            ...     shops = KeyedStreams(Mean(), retention=96, store=store.family())
+            ...     _ = shops.take(["DE"], [1.0])
+            ...     shops.flush()
+            ...     store.names()
+            ('DE',)
+        """
+        with self._lock:
+            if self._storage is not None and self._place is not None:
+                self._place.check_open()
+                self._storage.flush()
+
+    @property
+    def positions(self) -> KeyedPositions:
+        """How far sources were read into these streams; written with the next flush."""
+        return self._positions if self._storage is None else self._storage.positions
+
+    def find_numbers(self, keys: object) -> Ints:
+        """Find the numbers that the streams of keys have in this object.
+
+        Args:
+            keys: texts or whole numbers; see `extend`.
+
+        Returns:
+            One number per key; -1 for a key without a stream.
+
+        Example:
+            >>> from vestige import Mean
+            >>> shops = KeyedStreams(Mean(), retention=96)
+            >>> _ = shops.extend(["DE", "FR"], [1.0, 5.0])
+            >>> shops.find_numbers(["FR", "IT"])
+            array([ 1, -1])
+        """
+        with self._lock:
+            return self._names.look_up(read_keys(keys))
+
+    def count_held(self, keys: object) -> Ints:
+        """Count the records that the streams of keys hold.
+
+        Args:
+            keys: texts or whole numbers; see `extend`.
+
+        Returns:
+            One count per key; 0 for a key without a stream.
+        """
+        with self._lock:
+            return self._shards.count_held(self.find_numbers(keys))
+
+    def find_records(self, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Ints]:
+        """Find the held records that are rows of a source.
+
+        Args:
+            slot: the slot of the source; see `positions`.
+
+        Returns:
+            Their rows in the source, values, times and pseudonyms, and the numbers of their streams.
+        """
+        with self._lock:
+            return self._shards.find_records(slot)
+
+    def renumber(self, key: str, slots: Mapping[int, int]) -> None:
+        """Let the records of a stream know their sources by other slots; written with the next flush.
+
+        Args:
+            key: its key.
+            slots: the new slot for each slot that has changed; 0 if the source is not known any more.
+        """
+        with self._lock:
             number = self._find(key)
-            self._shards.clear(number)
-            self._names.remove(number)
+            self._shards.renumber(number, slots)
+            self._mark(np.array([number]))
+
+    def mark_lost(self) -> None:
+        """Note that what was written last may be missing from the store, so that all is written again."""
+        if self._storage is not None:
+            self._storage.mark_lost()
 
     def __repr__(self) -> str:
         return f"<KeyedStreams of {self.policy}: {len(self):,} streams, {self.held:,} numbers held>"
 
     def __getstate__(self) -> dict[str, object]:
+        if self._place is not None:
+            raise StoreError(
+                "these streams are kept in a store, which has only one of each; do not copy or pickle them, but open "
+                "them from the store where they are needed"
+            )
         with self._lock:
             dropped = {"_lock": None, "_workers": self._workers._max_workers}
             return {**vars(self), **dropped}
@@ -466,7 +592,45 @@ class KeyedStreams(Generic[E_co]):
     # Taking rows.
 
     def _hash_subject(self, subject: str) -> str:
-        return hash_subject(subject, self._secret)
+        return hash_subject(subject, self._secret) if self._place is None else self._place.store.pseudonym(subject)
+
+    def _check_open(self) -> None:
+        """Check that the streams may be written, and note which requests the store has had meanwhile."""
+        if self._place is not None:
+            self._place.check_open()
+            self._shards.requests = self._place.store.newest_request
+
+    def _mark(self, numbers: Ints) -> None:
+        """Note that streams have changed."""
+        if self._storage is not None:
+            self._storage.mark(numbers)
+
+    def _erase(self, number: int) -> None:
+        """Erase a stream and its name."""
+        if self._storage is not None:
+            self._storage.remove(number)
+        self._shards.clear(number)
+        self._names.remove(number)
+
+    def _file(self, receipt: Receipt, asked: Sequence[int]) -> None:
+        """Note a request to all streams, of which some were asked to erase records."""
+        if self._place is None:
+            self._ledger = self._ledger.file([receipt], None)
+            return
+        store = self._place.store
+        with store.transaction():
+            self._mark(np.array(asked, np.int64))
+            self.flush()
+            store.write_ledger(store.read_ledger().file([receipt], None))
+
+    def _settle(self, swept: int | None) -> None:
+        """Note which requests have been met."""
+        if self._place is not None:
+            settle_store(self._place.store, swept)
+        else:
+            arrived = sum(shard.arrived for shard in self._shards)
+            has_open = self._shards.has_open
+            self._ledger = settle(self._ledger, self._shards.find_settled(), arrived, swept, has_open=has_open)
 
     @property
     def _is_ordered(self) -> bool:
@@ -481,10 +645,14 @@ class KeyedStreams(Generic[E_co]):
         """Find the number of each row's stream, and make room for new ones."""
         numbers = self._names.number(texts, self._workers)
         self._shards.resize(self._names.count)
+        if self._storage is not None:
+            self._storage.add_streams()
         return numbers
 
     def _truncate(self, count: int) -> None:
         """Drop the newest streams, which have no records, so that so many are left."""
+        if self._storage is not None:
+            self._storage.truncate(count)
         self._names.truncate(count)
         self._shards.resize(count)
 
@@ -518,12 +686,12 @@ class KeyedStreams(Generic[E_co]):
     def _take(self, streams: Ints, new: Arrivals, known: int, rows: Ints, troubles: dict[str, StreamTrouble]) -> Taken:
         """Take rows that were checked; `rows` has their indices in the call, `troubles` what was found before."""
         made = self._shards.take(streams, new, self._workers)
+        self._mark(streams)
         log_restarts(self._rules.policy, int(made.counts[2]))
         for number, trouble in made.troubles.items():
             troubles[self._names[number]] = replace(trouble, row=int(rows[trouble.row]))
             if number >= known and not self._shards.count_arrived(number):
-                self._shards.clear(number)
-                self._names.remove(number)
+                self._erase(number)
         there = np.flatnonzero(self._names.is_there[known:])
         self._truncate(known + int(there[-1]) + 1 if len(there) else known)
         in_order = dict(sorted(troubles.items(), key=lambda item: item[1].row))

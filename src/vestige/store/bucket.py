@@ -234,7 +234,7 @@ def pack_head(row: int, summary: Summary, names: bytes) -> bytes:
     return _CHECKSUM.pack(compute_checksum(names, ("buckets", row, plain))) + plain
 
 
-def read_head(head: bytes) -> Summary:
+def read_head(head: object) -> Summary:
     """Read the head of a bucket, whose checksum is not looked at.
 
     Args:
@@ -251,7 +251,7 @@ def read_head(head: bytes) -> Summary:
     return Summary(*_HEAD.unpack_from(head, _CHECKSUM.size))
 
 
-def check_head(row: int, head: bytes, names: bytes) -> Summary:
+def check_head(row: int, head: object, names: object) -> Summary:
     """Read the head of a bucket, after checking it and the names.
 
     Args:

@@ -87,6 +87,11 @@ class Header:
     records: int
 
     @property
+    def has_receipts(self) -> bool:
+        """Whether the entry has receipts."""
+        return bool(self.flags & RECEIPTS)
+
+    @property
     def clock(self) -> Clock:
         """The public clock; a WordError if it is of a later version of the word."""
         if self.word > WORD_VERSION:
@@ -297,6 +302,24 @@ def replace_terms(entry: bytes, name: bytes, number: int) -> bytes:
     """
     _, at = _read_varints(entry, CHECKSUM + 1, 1)
     return seal_entry(entry[CHECKSUM : CHECKSUM + 1] + pack_varints([number]) + entry[at:], name)
+
+
+def sort_receipts(entry: bytes, name: bytes, columns: int) -> bytes:
+    """Put the receipts of a stream in the order of their requests.
+
+    Args:
+        entry: its entry, whose checksum fits.
+        name: its name, encoded.
+        columns: number of values per record.
+
+    Returns:
+        The entry; the same object if they are in order.
+    """
+    parts = _Parts(entry, read_header(entry), columns)
+    ordered = tuple(sorted(parts.receipts, key=lambda receipt: (receipt.requested, receipt.id)))
+    if ordered == parts.receipts:
+        return entry
+    return seal_entry(entry[CHECKSUM : parts.sources_end] + _pack_receipts(ordered), name)
 
 
 class _Parts:

@@ -10,8 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
 
+from vestige.errors import StoreError
 from vestige.store.inbox import Inbox
 from vestige.store.snapshot import StoreSnapshot
+from vestige.store.state import State
+from vestige.store.terms import Terms
 
 
 class Reader(ABC):
@@ -42,6 +45,66 @@ class Reader(ABC):
         Raises:
             StoreError: the store cannot be read.
         """
+
+    def read_stream(self, name: str) -> tuple[Terms, State] | None:
+        """Read one stream as it was last written.
+
+        Args:
+            name: the name of the stream.
+
+        Returns:
+            Its terms and its state; None if there is no such stream.
+
+        Raises:
+            StoreError: it is damaged, or the store cannot be read.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").read_stream("delays") is None
+            True
+        """
+        snapshot = self.snapshot()
+        if name in snapshot.troubles:
+            raise StoreError(snapshot.troubles[name])
+        return snapshot.streams.get(name)
+
+    def count(self) -> int:
+        """Count the streams.
+
+        Returns:
+            The number of streams.
+
+        Raises:
+            StoreError: the store cannot be read.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").count()
+            0
+        """
+        return len(self.snapshot().names)
+
+    def page(self, after: str | None = None, limit: int = 100) -> list[str]:
+        """List some of the streams; those whose names cannot be read are left out.
+
+        Args:
+            after: only names after this one; default: from the first on.
+            limit: number of names at most.
+
+        Returns:
+            The names, sorted.
+
+        Raises:
+            StoreError: the store cannot be read.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").page()
+            []
+        """
+        snapshot = self.snapshot()
+        names = [name for name in snapshot.names if name not in snapshot.unnamed]
+        return [name for name in names if after is None or name > after][:limit]
 
     @abstractmethod
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:

@@ -11,18 +11,20 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, NoReturn, Self
 
 from vestige.errors import ParameterError, StoreError
 from vestige.store.ledger import Ledger
-from vestige.store.place import OpenStream, Place, check_name
+from vestige.store.place import FamilyPlace, OpenFamily, OpenStream, Place, check_name
 from vestige.store.position import Position
 from vestige.store.reader import Reader
 from vestige.store.state import State
 from vestige.store.terms import Terms, drop_defaults
-from vestige.validation import show_value
+from vestige.times import to_utc
+from vestige.validation import check_int, show_value
 
 PATIENCE = 5.0
 """Seconds for which a commit waits for others who read the store."""
@@ -53,6 +55,7 @@ class Store(Reader):
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[Place, OpenStream]] = {}
+        self._families: dict[str, tuple[FamilyPlace, OpenFamily]] = {}
         self._process, self.lock = os.getpid(), threading.RLock()
 
     def __reduce__(self) -> NoReturn:
@@ -151,6 +154,95 @@ class Store(Reader):
             with suppress(StoreError):
                 yield name, self.terms(name)
 
+    def has(self, name: str) -> bool:
+        """Tell whether there is a stream, or a row of which `survey` says this.
+
+        Args:
+            name: the name of the stream, or what is wrong with the row.
+
+        Returns:
+            True also for a stream that is damaged.
+
+        Raises:
+            ParameterError: the name is not a text.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").has("delays")
+            False
+        """
+        names, wrong = self.survey()
+        return check_name("name", name) in (*names, *wrong)
+
+    def find_due(self, at: datetime) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Find the streams in which a sweep at a time has something to do or to say, without reading the others.
+
+        Args:
+            at: the time.
+
+        Returns:
+            The names, sorted: of streams in which something is due, that know a later time, or that are known to be
+            damaged; a store may name more. And what is wrong with rows whose names cannot be read.
+
+        Example:
+            >>> from vestige import open_store
+            >>> from vestige.times import wall_clock
+            >>> open_store("memory:").find_due(wall_clock())
+            ((), ())
+        """
+        to_utc(at)
+        return self.survey()
+
+    def find_waiting(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Find the streams that a request in the ledger may still wait for, without reading the others.
+
+        Args:
+            number: the number of the request.
+
+        Returns:
+            The names, sorted: of streams that hold records and have not met the request, or have an open request of
+            their own; a store may name more. And what is wrong with rows whose names cannot be read.
+        """
+        check_int("number", number, 0)
+        return self.survey()
+
+    def find_subjects(self, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Find the streams that hold records of subjects, as they were last written.
+
+        Args:
+            pseudonyms: the pseudonyms of the subjects; see `pseudonym`.
+
+        Returns:
+            The names of the streams, sorted, by pseudonym; streams that cannot be read are left out.
+
+        Example:
+            >>> from vestige import open_store
+            >>> store = open_store("memory:")
+            >>> list(store.find_subjects([store.pseudonym("ada")]).values())
+            [()]
+        """
+        found: dict[str, list[str]] = {pseudonym: [] for pseudonym in pseudonyms}
+        for name, _, state in self._states():
+            for subject in {*state.retained.subjects} & found.keys():
+                found[subject].append(name)
+        return {pseudonym: tuple(sorted(names)) for pseudonym, names in found.items()}
+
+    def count_arrived(self) -> int:
+        """Count the records that have arrived in all streams that can be read, as they were last written.
+
+        Returns:
+            The sum of their `t`.
+        """
+        return sum(state.clock.t for _, _, state in self._states())
+
+    def list_terms(self) -> tuple[Terms, ...]:
+        """List the terms of all streams that can be read; equal ones come once.
+
+        Returns:
+            The terms.
+        """
+        return tuple({terms.text: terms for _, terms in self.iterate_terms()}.values())
+
     @abstractmethod
     def read_ledger(self) -> Ledger:
         """Read the requests to streams of the store, with their receipts.
@@ -233,6 +325,39 @@ class Store(Reader):
             raise ParameterError(f"about={show_value(about)} is not plain data by name; pass a dict")
         return self._place(name, dict(about or {}))
 
+    def family(self, *, about: Mapping[str, object] | None = None) -> FamilyPlace:  # noqa: ARG002
+        """Return the place of all streams with the same terms, for `vestige.KeyedStreams(..., store=...)`.
+
+        Args:
+            about: what else must stay the same whenever they are opened, as plain data; it tells families with the
+                same policy and limits apart.
+
+        Returns:
+            The place; nothing is written yet.
+
+        Raises:
+            ParameterError: `about` is not a mapping.
+            StoreError: this kind of store has places for single streams only.
+        """
+        raise StoreError(
+            f"a {type(self).__name__} has places for single streams only; open one stream for each key, or use a "
+            "store in a file"
+        )
+
+    @property
+    def families(self) -> tuple[OpenFamily, ...]:
+        """The families of streams that are open here."""
+        return tuple(streams for _, streams in self._families.values())
+
+    def _close_family(self, terms: str) -> None:
+        """Write what streams with these terms have not written yet, and close them."""
+        for name, (_, stream) in tuple(self._open.items()):
+            if stream.terms.text == terms:
+                self.release_stream(name)
+        if terms in self._families:
+            self._families[terms][1].flush()
+            del self._families[terms]
+
     def sources(self) -> tuple[str, ...]:
         """List the sources that were read into any stream.
 
@@ -294,6 +419,8 @@ class Store(Reader):
             with self.transaction():
                 for _, stream in tuple(self._open.values()):
                     stream.flush()
+                for streams in self.families:
+                    streams.flush()
         except BaseException:
             self._mark_lost()
             raise
@@ -302,6 +429,8 @@ class Store(Reader):
         """Have the open streams write what they hold once more, since it may be missing from the store."""
         for place, _ in self._open.values():
             place.lost = True
+        for streams in self.families:
+            streams.mark_lost()
 
     def live(self, name: str) -> OpenStream | None:
         """Return a stream as it is open here.
@@ -338,8 +467,7 @@ class Store(Reader):
         Raises:
             StoreError: there is no such stream.
         """
-        names, wrong = self.survey()
-        if check_name("name", name) in (*names, *wrong):  # a damaged stream can be removed too
+        if self.has(name):  # a damaged stream can be removed too
             ledger = self.read_ledger()
             if (left := ledger.without_stream(name)) is not ledger:
                 self.write_ledger(left)
@@ -370,6 +498,7 @@ class Store(Reader):
         """
         self.flush()
         self._open.clear()
+        self._families.clear()
 
     def close(self) -> None:
         """Write what the streams have not written yet, and close the store.

@@ -16,22 +16,19 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vestige.errors import StoreBusyError, StoreError
+from vestige.store.bucket import Summary, pack_head
 from vestige.store.paths import append_ending, make_private, write_private
-from vestige.store.sqlite import version1
-from vestige.store.sqlite.layout import About
+from vestige.store.rows import DAMAGED, TABLES, About
+from vestige.store.sqlite import version1, version6
 from vestige.validation import check_float
 
-APPLICATION, VERSION = 0x56535447, 6
+APPLICATION, VERSION = 0x56535447, 7
 """What the header of the file says: that it is a store ("VSTG"), and in which version of the format."""
 PAGE = 4096
 _LONGEST = 10**6  # seconds
-SCHEMA = (
-    "CREATE TABLE about (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
-    "CREATE TABLE streams (id INTEGER PRIMARY KEY, name BLOB NOT NULL, terms BLOB NOT NULL, body BLOB NOT NULL)",
-    "CREATE TABLE states (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
-    "CREATE TABLE sources (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
-    "CREATE TABLE receipts (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
-    "CREATE TABLE ledger (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+SCHEMA = tuple(
+    f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(f'{column} BLOB NOT NULL' for column in columns)})"
+    for table, columns in TABLES.items()
 )
 PRAGMAS = {
     "journal_mode": ("DELETE", "delete"),
@@ -44,7 +41,6 @@ PRAGMAS = {
     "auto_vacuum": ("NONE", 0),
 }
 """Each with what it is set to, and what SQLite must say then; defaults differ between builds."""
-DAMAGED = "restore a copy that is younger than the limits"
 _REMEDIES = {
     "SQLITE_FULL": "the disk is full; make room and try again: nothing was changed",
     "SQLITE_READONLY": "cannot be written; make the file and its folder writable, or copy it elsewhere",
@@ -99,6 +95,7 @@ def create_empty() -> sqlite3.Connection:
     for table in SCHEMA:
         connection.execute(table)
     connection.execute("INSERT INTO about VALUES (1, ?)", (About().pack(),))
+    connection.execute("INSERT INTO buckets VALUES (1, ?, x'', x'')", (pack_head(1, Summary(), b""),))
     connection.execute("COMMIT")
     connection.text_factory = bytes
     return connection
@@ -185,7 +182,8 @@ def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[in
             f"{remedy}"
         )
     found = connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY rootpage").fetchall()
-    expected = version1.SCHEMA if version == 1 else SCHEMA[:-1] if version in range(2, 5) else SCHEMA
+    earlier = {1: version1.SCHEMA, **dict.fromkeys((2, 3, 4), version6.SCHEMA[:-1]), 5: version6.SCHEMA}
+    expected = {**earlier, 6: version6.SCHEMA}.get(int(str(version)), SCHEMA)
     if [sql for (sql,) in found] != [sql.encode() for sql in expected]:
         raise StoreError(f"{path}: its tables are not those of a store; was it changed by another program?")
 
@@ -246,19 +244,25 @@ def acquire_lock(path: Path) -> sqlite3.Connection:
 
 def copy_file(path: Path, patience: float) -> bytes:
     """All bytes of the file at one moment, page by page; a commit waits no longer than this takes."""
+    with read_file(path, patience) as connection:
+        return connection.serialize()
+
+
+@contextmanager
+def read_file(path: Path, patience: float) -> Iterator[sqlite3.Connection]:
+    """A connection to the file as it is at one moment; a commit waits until the block is left."""
     check_exists(path)
     check_not_empty(path)
     with translate_opening_errors(path), closing(_connect_there(path, patience)) as connection:
         connection.execute("BEGIN")  # one lock for all that is read: a busy writer is waited for once
         read_pragma(connection, "schema_version")  # rolls back what a crash has left
         check_whole(connection, path)
-        image = connection.serialize()
+        yield connection
         connection.execute("COMMIT")
         if append_ending(path, "-journal").exists():  # of a writer that is at work, or of one that was killed
             connection.execute("PRAGMA busy_timeout=0")
             with suppress(sqlite3.Error):
                 clear_journal(connection)
-        return image
 
 
 def _connect_there(path: Path, patience: float) -> sqlite3.Connection:

@@ -1,4 +1,4 @@
-"""A reader of a SQLite store: copies the file, closes it at once, and looks at the copy.
+"""A reader of a SQLite store: one short read of the file for one stream, or a copy of it for all.
 
 Guarantee: reads beside a live writer, and one damaged row hides no other stream; held by tests/test_cli_beside.py and
 tests/test_cli_troubles.py.
@@ -6,21 +6,25 @@ tests/test_cli_troubles.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from vestige.errors import StoreError
+from vestige.store import search
 from vestige.store.inbox import Inbox
 from vestige.store.keys import KeyFile
 from vestige.store.paths import resolve_path
+from vestige.store.place import check_name
 from vestige.store.reader import Reader
-from vestige.store.snapshot import UNNAMED, StoreSnapshot
-from vestige.store.sqlite.connection import check_exists, check_patience, copy_file, open_image
-from vestige.store.sqlite.tables import Tables
+from vestige.store.snapshot import StoreSnapshot
+from vestige.store.sqlite.connection import check_exists, check_kind, check_patience, copy_file, open_image, read_file
+from vestige.store.sqlite.rows import SqliteRows
 from vestige.store.sqlite.verify import verify_file
 from vestige.store.state import State
 from vestige.store.store import PATIENCE
+from vestige.store.table_store import read_snapshot
+from vestige.store.tables import Tables
 from vestige.store.terms import Terms
 
 
@@ -49,10 +53,36 @@ class SqliteReader(Reader):
         """Where other processes leave requests for the one that writes."""
         return Inbox(self.path)
 
+    @contextmanager
+    def _read(self) -> Iterator[Tables]:
+        """The tables of the file itself, at one moment; a commit waits meanwhile."""
+        with read_file(self.path, self._patience) as connection:
+            check_kind(connection, self.path)
+            connection.text_factory = bytes
+            tables = Tables(SqliteRows(connection, self.path))
+            with tables.rows.report_damage():
+                yield tables
+
     def snapshot(self) -> StoreSnapshot:
         """Copy all streams as they were last written, at one moment."""
         with open_image(copy_file(self.path, self._patience), self.path) as connection:
-            return read_snapshot(Tables(connection, self.path))
+            return read_snapshot(Tables(SqliteRows(connection, self.path)))
+
+    def read_stream(self, name: str) -> tuple[Terms, State] | None:
+        """Read one stream as it was last written; the file is not copied."""
+        check_name("name", name)
+        with self._read() as tables:
+            return tables.read(name)
+
+    def count(self) -> int:
+        """Count the streams; the file is not copied."""
+        with self._read() as tables:
+            return tables.about.streams
+
+    def page(self, after: str | None = None, limit: int = 100) -> list[str]:
+        """List some of the streams, sorted; the file is not copied."""
+        with self._read() as tables:
+            return search.page(tables, after, limit)
 
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
         """Check the limits, the file and every byte of it, and look for canaries in all files of the store."""
@@ -61,33 +91,6 @@ class SqliteReader(Reader):
     def pseudonym(self, subject: str) -> str:
         """Return the pseudonym of a subject; random digits if no subject was ever named in the store."""
         if self._hash is None:
-            with open_image(copy_file(self.path, self._patience), self.path) as connection:
-                self._hash = self._key_file.open(Tables(connection, self.path).about.fingerprint)
+            with self._read() as tables:
+                self._hash = self._key_file.open(tables.about.fingerprint)
         return self._hash(subject)
-
-
-def read_snapshot(tables: Tables) -> StoreSnapshot:
-    """Read all streams; one that is damaged is named with what is wrong with it.
-
-    Args:
-        tables: the tables of the store.
-
-    Returns:
-        The snapshot.
-
-    Raises:
-        StoreError: the file cannot be read.
-    """
-    names, wrong = tables.tree.survey()
-    troubles = dict.fromkeys(wrong, UNNAMED)
-    streams: dict[str, tuple[Terms, State]] = {}
-    for name in sorted(names):
-        try:
-            ((_, terms, state),) = tables.states([name])
-            streams[name] = terms, state
-        except StoreError as problem:
-            troubles[name] = str(problem)
-    try:
-        return StoreSnapshot(streams, troubles, tables.ledger())
-    except StoreError as problem:
-        return StoreSnapshot(streams, troubles, ledger_trouble=str(problem))

@@ -1,7 +1,7 @@
-"""A store's file written again as a whole, in its canonical form: the same streams always give the same bytes.
+"""A store of an earlier version of the format, written in the present one: all of it or nothing.
 
-Guarantee: the file holds these streams and nothing else afterwards, or is unchanged; held by
-tests/store/test_crashes.py and tests/store/test_version1.py.
+Guarantee: the file holds the same streams afterwards, or is unchanged; held by tests/store/test_version1.py and those
+after it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from vestige.store.canonical import arrange
 from vestige.store.ledger import Ledger
-from vestige.store.sqlite import version1, version2, version3, version4, version5
+from vestige.store.sqlite import version1, version2, version3, version4, version5, version6
 from vestige.store.sqlite.connection import create_empty, read_pragma
-from vestige.store.sqlite.tables import Tables
+from vestige.store.sqlite.rows import SqliteRows
 from vestige.store.state import State
+from vestige.store.tables import Tables
 from vestige.store.terms import Terms
 
 Streams = Iterable[tuple[str, Terms, State]]
 
 
 def build_store(streams: Streams, ledger: Ledger, fingerprint: bytes, path: Path) -> sqlite3.Connection:
-    """Build a store in memory with these streams, in this order; sources and receipts are sorted.
+    """Build a store in memory with these streams, in its canonical form.
 
     Args:
         streams: the name, the terms and the state of each stream.
@@ -35,15 +37,15 @@ def build_store(streams: Streams, ledger: Ledger, fingerprint: bytes, path: Path
     """
     connection = create_empty()
     try:
-        tables = Tables(connection, path)
+        tables = Tables(SqliteRows(connection, path))
         connection.execute("BEGIN")
         for name, terms, state in streams:
-            positions = dict(sorted(state.positions.items()))
             receipts = tuple(sorted(state.receipts, key=lambda receipt: (receipt.requested, receipt.id)))
-            tables.put(name, terms, replace(state, positions=positions, receipts=receipts))
+            tables.put(name, terms, replace(state, receipts=receipts))
         tables.put_ledger(ledger)
-        tables.about = replace(tables.about, fingerprint=fingerprint)
-        tables.save_about()
+        arrange(tables)
+        tables.about = replace(tables.about, fingerprint=fingerprint, untidy=False)
+        tables.rows.save_about()
         connection.execute("COMMIT")
         connection.execute("VACUUM")
     except BaseException:
@@ -85,11 +87,10 @@ def read_earlier_version(connection: sqlite3.Connection, path: Path) -> tuple[St
     Raises:
         DamagedError: a row is damaged, or belongs to no stream.
     """
-    version = read_pragma(connection, "user_version")
+    version = int(str(read_pragma(connection, "user_version")))
     if version == 1:
         version1.check_sound(connection)
         return version1.read_streams(connection), Ledger(), version1.read_fingerprint(connection)
-    readers = {2: version2.Tables, 3: version3.Tables, 4: version4.Tables, 5: version5.Tables}
-    tables = readers[int(str(version))](connection, path)
-    ledger = tables.ledger() if version == 5 else Ledger()
-    return tables.states(tables.tree.names()), ledger, tables.about.fingerprint
+    readers = {2: version2.Tables, 3: version3.Tables, 4: version4.Tables, 5: version5.Tables, 6: version6.Tables}
+    tables = readers[version](connection, path)
+    return tables.states(), tables.ledger() if version >= 5 else Ledger(), tables.about.fingerprint

@@ -1,115 +1,131 @@
-"""The rows of a store's file: read and written by number, and counted in a row of their own.
+"""The rows of a store in a SQLite file, padded so that nothing of a record ever lies on a page that SQLite edits.
 
-Guarantee: a row that has vanished, or whose bits were changed outside Vestige, is reported and never used; held by
-tests/store/test_damage.py.
+SQLite keeps the first 489 bytes of a payload of 489 + 4092 k bytes on a leaf page, and the rest on k overflow pages,
+which it zeroes when they are freed (secure_delete). The first column of such a row is a head of fixed size that fills
+these bytes and holds public clocks only. So cells keep their size, no leaf page is split once it was filled, and names
+and records lie on pages of their own. The rows of sources have no head: they are overwritten with as many bytes.
+Source: the SQLite file format, sections 1.6 and 2.1.
+Guarantee: no byte of what was overwritten or removed is left in the file; held by tests/store/test_padding.py.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Literal
 
-from vestige.errors import StoreError
-from vestige.store.sqlite.connection import DAMAGED, translate_errors
-from vestige.store.sqlite.layout import About, DamagedError, WordError
+from vestige.store.rows import TABLES, Rows
+from vestige.store.sqlite.connection import translate_errors
 
-Chain = Literal["sources", "receipts"]
+_LOCAL, _PAGE = 489, 4092
+"""Bytes of a payload on its leaf page, and on each overflow page."""
+_BLOB = 12
+"""The type of a blob in a record is this plus twice its length."""
 
 
-class Rows:
-    """The rows of all tables, over a connection.
+class SqliteRows(Rows):
+    """The rows of a store, over a connection; whoever writes holds a transaction.
 
     Args:
-        connection: to the file, or to a copy of it; whoever writes holds a transaction.
+        connection: to the file, or to a copy of it.
         path: the file, for error messages.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        super().__init__(str(path))
         self.connection = connection
         self.path = path
-        self._about: About | None = None
-        self._stored: About | None = None
 
-    @property
-    def about(self) -> About:
-        """What the store says of itself."""
-        if self._about is None:
-            with self.report_damage():
-                self._about = self._stored = self._read_about()
-                self._check_ends(self._about)
-        return self._about
+    def read(self, table: str, row: int, columns: Sequence[str] = ()) -> tuple[bytes, ...] | None:
+        """Read a row."""
+        names = ", ".join(columns or TABLES[table])
+        found = self.connection.execute(f"SELECT {names} FROM {table} WHERE id = ?", (row,)).fetchone()  # noqa: S608
+        return None if found is None else tuple(found)
 
-    @about.setter
-    def about(self, about: About) -> None:
-        self._about = about
+    def iterate(self, table: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+        """Iterate over the rows of a table, in the order of their numbers."""
+        names = ", ".join(columns or TABLES[table])
+        for row, *parts in self.connection.execute(f"SELECT id, {names} FROM {table} ORDER BY id"):  # noqa: S608
+            yield row, tuple(parts)
 
-    def _read_about(self) -> About:
-        return About.unpack(self.read("about", 1))
+    def write(self, table: str, row: int, *parts: bytes) -> None:
+        """Write a row, which replaces the one that is there."""
+        stored = (*parts[:-1], pad_body(parts)) if len(parts) > 1 else parts
+        columns = TABLES[table]
+        changed = self.connection.execute(
+            f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE id = ?",  # noqa: S608
+            (*stored, row),
+        ).rowcount
+        if not changed:
+            marks = ", ".join("?" for _ in columns)
+            self.connection.execute(f"INSERT INTO {table} VALUES (?, {marks})", (row, *stored))  # noqa: S608
 
-    def _check_ends(self, about: About) -> None:
-        """Check that the last rows are those that there must be."""
-        tables = ("streams", "states", "sources", "receipts")
-        ends = [self.run(f"SELECT max(id) FROM {t}").fetchone()[0] or 0 for t in tables]  # noqa: S608
-        streams, states, sources, receipts = ends
-        if not (streams == states == about.streams and sources <= about.sources and receipts <= about.receipts):
-            raise DamagedError("the last rows of a table are not those that were written")
+    def cut(self, table: str, row: int) -> None:
+        """Delete all rows from a number on."""
+        self.connection.execute(f"DELETE FROM {table} WHERE id >= ?", (row,))  # noqa: S608
 
-    def save_about(self) -> None:
-        """Write what the store says of itself, if that has changed."""
-        if self._about is not None and self._about != self._stored:
-            self.run("UPDATE about SET body = ? WHERE id = 1", (self._about.pack(),))
-            self._stored = self._about
-
-    def forget(self) -> None:
-        """Read again what the store says of itself when it is needed next."""
-        self._about = self._stored = None
-
-    def run(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
-        """Execute a statement."""
-        return self.connection.execute(statement, values)
-
-    def read(self, table: str, row: int) -> object:
-        """Read the body of a row; a DamagedError if it is not there."""
-        found = self.run(f"SELECT body FROM {table} WHERE id = ?", (row,)).fetchone()  # noqa: S608
-        if found is None:
-            raise DamagedError(f"row {row} of the table {table} has vanished")
-        return found[0]
-
-    def write(self, table: str, row: int, body: bytes, *, new: bool) -> None:
-        """Overwrite a row in place, or add it at the end."""
-        if new:
-            self.run(f"INSERT INTO {table} VALUES (?, ?)", (row, body))  # noqa: S608
-        else:
-            self.run(f"UPDATE {table} SET body = ? WHERE id = ?", (body, row))  # noqa: S608
-
-    def delete(self, table: str, row: int) -> None:
-        """Delete a row; the pages have to be written again then."""
-        self.run(f"DELETE FROM {table} WHERE id = ?", (row,))  # noqa: S608
-        self.about = replace(self.about, untidy=True)
-
-    def allocate(self, table: Chain) -> int:
-        """Return the number of a new row at the end of a table of chains."""
-        about = self.about
-        if table == "sources":
-            self.about = replace(about, sources=about.sources + 1)
-            return self.about.sources
-        self.about = replace(about, receipts=about.receipts + 1)
-        return self.about.receipts
+    def find_end(self, table: str) -> int:
+        """Find the number of the last row; 0 if there is none."""
+        (end,) = self.connection.execute(f"SELECT max(id) FROM {table}").fetchone()  # noqa: S608
+        return int(end or 0)
 
     @contextmanager
-    def report_damage(self, name: str | None = None) -> Iterator[None]:
-        """Report a row that cannot be read, as damaged or of a later version, with the stream that it belongs to."""
-        where = self.path if name is None else f"{self.path}, stream {name!r}"
+    def savepoint(self) -> Iterator[None]:
+        """Undo what is written inside if an error leaves the block."""
+        self.connection.execute("SAVEPOINT stream")
         try:
-            with translate_errors(self.path):
-                yield
-        except WordError as problem:
-            raise WordError(f"{where}: {problem}") from None
-        except (DamagedError, ValueError, KeyError, TypeError, struct.error) as problem:
-            what = problem if isinstance(problem, DamagedError) else "a stored row cannot be read"
-            raise StoreError(f"{where}: {what} (bits changed outside Vestige); {DAMAGED}") from None
+            yield
+        except BaseException:
+            with suppress(sqlite3.Error):  # else the whole transaction is rolled back
+                self.connection.execute("ROLLBACK TO stream")
+            raise
+        finally:
+            with suppress(sqlite3.Error):
+                self.connection.execute("RELEASE stream")
+
+    def translate_errors(self) -> AbstractContextManager[None]:
+        """Turn errors of SQLite into ours."""
+        return translate_errors(self.path)
+
+
+def pad_body(parts: Sequence[bytes]) -> bytes:
+    """Pad the last part of a row, so that its payload is 489 bytes and whole overflow pages.
+
+    Args:
+        parts: the head, which has 482 bytes, and the other parts.
+
+    Returns:
+        The last part with zeros after it; as it is if there is nothing but a head.
+
+    Example:
+        >>> len(pad_body((bytes(482), b"")), len(pad_body((bytes(482), b"x"))))
+        (0, 4093)
+    """
+    *others, body = parts
+    if not body and not any(others[1:]):
+        return body
+    fixed = 2 + sum(len(part) + count_varint_bytes(_BLOB + 2 * len(part)) for part in others)
+    pages = max(1, (fixed + len(body) - _LOCAL) // _PAGE)
+    while True:
+        for width in range(1, 6):
+            length = _LOCAL + _PAGE * pages - fixed - width
+            if length >= len(body) and count_varint_bytes(_BLOB + 2 * length) == width:
+                return body + bytes(length - len(body))
+        pages += 1
+
+
+def count_varint_bytes(number: int) -> int:
+    """Count the bytes that SQLite needs for a number.
+
+    Args:
+        number: from 0 up, below 2**56.
+
+    Returns:
+        One byte for each seven bits.
+
+    Example:
+        >>> count_varint_bytes(127), count_varint_bytes(128)
+        (1, 2)
+    """
+    return max(1, -(-number.bit_length() // 7))

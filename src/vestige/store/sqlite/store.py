@@ -1,7 +1,7 @@
 """The embedded store: one SQLite file, many named streams.
 
-Each state is one row of fixed size that an update overwrites in place, in one transaction with the positions and the
-receipts; rows are only ever added at the end of a table, so that no page is split and no copy stays behind.
+An update writes the bucket of its stream in one transaction with the positions and the receipts; what it overwrites
+lies on pages of its own (`vestige.store.sqlite.rows`), so that no copy stays behind.
 Guarantee: after a crash at any moment the file holds the state before or after an update; after a commit nothing of an
 erased record is in any file of the store; held by tests/store/test_crashes.py and tests/store/test_erasure.py. After
 an error the store can be used further; held by tests/store/test_faults.py.
@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from vestige.errors import StoreBusyError, StoreError
+from vestige.errors import StoreError
+from vestige.store.canonical import arrange
 from vestige.store.inbox import Inbox
-from vestige.store.keys import NO_KEY, KeyFile, fingerprint, has_subjects, hash_subject, hide_subjects
+from vestige.store.keys import NO_KEY, KeyFile, fingerprint, hash_subject, hide_subjects
 from vestige.store.ledger import Ledger
 from vestige.store.paths import clear_drafts, resolve_path
-from vestige.store.place import Place, check_name
-from vestige.store.snapshot import StoreSnapshot
+from vestige.store.search import has_pseudonyms, list_named
 from vestige.store.sqlite.connection import (
     VERSION,
     acquire_lock,
@@ -37,15 +37,15 @@ from vestige.store.sqlite.connection import (
     translate_errors,
     translate_opening_errors,
 )
-from vestige.store.sqlite.reader import SqliteReader, read_snapshot
+from vestige.store.sqlite.reader import SqliteReader
 from vestige.store.sqlite.rewrite import Streams, build_store, copy_database, read_earlier_version
-from vestige.store.sqlite.tables import Tables
-from vestige.store.state import State
-from vestige.store.store import PATIENCE, Store
-from vestige.store.terms import Terms
+from vestige.store.sqlite.rows import SqliteRows
+from vestige.store.store import PATIENCE
+from vestige.store.table_store import TableStore
+from vestige.store.tables import Tables
 
 
-class SqliteStore(Store):
+class SqliteStore(TableStore):
     """Named streams in one file that really erases.
 
     Threads may share a store: while one of them writes, the others wait. A forked process may not use it.
@@ -120,12 +120,10 @@ class SqliteStore(Store):
         if not self.path.exists():
             create_store(self.path)
         self._connection = connect(self.path, self._patience)
-        self._tables = Tables(self._connection, self.path)
+        self._tables = Tables(SqliteRows(self._connection, self.path))
         if read_pragma(self._connection, "user_version") != VERSION:
             self._upgrade()
         self._version = self._read_change_counter()
-        with suppress(StoreBusyError):  # a reader is in the way: after the next commit, then
-            self._vacuum()
 
     def _check_one_name(self) -> None:
         if self.path.exists() and self.path.stat().st_nlink > 1:
@@ -138,58 +136,6 @@ class SqliteStore(Store):
     def inbox(self) -> Inbox:
         """Where other processes leave requests for this one."""
         return Inbox(self.path)
-
-    def names(self) -> tuple[str, ...]:
-        """List the streams in the store, sorted."""
-        with self._use() as tables:
-            return tables.tree.names()
-
-    def survey(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """List the streams whose names can be read, sorted; and what is wrong with the others, one sentence each."""
-        with self._use() as tables:
-            sound, wrong = tables.tree.survey()
-            return tuple(sorted(sound)), tuple(wrong)
-
-    def sources(self) -> tuple[str, ...]:
-        """List the sources that were read into any stream, sorted."""
-        with self._use() as tables:
-            return tables.sources()
-
-    def _states(self) -> Iterator[tuple[str, Terms, State]]:
-        for name in self.survey()[0]:
-            with suppress(StoreError), self._use() as tables:
-                yield from tables.states([name])
-
-    def terms(self, name: str) -> Terms:
-        """Read the terms of a stream."""
-        check_name("name", name)
-        with self._use() as tables:
-            terms = tables.terms(name)
-        if terms is None:
-            known = ", ".join(self.names()[:5]) or "none"
-            raise StoreError(f"{self.path}: there is no stream {name!r}; there is {known}")
-        return terms
-
-    def snapshot(self) -> StoreSnapshot:
-        """Copy all streams as they were last written, at one moment."""
-        with self._use() as tables:
-            return read_snapshot(tables)
-
-    def read_ledger(self) -> Ledger:
-        """Read the requests to streams of the store, with their receipts."""
-        with self._use() as tables:
-            return tables.ledger()
-
-    def write_ledger(self, ledger: Ledger) -> None:
-        """Replace the ledger, durably."""
-        with self.transaction():
-            self._tables.put_ledger(ledger)
-
-    @property
-    def newest_request(self) -> int:
-        """The number of the newest request in the ledger."""
-        with self._use() as tables:
-            return tables.about.requests
 
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
         """Check the limits, the file and every byte of it, and look for canaries in all files of the store."""
@@ -218,24 +164,24 @@ class SqliteStore(Store):
             self.release()
             self._key = None
             with self.transaction():  # from here on any key will do: after a crash the store creates one
-                for name, terms, state in tuple(self._states()):
-                    hidden = hide_subjects(state.retained)
-                    if hidden != state.retained:
-                        self._tables.put(name, terms, replace(state, retained=hidden))
+                for name in list_named(self._tables):
+                    with suppress(StoreError):  # a damaged one stays as it is
+                        self._hide_subjects(name)
                 self._write_fingerprint(NO_KEY)
             key = self._key_file.create()
             self._write_fingerprint(fingerprint(key))
             self._key = key
 
+    def _hide_subjects(self, name: str) -> None:
+        found = self._tables.read(name)
+        if found is not None:
+            terms, state = found
+            self._tables.put(name, terms, replace(state, retained=hide_subjects(state.retained)))
+
     def _has_subjects(self) -> bool:
         """Whether a record or a stream has a name that the key would find; a damaged stream may have one."""
-        names, wrong = self.survey()
-        states = tuple(self._states())
-        return (
-            bool(wrong)
-            or len(states) < len(names)
-            or any(has_subjects(state.retained) or terms.about.get("hash_keys") for _, terms, state in states)
-        )
+        with self._use() as tables, tables.rows.report_damage():
+            return has_pseudonyms(tables)
 
     def _read_fingerprint(self) -> bytes:
         with self._use() as tables:
@@ -246,9 +192,6 @@ class SqliteStore(Store):
             if tables.about.fingerprint != mark:
                 with self.transaction():
                     tables.about = replace(tables.about, fingerprint=mark)
-
-    def _place(self, name: str, about: Mapping[str, object]) -> Place:
-        return _Place(self, name, about)
 
     @contextmanager
     def _use(self) -> Iterator[Tables]:
@@ -275,15 +218,13 @@ class SqliteStore(Store):
                     self._check_unchanged()
                     yield
                     self._check_not_rolled_back()
-                    tables.save_about()
+                    tables.rows.save_about()
                     self._connection.execute("COMMIT")
                 except BaseException:
                     self._roll_back()
                     raise
                 finally:
                     self._depth = 0
-            with suppress(StoreError):  # it is made up for after the next commit, or when the store is closed
-                self._vacuum()
 
     def _check_not_rolled_back(self) -> None:
         """Check that SQLite has not ended the transaction after an error: what is written then would stay alone."""
@@ -300,16 +241,7 @@ class SqliteStore(Store):
                 self._connection.execute("ROLLBACK")
         self._tables.forget()
         self._mark_lost()
-        self._version = None  # see `_vacuum`
-
-    def _vacuum(self) -> None:
-        """Write the pages again if rows were deleted, since SQLite leaves bytes in gaps."""
-        with translate_errors(self.path):
-            if self._tables.about.untidy:
-                self._version = None  # SQLite counts a failure of its own as a change
-                self._connection.execute("VACUUM")
-                self._tables.about = replace(self._tables.about, untidy=False)
-                self._tables.save_about()
+        self._version = None  # SQLite counts a failure of its own as a change
 
     def _check_unchanged(self) -> None:
         counter = self._read_change_counter()
@@ -325,44 +257,30 @@ class SqliteStore(Store):
         """A number that changes when somebody else writes to the file."""
         return int(str(read_pragma(self._connection, "data_version")))
 
-    def write(self, name: str, terms: Terms, state: State) -> None:
-        """Replace the stored state of a stream.
-
-        Args:
-            name: the name of the stream.
-            terms: its terms.
-            state: the new state.
-
-        Raises:
-            StoreError: the file cannot be written.
-        """
-        with self.transaction():
-            self._tables.put(name, terms, state)
-
     def tidy(self) -> None:
         """Bring the file into its canonical form, which does not depend on how it came about.
 
-        Streams, sources and receipts are put in order, and all pages are written again.
+        Rows are put in order, and all pages are written again; nothing is done if nothing was written since.
         """
         with self._use() as tables:
-            self._rewrite(tables.states(self.names()), tables.ledger(), tables.about.fingerprint)
-
-    def _erase(self, name: str) -> None:
-        with self._use() as tables:
-            try:
-                others = tables.states(tables.tree.names(exclude=name))
-                self._rewrite(others, tables.ledger(), tables.about.fingerprint)
-            except StoreBusyError:
-                raise
-            except StoreError:  # another stream is damaged, and stays as it is
-                self._check_no_transaction()
-                with self.transaction():
-                    tables.blank(name)
-                self._vacuum()  # raises what failed after the commit
+            if not tables.about.untidy:
+                return
+            self._check_no_transaction()
+            with self.transaction(), tables.rows.report_damage():
+                arrange(tables)
+            with translate_errors(self.path):
+                self._version = None  # SQLite counts a failure of its own as a change
+                self._connection.execute("VACUUM")
+                try:
+                    tables.about = replace(tables.about, untidy=False)
+                    tables.rows.save_about()
+                except BaseException:
+                    tables.forget()
+                    raise
 
     def _upgrade(self) -> None:
         """Write a store of an earlier version in the present one: all of it or nothing."""
-        with self._tables.report_damage():
+        with self._tables.rows.report_damage():
             self._rewrite(*read_earlier_version(self._connection, self.path))
         check_kind(self._connection, self.path)
 
@@ -393,7 +311,6 @@ class SqliteStore(Store):
             try:
                 super().close()
                 with self._use():
-                    self._vacuum()
                     clear_drafts(self.path)
             finally:
                 self._disconnect()
@@ -404,20 +321,3 @@ class SqliteStore(Store):
             if connection is not None:
                 connection.close()
             setattr(self, name, None)
-
-
-class _Place(Place):
-    store: SqliteStore
-
-    def read(self, terms: Terms) -> State:
-        with self.store._use() as tables:
-            known = tables.terms(self.name)
-            if known is None:
-                return State.empty(terms.columns)
-            known.check(self.name, terms)
-            state = tables.state(self.name)
-        assert state is not None  # noqa: S101  # it has terms
-        return state
-
-    def write(self, terms: Terms, state: State) -> None:
-        self.store.write(self.name, terms, state)

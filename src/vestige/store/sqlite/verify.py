@@ -16,12 +16,13 @@ from pathlib import Path
 
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store.inbox import Inbox
-from vestige.store.overdue import check_canaries, find_overdue, find_overdue_receipts
+from vestige.store.inspection import inspect_tables
+from vestige.store.overdue import check_canaries
 from vestige.store.paths import append_ending, find_siblings, is_draft
 from vestige.store.sqlite.connection import copy_file, open_image, set_pragmas
-from vestige.store.sqlite.layout import WordError
 from vestige.store.sqlite.page_scan import find_residue
-from vestige.store.sqlite.tables import Tables
+from vestige.store.sqlite.rows import SqliteRows
+from vestige.store.tables import Tables
 from vestige.times import to_utc, wall_clock
 
 _SETTLING = 2.0
@@ -53,13 +54,11 @@ def verify_file(path: Path, *, at: datetime | None, canaries: Sequence[bytes], p
         before = path.stat().st_size if path.exists() else 0
         image = copy_file(path, patience)
         with open_image(image, path) as connection:
-            tables = Tables(connection, path)
-            found += _check_streams(tables, moment)
-            found += _check_ledger(tables, moment)
+            tables = Tables(SqliteRows(connection, path))
+            with tables.rows.report_damage():
+                found += inspect_tables(tables, moment)
             found += _check_integrity(connection)
-            bodies = b"".join(
-                body for (body,) in connection.execute("SELECT body FROM states") if isinstance(body, bytes)
-            )
+            bodies = _join_bodies(connection) if canaries else b""
     except StoreBusyError as problem:
         found.append(f"Overdue: {problem}")
     except StoreError as problem:
@@ -78,36 +77,6 @@ def verify_file(path: Path, *, at: datetime | None, canaries: Sequence[bytes], p
     found += Inbox(path).find_troubles()
     found += _find_canaries(path.name, {path.name: image} | files, bodies, canaries)
     return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))
-
-
-def _check_streams(tables: Tables, at: datetime) -> Iterator[str]:
-    """What is wrong with the streams; if one cannot be read, the others still can."""
-    names, wrong = tables.tree.survey()
-    yield from (f"{tables.path}: {text} (bits changed outside Vestige)" for text in wrong)
-    known, newer = {"states": tables.tree.count_blank(), "sources": 0, "receipts": 0}, False
-    for name in sorted(names):
-        try:
-            ((_, terms, state),) = tables.states([name])
-        except StoreError as problem:
-            yield str(problem)
-            if isinstance(problem, WordError):
-                newer, known["states"] = True, known["states"] + 1
-        else:
-            yield from find_overdue(name, terms, state, at)
-            for table, count in zip(known, (1, len(state.positions), len(state.receipts)), strict=True):
-                known[table] += count
-    for table, count in known.items():
-        (there,) = tables.connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
-        if there != count and not (newer and table != "states"):  # how many others a newer stream has is not known
-            yield f"{tables.path}: the table {table} has {there} rows, but only {count} belong to a sound stream"
-
-
-def _check_ledger(tables: Tables, at: datetime) -> Iterator[str]:
-    """What is wrong with the receipts of the store."""
-    try:
-        yield from find_overdue_receipts("the ledger", tables.ledger().receipts, at)
-    except StoreError as problem:
-        yield str(problem)
 
 
 def _find_leftovers(path: Path) -> Iterator[str]:
@@ -162,6 +131,12 @@ def _check_integrity(connection: sqlite3.Connection) -> Iterator[str]:
     for (text,) in connection.execute("PRAGMA integrity_check"):
         if text != b"ok":
             yield f"SQLite's integrity check says: {text.decode(errors='replace')}"
+
+
+def _join_bodies(connection: sqlite3.Connection) -> bytes:
+    """What lies on overflow pages, put together."""
+    parts = connection.execute("SELECT names, body FROM buckets UNION ALL SELECT body, x'' FROM subjects")
+    return b"".join(part for row in parts for part in row if isinstance(part, bytes))
 
 
 def _check_pragmas() -> Iterable[str]:

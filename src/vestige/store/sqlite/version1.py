@@ -21,8 +21,8 @@ import numpy as np
 from vestige.clock import Clock
 from vestige.records import Records
 from vestige.store.keys import PSEUDONYM
+from vestige.store.layout import DamagedError, unpack_receipt, unpack_subjects
 from vestige.store.position import Position, encode_count
-from vestige.store.sqlite.layout import DamagedError, unpack_receipt, unpack_subjects
 from vestige.store.sqlite.page_scan import find_residue
 from vestige.store.state import State
 from vestige.store.terms import Terms

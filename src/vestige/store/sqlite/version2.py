@@ -10,7 +10,7 @@ from __future__ import annotations
 from vestige.clock import Clock
 from vestige.records import Records
 from vestige.store.sqlite import version3
-from vestige.store.sqlite.layout import Heads
+from vestige.store.sqlite.version6 import Heads
 from vestige.store.terms import Terms
 
 _GAPS = slice(56, 64)

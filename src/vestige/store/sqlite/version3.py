@@ -12,7 +12,7 @@ import struct
 from vestige.clock import Clock
 from vestige.records import Records
 from vestige.store.sqlite import version4
-from vestige.store.sqlite.layout import Heads
+from vestige.store.sqlite.version6 import Heads
 from vestige.store.terms import Terms
 
 _WORD = slice(48, 56)

@@ -12,8 +12,9 @@ import struct
 from vestige.clock import Clock
 from vestige.records import Records
 from vestige.store.keys import PSEUDONYM
+from vestige.store.layout import unseal
 from vestige.store.sqlite import version5
-from vestige.store.sqlite.layout import About, Heads, unseal
+from vestige.store.sqlite.version6 import About, Heads
 from vestige.store.terms import Terms
 
 _ABOUT = struct.Struct(f"<QQQ?7x{PSEUDONYM}s")

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from vestige.clock import Clock
 from vestige.records import Records
-from vestige.store.sqlite import tables
-from vestige.store.sqlite.layout import Heads
+from vestige.store.sqlite import version6
+from vestige.store.sqlite.version6 import Heads
 from vestige.store.terms import Terms
 
 _BITS = slice(88, 96)
 """Where the header of a state has the fewest bits of a word today."""
 
 
-class Tables(tables.Tables):
+class Tables(version6.Tables):
     """The tables of a store of version 5."""
 
     def _unpack(self, body: bytes, terms: Terms) -> tuple[Clock, Records, Heads, int]:

@@ -1,0 +1,201 @@
+"""The table of buckets: rows of streams, each with a head that sums up their clocks.
+
+Guarantee: a row whose head or names were changed outside Vestige is reported and never used; damage to an entry
+concerns one stream; held by tests/store/test_damage.py.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from vestige.store.bucket import (
+    Summary,
+    check_head,
+    pack_head,
+    pack_names,
+    read_head,
+    split_entries,
+    unpack_names,
+)
+from vestige.store.entry import NO_TIME, Header, is_sound, read_header, read_receipts
+from vestige.store.families import Families
+from vestige.store.layout import DamagedError
+from vestige.store.receipt import Receipt
+from vestige.store.rows import Rows
+
+BROKEN = (DamagedError, ValueError, KeyError, TypeError, IndexError)
+"""What reading damaged bytes raises."""
+
+
+class BucketRow(NamedTuple):
+    """A row of the table of buckets, as its head and its names say, whose checksum fits.
+
+    Attributes:
+        bucket: the bucket, from 0.
+        summary: what the head says.
+        names: the names as they are stored.
+        entries: the entries, one after the other.
+    """
+
+    bucket: int
+    summary: Summary
+    names: bytes
+    entries: bytes
+
+
+@dataclass(slots=True)
+class Bucket:
+    """The streams of a bucket.
+
+    Attributes:
+        bucket: the bucket, from 0.
+        names: the names of its streams, encoded and sorted.
+        entries: their entries, in the same order.
+    """
+
+    bucket: int
+    names: list[bytes] = field(default_factory=list)
+    entries: list[bytes] = field(default_factory=list)
+
+    @classmethod
+    def parse(cls, row: BucketRow) -> Bucket:
+        """Parse a row."""
+        names, lengths = unpack_names(row.names, row.summary.streams)
+        return cls(row.bucket, names, split_entries(row.entries, lengths))
+
+    def get(self, name: bytes) -> bytes | None:
+        """Return the entry of a stream; None if it is not here."""
+        at = bisect_left(self.names, name)
+        return self.entries[at] if self.names[at : at + 1] == [name] else None
+
+    def put(self, name: bytes, entry: bytes) -> None:
+        """Replace or add the entry of a stream."""
+        at = bisect_left(self.names, name)
+        if self.names[at : at + 1] == [name]:
+            self.entries[at] = entry
+        else:
+            self.names.insert(at, name)
+            self.entries.insert(at, entry)
+
+    def pop(self, name: bytes) -> None:
+        """Remove a stream that is here."""
+        at = bisect_left(self.names, name)
+        del self.names[at], self.entries[at]
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        return iter(zip(self.names, self.entries, strict=True))
+
+
+class Buckets:
+    """The table of buckets in a store.
+
+    Args:
+        rows: the rows of the store.
+        families: the terms of its streams.
+    """
+
+    def __init__(self, rows: Rows, families: Families) -> None:
+        self._rows = rows
+        self._families = families
+
+    def read(self, bucket: int) -> Bucket:
+        """Read the streams of a bucket; a DamagedError unless its head and its names are what was written."""
+        return Bucket.parse(self.read_row(bucket))
+
+    def read_row(self, bucket: int) -> BucketRow:
+        """Read the row of a bucket; a DamagedError unless its head and its names are what was written."""
+        row = bucket + 1
+        stored = self._rows.read("buckets", row)
+        if stored is None:
+            raise DamagedError(f"row {row} of the table buckets has vanished")
+        summary = _check(row, *stored[:2])
+        if isinstance(summary, str):
+            raise DamagedError(summary)
+        return BucketRow(bucket, summary, stored[1], stored[2][: summary.length])
+
+    def iterate(self) -> Iterator[Bucket]:
+        """Iterate over the streams of all buckets that can be read."""
+        for bucket in range(self._rows.about.buckets):
+            try:
+                found = self.read(bucket)
+            except DamagedError:
+                continue
+            yield found
+
+    def iterate_names(self) -> Iterator[tuple[int, Summary | str, bytes]]:
+        """Iterate over what each head says, or what is wrong with it, and the names; entries are not read."""
+        following = 1
+        for row, (head, names) in self._rows.iterate("buckets", ("head", "names")):
+            yield from _list_vanished(following, row)
+            yield row - 1, _check(row, head, names), names
+            following = row + 1
+        yield from _list_vanished(following, self._rows.about.buckets + 1)
+
+    def iterate_summaries(self, bucket: int) -> Iterator[tuple[bytes, Summary]]:
+        """Iterate over the streams of a bucket, each with its summary."""
+        for name, entry in self.read(bucket):
+            yield name, self.summarize(name, entry)
+
+    def has_streams(self, bucket: int) -> bool:
+        """Tell whether a bucket has a stream, by its head."""
+        stored = self._rows.read("buckets", bucket + 1, ("head",))
+        return stored is None or read_head(stored[0]).streams > 0
+
+    def find_wrong(self, text: str) -> int | None:
+        """Find the bucket that is damaged, by what is said of it; None if there is none."""
+        words = text.split()
+        if not (text.startswith("row ") and " of the table buckets " in text and words[1].isdigit()):
+            return None
+        row = int(words[1])
+        stored = self._rows.read("buckets", row, ("head", "names"))
+        said = _say_vanished(row) if stored is None else _check(row, *stored)
+        return row - 1 if row <= self._rows.about.buckets and said == text else None
+
+    def write(self, bucket: Bucket) -> None:
+        """Write the streams of a bucket."""
+        self.write_row(*self.make_row(bucket))
+
+    def make_row(self, bucket: Bucket) -> BucketRow:
+        """Make the row of a bucket from its streams."""
+        summary = Summary.join(self.summarize(name, entry) for name, entry in bucket)
+        names = pack_names(bucket.names, [len(entry) for entry in bucket.entries])
+        return BucketRow(bucket.bucket, summary, names, b"".join(bucket.entries))
+
+    def write_row(self, bucket: int, summary: Summary, names: bytes, entries: bytes) -> None:
+        """Write the row of a bucket."""
+        self._rows.write("buckets", bucket + 1, pack_head(bucket + 1, summary, names), names, entries)
+        self._rows.mark_untidy()
+
+    def summarize(self, name: bytes, entry: bytes) -> Summary:
+        """Sum up a stream; a damaged one has something to do always, so that it is reported."""
+        try:
+            if is_sound(entry, name):
+                header = read_header(entry)
+                is_open = any(receipt.erased is None for receipt in self._read_receipts(header, entry))
+                return Summary.of(header, len(entry), is_open=is_open)
+        except BROKEN:
+            pass
+        return Summary(1, len(entry), due=NO_TIME, settled=0)
+
+    def _read_receipts(self, header: Header, entry: bytes) -> tuple[Receipt, ...]:
+        return read_receipts(entry, self._families.terms(header.terms).columns) if header.has_receipts else ()
+
+
+def _check(row: int, head: object, names: object) -> Summary | str:
+    """What a head says, or what is wrong with it or with the names."""
+    try:
+        return check_head(row, head, names)
+    except BROKEN:
+        return f"row {row} of the table buckets is damaged"
+
+
+def _say_vanished(row: int) -> str:
+    return f"row {row} of the table buckets has vanished"
+
+
+def _list_vanished(start: int, end: int) -> Iterator[tuple[int, str, bytes]]:
+    for row in range(start, end):
+        yield row - 1, _say_vanished(row), b""

@@ -1,0 +1,155 @@
+"""Which streams of a store have something to do: found by the heads of buckets and by the index of subjects.
+
+Guarantee: finds what reading every stream would find; held by tests/store/test_tables.py.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from heapq import nsmallest
+
+from vestige.store.bucket import Summary, unpack_names
+from vestige.store.entry import is_sound
+from vestige.store.keys import EARLIER, PSEUDONYM
+from vestige.store.layout import DamagedError
+from vestige.store.subject_index import find_prefix
+from vestige.store.tables import Tables
+from vestige.store.text import decode_text, encode_text
+
+Found = tuple[tuple[str, ...], tuple[str, ...]]
+"""The names of streams, sorted; and what is wrong with buckets, one sentence each."""
+
+
+def find_due(tables: Tables, at: int) -> Found:
+    """Find the streams in which a sweep at a time has something to do or to say.
+
+    Args:
+        tables: the tables of the store.
+        at: microseconds since 1970.
+
+    Returns:
+        The streams in which something is due by then, those that know a later time, and those that are known to be
+        damaged.
+    """
+    return _find(tables, lambda summary: summary.due <= at or summary.newest > at)
+
+
+def find_waiting(tables: Tables, number: int) -> Found:
+    """Find the streams that a request may still wait for.
+
+    Args:
+        tables: the tables of the store.
+        number: the number of the request.
+
+    Returns:
+        The streams that hold a record and have not met the request, those with an open request of their own, and those
+        that are known to be damaged.
+    """
+    return _find(tables, lambda summary: summary.settled < number or summary.open > 0)
+
+
+def sum_up(tables: Tables) -> Summary:
+    """Sum up all streams in buckets that can be read.
+
+    Args:
+        tables: the tables of the store.
+
+    Returns:
+        The summary.
+    """
+    return Summary.join(head for _, head, _ in tables.buckets.iterate_names() if isinstance(head, Summary))
+
+
+def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Find the streams with records of subjects; where the index is damaged, all streams are read for them.
+
+    Args:
+        tables: the tables of the store.
+        pseudonyms: the pseudonyms of the subjects.
+
+    Returns:
+        The names of the streams, sorted, by pseudonym.
+    """
+    wanted = {bytes.fromhex(pseudonym): pseudonym for pseudonym in pseudonyms}
+    try:
+        buckets = {b for pseudonym in wanted.values() for b in tables.index.find_buckets(find_prefix(pseudonym))}
+    except DamagedError:
+        buckets = set(range(tables.about.buckets))
+    found: dict[str, list[bytes]] = {pseudonym: [] for pseudonym in wanted.values()}
+    for bucket in sorted(buckets):
+        try:
+            streams = tables.buckets.read(bucket)
+        except DamagedError:  # `survey` reports it
+            continue
+        for name, entry in streams:
+            raw = tables.read_subjects(name, entry).tobytes()
+            for who in {raw[at : at + PSEUDONYM] for at in range(0, len(raw), PSEUDONYM)} & wanted.keys():
+                found[wanted[who]].append(name)
+    return {pseudonym: tuple(map(decode_text, sorted(names))) for pseudonym, names in found.items()}
+
+
+def list_named(tables: Tables) -> tuple[str, ...]:
+    """List the streams with a record that has a subject.
+
+    Args:
+        tables: the tables of the store.
+
+    Returns:
+        Their names, sorted.
+    """
+    streams = (stream for bucket in tables.buckets.iterate() for stream in bucket)
+    return tuple(sorted(decode_text(name) for name, entry in streams if len(tables.read_subjects(name, entry))))
+
+
+def has_pseudonyms(tables: Tables) -> bool:
+    """Tell whether a record or a stream has a name that the key of the store would find, or may have.
+
+    Args:
+        tables: the tables of the store.
+
+    Returns:
+        True also where something is damaged.
+    """
+    try:
+        prefixes, _ = tables.index.read_all()
+    except DamagedError:
+        return True
+    if (prefixes != find_prefix(EARLIER)).any() or tables.survey()[1]:
+        return True
+    if any(terms.about.get("hash_keys") for terms in tables.families.list_terms().values()):
+        return True
+    return any(not is_sound(entry, name) for bucket in tables.buckets.iterate() for name, entry in bucket)
+
+
+def page(tables: Tables, after: str | None, limit: int) -> list[str]:
+    """List names after one; those that cannot be read are left out.
+
+    Args:
+        tables: the tables of the store.
+        after: the name before them; None for the first.
+        limit: number of names at most.
+
+    Returns:
+        The names, sorted.
+    """
+    start, found = None if after is None else encode_text(after), list[bytes]()
+    for _, head, packed in tables.buckets.iterate_names():
+        if isinstance(head, Summary) and head.streams:
+            names = unpack_names(packed, head.streams)[0]
+            at = 0 if start is None else bisect_right(names, start)
+            found += names[at : at + limit]
+    return [decode_text(name) for name in nsmallest(limit, found)]
+
+
+def _find(tables: Tables, fits: Callable[[Summary], bool]) -> Found:
+    """The streams whose summary fits; only buckets whose head fits are read."""
+    names, wrong, buckets = list[bytes](), list[str](), list[int]()
+    for bucket, head, _ in tables.buckets.iterate_names():
+        if isinstance(head, str):
+            wrong.append(head)
+        elif fits(head):
+            buckets.append(bucket)
+    for bucket in buckets:
+        names += [name for name, summary in tables.buckets.iterate_summaries(bucket) if fits(summary)]
+    return tuple(map(decode_text, sorted(names))), tuple(wrong)
