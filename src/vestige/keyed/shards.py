@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from vestige.keyed.chain_kernels import Rows
     from vestige.keyed.shard import Shard
 
-_ROWS_PER_CALL = 1 << 12
+_ROWS_PER_CALL = 1 << 11
 """Number of rows of a shard that are taken in one call of a kernel: a free chunk is kept at hand for each."""
 
 
