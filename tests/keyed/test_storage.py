@@ -44,7 +44,7 @@ class Twins:
         return self.store.pseudonym(subject)
 
     def open(self) -> KeyedStreams:
-        return KeyedStreams(self.policy, **self.terms, seed=5, store=self.store.family())  # type: ignore[attr-defined]
+        return KeyedStreams(self.policy, **self.terms, seed=5, store=self.store.family())
 
     def reopen(self) -> None:
         self.store.close()
@@ -130,7 +130,7 @@ def test_order_of_blocks_and_flushes_leaves_no_trace(tmp_path: Path) -> None:
     images = []
     for name, order, size in (("a", np.arange(6_000), 700), ("b", by_key, 100), ("c", by_key, 6_000)):
         with open_store(tmp_path / name) as store:
-            streams = KeyedStreams(Mean(channel="bits"), retention=56, seed=1, store=store.family())  # type: ignore[attr-defined]
+            streams = KeyedStreams(Mean(channel="bits"), retention=56, seed=1, store=store.family())
             for start in range(0, 6_000, size):
                 streams.extend(keys[order[start : start + size]], rows[order[start : start + size]])
             store.tidy()
@@ -148,8 +148,8 @@ def test_streams_of_another_family_stay_as_they_are(tmp_path: Path) -> None:
     with open_store(tmp_path / "a.db") as store:
         alone = Stream(Moments(2), retention=128, seed=1, store=store.stream("alone"))
         alone.extend(rng.normal(size=500))
-        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())  # type: ignore[attr-defined]
-        others = KeyedStreams(Mean(2), retention=128, seed=1, store=store.family(about={"by": "city"}))  # type: ignore[attr-defined]
+        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())
+        others = KeyedStreams(Mean(2), retention=128, seed=1, store=store.family(about={"by": "city"}))
         for _ in range(5):
             shops.extend(rng.integers(0, 200, 2_000), rng.normal(size=2_000), subjects=["ada"] * 2_000)
             others.extend(rng.integers(1_000, 1_100, 2_000), rng.normal(size=(2_000, 2)))
@@ -167,7 +167,7 @@ def test_a_key_of_another_family_is_refused(tmp_path: Path) -> None:
     with open_store(tmp_path / "a.db") as store:
         Stream(Moments(2), retention=128, seed=1, store=store.stream("main")).extend(np.arange(10.0))
         store.flush()
-        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())  # type: ignore[attr-defined]
+        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())
         taken = shops.take(["main", "DE"], [1.0, 2.0])
         assert list(taken.troubles) == ["main"]
         assert "other terms" in str(taken.troubles["main"].problem)
@@ -200,7 +200,7 @@ def test_whoever_opens_a_family_again_is_the_one_that_writes() -> None:
 def test_a_transaction_that_fails_is_written_again(tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
     with open_store(tmp_path / "a.db") as store:
-        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())  # type: ignore[attr-defined]
+        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())
         shops.extend(rng.integers(0, 50, 500), rng.normal(size=500), subjects=["ada"] * 500)
         with suppress(KeyboardInterrupt), store.transaction():
             shops.extend(rng.integers(0, 90, 500), rng.normal(size=500), subjects=["bob"] * 500)
@@ -218,7 +218,7 @@ def test_a_transaction_that_fails_is_written_again(tmp_path: Path) -> None:
 def test_damage_of_one_stream_or_bucket_stays_there(tmp_path: Path, part: str) -> None:
     rng, path = np.random.default_rng(7), tmp_path / "a.db"
     with open_store(path) as store:
-        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())  # type: ignore[attr-defined]
+        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())
         shops.extend(rng.integers(0, 800, 8_000), 100.0 + rng.normal(size=8_000))
         with store._use() as tables:  # type: ignore[attr-defined]
             row = tables.read_row(0)
@@ -229,7 +229,7 @@ def test_damage_of_one_stream_or_bucket_stays_there(tmp_path: Path, part: str) -
     at = image.index(piece) + 7
     path.write_bytes(image[:at] + bytes([image[at] ^ 4]) + image[at + 1 :])
     with open_store(path) as store:
-        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())  # type: ignore[attr-defined]
+        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())
         keys = [str(key) for key in rng.integers(0, 800, 5_000)]
         taken = shops.take(keys, 100.0 + rng.normal(size=5_000))
         shops.flush()
@@ -240,7 +240,7 @@ def test_damage_of_one_stream_or_bucket_stays_there(tmp_path: Path, part: str) -
     assert any("damaged" in text for text in open_reader(path).verify())
     if part == "entry":
         with open_store(path) as store:
-            shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())  # type: ignore[attr-defined]
+            shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())
             shops.remove(names[0])
             assert store.verify() == ()
 

@@ -33,5 +33,4 @@ def count_overdue(streams: Stream | KeyedStreams, at: datetime) -> int:
     deadline = np.datetime64(instant - limits.age, "us")
     if isinstance(streams, Stream):
         return int((streams.retained.times <= deadline).sum())
-    due = (number for number in streams._shards.find_due(instant) if number not in streams._shards.blocked)
-    return sum(int((streams._shards.read(number)[1].times <= deadline).sum()) for number in due)
+    return streams._shards.count_overdue(instant - limits.age)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from vestige._numba import inner_kernel
+from vestige.keyed.batch_kernels import Batch, Terms, count_encoded, gather, read_encoded
 from vestige.keyed.chain_kernels import ELSEWHERE, Arena, Columns
-from vestige.keyed.update_kernels import Batch, Terms, count_encoded, gather, read_encoded
 from vestige.statistics.kernels import find_share, move_averages
 from vestige.types import Bools, Floats, Ints
 

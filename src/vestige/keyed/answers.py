@@ -93,7 +93,7 @@ def _ask(shards: Shards, names: KeyNames, number: int) -> list[dict[str, Any]]:
 def _compute_means(shards: Shards, numbers: Ints, workers: Executor) -> tuple[Floats, Bools]:
     """The means of streams, and which of these are as they should be."""
     from vestige.keyed.answer_kernels import answer_each  # noqa: PLC0415
-    from vestige.keyed.update_kernels import make_batch  # noqa: PLC0415
+    from vestige.keyed.batch_kernels import make_batch  # noqa: PLC0415
     from vestige.statistics.kernels import find_weights  # noqa: PLC0415
 
     rules, terms = shards.rules, shards.make_terms()

@@ -145,7 +145,7 @@ def find_refused(rules: Rules, raw: RawRows, keys: Ints, count: int, newest: Int
     found = np.zeros(count, np.bool_)
     found[keys[raw.refused]] = True
     if newest is not None and raw.new.times is not None:
-        from vestige.keyed.update_kernels import mark_disorder  # noqa: PLC0415
+        from vestige.keyed.deadline_kernels import mark_disorder  # noqa: PLC0415
 
         mark_disorder(keys, raw.new.times.view(np.int64), newest.copy(), found)
     if type(rules.policy).check_rows is not Policy.check_rows:

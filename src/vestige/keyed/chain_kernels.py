@@ -264,6 +264,17 @@ def export_records(columns: Columns, arena: Arena, key: int, present: Bools, row
 
 
 @inner_kernel
+def mark_chunks(arena: Arena, first: np.uint64, second: np.uint64, chunks: Bools) -> bool:
+    """Mark the chunks that have a record of a subject, whose pseudonym is these two integers; tell whether any has."""
+    is_there = False
+    for chunk in range(len(arena.subjects)):
+        for place in range(arena.subjects.shape[1]):
+            if arena.subjects[chunk, place, 0] == first and arena.subjects[chunk, place, 1] == second:
+                chunks[chunk] = is_there = True
+    return is_there
+
+
+@inner_kernel
 def mark_owners(columns: Columns, arena: Arena, count: int, chunks: Bools, found: Bools) -> None:
     """Mark the streams whose chains have one of these chunks."""
     for key in range(count):

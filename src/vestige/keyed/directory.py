@@ -113,7 +113,7 @@ class Directory:
         """
         if buckets != len(self._heads):
             most = max(buckets, len(self._heads))
-            self.dirty = np.resize(self.dirty, most).reshape(-1, buckets).any(axis=0)
+            self.dirty = np.asarray(np.resize(self.dirty, most).reshape(-1, buckets).any(axis=0), np.bool_)
             self._heads = np.full(buckets, -1, np.int32)
             self._links[:] = -1
             self._place(0)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige._numba import inner_kernel, kernel
+from vestige.keyed.batch_kernels import AGE, PATIENCE, WARNING, Terms
 from vestige.keyed.chain_kernels import NEVER, UNKNOWN, Arena, Columns, Rows, export_records, import_records
-from vestige.keyed.update_kernels import AGE, PATIENCE, WARNING, Terms
 from vestige.types import Bools, Ints, Words
 
 Bytes = NDArray[np.uint8]
@@ -142,7 +142,7 @@ class Facts(NamedTuple):
 
 @inner_kernel
 def find_event(columns: Columns, key: int, terms: Terms) -> int:
-    """Find when something must be done for a stream next; see `vestige.keyed.update_kernels.judge_time`."""
+    """Find when something must be done for a stream next; see `vestige.keyed.deadline_kernels.judge_time`."""
     due, oldest, event = columns.due[key], columns.oldest[key], NEVER
     if due != NEVER:
         event = due
@@ -302,7 +302,7 @@ def is_before(names: Bytes, start: int, stop: int, other_start: int, other_stop:
     for i in range(min(stop - start, other_stop - other_start)):
         one, other = names[start + i], names[other_start + i]
         if one != other:
-            return one < other
+            return bool(one < other)
     return stop - start < other_stop - other_start
 
 
@@ -429,7 +429,7 @@ def find_entries(sections: Bytes, borders: Ints, counts: Ints, entries: Entries)
         counts: number of streams in each bucket.
         entries: output.
     """
-    row, start, body = 0, 0, 0
+    row, start, body = 0, np.int64(0), np.int64(0)
     for bucket in range(len(counts)):
         name = start + 6 * counts[bucket]
         for i in range(counts[bucket]):
@@ -484,10 +484,10 @@ class Headers(NamedTuple):
 @inner_kernel
 def count_records(content: Bytes, headers: Headers, row: int, stop: int) -> tuple[int, int]:
     """Count the records of an entry; return that and where its values begin, or -1 and 0 if it is cut off."""
-    at = headers.at[row]
+    at: int = headers.at[row]
     if headers.flags[row] & IRREGULAR:
         count, at = get_count(content, at, stop)
-        n = np.int64(count)
+        n = int(count)
         if n > stop - at:
             return -1, 0
         for _ in range(n):
@@ -534,7 +534,7 @@ def read_headers(names: Bytes, content: Bytes, entries: Entries, headers: Header
             at += 9
         due = NEVER
         if flags & TIMED and at + 24 <= stop:
-            due, at = np.int64(get_word(content, at)), at + 24
+            due, at = int(np.int64(get_word(content, at))), at + 24
         if at > stop:
             continue
         headers.family[row], headers.t[row], headers.pending[row] = family, t, pending

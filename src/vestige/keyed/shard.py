@@ -26,6 +26,7 @@ from vestige.keyed.chain_kernels import (
     find_lead,
     import_records,
     make_rows,
+    mark_chunks,
     mark_owners,
 )
 from vestige.keyed.layout import STREAMS, pack_subjects, unpack_subjects
@@ -108,7 +109,7 @@ class Shard:
             size = min(max(count, len(self.columns.t) + len(self.columns.t) // _GROWTH, 16), max(STREAMS, count))
             defaults = {"head": NONE, "tail": NONE, "since": 1, "due": NEVER, "oldest": NEVER, "newest": UNKNOWN}
             always = {"t", "pending", "length", "kept", "updates", "head", "tail"}
-            always |= {"due", "oldest", "newest"} if self._is_timed else set()
+            always |= {"due", "oldest", "newest", "since"} if self._is_timed else set()
             grown = {}
             for name, column in self.columns._asdict().items():
                 needed = name in always or len(column)
@@ -318,8 +319,8 @@ class Shard:
         found = [key for key, stream in self.elsewhere.items() if (stream.retained.subjects == subject).any()]
         if len(self.arena.subjects):
             words = pack_subjects(np.array([subject], np.object_))[0]
-            chunks = (self.arena.subjects == words).all(axis=2).any(axis=1)
-            if chunks.any():
+            chunks = np.zeros(len(self.arena.subjects), np.bool_)
+            if mark_chunks(self.arena, words[0], words[1], chunks):
                 held = np.zeros(self.count, np.bool_)
                 mark_owners(self.columns, self.arena, self.count, chunks, held)
                 found += np.flatnonzero(held).tolist()

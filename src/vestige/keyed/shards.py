@@ -34,9 +34,9 @@ from vestige.times import make_missing_times
 from vestige.types import Floats, Ints, Times
 
 if TYPE_CHECKING:
+    from vestige.keyed.batch_kernels import Terms
     from vestige.keyed.chain_kernels import Rows
     from vestige.keyed.shard import Shard
-    from vestige.keyed.update_kernels import Terms
 
 _ROWS_PER_CALL = 1 << 12
 """Number of rows of a shard that are taken in one call of a kernel: a free chunk is kept at hand for each."""
@@ -46,12 +46,29 @@ class Intake(NamedTuple):
     """What became of rows, by the numbers of their streams.
 
     Attributes:
-        counts: numbers of rows that were taken and that came too late; shape (2,).
+        counts: numbers of rows that were taken, of those that came too late, and of streams that started over; shape
+            (3,).
         troubles: what kept streams from taking all of their rows.
     """
 
     counts: Ints
     troubles: dict[int, StreamTrouble]
+
+
+class Expired(NamedTuple):
+    """What became of records that are too old.
+
+    Attributes:
+        left: the streams for which something may still have to be done.
+        changed: the streams of which records were erased.
+        erased: number of records that were erased.
+        restarts: number of streams that started over.
+    """
+
+    left: list[int]
+    changed: Ints
+    erased: int = 0
+    restarts: int = 0
 
 
 class Shards:
@@ -225,7 +242,7 @@ class Shards:
         shards = numbers // STREAMS
         order = np.argsort(shards, kind="stable") if len(self._shards) > 1 else np.arange(len(numbers))
         counts = np.bincount(shards, minlength=len(self._shards))
-        ends, made = np.cumsum(counts), Intake(np.zeros(2, np.int64), {})
+        ends, made = np.cumsum(counts), Intake(np.zeros(3, np.int64), {})
 
         def work(place: int) -> Intake:
             return _ShardIntake(self, place, order[ends[place] - counts[place] : ends[place]], numbers, new).run()
@@ -250,26 +267,46 @@ class Shards:
                 newest[here.start + key] = UNKNOWN if known is None else known
         return newest
 
-    def find_due(self, instant: int) -> list[int]:
-        """Find the streams for which something may have to be done at a time.
+    def expire(self, instant: int, excluded: Ints, workers: Executor) -> Expired:
+        """Erase records that are too old where statistics start over.
 
         Args:
             instant: microseconds since 1970.
+            excluded: numbers of streams to leave as they are.
+            workers: erase them, one shard in each task.
 
         Returns:
-            Their numbers.
+            How many were erased, and the streams for which something may still have to be done.
         """
-        from vestige.keyed.update_kernels import find_due  # noqa: PLC0415
+        elsewhere = [place * STREAMS + key for place, shard in enumerate(self._shards) for key in shard.elsewhere]
+        made = Expired([*{*elsewhere}.difference(excluded.tolist())], np.empty(0, np.int64))
+        if not self.rules.is_timed or not self.is_batched:
+            return made
 
-        due: list[int] = []
-        for place, shard in enumerate(self._shards):
-            due += [place * STREAMS + key for key in shard.elsewhere]
-            if self.rules.is_timed and self.is_batched:
-                found = np.zeros(shard.count, np.bool_)
-                find_due(shard.columns, shard.count, instant, self.make_terms(), found)
-                ahead = find_ahead(self.rules.limits, shard.columns.newest[: shard.count].view("M8[us]"), instant)
-                due += (np.flatnonzero(found | ahead) + place * STREAMS).tolist()
-        return due
+        def work(place: int) -> tuple[Ints, Ints, Ints]:
+            from vestige.keyed.batch_kernels import make_batch  # noqa: PLC0415
+            from vestige.keyed.deadline_kernels import expire_each  # noqa: PLC0415
+
+            shard, rules, counts = self._shards[place], self.rules, np.zeros(2, np.int64)
+            if not shard.count:
+                return counts, counts[:0], counts[:0]
+            batch = make_batch(rules.batch, max(rules.batch, shard.longest), rules.policy.columns, *shard.labels)
+            left = find_ahead(rules.limits, shard.columns.newest[: shard.count].view("M8[us]"), instant)
+            here = excluded[excluded // STREAMS == place] % STREAMS
+            left[here], changed = True, np.zeros(shard.count, np.bool_)
+            terms = self.make_terms()
+            expire_each(shard.columns, shard.arena, shard.count, instant, terms, batch, left, changed, counts)
+            left[here] = False
+            return counts, np.flatnonzero(left) + place * STREAMS, np.flatnonzero(changed) + place * STREAMS
+
+        for counts, left, changed in workers.map(work, range(len(self._shards))):
+            made = Expired(
+                made.left + left.tolist(),
+                np.concatenate((made.changed, changed)),
+                made.erased + int(counts[0]),
+                made.restarts + int(counts[1]),
+            )
+        return made
 
     def find_subject(self, subject: str) -> list[int]:
         """Find the streams that hold a record of a subject.
@@ -320,6 +357,22 @@ class Shards:
             for name in ("numbers", "values", "times", "subjects")
         ]
         return held[0], held[1], held[2], held[3], np.concatenate(numbers)
+
+    def count_overdue(self, deadline: int) -> int:
+        """Count the records whose time is not after a deadline.
+
+        Args:
+            deadline: microseconds since 1970.
+
+        Returns:
+            The number of records.
+        """
+        count, moment = 0, np.datetime64(deadline, "us")
+        for shard in self._shards:
+            times = shard.arena.times
+            count += int(np.count_nonzero((times <= deadline) & (times != UNKNOWN)))
+            count += sum(int((stream.retained.times <= moment).sum()) for stream in shard.elsewhere.values())
+        return count
 
     def count_held(self, numbers: Ints) -> Ints:
         """Count the records that streams hold.
@@ -443,12 +496,13 @@ class _ShardIntake:
         self._before: dict[int, tuple[Clock, Records]] = {}
         self._left = np.zeros(len(chosen), np.bool_)
         self._deferred = np.zeros(len(columns.t), np.bool_)
-        self._made = Intake(np.zeros(2, np.int64), {})
+        self._made = Intake(np.zeros(3, np.int64), {})
 
     def run(self) -> Intake:
         """Take all rows."""
         from vestige.channels.averages import make_scratch  # noqa: PLC0415
-        from vestige.keyed.update_kernels import make_batch, take  # noqa: PLC0415
+        from vestige.keyed.batch_kernels import make_batch  # noqa: PLC0415
+        from vestige.keyed.intake_kernels import take  # noqa: PLC0415
 
         shard, rules, rows = self._shard, self._shards.rules, self._rows
         terms, columns = self._shards.make_terms(), rules.policy.columns
@@ -487,7 +541,7 @@ class _ShardIntake:
         """Let a stream be as it was before the call, and leave all of its rows to be taken elsewhere."""
         mine = self._rows.keys == key
         handled = int(np.count_nonzero(mine[:stop]))
-        self._made.counts[:] -= taken, handled - taken
+        self._made.counts[:2] -= taken, handled - taken
         self._left |= mine
         self._deferred[key] = True
         self._shard.put(key, *self._before[key])
@@ -528,4 +582,4 @@ def _extend(stream: Stream, new: Arrivals, counts: Ints) -> None:
         stream._take_all(new, None, None)
     finally:
         taken = stream.t - before
-        counts[:] += taken, new.handled - taken
+        counts[:2] += taken, new.handled - taken

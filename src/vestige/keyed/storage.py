@@ -16,7 +16,7 @@ import numpy as np
 
 from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.keyed import entry_kernels as kernels
-from vestige.keyed.chain_kernels import ELSEWHERE, NEVER, UNKNOWN, make_rows
+from vestige.keyed.chain_kernels import ELSEWHERE, NEVER, UNKNOWN, Rows, make_rows
 from vestige.keyed.directory import Directory
 from vestige.keyed.entry_kernels import (
     EARLIER,
@@ -45,7 +45,7 @@ from vestige.store.subject_index import Pairs, join_pairs
 from vestige.store.table_store import TableStore
 from vestige.store.tables import Tables
 from vestige.store.text import decode_text, encode_text
-from vestige.types import Ints, Words
+from vestige.types import Bools, Ints, Words
 
 _BUCKETS_PER_GROUP = 256
 """Number of buckets that are packed at a time."""
@@ -409,7 +409,8 @@ class FamilyStorage:
         members, ends, stored = self._directory.list_members(buckets)
         count, texts = len(members), self._names.texts
         places = np.zeros((count, 2), np.int64)
-        facts = Facts(*(np.zeros(count, np.int64) for _ in range(4)), np.zeros(count, np.bool_))
+        t, event, newest, settled = np.zeros((4, count), np.int64)
+        facts = Facts(t, event, newest, settled, np.zeros(count, np.bool_))
         alone = np.isin(members, self._list_own())
         tasks, others, size = [], [], 0
         for place in np.unique(members // STREAMS).tolist():
@@ -477,7 +478,7 @@ def _bound_bytes(shard: Shard, keys: Ints) -> int:
     return int((kernels.MOST_HEADER + (columns.length[keys] + 7) // 8 + records * each).sum())
 
 
-def _make_room(shard: Shard, keys: Ints) -> tuple[kernels.Bools, kernels.Rows]:
+def _make_room(shard: Shard, keys: Ints) -> tuple[Bools, Rows]:
     """Room for the longest batch and the most records of streams."""
     columns = shard.columns
     records = int((columns.kept[keys].astype(np.int64) + columns.pending[keys]).max(initial=0))

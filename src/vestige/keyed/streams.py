@@ -1,7 +1,7 @@
 """Streams by key: millions of them in arrays, under the rules of one `Stream` each.
 
 The plain case, rows that wait and batches that are full, is done on all cores by kernels, see
-`vestige.keyed.update_kernels`. Deadlines, requests and batches that are closed early are done by
+`vestige.keyed.intake_kernels`. Deadlines, requests and batches that are closed early are done by
 `vestige.stream.Stream`, one key at a time, so that there is one set of rules.
 Guarantee: the same records and seed give the same state as one `Stream` for each key, bit for bit, whatever the order
 in which blocks interleave keys; held by tests/keyed/test_streams.py.
@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
@@ -43,6 +44,7 @@ from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_subject,
 from vestige.stream.deadlines import check_times
 from vestige.stream.estimate import make_estimate
 from vestige.stream.limits import Limits
+from vestige.stream.log import log_restarts
 from vestige.stream.rules import Rules, make_rules, make_terms
 from vestige.times import to_ticks, wall_clock
 from vestige.types import Floats, Ints, Times
@@ -185,7 +187,7 @@ class KeyedStreams(Generic[E_co]):
         with self._lock:
             self._check_open()
             texts = read_keys(keys)
-            new = read_arrivals(self._rules.policy, rows, times, subjects, self._hash_subject)
+            new = read_arrivals(self._rules.policy, rows, times, subjects, cache(self._hash_subject))
             self._check_keys(texts, len(new))
             if self._rules.is_timed:
                 new.times = repeat_now(len(new)) if new.times is None else new.times
@@ -243,7 +245,7 @@ class KeyedStreams(Generic[E_co]):
         with self._lock:
             self._check_open()
             texts, now = read_keys(keys), to_ticks(wall_clock())
-            raw = read_raw_rows(self._rules, rows, times, subjects, numbers, self._hash_subject, now)
+            raw = read_raw_rows(self._rules, rows, times, subjects, numbers, cache(self._hash_subject), now)
             self._check_keys(texts, len(raw.table))
             known, streams = self._names.count, self._number(texts)
             newest = self._shards.find_newest() if self._is_ordered else None
@@ -446,13 +448,16 @@ class KeyedStreams(Generic[E_co]):
         troubles: dict[str, Exception] = {}
         with self._lock:
             self._check_open()
-            left = set(self.find_numbers([*exclude]).tolist()) if exclude else ()
-            due = [number for number in self._shards.find_due(instant) if number not in left]
-            for number in due:
+            excluded = self.find_numbers([*exclude]) if exclude else np.empty(0, np.int64)
+            expired = self._shards.expire(instant, excluded, self._workers)
+            self._mark(expired.changed)
+            erased = expired.erased
+            log_restarts(self._rules.policy, expired.restarts)
+            for number in expired.left:
                 problem = self._shards.attempt(number, sweep)
                 if problem is not None:
                     troubles[self._names[number]] = problem
-            self._mark(np.array(due, np.int64))
+            self._mark(np.array(expired.left, np.int64))
             self.flush()
             self._settle(instant)
         _raise_troubles(troubles, "all others were swept")
@@ -653,7 +658,7 @@ class KeyedStreams(Generic[E_co]):
 
     def _check_order(self, numbers: Ints, new: Arrivals) -> None:
         """Check that the rows of each key are in the order of their times."""
-        from vestige.keyed.update_kernels import find_disorder  # noqa: PLC0415
+        from vestige.keyed.deadline_kernels import find_disorder  # noqa: PLC0415
 
         assert new.times is not None  # noqa: S101
         row = find_disorder(numbers, new.times.view(np.int64), self._shards.find_newest())
@@ -682,6 +687,7 @@ class KeyedStreams(Generic[E_co]):
         """Take rows that were checked; `rows` has their indices in the call, `troubles` what was found before."""
         made = self._shards.take(streams, new, self._workers)
         self._mark(streams)
+        log_restarts(self._rules.policy, int(made.counts[2]))
         for number, trouble in made.troubles.items():
             troubles[self._names[number]] = replace(trouble, row=int(rows[trouble.row]))
             if number >= known and not self._shards.count_arrived(number):

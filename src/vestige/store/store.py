@@ -247,6 +247,25 @@ class Store(Reader):
             raise ParameterError(f"about={show_value(about)} is not plain data by name; pass a dict")
         return self._place(name, dict(about or {}))
 
+    def family(self, *, about: Mapping[str, object] | None = None) -> FamilyPlace:  # noqa: ARG002
+        """Return the place of all streams with the same terms, for `vestige.KeyedStreams(..., store=...)`.
+
+        Args:
+            about: what else must stay the same whenever they are opened, as plain data; it tells families with the
+                same policy and limits apart.
+
+        Returns:
+            The place; nothing is written yet.
+
+        Raises:
+            ParameterError: `about` is not a mapping.
+            StoreError: this kind of store has places for single streams only.
+        """
+        raise StoreError(
+            f"a {type(self).__name__} has places for single streams only; open one stream for each key, or use a "
+            "store in a file"
+        )
+
     @property
     def families(self) -> tuple[OpenFamily, ...]:
         """The families of streams that are open here."""
@@ -312,8 +331,10 @@ class Store(Reader):
         """
         try:
             with self.transaction():
-                for _, stream in (*self._open.values(), *self._families.values()):
+                for _, stream in tuple(self._open.values()):
                     stream.flush()
+                for streams in self.families:
+                    streams.flush()
         except BaseException:
             self._mark_lost()
             raise

@@ -23,18 +23,7 @@ class TableStore(TableReader, Store):
     """A store that keeps its streams in tables."""
 
     def family(self, *, about: Mapping[str, object] | None = None) -> FamilyPlace:
-        """Return the place of all streams with the same terms, for `vestige.KeyedStreams(..., store=...)`.
-
-        Args:
-            about: what else must stay the same whenever they are opened, as plain data; it tells families with the
-                same policy and limits apart.
-
-        Returns:
-            The place; nothing is written yet.
-
-        Raises:
-            ParameterError: `about` is not a mapping.
-        """
+        """Return the place of all streams with the same terms, for `vestige.KeyedStreams(..., store=...)`."""
         if about is not None and not isinstance(about, Mapping):
             raise ParameterError(f"about={show_value(about)} is not plain data by name; pass a dict")
         return FamilyPlace(self, dict(about or {}))

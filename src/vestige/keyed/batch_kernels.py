@@ -1,7 +1,5 @@
-"""Kernels that take records into many streams and close batches, with nothing per key in Python.
+"""Kernels that read the batches of streams, and close those that are full.
 
-Whatever is not the plain case, such as a deadline or a batch that is closed early, is left to `vestige.stream.Stream`,
-one key at a time.
 Guarantee: the same records give the same state as one `Stream` for each key, bit for bit; held by
 tests/keyed/test_streams.py.
 """
@@ -16,13 +14,11 @@ from vestige._numba import inner_kernel, kernel
 from vestige.channels.averages import Scratch, advance_with
 from vestige.channels.kernels import read_batch
 from vestige.keyed.chain_kernels import (
-    ELSEWHERE,
     NEVER,
     UNKNOWN,
     Arena,
     Columns,
     Rows,
-    append,
     begin_chain,
     count_used,
     export_records,
@@ -204,118 +200,3 @@ def update(columns: Columns, arena: Arena, key: int, number: int, terms: Terms, 
             put(columns, arena, key, count_used(columns, arena, key), batch.records, kept + slot)
             columns.kept[key] += 1
     return True
-
-
-PLAIN, LATE, BUSY = 0, 1, 2
-
-
-@inner_kernel
-def judge_time(columns: Columns, key: int, time: int, terms: Terms) -> int:
-    """Tell whether a row of this time is taken plainly, comes too late, or comes when something must be done first."""
-    age, lateness = terms.times[AGE], terms.times[LATENESS]
-    due, newest, oldest = columns.due[key], columns.newest[key], columns.oldest[key]
-    if due != NEVER:
-        newest = max(newest, due - age)
-    now = max(time, newest)
-    if due <= now or (oldest != NEVER and oldest <= now - age):
-        return BUSY
-    if columns.pending[key] >= terms.min_last_batch:
-        event = oldest + terms.times[PATIENCE]
-        if due != NEVER:
-            event = min(event, due - terms.times[WARNING])
-        if now >= event:
-            return BUSY
-    if lateness >= 0 and newest != UNKNOWN and time < newest - lateness:
-        return LATE
-    return PLAIN
-
-
-@inner_kernel
-def take(
-    columns: Columns,
-    arena: Arena,
-    rows: Rows,
-    start: int,
-    stop: int,
-    first: int,
-    terms: Terms,
-    batch: Batch,
-    scratch: Scratch,
-    left: Bools,
-    deferred: Bools,
-    counts: Ints,
-) -> int:
-    """Take rows into their streams, in order, and close each batch that is full.
-
-    Args:
-        columns: the streams.
-        arena: their records; it must have a free chunk for each row.
-        rows: the rows.
-        start: the first row to take.
-        stop: the row to stop before.
-        first: number of the first stream of the shard, for its coins.
-        terms: what is the same for all streams.
-        batch: room for a batch.
-        scratch: room for an update.
-        left: output, which rows are left to be taken elsewhere; shape (n,).
-        deferred: which streams take all rows that follow elsewhere; changed; shape (streams,).
-        counts: output, to which the numbers of rows that were taken and that came too late are added; shape (2,).
-
-    Returns:
-        the row to go on with: `stop`, or the row after one that filled a batch that is to be closed elsewhere.
-    """
-    timed = len(columns.due) > 0
-    for row in range(start, stop):
-        key = rows.keys[row]
-        length = columns.length[key]
-        if columns.pending[key] == ELSEWHERE or (length and terms.retention and terms.retention - length < terms.batch):
-            deferred[key] = True
-        if not deferred[key] and timed:
-            verdict = judge_time(columns, key, rows.times[row], terms)
-            if verdict == LATE:
-                counts[1] += 1
-                continue
-            deferred[key] = verdict == BUSY
-        if deferred[key]:
-            left[row] = True
-            continue
-        append(columns, arena, rows, row, key)
-        counts[0] += 1
-        if timed:
-            columns.oldest[key] = min(columns.oldest[key], rows.times[row])
-            columns.newest[key] = max(columns.newest[key], rows.times[row])
-        if columns.pending[key] == terms.batch and (
-            terms.mode < 0 or not update(columns, arena, key, first + key, terms, batch, scratch)
-        ):
-            return row + 1
-    return stop
-
-
-@kernel
-def find_disorder(keys: Ints, times: Ints, newest: Ints) -> int:
-    """Find the first row that is dated before one of its stream that came earlier, or -1; `newest` is changed."""
-    for row in range(len(keys)):
-        key = keys[row]
-        if times[row] < newest[key]:
-            return row
-        newest[key] = times[row]
-    return -1
-
-
-@kernel
-def mark_disorder(keys: Ints, times: Ints, newest: Ints, found: Bools) -> None:
-    """Mark the streams that have a row dated before one that came earlier; `newest` is changed."""
-    for row in range(len(keys)):
-        key = keys[row]
-        found[key] |= times[row] < newest[key]
-        newest[key] = times[row]
-
-
-@inner_kernel
-def find_due(columns: Columns, count: int, now: int, terms: Terms, found: Bools) -> None:
-    """Mark the streams for which something must be done at a time, of those that are kept in the arrays."""
-    for key in range(count):
-        verdict = PLAIN
-        if columns.pending[key] != ELSEWHERE:
-            verdict = judge_time(columns, key, now, terms)
-        found[key] = verdict == BUSY
