@@ -298,7 +298,7 @@ def test_somebody_who_holds_the_file_is_reported_and_waited_for(
     said(*run(path, store))
     hold = (
         "import sqlite3, sys, time; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN');"
-        "c.execute('SELECT * FROM states').fetchone(); print('held', flush=True); time.sleep(1.5)"
+        "c.execute('SELECT * FROM buckets').fetchone(); print('held', flush=True); time.sleep(1.5)"
     )
     with subprocess.Popen([sys.executable, "-c", hold, store], stdout=subprocess.PIPE) as foreign:
         assert foreign.stdout is not None

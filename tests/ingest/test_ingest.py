@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reading import read_streams
+from troubled import damage
 from vestige import Mean, MemoryStore, SqliteStore, Stream
 from vestige.cli import command
 from vestige.ingest import Ingest, StreamNames
@@ -160,11 +159,7 @@ def test_a_damaged_stream_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     lines = [f"{START + i},{'abc'[i % 3]},{i}\n" for i in range(90)]
     path.write_text("at,shop,v\n" + "".join(lines[:60]))
     assert vestige(*by_shop(path, store)).exit_code == 0
-    with closing(sqlite3.connect(store)) as connection, connection:
-        (number,) = connection.execute("SELECT id FROM streams WHERE name = ?", (b"b",)).fetchone()
-        (body,) = connection.execute("SELECT body FROM states WHERE id = ?", (number,)).fetchone()
-        flipped = body[:100] + bytes([body[100] ^ 1]) + body[101:]
-        connection.execute("UPDATE states SET body = ? WHERE id = ?", (flipped, number))
+    damage(store, "b")
     path.write_text("at,shop,v\n" + "".join(lines))
     result = vestige(*by_shop(path, store))
     assert result.exit_code == 1, result.output

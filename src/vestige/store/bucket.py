@@ -24,7 +24,7 @@ from vestige.store.layout import DamagedError, compute_checksum
 from vestige.store.terms import Terms
 from vestige.types import Ints
 
-HEAD = 482
+HEAD = 484
 """Bytes of a head."""
 LONGEST_NAME = 2**16 - 1
 """Bytes that a name may have."""

@@ -89,7 +89,10 @@ class Tables:
         """Return the terms of a stream; None if there is no such stream."""
         with self.rows.report_damage(name):
             entry = self._find(encode_text(name))
-            return None if entry is None else self.families.terms(read_header(entry).terms)
+            if entry is None:
+                return None
+            read_header(entry).check_word()
+            return self.families.terms(read_header(entry).terms)
 
     def read(self, name: str) -> tuple[Terms, State] | None:
         """Return the terms and the state of a stream; None if there is no such stream."""
@@ -200,14 +203,18 @@ class Tables:
         """What the subjects of a bucket are listed under."""
         return set[int]().union(*(self._find_prefixes(name, entry) for name, entry in bucket))
 
-    def erase(self, name: str) -> None:
-        """Erase a stream, also a damaged one; or, by what `survey` says of it, a bucket that cannot be read."""
+    def erase(self, name: str) -> bool:
+        """Erase a stream, also a damaged one; or, by what `survey` says of it, a bucket that cannot be read.
+
+        Returns:
+            Whether it was damaged.
+        """
         with self.rows.report_damage():
             wrong = self.buckets.find_wrong(name)
             if wrong is not None:
                 self.buckets.write(Bucket(wrong))
                 self.recount()
-                return
+                return True
             encoded = encode_text(name)
             bucket = self.buckets.read(find_bucket(encoded, self.about.buckets))
             try:
@@ -218,6 +225,8 @@ class Tables:
                     bucket.pop(encoded)
                 self.buckets.write(bucket)
                 self.recount()
+                return True
+            return False
 
     def _erase_sound(self, bucket: Bucket, name: bytes) -> None:
         entry = self._find(name)
