@@ -5,17 +5,16 @@ Guarantee: finds what reading every stream would find; held by tests/store/test_
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from heapq import nsmallest
 
-from vestige.store.bucket import Summary, unpack_names
-from vestige.store.entry import is_sound
+from vestige.store.bucket import Summary
+from vestige.store.entry import CHECKSUM, RECEIPTS, is_sound
+from vestige.store.event import NEVER
 from vestige.store.keys import EARLIER, PSEUDONYM
 from vestige.store.layout import DamagedError
 from vestige.store.subject_index import find_prefix
 from vestige.store.tables import Tables
-from vestige.store.text import decode_text, encode_text
+from vestige.store.text import decode_text
 
 Found = tuple[tuple[str, ...], tuple[str, ...]]
 """The names of streams, sorted; and what is wrong with buckets, one sentence each."""
@@ -124,37 +123,44 @@ def has_pseudonyms(tables: Tables) -> bool:
     return any(not is_sound(entry, name) for bucket in tables.buckets.iterate() for name, entry in bucket)
 
 
-def page(tables: Tables, after: str | None, limit: int) -> list[str]:
-    """List names after one; those that cannot be read are left out.
+def find_receipts(tables: Tables) -> Found:
+    """Find the streams that have receipts of their own, or may have.
 
     Args:
         tables: the tables of the store.
-        after: the name before them; None for the first.
-        limit: number of names at most.
 
     Returns:
-        The names, sorted.
+        These streams, and damaged ones; a bucket in which nothing is open or ever due has no receipts.
     """
-    start, found = None if after is None else encode_text(after), list[bytes]()
-    for _, head, packed in tables.buckets.iterate_names():
-        if isinstance(head, Summary) and head.streams:
-            names = unpack_names(packed, head.streams)[0]
-            at = 0 if start is None else bisect_right(names, start)
-            found += names[at : at + limit]
-    return [decode_text(name) for name in nsmallest(limit, found)]
+    names = list[bytes]()
+    buckets, wrong = _choose(tables, lambda summary: summary.due < NEVER or summary.open > 0)
+    for bucket in buckets:
+        names += [
+            name
+            for name, entry in tables.buckets.read(bucket)
+            if not is_sound(entry, name) or entry[CHECKSUM] & RECEIPTS
+        ]
+    return tuple(map(decode_text, sorted(names))), tuple(wrong)
 
 
 def _find(tables: Tables, fits: Callable[[Summary], bool]) -> Found:
     """The streams whose summary fits; only buckets whose head fits are read."""
-    names, wrong, buckets = list[bytes](), list[str](), list[int]()
-    for bucket, head in tables.buckets.iterate_heads():
-        if isinstance(head, str):
-            wrong.append(head)
-        elif fits(head):
-            buckets.append(bucket)
+    names = list[bytes]()
+    buckets, wrong = _choose(tables, fits)
     for bucket in buckets:
         try:
             names += [name for name, summary in tables.buckets.iterate_summaries(bucket) if fits(summary)]
         except DamagedError as problem:  # its names
             wrong.append(str(problem))
     return tuple(map(decode_text, sorted(names))), tuple(wrong)
+
+
+def _choose(tables: Tables, fits: Callable[[Summary], bool]) -> tuple[list[int], list[str]]:
+    """The buckets whose head fits, and what is wrong with others."""
+    wrong, buckets = list[str](), list[int]()
+    for bucket, head in tables.buckets.iterate_heads():
+        if isinstance(head, str):
+            wrong.append(head)
+        elif fits(head):
+            buckets.append(bucket)
+    return buckets, wrong
