@@ -14,7 +14,7 @@ from datetime import datetime
 
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError
 from vestige.operations.confirmation import confirm_requests
-from vestige.operations.entry import Entry, find_names
+from vestige.operations.entry import Entry, find_due_names
 from vestige.operations.erasure import erase_overdue
 from vestige.operations.results import Erasure, SweepResult, isolate_errors
 from vestige.store import State, Store, Terms
@@ -33,7 +33,7 @@ def sweep(
     """Erase what is due in the streams of a store, and tidy it.
 
     What is due is erased even if the policy cannot be loaded; the statistic restarts then. One bad stream does not
-    raise an error.
+    raise an error. Of more than 4,096 streams, only those are looked at in which something is due.
 
     Args:
         store: the store; streams that are open in it are used as they are.
@@ -62,7 +62,7 @@ def sweep(
     moment = to_utc(wall_clock() if at is None else at)
     done: dict[str, Erasure] = {}
     troubles: dict[str, str] = {}
-    names = [name for name in find_names(store, troubles) if name not in excluded]
+    names = [name for name in find_due_names(store, moment, troubles) if name not in excluded]
     swept = None if troubles or excluded or moment > wall_clock() else moment
     for start in range(0, len(names), TOGETHER):
         with store.transaction():
