@@ -16,7 +16,7 @@ from vestige.cli.answers import StreamAnswer
 from vestige.cli.export.layout import ABOUT, ESTIMATES, RECEIPTS, RECORDS, STREAMS, TABLES, list_comments
 from vestige.cli.receipts import receipt_facts
 from vestige.cli.rows import list_rows
-from vestige.cli.store import answer_streams, list_labels
+from vestige.cli.store import list_labels
 from vestige.store import State, StoreSnapshot, Terms
 from vestige.times import add_duration
 
