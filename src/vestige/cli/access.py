@@ -81,7 +81,7 @@ def read_snapshot(store: str, names: Sequence[str] = (), *, has_ledger: bool = F
         if not names:
             return reader.snapshot()
         copy = read_streams(reader, choose_streams(reader, names, store))
-        return replace(copy, ledger=reader.read_ledger()) if has_ledger else copy
+        return add_ledger(reader, copy) if has_ledger else copy
 
 
 def read_streams(reader: Reader, names: Sequence[str]) -> StoreSnapshot:
@@ -102,6 +102,16 @@ def read_streams(reader: Reader, names: Sequence[str]) -> StoreSnapshot:
             elif reader.has(name):
                 troubles[name] = UNNAMED
     return StoreSnapshot(streams, troubles)
+
+
+def add_ledger(reader: Reader, copy: StoreSnapshot) -> StoreSnapshot:
+    """The same streams with the ledger, or with what is wrong with it."""
+    try:
+        return replace(copy, ledger=reader.read_ledger())
+    except StoreBusyError:
+        raise
+    except StoreError as problem:
+        return replace(copy, ledger_trouble=str(problem))
 
 
 def list_terms(copy: StoreSnapshot) -> list[Terms]:

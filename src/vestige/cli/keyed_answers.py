@@ -207,7 +207,7 @@ def _make_row(row: Row, labels: Sequence[str]) -> Row:
         )
     for name in ("value", "standard_error", "lower", "upper"):
         row[name] = None if row[name] != row[name] else row[name]  # nan
-    row["metric"] = labels[int(row["metric"]) - 1]
+    row["metric"] = labels[int(row["metric"]) - 1] if labels else row["metric"]
     return row
 
 

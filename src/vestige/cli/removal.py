@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from vestige.cli.access import (
+    add_ledger,
     choose_streams,
     dry_run_option,
     exit_with,
@@ -280,7 +281,7 @@ def _read_concerned(reader: Reader, store: str, names: tuple[str, ...], marks: S
     found = set[str]().union(*reader.find_subjects([*marks, EARLIER]).values())
     copy = read_streams(reader, sorted(found))
     wrong = dict.fromkeys(reader.survey(limit=0)[1], UNNAMED)
-    return replace(copy, troubles={**wrong, **copy.troubles}, ledger=reader.read_ledger())
+    return add_ledger(reader, replace(copy, troubles={**wrong, **copy.troubles}))
 
 
 def _select(records: Records, marks: set[str], rounds: tuple[int, ...]) -> Records:

@@ -149,9 +149,9 @@ def write_rows(rows: Iterable[Row], form: str, out: str | None) -> None:
         for part in _make_csv(rows):
             click.echo("\n".join(map(escape, part.splitlines())))
     else:
-        stream = click.get_binary_stream("stdout")
-        write(rows, stream)
-        stream.flush()
+        sys.stdout.flush()
+        write(rows, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
 @contextmanager
@@ -207,7 +207,8 @@ def _make_csv(rows: Iterable[Row]) -> Iterator[str]:
         yield text.getvalue()
         text.seek(0)
         text.truncate()
-    yield text.getvalue()
+    if text.tell():  # there is no row
+        yield text.getvalue()
 
 
 def _format_cell(value: object) -> object:
