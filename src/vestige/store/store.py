@@ -192,17 +192,28 @@ class Store(Reader):
         to_utc(at)
         return self.survey()
 
-    def find_waiting(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def find_waiting(self, number: int, limit: int | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Find the streams that a request in the ledger may still wait for, without reading the others.
 
         Args:
-            number: the number of the request.
+            number: the number of the request; 0 for the streams that have an open request of their own.
+            limit: number of streams at which the search may stop; default: all are found.
 
         Returns:
             The names, sorted: of streams that hold records and have not met the request, or have an open request of
             their own; a store may name more. And what is wrong with rows whose names cannot be read.
         """
         check_int("number", number, 0)
+        names, wrong = self.survey()
+        return names if limit is None else names[:limit], wrong
+
+    def find_damaged(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Find the streams that are known to be damaged, without reading the others.
+
+        Returns:
+            The names, sorted, of streams that cannot be read as far as that is known; a store may name more. And what
+            is wrong with rows whose names cannot be read.
+        """
         return self.survey()
 
     def find_subjects(self, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -212,8 +223,8 @@ class Store(Reader):
             pseudonyms: the pseudonyms of the subjects; see `pseudonym`.
 
         Returns:
-            The names of the streams, sorted, by pseudonym; streams that cannot be read are left out, and a row that
-            may hold such records and cannot be read is named by what `survey` says of it.
+            The names of the streams, sorted, by pseudonym. A store with an index also names streams that may hold such
+            records and cannot be read, and rows by what `survey` says of them; others leave these out.
 
         Example:
             >>> from vestige import open_store

@@ -60,10 +60,15 @@ class TableStore(Store):
         with self._use() as tables, tables.rows.report_damage():
             return search.find_due(tables, to_ticks(at))
 
-    def find_waiting(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def find_waiting(self, number: int, limit: int | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """List the streams that a request may still wait for; and what is wrong with others."""
         with self._use() as tables, tables.rows.report_damage():
-            return search.find_waiting(tables, number)
+            return search.find_waiting(tables, number, limit)
+
+    def find_damaged(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """List the streams that are known to be damaged; and what is wrong with rows."""
+        with self._use() as tables, tables.rows.report_damage():
+            return search.find_damaged(tables)
 
     def find_subjects(self, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Find the streams with records of subjects."""
