@@ -1,7 +1,4 @@
-"""A store in memory: the contract in its plainest form, for tests and for streams that need not outlive the process.
-
-Guarantee: does at every step what a store in a file does; held by tests/store/test_machine.py.
-"""
+"""The contract of a store in its plainest form: a dictionary, which the others are compared with."""
 
 from __future__ import annotations
 
@@ -26,12 +23,12 @@ from vestige.store.text import encode_text
 from vestige.times import to_utc, wall_clock
 
 
-class MemoryStore(Store):
+class PlainStore(Store):
     """Named streams, as long as this object lives.
 
     Example:
         >>> from vestige import Mean, Stream
-        >>> store = MemoryStore()
+        >>> store = PlainStore()
         >>> stream = Stream(Mean(), retention=96, seed=0, store=store.stream("delays"))
         >>> _ = stream.extend(range(1, 1_001))
         >>> stream.flush()
@@ -56,7 +53,7 @@ class MemoryStore(Store):
         key: str | Path | None = None,
         patience: float = PATIENCE,  # noqa: ARG003  # nobody else can read it
         create: bool = True,
-    ) -> MemoryStore:
+    ) -> PlainStore:
         """Create an empty store; see `vestige.open_store`."""
         if str(address) != cls.address_form:
             raise ParameterError(f"a store in memory has the address {cls.address_form} and nothing after it")
@@ -160,7 +157,7 @@ def _to_bytes(name: str, terms: Terms, state: State) -> bytes:
 
 
 class _Place(Place):
-    store: MemoryStore
+    store: PlainStore
 
     def read(self, terms: Terms) -> State:
         if self.name not in self.store._kept:

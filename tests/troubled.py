@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from vestige import Clock, Mean, Policy, Records, Stream
+from vestige import Clock, Mean, Policy, Records, SqliteStore, Stream
 from vestige.store import Store
-from vestige.store.sqlite import version3
-from vestige.store.sqlite.layout import seal, unseal
-from vestige.store.sqlite.tables import Tables
+from vestige.store.bucket import BUCKET, find_bucket
+from vestige.store.entry import CHECKSUM, EARLIER_WORD, TIMED, read_header, seal_entry
+from vestige.store.layout import seal, unseal
+from vestige.store.sqlite.rows import SqliteRows
+from vestige.store.tables import Tables
 from vestige.types import Bools
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -43,24 +47,76 @@ def fill(store: Store, name: str, policy: Policy | None = None, n: int = 100, st
     return stream
 
 
-def damage(path: Path, name: str) -> None:
-    """Change a byte in the middle of what a stream holds."""
+def spread(path: Path) -> None:
+    """Give a store so many buckets that each of a few streams is alone in its own."""
+    with SqliteStore(path) as store, store.transaction():
+        store._tables.reserve(128 * BUCKET)
+
+
+def find_entry(connection: sqlite3.Connection, path: Path, name: str) -> tuple[int, int, bytes]:
+    """Where a stream lies: its row, where its entry starts in the body, and the entry."""
+    connection.text_factory = bytes
+    tables = Tables(SqliteRows(connection, path))
+    bucket = tables.buckets.read(find_bucket(name.encode(), tables.about.buckets))
+    at = bucket.names.index(name.encode())
+    return bucket.bucket + 1, sum(map(len, bucket.entries[:at])), bucket.entries[at]
+
+
+def change_entry(path: Path, name: str, change: Callable[[bytes], bytes]) -> None:
+    """Put other bytes, as many, where the entry of a stream is; nothing else is changed."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        (number,) = connection.execute("SELECT id FROM streams WHERE name = ?", (name.encode(),)).fetchone()
-        (body,) = connection.execute("SELECT body FROM states WHERE id = ?", (number,)).fetchone()
-        half = len(body) // 2
-        changed = body[:half] + bytes([body[half] ^ 1]) + body[half + 1 :]
-        connection.execute("UPDATE states SET body = ? WHERE id = ?", (changed, number))
+        row, start, entry = find_entry(connection, path, name)
+        (body,) = connection.execute("SELECT body FROM buckets WHERE id = ?", (row,)).fetchone()
+        changed = change(entry)
+        assert len(changed) == len(entry)
+        body = body[:start] + changed + body[start + len(entry) :]
+        connection.execute("UPDATE buckets SET body = ? WHERE id = ?", (body, row))
+
+
+def flip_middle(content: bytes) -> bytes:
+    """The same with one bit changed in the middle."""
+    half = len(content) // 2
+    return content[:half] + bytes([content[half] ^ 1]) + content[half + 1 :]
+
+
+def damage(path: Path, name: str) -> None:
+    """Change a bit in the middle of what a stream holds."""
+    change_entry(path, name, flip_middle)
+
+
+def lose_name(path: Path, name: str, how: str = "UPDATE buckets SET names = x'00'") -> str:
+    """Damage the row that has a stream's name; what is said of it then."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        row, _, _ = find_entry(connection, path, name)
+        connection.execute(f"{how} WHERE id = ?", (row,))
+    return f"row {row} of the table buckets {'has vanished' if 'DELETE' in how else 'is damaged'}"
+
+
+def set_word(path: Path, name: str, version: int) -> None:
+    """Make a stream say that it is written in this version of the word; the checksum fits, and so does the head."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        row, _, entry = find_entry(connection, path, name)
+        tables = Tables(SqliteRows(connection, path))
+        header = read_header(entry)
+        words = 9 if header.flags & EARLIER_WORD else 0
+        timed = 24 if header.flags & TIMED else 0
+        at = header.records - words - timed
+        flags = bytes([header.flags | EARLIER_WORD])
+        word = struct.pack("<Bd", version, header.rounding)
+        payload = flags + entry[CHECKSUM + 1 : at] + word + entry[at + words :]
+        bucket = tables.buckets.read(row - 1)
+        bucket.put(name.encode(), seal_entry(payload, name.encode()))
+        tables.buckets.write(bucket)
+        tables.rows.save_about()
 
 
 def set_header(path: Path, name: str, content: bytes) -> None:
-    """Make a stream say this where it has the version of the word or, in version 3, the rounding; the seal fits."""
+    """Make a stream of a store of version 3 say this where it has the rounding; the seal fits."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.text_factory = bytes
-        reader = version3.Tables if connection.execute("PRAGMA user_version").fetchone() == (3,) else Tables
-        row = reader(connection, path).tree.find_any(name)
-        (body,) = connection.execute("SELECT body FROM states WHERE id = ?", (row.number,)).fetchone()
-        plain = bytearray(unseal(body, "states", row.number, row.name))
+        (number,) = connection.execute("SELECT id FROM streams WHERE name = ?", (name.encode(),)).fetchone()
+        (body,) = connection.execute("SELECT body FROM states WHERE id = ?", (number,)).fetchone()
+        plain = bytearray(unseal(body, "states", number, name))
         plain[48 : 48 + len(content)] = content
-        sealed = seal(bytes(plain), "states", row.number, row.name)
-        connection.execute("UPDATE states SET body = ? WHERE id = ?", (sealed, row.number))
+        sealed = seal(bytes(plain), "states", number, name)
+        connection.execute("UPDATE states SET body = ? WHERE id = ?", (sealed, number))

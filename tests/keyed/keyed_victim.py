@@ -35,7 +35,7 @@ def run(path: str) -> None:
     """Go on from where the store is."""
     with open_store(path) as store:
         streams = KeyedStreams(Mean(channel="bits"), retention=56, seed=2, store=store.family())
-        done = store.count_arrived() // BLOCK
+        done = store.count_arrived()[0] // BLOCK
         for block in range(done, BLOCKS):
             act(streams, block)
 

@@ -18,7 +18,7 @@ def check(path: Path) -> int:
     """The streams are those after a whole number of blocks; how many blocks those are."""
     with open_store(path) as store:
         streams = KeyedStreams(Mean(channel="bits"), retention=56, seed=2, store=store.family())
-        blocks, rest = divmod(store.count_arrived(), victim.BLOCK)
+        blocks, rest = divmod(store.count_arrived()[0], victim.BLOCK)
         assert rest == 0
         expected: KeyedStreams = KeyedStreams(Mean(channel="bits"), retention=56, seed=2)
         expected._hash_subject = store.pseudonym  # type: ignore[method-assign]

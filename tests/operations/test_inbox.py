@@ -120,7 +120,7 @@ def test_nothing_is_said_to_be_done_that_is_not_in_the_file(path: Path, monkeypa
         store.flush()
         Inbox(path).leave(request)
         with monkeypatch.context() as patched:
-            patched.setattr(type(store._tables), "save_about", lambda _: failing())
+            patched.setattr(type(store._tables.rows), "save_about", lambda _: failing())
             with pytest.raises(StoreError, match="disk is full"):
                 process_inbox(store)
         assert who in read_streams(path)["a"][1].retained.subjects

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reading import read_streams
-from troubled import MAX_AGE, START, KeepsHalf, damage, fill
+from troubled import MAX_AGE, START, KeepsHalf, damage, fill, lose_name, spread
 from vestige import Mean, MemoryStore, Moments, Records, SqliteStore, Stream, Window
 from vestige.errors import StoreError
 from vestige.operations import forget, sweep
@@ -98,14 +97,14 @@ def test_a_request_is_carried_out_in_all_the_others(path: Path, trouble: Callabl
 def test_a_row_without_a_name_keeps_nobody_either(path: Path) -> None:
     """The row that names the stream is damaged, not what it holds."""
     damaged(path)
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("UPDATE streams SET terms = terms || x'00' WHERE name = ?", (b"b",))
+    spread(path)
+    lose_name(path, "b")
     with SqliteStore(path) as store:
         told = forget(store, ["person-3"], now=True)
         done = sweep(store, LATER)
     for found in (told.troubles, done.troubles, open_reader(path).snapshot().troubles):
         ((row, text),) = found.items()
-        assert "of the table streams is damaged" in row
+        assert "of the table buckets is damaged" in row
         assert "its name cannot be read" in text
     assert set(done.streams) == set(OTHERS)
     assert [receipt.erased for receipt in told.receipts] == [None], "nobody knows what that stream holds"

@@ -17,13 +17,13 @@ from vestige.store.bucket import (
     LONGEST_NAME,
     Summary,
     check_head,
+    check_names,
     check_stream_name,
     count_buckets,
     find_bucket,
     find_weight,
     pack_head,
     pack_names,
-    read_head,
     split_entries,
     unpack_names,
 )
@@ -66,15 +66,20 @@ def test_a_head_is_read_back_and_any_changed_bit_is_noticed() -> None:
     names = pack_names([b"a", b"bc"], [10, 20])
     head = pack_head(7, SUMMARY, names)
     assert len(head) == HEAD
-    assert check_head(7, head, names) == read_head(head) == SUMMARY
+    assert check_head(7, head) == SUMMARY
+    assert check_names(head, names) == names
     assert not any(head[60:])
     for at in range(HEAD):
         changed = head[:at] + bytes([head[at] ^ 1 << at % 8]) + head[at + 1 :]
         with pytest.raises(DamagedError):
-            check_head(7, changed, names)
-    for wrong in ((8, head, names), (7, head, names[:-1]), (7, head[:-1], names)):
+            check_head(7, changed)
+    for row, wrong in ((8, head), (7, head[:-1]), (7, None)):
         with pytest.raises(DamagedError):
-            check_head(*wrong)
+            check_head(row, wrong)
+    for at in range(len(names)):
+        changed = names[:at] + bytes([names[at] ^ 1 << at % 8]) + names[at + 1 :]
+        with pytest.raises(DamagedError):
+            check_names(head, changed)
 
 
 def test_summaries_are_joined() -> None:

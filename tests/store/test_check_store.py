@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from plain_store import PlainStore
 from vestige import MemoryStore, SqliteStore
 from vestige.checks import check_store
 from vestige.errors import CheckError
@@ -19,11 +20,11 @@ from vestige.store import Ledger, LedgerEntry, Place, State, StoreSnapshot, Term
 
 def test_ours_pass(tmp_path: Path) -> None:
     check_store(lambda: SqliteStore(tmp_path / "a.db"))
-    store = MemoryStore()
-    check_store(lambda: store)
+    for store in (MemoryStore(), PlainStore()):
+        check_store(lambda store=store: store)  # type: ignore[misc]
 
 
-class Broken(MemoryStore):
+class Broken(PlainStore):
     """A store with one fault."""
 
     def __init__(self, fault: str) -> None:
@@ -33,7 +34,7 @@ class Broken(MemoryStore):
     def pseudonym(self, subject: str) -> str:
         if self.fault == "clear subjects":
             return subject
-        return super().pseudonym(subject) if self.fault != "new key" else MemoryStore().pseudonym(subject)
+        return super().pseudonym(subject) if self.fault != "new key" else PlainStore().pseudonym(subject)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

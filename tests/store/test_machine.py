@@ -1,7 +1,8 @@
-"""Whatever happens in whatever order, a store in a file is at every step what a store in memory is."""
+"""Whatever happens in whatever order, stores in a file and in memory are at every step what a dictionary is."""
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -13,10 +14,11 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from plain_store import PlainStore
 from reading import read_streams
 from vestige import Clock, Mean, Policy, Records, Stream, Window
 from vestige.errors import NoRecordsError, ParameterError
-from vestige.store import MemoryStore, Place, Position, Receipt, SqliteStore, State, Store, Terms, open_reader
+from vestige.store import MemoryStore, Place, Position, Reader, Receipt, SqliteStore, State, Store, Terms, open_reader
 from vestige.store.position import decode_count
 
 POLICIES: dict[str, tuple[Policy, int]] = {
@@ -65,18 +67,18 @@ def answer(stream: Stream) -> object:
         return str(problem)
 
 
-class BothStores(RuleBasedStateMachine):
-    """The same is done to both; one of the streams has a time limit too."""
+class AllStores(RuleBasedStateMachine):
+    """The same is done to all; one of the streams has a time limit too."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name, "streams.db")
         self.file: Store = SqliteStore(self.path)
-        self.memory = MemoryStore()
+        self.memory, self.plain = MemoryStore(), PlainStore()
         self.timed = ""
         self.now = START  # by the clock of the stream with a time limit
-        self.streams: dict[str, tuple[Stream, Stream]] = {}
+        self.streams: dict[str, tuple[Stream, Stream, Stream]] = {}
 
     @initialize(timed=names)
     def begin(self, timed: str) -> None:
@@ -89,9 +91,12 @@ class BothStores(RuleBasedStateMachine):
         return Stream(policy, retention=retention, max_age=max_age, seed=1, store=store.stream(name))
 
     def open_streams(self) -> None:
-        self.streams = {name: (self.opened(self.file, name), self.opened(self.memory, name)) for name in POLICIES}
+        file, memory, plain = self.file, self.memory, self.plain
+        self.streams = {
+            name: (self.opened(file, name), self.opened(memory, name), self.opened(plain, name)) for name in POLICIES
+        }
 
-    def pair(self, name: str) -> tuple[Stream, Stream]:
+    def same(self, name: str) -> tuple[Stream, Stream, Stream]:
         return self.streams[name if name in POLICIES else self.timed]
 
     def arriving(self, name: str, n: int, wait: float, hurry: float) -> list[datetime] | None:
@@ -117,45 +122,45 @@ class BothStores(RuleBasedStateMachine):
         values = np.random.default_rng(seed).normal(size=n)
         times = self.arriving(name, n, wait, hurry)
         subjects = [who[i % len(who)] for i in range(n)] if who else None
-        for stream in self.pair(name):
+        for stream in self.same(name):
             stream.extend(values, times=times, subjects=subjects, source=source)
 
     @rule(name=any_stream, n=st.integers(1, 12), seed=numbers, subject=st.sampled_from([None, *PEOPLE]))
     def push(self, name: str, n: int, seed: int, subject: str | None) -> None:
         for value in np.random.default_rng(seed).lognormal(size=n).tolist():
             times = self.arriving(name, 1, 0.0, 1.0)
-            for stream in self.pair(name):
+            for stream in self.same(name):
                 stream.push(value, time=times[0] if times else None, subject=subject)
 
     @rule(name=any_stream, ages=st.lists(st.integers(0, 130), max_size=20), now=st.booleans())
     def forget_rounds(self, name: str, ages: list[int], now: bool) -> None:
-        for stream in self.pair(name):
+        for stream in self.same(name):
             stream.forget(rounds=[stream.t - age for age in ages if age < stream.t], now=now)
 
     @rule(name=any_stream, subject=st.sampled_from(PEOPLE), now=st.booleans())
     def forget_subject(self, name: str, subject: str, now: bool) -> None:
-        for stream in self.pair(name):
+        for stream in self.same(name):
             stream.forget(subject=subject, now=now)
         if now:
-            assert self.memory.pseudonym(subject) not in self.pair(name)[1].retained.subjects
-            assert self.file.pseudonym(subject) not in self.pair(name)[0].retained.subjects
+            assert self.memory.pseudonym(subject) not in self.same(name)[1].retained.subjects
+            assert self.file.pseudonym(subject) not in self.same(name)[0].retained.subjects
 
     @rule(name=any_stream, wait=hours)
     def sweep(self, name: str, wait: float) -> None:
         if name in ("the timed one", self.timed):
             self.now += wait * HOUR
-        one, other = self.pair(name)
-        assert one.sweep(self.now) == other.sweep(self.now)
+        assert len({stream.sweep(self.now) for stream in self.same(name)}) == 1
 
     @rule(name=st.none() | any_stream)
     def flush(self, name: str | None) -> None:
-        for part in (self.file, self.memory) if name is None else self.pair(name):
+        for part in (self.file, self.memory, self.plain) if name is None else self.same(name):
             part.flush()
 
     @rule()
     def reopen(self) -> None:
         self.file.close()
         self.memory.release()
+        self.plain.release()
         self.file = SqliteStore(self.path)
         self.open_streams()
 
@@ -164,29 +169,45 @@ class BothStores(RuleBasedStateMachine):
         """Let go of all that is not durable."""
         assert isinstance(self.file, SqliteStore)
         self.file._disconnect()
-        survived = MemoryStore()
-        survived._kept, survived._key = dict(self.memory._kept), self.memory._key
-        self.memory, self.file = survived, SqliteStore(self.path)
+        survived, plain = MemoryStore(), PlainStore()
+        survived._rows._tables, survived._key = copy.deepcopy(self.memory._rows._tables), self.memory._key
+        plain._kept, plain._key = dict(self.plain._kept), self.plain._key
+        self.memory, self.plain, self.file = survived, plain, SqliteStore(self.path)
         self.open_streams()
 
     @rule()
     def tidy(self) -> None:
         assert isinstance(self.file, SqliteStore)
         self.file.tidy()
+        self.memory.tidy()
 
     @rule()
     def read(self) -> None:
         """What a reader sees is what was last made durable."""
         seen = read_streams(self.path)
-        assert self.file.names() == self.memory.names() == tuple(seen)
+        assert self.file.names() == self.memory.names() == self.plain.names() == tuple(seen)
         for name, (terms, state) in seen.items():
-            durable = self.memory._kept[name]
-            assert terms.text == durable[0].text
-            assert as_stored(state) == as_stored(durable[1])
+            readers: tuple[Reader, ...] = (self.plain, self.memory, open_reader(self.path))
+            for durable in (reader.read_stream(name) for reader in readers):
+                assert durable is not None
+                assert terms.text == durable[0].text
+                assert as_stored(state) == as_stored(durable[1])
+
+    @rule()
+    def search(self) -> None:
+        """The indexes find what reading everything finds."""
+        for store in (self.file, self.memory):
+            assert store.count() == len(self.plain.names())
+            assert store.page(limit=2) == list(self.plain.names()[:2])
+            assert store.count_arrived() == self.plain.count_arrived()
+            for person in PEOPLE:
+                (found,) = store.find_subjects([store.pseudonym(person)]).values()
+                (wanted,) = self.plain.find_subjects([self.plain.pseudonym(person)]).values()
+                assert found == wanted
 
     @invariant()
-    def both_are_the_same(self) -> None:
-        for one, other in self.streams.values():
+    def all_are_the_same(self) -> None:
+        for one, other in [(a, b) for a, *others in self.streams.values() for b in others]:
             assert one.clock == other.clock
             assert plain(one.retained) == plain(other.retained)
             assert rounds_of(one.receipts) == rounds_of(other.receipts)
@@ -198,7 +219,7 @@ class BothStores(RuleBasedStateMachine):
 
     @invariant()
     def limits_hold(self) -> None:
-        for name, (stream, _) in self.streams.items():
+        for name, (stream, *_) in self.streams.items():
             retained = stream.retained
             assert (stream.t - retained.rounds < POLICIES[name][1]).all()
             for receipt in stream.receipts:
@@ -220,8 +241,8 @@ class BothStores(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-TestBothStores = BothStores.TestCase
-TestBothStores.settings = settings(
+TestAllStores = AllStores.TestCase
+TestAllStores.settings = settings(
     max_examples=25,
     stateful_step_count=30,
     deadline=None,
@@ -265,7 +286,7 @@ def test_a_stream_that_cannot_be_opened_does_not_keep_others_from_being_written(
     with pytest.raises(ParameterError, match="does not fit updates every 32 rounds"):
         Stream(Mean(), retention=64, store=store.stream("bad"))
     store.flush()
-    assert store._kept["good"][1].clock.t == 1
+    assert store.snapshot().streams["good"][1].clock.t == 1
 
 
 @pytest.mark.parametrize("policy", [Mean(), Window()])

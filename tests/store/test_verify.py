@@ -20,9 +20,9 @@ from reading import read_streams
 from vestige import Mean, SqliteStore, Stream
 from vestige.errors import ParameterError, StoreError
 from vestige.store import RECEIPTS_KEPT, State, open_reader
+from vestige.store.entry import pack_entry
 from vestige.store.sqlite.connection import copy_file
-from vestige.store.sqlite.layout import pack_state
-from vestige.store.sqlite.store import _Place
+from vestige.store.table_store import _Place
 
 NOW = datetime(2024, 2, 1, tzinfo=UTC)
 TIMES = [NOW - timedelta(days=31) + timedelta(hours=i) for i in range(100)]
@@ -76,20 +76,16 @@ def rewritten(path: Path, name: str, change: Callable[[State], State]) -> None:
 
 
 def test_overdue_in_rounds(path: Path) -> None:
-    connection = sqlite3.connect(path)
     terms, state = read_streams(path)["plain"]
-    later = replace(state.clock, t=state.clock.t + 80)
+    later = replace(state, clock=replace(state.clock, t=state.clock.t + 80))
     with pytest.raises(StoreError, match="holds records over more than 96 rounds"):
-        pack_state(later, state.retained, terms.capacity)
-    from vestige.store.sqlite import layout  # noqa: PLC0415
-
-    body = bytearray(pack_state(state.clock, state.retained, terms.capacity))
-    body[:8] = later.t.to_bytes(8, "little")
-    (number,) = connection.execute("SELECT id FROM streams WHERE name = ?", (b"plain",)).fetchone()
-    whole = layout.seal(bytes(body), "states", number, "plain")
-    connection.execute("UPDATE states SET body = ? WHERE id = ?", (whole, number))
-    connection.commit()
-    connection.close()
+        pack_entry(b"plain", 1, terms, later)
+    with SqliteStore(path) as store, store.transaction():
+        number = store._tables.find_family(terms)
+        assert number is not None
+        bucket = store._tables.buckets.read(0)
+        bucket.put(b"plain", pack_entry(b"plain", number, replace(terms, capacity=1_000), later))
+        store._tables.buckets.write(bucket)
     assert any("records are older than retention=96 rounds" in text for text in open_reader(path).verify(at=TIMES[-1]))
 
 
@@ -152,7 +148,7 @@ def test_canaries_in_the_files_beside(path: Path) -> None:
 def test_write_ahead_logging(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA user_version=6")
+    connection.execute("PRAGMA user_version=7")
     found = open_reader(path).verify(at=TIMES[-1])
     connection.close()
     assert any("-wal is there: another program has switched the file to write-ahead logging" in t for t in found)
@@ -168,8 +164,8 @@ from vestige import Mean, SqliteStore, Stream
 store = SqliteStore(sys.argv[1])
 store._connection.execute("PRAGMA cache_size=1")
 store._connection.execute("BEGIN IMMEDIATE")
-store._connection.execute("UPDATE states SET body = randomblob(length(body))")
-store._connection.execute("UPDATE streams SET terms = terms || 'x'")
+store._connection.execute("UPDATE buckets SET body = randomblob(length(body))")
+store._connection.execute("UPDATE terms SET body = body || 'x'")
 print("now", flush=True)
 sys.stdin.read()
 """
@@ -211,7 +207,7 @@ def test_somebody_who_holds_the_file(path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("vestige.store.sqlite.verify._SETTLING", 0.1)
     hold = (
         "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN');"
-        "c.execute('SELECT * FROM states').fetchone(); print('held', flush=True); sys.stdin.read()"
+        "c.execute('SELECT * FROM buckets').fetchone(); print('held', flush=True); sys.stdin.read()"
     )
     write = (
         "import sys; from vestige import *; s = SqliteStore(sys.argv[1], patience=30);"
@@ -267,6 +263,7 @@ def test_a_writer_that_makes_the_file_shorter_or_longer_meanwhile_is_not_a_findi
         with SqliteStore(place) as store:
             if when == "before":
                 store.remove("large")
+                store.tidy()
             else:
                 Stream(Mean(), retention=9_600, seed=0, store=store.stream("more")).push(1.0)
         assert (place.stat().st_size < size) == (when == "before")

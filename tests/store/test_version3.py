@@ -11,7 +11,7 @@ import pytest
 
 from old_stores import check_readers_refuse, check_stream, check_stream_goes_on, copy_store, open_old, read_facts
 from reading import read_streams
-from troubled import set_header
+from troubled import set_header, set_word
 from vestige import Estimate, SqliteStore
 from vestige.channels import version1
 from vestige.clock import WORD_VERSION, Clock
@@ -20,7 +20,7 @@ from vestige.operations import sweep
 from vestige.policies import Encoded
 from vestige.serialization import from_dict
 from vestige.store import open_reader
-from vestige.store.sqlite.connection import DAMAGED
+from vestige.store.rows import DAMAGED
 from vestige.stream import open_stream
 
 FACTS = read_facts(3)
@@ -96,12 +96,12 @@ def test_a_batch_that_is_written_again_is_written_in_the_present_word(path: Path
     assert (np.abs(policy._compute_numbers(clock, left) - wanted) <= near).all()
 
 
-@pytest.mark.parametrize("version", [0, WORD_VERSION + 1, -1])
+@pytest.mark.parametrize("version", [0, WORD_VERSION + 1, 255])
 def test_an_unknown_version_is_refused_and_left_as_it_is(path: Path, version: int) -> None:
     with SqliteStore(path):
         pass
     before = read_streams(path)
-    set_header(path, "moments", struct.pack("<i", version))
+    set_word(path, "moments", version)
     newer = (
         f"its encoded batch is written in version {version} of the word, and this Vestige reads versions 1 to "
         f"{WORD_VERSION}; the stream is not damaged: use a newer Vestige"
@@ -121,9 +121,9 @@ def test_an_unknown_version_is_refused_and_left_as_it_is(path: Path, version: in
         assert (result.troubles, len(result.streams)) == ({"moments": text}, len(FACTS) - 1)
         open_old(store, "mean/auto").extend([5.0] * 48)
         store.remove("mean/bits")
-    set_header(path, "moments", struct.pack("<i", 1))
+    set_word(path, "moments", 1)
     assert read_streams(path)["moments"] == before["moments"]
-    set_header(path, "moments", struct.pack("<i", version))
+    set_word(path, "moments", version)
     with SqliteStore(path) as store:
         store.remove("moments")
     assert "moments" not in read_streams(path)

@@ -50,7 +50,8 @@ def stored(store: MemoryStore, **options: Any) -> Stream:
 
 
 def in_file(store: MemoryStore) -> set[int]:
-    return set(store._kept["a"][1].retained.rounds.tolist()) if "a" in store._kept else set()
+    found = store.read_stream("a")
+    return set() if found is None else set(found[1].retained.rounds.tolist())
 
 
 @pytest.mark.parametrize("by", ["extend", "push", "sweep"])

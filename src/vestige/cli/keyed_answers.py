@@ -27,6 +27,7 @@ from vestige.cli.answers import (
 )
 from vestige.cli.output import format_count, say
 from vestige.ingest import StreamNames
+from vestige.ingest.condition import find_unreadable
 from vestige.keyed import KeyedStreams
 from vestige.keyed.counts import KeyedCounts
 from vestige.keyed.estimates import KeyedEstimates
@@ -57,22 +58,34 @@ class KeyedAnswers:
     has_requests: bool = False
 
     def __len__(self) -> int:
-        return len(self.streams)
+        return len(self.streams) - len(self._unreadable)
+
+    @cached_property
+    def _unreadable(self) -> Mapping[str, str]:
+        """Streams that are left out, since they cannot be read; the run names them."""
+        return find_unreadable(self.streams)
+
+    @cached_property
+    def _keys(self) -> list[str] | None:
+        """Names of the streams that can be read; None if all can."""
+        return [name for name in self.streams if name not in self._unreadable] if self._unreadable else None
 
     @cached_property
     def each(self) -> Mapping[str, StreamAnswer]:
         """The answer of each stream, by key."""
-        return {self.names.find_key(name): self._ask(name) for name in self.streams}
+        return {
+            self.names.find_key(name): self._ask(name) for name in (self.streams if self._keys is None else self._keys)
+        }
 
     @cached_property
     def counts(self) -> KeyedCounts:
         """The numbers of records of all streams."""
-        return self.streams.counts()
+        return self.streams.counts(self._keys)
 
     @cached_property
     def estimates(self) -> KeyedEstimates:
         """The answers of all streams as columns."""
-        return self.streams.estimates()
+        return self.streams.estimates(self._keys)
 
     @property
     def restarted(self) -> int:

@@ -44,8 +44,8 @@ from vestige.cli.signals import catch_signals, end_by_signal
 from vestige.cli.store_terms import check_keyed, complete_options
 from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest, StreamNames
+from vestige.ingest.condition import count_overdue
 from vestige.ingest.names import check_hashed, hash_key
-from vestige.ingest.overdue import count_overdue
 from vestige.keyed import KeyedStreams
 from vestige.policies import STATISTICS, Encoded, NamedPolicy
 from vestige.policy import Policy

@@ -14,6 +14,7 @@ import numpy as np
 
 from vestige.errors import DataError, VestigeError
 from vestige.ingest.commits import Commits
+from vestige.ingest.condition import find_unreadable
 from vestige.ingest.maintenance import Maintenance
 from vestige.ingest.messages import translate_error
 from vestige.ingest.names import StreamNames, find_bad_keys
@@ -166,6 +167,11 @@ class StreamsByKey:
         """Write what the streams have not written yet, if there is a store."""
         if self.store is not None:
             self._commits.commit()
+
+    def note_unreadable(self) -> None:
+        """Note the streams that cannot be read from the store, also if they had no rows."""
+        for name, problem in find_unreadable(self.streams).items():
+            self.troubles.setdefault(self.names.find_key(name), Trouble(problem, 0))
 
     def mark_whole(self) -> None:
         """Note that the source was read to its end by all streams."""

@@ -153,6 +153,7 @@ class Ingest:
             raise SourceError(f"{problem}{self._explain_taken(self.taken - taken)}") from None
         self.grown += self.taken > taken
         target.flush()
+        target.note_unreadable()
         if not (is_whole or self.troubles or self.source.name in self.unfinished or self.is_stopped()):
             target.mark_whole()
         if self.store is not None:

@@ -148,6 +148,9 @@ class SingleStream:
         if self.store is not None:
             retry(self.store.flush, self.warn)
 
+    def note_unreadable(self) -> None:
+        """Note nothing: a stream that cannot be read ends the run."""
+
     def mark_whole(self) -> None:
         """Note that the source was read to its end."""
         position = b"" if self._known is None else self.stream.position(self._known).value

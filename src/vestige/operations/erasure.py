@@ -43,12 +43,12 @@ def erase_overdue(terms: Terms, state: State, now: datetime, *, all_or_nothing: 
         late |= held.times <= np.datetime64(max(to_ticks(now) - terms.max_age // TICK, _FIRST), "us")
     clock, left = expire(clock, held, late, to_ticks(now), all_or_nothing=all_or_nothing)
     if clock != state.clock or len(left) < len(held):
-        state = replace(state, clock=clock, retained=left)
+        state = replace(state, clock=clock, retained=left, event=None)
         state = state if len(left) else _settle(state)
     if has_overdue(state.receipts, clock.t, wall_clock()):
         state = erase(state, np.zeros(len(left), np.bool_), all_or_nothing=all_or_nothing)
     kept = keep_receipts(state.receipts, wall_clock())
-    return state if len(kept) == len(state.receipts) else replace(state, receipts=kept)
+    return state if len(kept) == len(state.receipts) else replace(state, receipts=kept, event=None)
 
 
 def erase(state: State, going: Bools, *, all_or_nothing: bool = True) -> State:
@@ -68,9 +68,9 @@ def erase(state: State, going: Bools, *, all_or_nothing: bool = True) -> State:
     if all_or_nothing and (going & ~waits).any():
         left = held.where(~going & waits)
         clock = restart_clock(clock, left)
-    return _settle(replace(state, clock=clock, retained=left))
+    return _settle(replace(state, clock=clock, retained=left, event=None))
 
 
 def _settle(state: State) -> State:
     """The same state with every request met."""
-    return replace(state, receipts=settle_receipts(state.receipts, state.clock.t, wall_clock()))
+    return replace(state, receipts=settle_receipts(state.receipts, state.clock.t, wall_clock()), event=None)

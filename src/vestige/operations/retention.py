@@ -14,10 +14,12 @@ from datetime import datetime
 
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError
 from vestige.operations.confirmation import confirm_requests
-from vestige.operations.entry import Entry, find_names
+from vestige.operations.entry import Entry, find_due_names
 from vestige.operations.erasure import erase_overdue
+from vestige.operations.families import flush_families
 from vestige.operations.results import Erasure, SweepResult, isolate_errors
 from vestige.store import State, Store, Terms
+from vestige.stream import Stream
 from vestige.stream.rules import make_rules
 from vestige.stream.update import can_close_early
 from vestige.times import to_ticks, to_utc, wall_clock
@@ -33,7 +35,7 @@ def sweep(
     """Erase what is due in the streams of a store, and tidy it.
 
     What is due is erased even if the policy cannot be loaded; the statistic restarts then. One bad stream does not
-    raise an error.
+    raise an error. Of more than 4,096 streams, only those are looked at in which something is due.
 
     Args:
         store: the store; streams that are open in it are used as they are.
@@ -62,7 +64,7 @@ def sweep(
     moment = to_utc(wall_clock() if at is None else at)
     done: dict[str, Erasure] = {}
     troubles: dict[str, str] = {}
-    names = [name for name in find_names(store, troubles) if name not in excluded]
+    names = [name for name in find_due_names(store, moment, troubles) if name not in excluded]
     swept = None if troubles or excluded or moment > wall_clock() else moment
     for start in range(0, len(names), TOGETHER):
         with store.transaction():
@@ -72,6 +74,7 @@ def sweep(
                     done[name] = _preview(entry, moment) if dry_run else _sweep(store, entry, moment)
                     if trouble := _explain_trouble(entry, done[name], moment, dry_run=dry_run):
                         troubles[name] = trouble
+            flush_families(store)
     if not dry_run:
         confirm_requests(store, troubles, swept=swept if len(done) == len(names) else None)
     return SweepResult(done, troubles, tidy=not dry_run and _try_tidy(store))
@@ -135,15 +138,20 @@ def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
     if entry.terms.max_age is None and not entry.state.receipts:
         return Erasure(0)  # without a limit in time or a request nothing is due before the next arrival
     ahead = entry.find_ahead(now).any()
-    if entry.live is None and (entry.policy is None or ahead):
+    if not entry.is_open and (entry.policy is None or ahead):
         left = erase_overdue(entry.terms, entry.state, now, all_or_nothing=entry.all_or_nothing)
         if left is not entry.state:
             entry.write(store, left)
         return _compare_states(entry.state, left)
-    with entry.open(store) as stream:
+    found: list[Erasure] = []
+
+    def act(stream: Stream) -> None:
         with suppress(DataError) if ahead else nullcontext():  # `_explain_trouble` reports it
             stream.sweep(now)
-        return _compare_states(entry.state, State(stream.clock, stream.retained))
+        found.append(_compare_states(entry.state, State(stream.clock, stream.retained)))
+
+    entry.act(store, act)
+    return found[0]
 
 
 def _compare_states(before: State, after: State) -> Erasure:

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from vestige.errors import ParameterError
 from vestige.store.entry import NO_TIME, Header
 from vestige.store.event import NEVER
-from vestige.store.layout import DamagedError, compute_checksum
+from vestige.store.layout import DamagedError
 from vestige.store.terms import Terms
 from vestige.types import Ints
 
-HEAD = 482
+HEAD = 484
 """Bytes of a head."""
 LONGEST_NAME = 2**16 - 1
 """Bytes that a name may have."""
@@ -33,7 +33,7 @@ BUCKET = 32768
 _STREAM, _NUMBER = 96, 4
 """Weight of a stream, and of each number that it may hold."""
 _HEAVIEST = 2**40
-_HEAD = struct.Struct("<IQqqqQI")
+_HEAD = struct.Struct("<IQqqqQII")
 _CHECKSUM = struct.Struct("<I")
 _LENGTHS = np.dtype([("name", "<u2"), ("entry", "<u4")])
 
@@ -226,46 +226,49 @@ def pack_head(row: int, summary: Summary, names: bytes) -> bytes:
         names: the names as they are stored.
 
     Returns:
-        A checksum that covers the row, the head and the names, then the summary and zeros.
+        A checksum that covers the row and the head, the summary, the checksum of the names, and zeros.
     """
     facts = summary.streams, summary.length, summary.due, summary.newest
-    plain = _HEAD.pack(*facts, summary.settled, summary.arrived, summary.open)
+    plain = _HEAD.pack(*facts, summary.settled, summary.arrived, summary.open, zlib.crc32(names))
     plain += bytes(HEAD - _CHECKSUM.size - len(plain))
-    return _CHECKSUM.pack(compute_checksum(names, ("buckets", row, plain))) + plain
+    return _CHECKSUM.pack(_compute_head(row, plain)) + plain
 
 
-def read_head(head: object) -> Summary:
-    """Read the head of a bucket, whose checksum is not looked at.
-
-    Args:
-        head: the head.
-
-    Returns:
-        What it says.
-
-    Raises:
-        DamagedError: it has another length.
-    """
-    if not isinstance(head, bytes) or len(head) != HEAD:
-        raise DamagedError("the head of a bucket is damaged")
-    return Summary(*_HEAD.unpack_from(head, _CHECKSUM.size))
+def _compute_head(row: int, plain: bytes) -> int:
+    return zlib.crc32(plain, zlib.crc32(b"buckets %d" % row))
 
 
-def check_head(row: int, head: object, names: object) -> Summary:
-    """Read the head of a bucket, after checking it and the names.
+def check_head(row: int, head: object) -> Summary:
+    """Read the head of a bucket, after checking it.
 
     Args:
         row: the number of its row.
         head: the head.
-        names: the names as they are stored.
 
     Returns:
         What it says.
 
     Raises:
-        DamagedError: one of the two is not what was written.
+        DamagedError: it is not what was written.
     """
-    summary = read_head(head)
-    if not isinstance(names, bytes) or pack_head(row, summary, names) != head:
+    if not isinstance(head, bytes) or len(head) != HEAD or head[:4] != _CHECKSUM.pack(_compute_head(row, head[4:])):
         raise DamagedError("the head of a bucket is damaged")
-    return summary
+    return Summary(*_HEAD.unpack_from(head, _CHECKSUM.size)[:-1])
+
+
+def check_names(head: bytes, names: object) -> bytes:
+    """Check the names of a bucket.
+
+    Args:
+        head: the head, which was checked.
+        names: the names as they are stored.
+
+    Returns:
+        The names.
+
+    Raises:
+        DamagedError: they are not what was written.
+    """
+    if not isinstance(names, bytes) or zlib.crc32(names) != _HEAD.unpack_from(head, _CHECKSUM.size)[-1]:
+        raise DamagedError("the names of a bucket are damaged")
+    return names

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from vestige.store.bucket import (
     Summary,
     check_head,
+    check_names,
     pack_head,
     pack_names,
-    read_head,
     split_entries,
     unpack_names,
 )
@@ -134,6 +134,16 @@ class Buckets:
             following = row + 1
         yield from _list_vanished(following, self._rows.about.buckets + 1)
 
+    def iterate_heads(self) -> Iterator[tuple[int, Summary | str]]:
+        """Iterate over what each head says, or what is wrong with it; nothing else is read."""
+        following = 1
+        for row, (head,) in self._rows.iterate("buckets", ("head",)):
+            yield from ((bucket, text) for bucket, text, _ in _list_vanished(following, row))
+            yield row - 1, _check_head(row, head)
+            following = row + 1
+        end = self._rows.about.buckets + 1
+        yield from ((bucket, text) for bucket, text, _ in _list_vanished(following, end))
+
     def iterate_summaries(self, bucket: int) -> Iterator[tuple[bytes, Summary]]:
         """Iterate over the streams of a bucket, each with its summary."""
         for name, entry in self.read(bucket):
@@ -142,7 +152,7 @@ class Buckets:
     def has_streams(self, bucket: int) -> bool:
         """Tell whether a bucket has a stream, by its head."""
         stored = self._rows.read("buckets", bucket + 1, ("head",))
-        return stored is None or read_head(stored[0]).streams > 0
+        return stored is None or check_head(bucket + 1, stored[0]).streams > 0
 
     def find_wrong(self, text: str) -> int | None:
         """Find the bucket that is damaged, by what is said of it; None if there is none."""
@@ -186,10 +196,25 @@ class Buckets:
 
 def _check(row: int, head: object, names: object) -> Summary | str:
     """What a head says, or what is wrong with it or with the names."""
+    found = _check_head(row, head)
     try:
-        return check_head(row, head, names)
+        if isinstance(found, Summary):
+            check_names(bytes(head), names)  # type: ignore[call-overload]
     except BROKEN:
-        return f"row {row} of the table buckets is damaged"
+        return _say_damaged(row)
+    return found
+
+
+def _check_head(row: int, head: object) -> Summary | str:
+    """What a head says, or what is wrong with it."""
+    try:
+        return check_head(row, head)
+    except BROKEN:
+        return _say_damaged(row)
+
+
+def _say_damaged(row: int) -> str:
+    return f"row {row} of the table buckets is damaged"
 
 
 def _say_vanished(row: int) -> str:

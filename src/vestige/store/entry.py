@@ -86,6 +86,21 @@ class Header:
     count: int
     records: int
 
+    def check_word(self) -> None:
+        """Check that this Vestige can read the word.
+
+        Raises:
+            DamagedError: there is no such version.
+            WordError: it is of a later version.
+        """
+        if self.word < 1:
+            raise DamagedError("a stored row cannot be read")
+        if self.word > WORD_VERSION:
+            raise WordError(
+                f"its encoded batch is written in version {self.word} of the word, and this Vestige reads versions 1 "
+                f"to {WORD_VERSION}; the stream is not damaged: use a newer Vestige"
+            )
+
     @property
     def has_receipts(self) -> bool:
         """Whether the entry has receipts."""
@@ -94,11 +109,7 @@ class Header:
     @property
     def clock(self) -> Clock:
         """The public clock; a WordError if it is of a later version of the word."""
-        if self.word > WORD_VERSION:
-            raise WordError(
-                f"its encoded batch is written in version {self.word} of the word, and this Vestige reads versions 1 "
-                f"to {WORD_VERSION}; the stream is not damaged: use a newer Vestige"
-            )
+        self.check_word()
         last = self.t - self.pending
         due = None if self.due == NEVER else self.due
         counts = self.updates, self.gaps, self.word, self.rounding, self.bits
@@ -205,6 +216,19 @@ def read_header(entry: bytes) -> Header:
         count = int.from_bytes(entry[at : at + -(-length // 8)], "little").bit_count() + pending
     numbers = t, pending, length, updates, bits, settled, since + 1, gaps
     return Header(flags, number, *numbers, word, rounding, due, event, newest, count, at)
+
+
+def read_family(entry: bytes) -> int:
+    """Read the number of the terms of an entry, whose checksum fits.
+
+    Args:
+        entry: the entry.
+
+    Returns:
+        The number.
+    """
+    (number,), _ = _read_varints(entry, CHECKSUM + 1, 1)
+    return number
 
 
 def unpack_entry(entry: bytes, terms: Terms, positions: Mapping[int, tuple[str, Position]]) -> State:

@@ -257,11 +257,27 @@ class Rows(ABC):
             Nothing.
         """
         where = self.where if name is None else f"{self.where}, stream {name!r}"
-        try:
-            with self.translate_errors():
-                yield
-        except WordError as problem:
-            raise WordError(f"{where}: {problem}") from None
-        except (DamagedError, ValueError, KeyError, TypeError, IndexError, struct.error) as problem:
-            what = problem if isinstance(problem, DamagedError) else "a stored row cannot be read"
-            raise StoreError(f"{where}: {what} (bits changed outside Vestige); {DAMAGED}") from None
+        with name_damage(where), self.translate_errors():
+            yield
+
+
+@contextmanager
+def name_damage(where: str) -> Iterator[None]:
+    """Report bytes that cannot be read, with the place where they are and what to do.
+
+    Args:
+        where: the store, and the stream if they belong to one.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        StoreError: they are damaged, or of a later version of the word.
+    """
+    try:
+        yield
+    except WordError as problem:
+        raise StoreError(f"{where}: {problem}") from None
+    except (DamagedError, ValueError, KeyError, TypeError, IndexError, struct.error) as problem:
+        what = problem if isinstance(problem, DamagedError) else "a stored row cannot be read"
+        raise StoreError(f"{where}: {what} (bits changed outside Vestige); {DAMAGED}") from None

@@ -5,12 +5,11 @@ Guarantee: finds what reading every stream would find; held by tests/store/test_
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from heapq import nsmallest
 
-from vestige.store.bucket import Summary, unpack_names
-from vestige.store.entry import is_sound
+from vestige.store.bucket import Summary
+from vestige.store.entry import CHECKSUM, RECEIPTS, is_sound
+from vestige.store.event import NEVER
 from vestige.store.keys import EARLIER, PSEUDONYM
 from vestige.store.layout import DamagedError
 from vestige.store.subject_index import find_prefix
@@ -49,16 +48,18 @@ def find_waiting(tables: Tables, number: int) -> Found:
     return _find(tables, lambda summary: summary.settled < number or summary.open > 0)
 
 
-def sum_up(tables: Tables) -> Summary:
-    """Sum up all streams in buckets that can be read.
+def sum_up(tables: Tables) -> tuple[Summary, tuple[str, ...]]:
+    """Sum up all streams in buckets whose heads can be read.
 
     Args:
         tables: the tables of the store.
 
     Returns:
-        The summary.
+        The summary, and what is wrong with the other buckets.
     """
-    return Summary.join(head for _, head, _ in tables.buckets.iterate_names() if isinstance(head, Summary))
+    heads = [head for _, head in tables.buckets.iterate_heads()]
+    wrong = tuple(head for head in heads if isinstance(head, str))
+    return Summary.join(head for head in heads if isinstance(head, Summary)), wrong
 
 
 def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -69,7 +70,8 @@ def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[
         pseudonyms: the pseudonyms of the subjects.
 
     Returns:
-        The names of the streams, sorted, by pseudonym.
+        The names of the streams, sorted, by pseudonym; a bucket that the index names and that cannot be read is among
+        them, by what is wrong with it.
     """
     wanted = {bytes.fromhex(pseudonym): pseudonym for pseudonym in pseudonyms}
     try:
@@ -80,7 +82,9 @@ def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[
     for bucket in sorted(buckets):
         try:
             streams = tables.buckets.read(bucket)
-        except DamagedError:  # `survey` reports it
+        except DamagedError as problem:
+            for names in found.values():
+                names.append(encode_text(str(problem)))
             continue
         for name, entry in streams:
             raw = tables.read_subjects(name, entry).tobytes()
@@ -122,34 +126,44 @@ def has_pseudonyms(tables: Tables) -> bool:
     return any(not is_sound(entry, name) for bucket in tables.buckets.iterate() for name, entry in bucket)
 
 
-def page(tables: Tables, after: str | None, limit: int) -> list[str]:
-    """List names after one; those that cannot be read are left out.
+def find_receipts(tables: Tables) -> Found:
+    """Find the streams that have receipts of their own, or may have.
 
     Args:
         tables: the tables of the store.
-        after: the name before them; None for the first.
-        limit: number of names at most.
 
     Returns:
-        The names, sorted.
+        These streams, and damaged ones; a bucket in which nothing is open or ever due has no receipts.
     """
-    start, found = None if after is None else encode_text(after), list[bytes]()
-    for _, head, packed in tables.buckets.iterate_names():
-        if isinstance(head, Summary) and head.streams:
-            names = unpack_names(packed, head.streams)[0]
-            at = 0 if start is None else bisect_right(names, start)
-            found += names[at : at + limit]
-    return [decode_text(name) for name in nsmallest(limit, found)]
+    names = list[bytes]()
+    buckets, wrong = _choose(tables, lambda summary: summary.due < NEVER or summary.open > 0)
+    for bucket in buckets:
+        names += [
+            name
+            for name, entry in tables.buckets.read(bucket)
+            if not is_sound(entry, name) or entry[CHECKSUM] & RECEIPTS
+        ]
+    return tuple(map(decode_text, sorted(names))), tuple(wrong)
 
 
 def _find(tables: Tables, fits: Callable[[Summary], bool]) -> Found:
     """The streams whose summary fits; only buckets whose head fits are read."""
-    names, wrong, buckets = list[bytes](), list[str](), list[int]()
-    for bucket, head, _ in tables.buckets.iterate_names():
+    names = list[bytes]()
+    buckets, wrong = _choose(tables, fits)
+    for bucket in buckets:
+        try:
+            names += [name for name, summary in tables.buckets.iterate_summaries(bucket) if fits(summary)]
+        except DamagedError as problem:  # its names
+            wrong.append(str(problem))
+    return tuple(map(decode_text, sorted(names))), tuple(wrong)
+
+
+def _choose(tables: Tables, fits: Callable[[Summary], bool]) -> tuple[list[int], list[str]]:
+    """The buckets whose head fits, and what is wrong with others."""
+    wrong, buckets = list[str](), list[int]()
+    for bucket, head in tables.buckets.iterate_heads():
         if isinstance(head, str):
             wrong.append(head)
         elif fits(head):
             buckets.append(bucket)
-    for bucket in buckets:
-        names += [name for name, summary in tables.buckets.iterate_summaries(bucket) if fits(summary)]
-    return tuple(map(decode_text, sorted(names))), tuple(wrong)
+    return buckets, wrong

@@ -11,7 +11,6 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, NoReturn, Self
@@ -23,7 +22,6 @@ from vestige.store.position import Position
 from vestige.store.reader import Reader
 from vestige.store.state import State
 from vestige.store.terms import Terms, drop_defaults
-from vestige.times import to_utc
 from vestige.validation import check_int, show_value
 
 PATIENCE = 5.0
@@ -110,14 +108,6 @@ class Store(Reader):
             StoreError: a name cannot be read.
         """
 
-    def survey(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """List the streams in the store, and the rows whose names cannot be read.
-
-        Returns:
-            The names that can be read, sorted; and what is wrong with the other rows, one sentence each.
-        """
-        return self.names(), ()
-
     @abstractmethod
     def terms(self, name: str) -> Terms:
         """Read the terms of a stream.
@@ -154,45 +144,6 @@ class Store(Reader):
             with suppress(StoreError):
                 yield name, self.terms(name)
 
-    def has(self, name: str) -> bool:
-        """Tell whether there is a stream, or a row of which `survey` says this.
-
-        Args:
-            name: the name of the stream, or what is wrong with the row.
-
-        Returns:
-            True also for a stream that is damaged.
-
-        Raises:
-            ParameterError: the name is not a text.
-
-        Example:
-            >>> from vestige import open_store
-            >>> open_store("memory:").has("delays")
-            False
-        """
-        names, wrong = self.survey()
-        return check_name("name", name) in (*names, *wrong)
-
-    def find_due(self, at: datetime) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Find the streams in which a sweep at a time has something to do or to say, without reading the others.
-
-        Args:
-            at: the time.
-
-        Returns:
-            The names, sorted: of streams in which something is due, that know a later time, or that are known to be
-            damaged; a store may name more. And what is wrong with rows whose names cannot be read.
-
-        Example:
-            >>> from vestige import open_store
-            >>> from vestige.times import wall_clock
-            >>> open_store("memory:").find_due(wall_clock())
-            ((), ())
-        """
-        to_utc(at)
-        return self.survey()
-
     def find_waiting(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Find the streams that a request in the ledger may still wait for, without reading the others.
 
@@ -206,42 +157,13 @@ class Store(Reader):
         check_int("number", number, 0)
         return self.survey()
 
-    def find_subjects(self, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Find the streams that hold records of subjects, as they were last written.
-
-        Args:
-            pseudonyms: the pseudonyms of the subjects; see `pseudonym`.
-
-        Returns:
-            The names of the streams, sorted, by pseudonym; streams that cannot be read are left out.
-
-        Example:
-            >>> from vestige import open_store
-            >>> store = open_store("memory:")
-            >>> list(store.find_subjects([store.pseudonym("ada")]).values())
-            [()]
-        """
-        found: dict[str, list[str]] = {pseudonym: [] for pseudonym in pseudonyms}
-        for name, _, state in self._states():
-            for subject in {*state.retained.subjects} & found.keys():
-                found[subject].append(name)
-        return {pseudonym: tuple(sorted(names)) for pseudonym, names in found.items()}
-
-    def count_arrived(self) -> int:
+    def count_arrived(self) -> tuple[int, tuple[str, ...]]:
         """Count the records that have arrived in all streams that can be read, as they were last written.
 
         Returns:
-            The sum of their `t`.
+            The sum of their `t`; and what is wrong with rows whose streams are not counted.
         """
-        return sum(state.clock.t for _, _, state in self._states())
-
-    def list_terms(self) -> tuple[Terms, ...]:
-        """List the terms of all streams that can be read; equal ones come once.
-
-        Returns:
-            The terms.
-        """
-        return tuple({terms.text: terms for _, terms in self.iterate_terms()}.values())
+        return sum(state.clock.t for _, _, state in self._states()), self.survey()[1]
 
     @abstractmethod
     def read_ledger(self) -> Ledger:
@@ -357,14 +279,6 @@ class Store(Reader):
         if terms in self._families:
             self._families[terms][1].flush()
             del self._families[terms]
-
-    def sources(self) -> tuple[str, ...]:
-        """List the sources that were read into any stream.
-
-        Returns:
-            Their names, sorted.
-        """
-        return tuple(sorted({source for _, _, state in self._states() for source in state.positions}))
 
     def positions(self, source: str, about: Mapping[str, object] | None = None) -> dict[str, Position]:
         """Find how far a source was read into each stream.

@@ -9,9 +9,11 @@ tests/store/test_tables.py.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from heapq import nsmallest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +89,10 @@ class Tables:
         """Return the terms of a stream; None if there is no such stream."""
         with self.rows.report_damage(name):
             entry = self._find(encode_text(name))
-            return None if entry is None else self.families.terms(read_header(entry).terms)
+            if entry is None:
+                return None
+            read_header(entry).check_word()
+            return self.families.terms(read_header(entry).terms)
 
     def read(self, name: str) -> tuple[Terms, State] | None:
         """Return the terms and the state of a stream; None if there is no such stream."""
@@ -103,14 +108,15 @@ class Tables:
             return None if entry is None else read_header(entry)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a stream, sound or not, or a damaged bucket of which `survey` says this."""
+        """Tell whether there is a stream, sound or not, or a damaged bucket of which `survey` says this.
+
+        A DamagedError if that cannot be told, because its bucket is damaged.
+        """
         encoded = encode_text(name)
-        try:
-            if self.buckets.read(find_bucket(encoded, self.about.buckets)).get(encoded) is not None:
-                return True
-        except DamagedError:
-            pass
-        return self.buckets.find_wrong(name) is not None
+        return (
+            self.buckets.find_wrong(name) is not None
+            or self.buckets.read(find_bucket(encoded, self.about.buckets)).get(encoded) is not None
+        )
 
     def _find(self, name: bytes) -> bytes | None:
         """The entry of a stream, whose checksum fits."""
@@ -198,14 +204,18 @@ class Tables:
         """What the subjects of a bucket are listed under."""
         return set[int]().union(*(self._find_prefixes(name, entry) for name, entry in bucket))
 
-    def erase(self, name: str) -> None:
-        """Erase a stream, also a damaged one; or, by what `survey` says of it, a bucket that cannot be read."""
+    def erase(self, name: str) -> bool:
+        """Erase a stream, also a damaged one; or, by what `survey` says of it, a bucket that cannot be read.
+
+        Returns:
+            Whether it was damaged.
+        """
         with self.rows.report_damage():
             wrong = self.buckets.find_wrong(name)
             if wrong is not None:
                 self.buckets.write(Bucket(wrong))
                 self.recount()
-                return
+                return True
             encoded = encode_text(name)
             bucket = self.buckets.read(find_bucket(encoded, self.about.buckets))
             try:
@@ -216,6 +226,8 @@ class Tables:
                     bucket.pop(encoded)
                 self.buckets.write(bucket)
                 self.recount()
+                return True
+            return False
 
     def _erase_sound(self, bucket: Bucket, name: bytes) -> None:
         entry = self._find(name)
@@ -268,16 +280,21 @@ class Tables:
 
     # All streams.
 
-    def survey(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of all streams, sorted, and what is wrong with buckets, one sentence each."""
+    def survey(self, after: str | None = None, limit: int | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return names of streams, sorted, and what is wrong with buckets, one sentence each.
+
+        Only names after one, and so many at most; all if that is not said.
+        """
         names, wrong = list[bytes](), list[str]()
         for _, head, packed in self.buckets.iterate_names():
             if isinstance(head, str):
                 wrong.append(head)
             else:
-                names += unpack_names(packed, head.streams)[0]
-        names.sort()
-        return tuple(map(decode_text, names)), tuple(wrong)
+                here = unpack_names(packed, head.streams)[0] if head.streams else []
+                start = 0 if after is None else bisect_right(here, encode_text(after))
+                names += here[start:] if limit is None else here[start : start + limit]
+        chosen = sorted(names) if limit is None else nsmallest(limit, names)
+        return tuple(map(decode_text, chosen)), tuple(wrong)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all streams, sorted; an error if some cannot be read."""

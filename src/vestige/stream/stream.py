@@ -32,6 +32,7 @@ from vestige.store.receipt import check_receipt_id
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
 from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
 from vestige.stream.estimate import count_represented, make_estimate
+from vestige.stream.event import find_event
 from vestige.stream.frames import adopt_names, find_names, replace_names, select_columns
 from vestige.stream.lateness import make_window
 from vestige.stream.limits import Limits, drop_expired
@@ -759,7 +760,7 @@ class Stream(Generic[E_co]):
         kept = drop_expired(kept, clock.last + ahead, rules.limits.retention)
         check_limits(rules.policy, kept, clock.t, rules.limits.retention)
         if self._place is not None:
-            self._place.commit(self._terms, State(clock, kept, state.positions, receipts, settled))
+            self._write(State(clock, kept, state.positions, receipts, settled))
         state.advance(clock, kept, receipts, settled)
         self._note_saved()
         self._schedule()
@@ -922,8 +923,13 @@ class Stream(Generic[E_co]):
 
     def _save(self) -> None:
         if self._place is not None:
-            self._place.commit(self._terms, self._state.to_saved())
+            self._write(self._state.to_saved())
         self._note_saved()
+
+    def _write(self, state: State) -> None:
+        """Replace what the store has of the stream, with when something is due there next."""
+        assert self._place is not None  # noqa: S101  # asked before
+        self._place.commit(self._terms, replace(state, event=find_event(self._rules, state)))
 
     def _note_saved(self) -> None:
         self._saved, self._unsaved = (self._state.t, self._state.positions), False

@@ -1,7 +1,8 @@
 """What a database file still holds: every byte of it is live data, structure or zero, and what is not is a finding.
 
 Read after the SQLite file format, section 1, without SQLite: all trees from the schema on, their overflow chains and
-the free list must reach each page once, and on each page whatever no live cell and no header covers must be zero.
+the free list must reach each page once, and on each page whatever no live cell and no header covers must be zero,
+but for old numbers of pages and rows that SQLite leaves on inner pages and behind lists of free pages.
 Guarantee: any bytes are answered with sentences that name places and never content; held by
 tests/store/test_page_scan.py.
 """
@@ -9,7 +10,7 @@ tests/store/test_page_scan.py.
 from __future__ import annotations
 
 import struct
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 LOCK_BYTE = 2**30  # the page around it is set aside for locks and never written
 INDEX_INTERIOR, TABLE_INTERIOR, INDEX_LEAF, TABLE_LEAF = 2, 5, 10, 13
@@ -271,10 +272,16 @@ class _Walk:
             for i, leaf in enumerate(struct.unpack_from(f">{leaves}I", self.image, start + 8)):
                 if self.reach(leaf, page, 8 + 4 * i):
                     self.check_zero(leaf, 0, self.size, "though it is free")
-            self.check_zero(page, 8 + 4 * leaves, self.size, "behind its list of free pages")
+            used = self.count_old_numbers(start, leaves)
+            self.check_zero(page, 8 + 4 * used, self.size, "behind its list of free pages")
             free += 1 + leaves
         if free != total:
             self.note(1, 36, "counts other free pages than the free list has")
+
+    def count_old_numbers(self, start: int, leaves: int) -> int:
+        """How many numbers a list of free pages has, with those behind it of pages that SQLite has taken from it."""
+        behind = struct.unpack_from(f">{self.usable // 4 - 2 - leaves}I", self.image, start + 8 + 4 * leaves)
+        return leaves + sum(1 for _ in takewhile(lambda number: 0 < number <= self.count, behind))
 
     def check_all_reached(self) -> None:
         """Check that every page was reached."""

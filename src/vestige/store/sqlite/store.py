@@ -268,15 +268,27 @@ class SqliteStore(TableStore):
             self._check_no_transaction()
             with self.transaction(), tables.rows.report_damage():
                 arrange(tables)
+            self._vacuum()
             with translate_errors(self.path):
-                self._version = None  # SQLite counts a failure of its own as a change
-                self._connection.execute("VACUUM")
                 try:
                     tables.about = replace(tables.about, untidy=False)
                     tables.rows.save_about()
                 except BaseException:
                     tables.forget()
                     raise
+
+    def _vacuum(self) -> None:
+        """Write all pages again."""
+        with translate_errors(self.path):
+            self._version = None  # SQLite counts a failure of its own as a change
+            self._connection.execute("VACUUM")
+
+    def _erase(self, name: str) -> None:
+        with self._use() as tables:
+            with self.transaction():
+                was_damaged = tables.erase(name)
+            if was_damaged and not self._depth:  # what damaged it may have left something where nothing belongs
+                self._vacuum()
 
     def _upgrade(self) -> None:
         """Write a store of an earlier version in the present one: all of it or nothing."""

@@ -30,6 +30,7 @@ from vestige.store.layout import (
     unseal,
 )
 from vestige.store.ledger import Ledger
+from vestige.store.rows import name_damage
 from vestige.store.state import State
 from vestige.store.terms import Terms
 from vestige.store.text import decode_text
@@ -120,8 +121,11 @@ class Tables:
         for number, name, terms, body in rows:
             unseal(body, "streams", number, name, terms)
             if name:  # else a stream that was removed beside a damaged one has left its row
-                parsed = Terms.parse(decode_text(terms))
-                yield decode_text(name), parsed, self._read_state(number, name, parsed)
+                decoded = decode_text(name)
+                with name_damage(f"{self.path}, stream {decoded!r}"):
+                    parsed = Terms.parse(decode_text(terms))
+                    state = self._read_state(number, name, parsed)
+                yield decoded, parsed, state
 
     def ledger(self) -> Ledger:
         """Return the requests to streams of the store."""

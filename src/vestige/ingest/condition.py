@@ -1,4 +1,4 @@
-"""Records that are older than they may be, which rows with old times are when they arrive."""
+"""What else a run has to say of its streams: records that are overdue, and streams that cannot be read."""
 
 from __future__ import annotations
 
@@ -34,3 +34,20 @@ def count_overdue(streams: Stream | KeyedStreams, at: datetime) -> int:
     if isinstance(streams, Stream):
         return int((streams.retained.times <= deadline).sum())
     return streams._shards.count_overdue(instant - limits.age)
+
+
+def find_unreadable(streams: KeyedStreams) -> dict[str, str]:
+    """Find the streams that cannot be read from their store.
+
+    Args:
+        streams: those of all keys.
+
+    Returns:
+        What is wrong with each, by name.
+
+    Example:
+        >>> from vestige import Mean
+        >>> find_unreadable(KeyedStreams(Mean(), retention=96))
+        {}
+    """
+    return {streams._names[number]: str(problem) for number, problem in streams._shards.blocked.items()}
