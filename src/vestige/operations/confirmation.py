@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from vestige.errors import StoreBusyError, StoreError
-from vestige.operations.entry import Entry, find_names
-from vestige.operations.families import flush_families, list_families
+from vestige.operations.entry import Entry, count_arrived, find_names, is_large
+from vestige.operations.families import flush_families
 from vestige.store import Ledger, Store
 from vestige.store.ledger import LedgerEntry
 from vestige.store.snapshot import UNNAMED
@@ -31,6 +31,7 @@ def confirm_requests(store: Store, troubles: dict[str, str], *, swept: datetime 
             none.
     """
     try:
+        flush_families(store)
         ledger, now = store.read_ledger(), wall_clock()
         left = _settle(store, ledger, now, swept).drop_expired(now)
         if left is not ledger:
@@ -45,9 +46,7 @@ def _settle(store: Store, ledger: Ledger, now: datetime, swept: datetime | None)
     if not ledger.open:
         return ledger
     unreadable: dict[str, str] = {}
-    entries = _find_entries(store, ledger, unreadable)
-    is_large = bool(list_families(store))
-    t = store.count_arrived() if is_large else sum(entry.state.clock.t for entry in entries.values())
+    entries, t = _find_entries(store, max(ledger.open), unreadable)
 
     def is_met(number: int, asked: LedgerEntry) -> bool:
         names = entries.keys() | unreadable.keys() if asked.streams is None else {*asked.streams, *asked.failed}
@@ -58,32 +57,43 @@ def _settle(store: Store, ledger: Ledger, now: datetime, swept: datetime | None)
         expired = swept is not None and due is not None and due <= min(swept, now)
         if expired and not any(_has_open(entry) for entry in held):
             return True
-        return not entries.keys() & set(asked.failed) and all(_has_met(entry, number) for entry in held)
+        return not any(_is_there(store, name) for name in asked.failed) and all(
+            _has_met(entry, number) for entry in held
+        )
 
     return ledger.settle(is_met, t, now)
 
 
-def _find_entries(store: Store, ledger: Ledger, unreadable: dict[str, str]) -> Mapping[str, Entry]:
-    """All streams that a request may wait for and that can be read; the others are noted."""
+def _find_entries(store: Store, newest: int, unreadable: dict[str, str]) -> tuple[Mapping[str, Entry], int]:
+    """The streams that a request may wait for, and how many records have arrived in all; others are noted.
+
+    In a large store, streams that have met the newest request are left out: they have met all of them.
+    """
     entries = {}
-    for name in _find_names(store, ledger, unreadable):
+    if large := is_large(store):
+        names, wrong = store.find_waiting(newest)
+        unreadable |= dict.fromkeys(wrong, UNNAMED)
+        names = tuple(sorted({*names, *store.live_names()}))
+    else:
+        names = find_names(store, unreadable)
+    for name in names:
         try:
             entries[name] = Entry.find(store, name)
         except StoreBusyError:
             raise
         except StoreError as problem:
             unreadable[name] = str(problem)
-    return entries
+    return entries, count_arrived(store)[0] if large else sum(entry.state.clock.t for entry in entries.values())
 
 
-def _find_names(store: Store, ledger: Ledger, unreadable: dict[str, str]) -> tuple[str, ...]:
-    """List the streams to look at: all, or where many are open together, those that a request may still wait for."""
-    if not list_families(store):
-        return find_names(store, unreadable)
-    flush_families(store)
-    names, wrong = store.find_waiting(ledger.newest)
-    unreadable |= dict.fromkeys(wrong, UNNAMED)
-    return tuple(sorted({*names, *store.live_names()}))
+def _is_there(store: Store, name: str) -> bool:
+    """Whether a stream that could not be asked can be read now."""
+    try:
+        return store.live(name) is not None or store.read_stream(name) is not None
+    except StoreBusyError:
+        raise
+    except StoreError:
+        return False
 
 
 def _has_open(entry: Entry) -> bool:

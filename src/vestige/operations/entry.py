@@ -12,7 +12,7 @@ from datetime import datetime
 import numpy as np
 
 from vestige.errors import ParameterError, StoreError
-from vestige.operations.families import Member, find_member, list_families
+from vestige.operations.families import Member, find_member
 from vestige.policy import Policy
 from vestige.serialization import from_dict
 from vestige.store import State, Store, Terms
@@ -20,7 +20,7 @@ from vestige.store.snapshot import UNNAMED
 from vestige.stream import Stream, open_stream
 from vestige.stream.deadlines import find_ahead
 from vestige.stream.limits import Limits
-from vestige.times import to_ticks
+from vestige.times import to_ticks, wall_clock
 from vestige.types import Bools
 from vestige.validation import show_value
 
@@ -147,6 +147,13 @@ class Entry:
         )
 
 
+FEW = 4096
+"""Number of streams up to which each of them is looked at, so that any that cannot be read is named.
+
+In a larger store only those are looked at that an index of the store names.
+"""
+
+
 def check_open(store: object) -> None:
     """Check that an argument is an open store.
 
@@ -175,5 +182,56 @@ def find_names(store: Store, troubles: dict[str, str]) -> tuple[str, ...]:
     check_open(store)
     names, wrong = store.survey()
     troubles |= dict.fromkeys(wrong, UNNAMED)
-    open_names = (name for family in list_families(store) for name in family)
-    return tuple(sorted({*names, *store.live_names(), *open_names}))
+    return tuple(sorted({*names, *store.live_names()}))
+
+
+def is_large(store: Store) -> bool:
+    """Tell whether a store has so many streams that only some of them are looked at.
+
+    Args:
+        store: the store.
+
+    Returns:
+        True if it has more than `FEW`.
+    """
+    check_open(store)
+    return store.count() > FEW
+
+
+def find_due_names(store: Store, at: datetime, troubles: dict[str, str]) -> tuple[str, ...]:
+    """List the streams that a sweep has to look at: all of them, or in a large store those with something due.
+
+    Args:
+        store: the store.
+        at: the time that limits in time are checked against; requests are due by the machine's clock.
+        troubles: where rows without a readable name are noted.
+
+    Returns:
+        The names, sorted.
+    """
+    if not is_large(store):
+        return find_names(store, troubles)
+    names, present = set(store.live_names()), wall_clock()
+    for moment in {at, max(at, present)}:
+        due, wrong = store.find_due(moment)
+        names |= {*due}
+        troubles |= dict.fromkeys(wrong, UNNAMED)
+    return tuple(sorted(names))
+
+
+def count_arrived(store: Store) -> tuple[int, tuple[str, ...]]:
+    """Count the records that have arrived in all streams, also those that open streams have not written yet.
+
+    Args:
+        store: the store.
+
+    Returns:
+        The number; and what is wrong with rows whose streams are not counted.
+    """
+    total, wrong = store.count_arrived()
+    for name in store.live_names():
+        live = store.live(name)
+        if isinstance(live, Stream):
+            stored = store.read_stream(name)
+            total += live.t - (0 if stored is None else stored[1].clock.t)
+    return total, wrong

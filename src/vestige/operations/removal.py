@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 import numpy as np
 
-from vestige.errors import ParameterError, StoreError
-from vestige.operations.entry import Entry, check_open, find_names
+from vestige.errors import ParameterError, StoreBusyError, StoreError
+from vestige.operations.entry import Entry, check_open, count_arrived, find_names, is_large
 from vestige.operations.erasure import erase
-from vestige.operations.families import begin_request, find_member, flush_families, list_families
+from vestige.operations.families import begin_request, find_member, flush_families
 from vestige.operations.results import ForgetResult, RemoveResult, isolate_errors
 from vestige.operations.retention import TOGETHER
 from vestige.records import Records
@@ -189,21 +189,22 @@ def forget_pseudonyms(
     if done := filing.find_done(store):
         return ForgetResult(done)
     troubles: dict[str, str] = {}
-    there = _find_there(store, pseudonyms, streams, troubles)
-    unreadable = tuple(troubles) if streams is None else ()
-    missing = [name for name in streams or () if name not in there]
-    left = tuple(name for name in dict.fromkeys(streams or ()) if name in there)
-    begin_request(store)
+    flush_families(store)
+    missing = [name for name in dict.fromkeys(streams or ()) if not _is_there(store, name)]
+    left = tuple(name for name in dict.fromkeys(streams or ()) if name not in missing)
     if missing and not (request and left):
+        there = find_names(store, {})
         raise ParameterError(f"there is no stream {missing[0]!r}; there is {', '.join(there[:5]) or 'none yet'}")
+    names = _find_asked(store, pseudonyms, troubles) if streams is None else left
+    unreadable = tuple(troubles)
     troubles |= dict.fromkeys(
         missing, "there is no such stream, so nothing was erased from it; all others were processed"
     )
     places: dict[str, int] = {}
     for place, pseudonym in enumerate(pseudonyms):
         places.setdefault(pseudonym, place)
+    begin_request(store)
     known, restarted, reached = set[int](), list[str](), dict[str, Entry]()
-    names = there if streams is None else left
     for start in range(0, len(names), TOGETHER):
         with store.transaction():
             for name in names[start : start + TOGETHER]:
@@ -226,26 +227,10 @@ def forget_pseudonyms(
     if len(rounds) and not reached:
         return ForgetResult(troubles=troubles)
     failed = [name for name in (*names, *unreadable) if name not in reached]
-    made = filing.file(store, reached, failed, now=now)
+    scope = _Scope.of_store(store) if streams is None and is_large(store) else _Scope.of_streams(reached.values())
+    made = filing.file(store, scope, failed, now=now)
     unknown = tuple(place for place in places.values() if place not in known)
     return ForgetResult(made, unknown, tuple(restarted), troubles)
-
-
-def _find_there(
-    store: Store, pseudonyms: Sequence[str], streams: Sequence[str] | None, troubles: dict[str, str]
-) -> tuple[str, ...]:
-    """List the streams to look at: all, or where many are open together, those that may hold such records."""
-    check_open(store)
-    if not list_families(store):
-        return find_names(store, troubles)
-    if streams is not None:
-        live = store.live_names()
-        return tuple(name for name in streams if name in live or find_member(store, name) or store.has(name))
-    flush_families(store)
-    found = store.find_subjects([*pseudonyms, EARLIER])
-    damaged, wrong = store.find_due(wall_clock())  # a stream that cannot be read may hold some
-    troubles |= dict.fromkeys(wrong, UNNAMED)
-    return tuple(sorted({*(name for names in found.values() for name in names), *damaged, *store.live_names()}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,27 +254,80 @@ class _Filing:
         known = {receipt.id: receipt for receipt in store.read_ledger().receipts}
         return tuple(known[name] for name in self.ids) if all(name in known for name in self.ids) else ()
 
-    def file(
-        self, store: Store, asked: Mapping[str, Entry], failed: Sequence[str], *, now: bool
-    ) -> tuple[Receipt, ...]:
+    def file(self, store: Store, asked: _Scope, failed: Sequence[str], *, now: bool) -> tuple[Receipt, ...]:
         """Add the requests to the ledger.
 
         Their time is now, after all streams were asked, so that none of these has to meet its part any later.
         """
         at = wall_clock()
-        is_large = self.streams is None and bool(list_families(store))
-        t = store.count_arrived() if is_large else sum(entry.state.clock.t for entry in asked.values())
-        terms = store.list_terms() if is_large else [entry.terms for entry in asked.values()]
-        ages = [each.max_age for each in terms]
-        age = None if None in ages else max((age for age in ages if age is not None), default=None)
-        due_round = t if now else None if is_large else _find_due_round(list(asked.values()))
+        due_round = asked.t if now else asked.due_round
         made = [
-            Receipt.create(at, t, due_round, age, receipt_id, reference, self.keep)
+            Receipt.create(at, asked.t, due_round, asked.max_age, receipt_id, reference, self.keep)
             for receipt_id, reference in zip(self.ids, self.references, strict=True)
         ]
-        filed = tuple(receipt.mark_erased(t, at) if now and not failed else receipt for receipt in made)
+        filed = tuple(receipt.mark_erased(asked.t, at) if now and not failed else receipt for receipt in made)
         store.write_ledger(store.read_ledger().file(filed, self.streams, failed))
         return filed
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What the receipt of a request says of the streams that were asked.
+
+    Attributes:
+        t: number of records that have arrived in them.
+        max_age: the longest limit in time; None if one of them has none.
+        due_round: the round of the next update if there is one stream; None if there are several, since each has its
+            own rounds.
+    """
+
+    t: int
+    max_age: timedelta | None
+    due_round: int | None
+
+    @classmethod
+    def of_streams(cls, asked: Collection[Entry]) -> _Scope:
+        """That of some streams."""
+        ages = [entry.terms.max_age for entry in asked]
+        return cls(sum(entry.state.clock.t for entry in asked), _find_longest(ages), _find_due_round(list(asked)))
+
+    @classmethod
+    def of_store(cls, store: Store) -> _Scope:
+        """That of all streams of a store, without reading them."""
+        return cls(count_arrived(store)[0], _find_longest([terms.max_age for terms in store.list_terms()]), None)
+
+
+def _find_longest(ages: Sequence[timedelta | None]) -> timedelta | None:
+    """The longest of these limits; None if there is none, or one is without limit."""
+    return None if None in ages else max((age for age in ages if age is not None), default=None)
+
+
+def _find_asked(store: Store, pseudonyms: Sequence[str], troubles: dict[str, str]) -> tuple[str, ...]:
+    """The streams to look through for subjects: all, or in a large store those that the index names and open ones.
+
+    Streams with records of subjects that were named with a lost key are among them.
+    """
+    if not is_large(store):
+        return find_names(store, troubles)
+    found = {*store.live_names()}.union(*store.find_subjects([*pseudonyms, EARLIER]).values())
+    rows = {name for name in found if _is_row(store, name)}
+    troubles |= dict.fromkeys([*store.count_arrived()[1], *sorted(rows)], UNNAMED)
+    return tuple(sorted(found - rows))
+
+
+def _is_there(store: Store, name: str) -> bool:
+    """Whether a stream is in a store or open there; a row without a readable name is not a stream."""
+    try:
+        return store.live(name) is not None or (store.has(name) and not _is_row(store, name))
+    except StoreBusyError:
+        raise
+    except StoreError:
+        return False
+
+
+def _is_row(store: Store, name: str) -> bool:
+    """Whether this is not the name of a stream, but what is said of a row whose names cannot be read."""
+    return " of the table " in name and name in store.survey()[1]
 
 
 def _find_due_round(asked: Sequence[Entry]) -> int | None:
@@ -417,28 +455,20 @@ def remove(store: Store, streams: Sequence[str]) -> RemoveResult:
     check_list("streams", streams, str, "names of streams")
     gone: list[int] = []
     troubles: dict[str, str] = {}
-    for place, name in sorted(enumerate(streams), key=lambda entry: _is_sound(store, entry[1])):
-        with isolate_errors(store, name, troubles):  # damaged ones first: the others are written again without them
-            unnamed: dict[str, str] = {}
+    for place, name in enumerate(streams):
+        with isolate_errors(store, name, troubles):
             member = find_member(store, name)
             if member is not None:
                 member.remove()
                 _drop_from_ledger(store, name)
-            elif name in (*find_names(store, unnamed), *unnamed):
+            elif store.has(name) or store.live(name) is not None:
                 store.remove(name)
             gone.append(place)
-    return RemoveResult(tuple(sorted(gone)), troubles)
+    return RemoveResult(tuple(gone), troubles)
 
 
 def _drop_from_ledger(store: Store, name: str) -> None:
+    """Let the ledger not name a stream that is gone."""
     ledger = store.read_ledger()
     if (left := ledger.without_stream(name)) is not ledger:
         store.write_ledger(left)
-
-
-def _is_sound(store: Store, name: str) -> bool:
-    try:
-        Entry.find(store, name)
-    except StoreError:
-        return False
-    return True

@@ -68,7 +68,8 @@ class SweepResult(Result):
     """What a sweep did.
 
     Attributes:
-        streams: what was erased from each stream, by name.
+        streams: what was erased from each stream, by name; of more than 4,096 streams, only those in which something
+            was due.
         troubles: what is wrong with a stream, by name, one sentence each; the other streams are not affected.
         tidy: whether the store was brought into its canonical form afterwards; erased records are gone either way.
     """

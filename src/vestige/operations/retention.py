@@ -14,12 +14,11 @@ from datetime import datetime
 
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError
 from vestige.operations.confirmation import confirm_requests
-from vestige.operations.entry import Entry, check_open, find_names
+from vestige.operations.entry import Entry, find_due_names
 from vestige.operations.erasure import erase_overdue
-from vestige.operations.families import flush_families, list_families
+from vestige.operations.families import flush_families
 from vestige.operations.results import Erasure, SweepResult, isolate_errors
 from vestige.store import State, Store, Terms
-from vestige.store.snapshot import UNNAMED
 from vestige.stream import Stream
 from vestige.stream.rules import make_rules
 from vestige.stream.update import can_close_early
@@ -36,7 +35,7 @@ def sweep(
     """Erase what is due in the streams of a store, and tidy it.
 
     What is due is erased even if the policy cannot be loaded; the statistic restarts then. One bad stream does not
-    raise an error.
+    raise an error. Of more than 4,096 streams, only those are looked at in which something is due.
 
     Args:
         store: the store; streams that are open in it are used as they are.
@@ -65,7 +64,8 @@ def sweep(
     moment = to_utc(wall_clock() if at is None else at)
     done: dict[str, Erasure] = {}
     troubles: dict[str, str] = {}
-    names = [name for name in _find_names(store, moment, troubles) if name not in excluded]
+    flush_families(store)
+    names = [name for name in find_due_names(store, moment, troubles) if name not in excluded]
     swept = None if troubles or excluded or moment > wall_clock() else moment
     for start in range(0, len(names), TOGETHER):
         with store.transaction():
@@ -79,17 +79,6 @@ def sweep(
     if not dry_run:
         confirm_requests(store, troubles, swept=swept if len(done) == len(names) else None)
     return SweepResult(done, troubles, tidy=not dry_run and _try_tidy(store))
-
-
-def _find_names(store: Store, moment: datetime, troubles: dict[str, str]) -> tuple[str, ...]:
-    """List the streams to look at: all, or where many are open together, those in which something may be due."""
-    check_open(store)
-    if not list_families(store):
-        return find_names(store, troubles)
-    flush_families(store)
-    names, wrong = store.find_due(moment)
-    troubles |= dict.fromkeys(wrong, UNNAMED)
-    return tuple(sorted({*names, *store.live_names()}))
 
 
 def _is_copy(copy: object) -> bool:

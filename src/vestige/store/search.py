@@ -70,7 +70,8 @@ def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[
         pseudonyms: the pseudonyms of the subjects.
 
     Returns:
-        The names of the streams, sorted, by pseudonym.
+        The names of the streams, sorted, by pseudonym; a bucket that the index names and that cannot be read is among
+        them, by what is wrong with it.
     """
     wanted = {bytes.fromhex(pseudonym): pseudonym for pseudonym in pseudonyms}
     try:
@@ -81,7 +82,9 @@ def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[
     for bucket in sorted(buckets):
         try:
             streams = tables.buckets.read(bucket)
-        except DamagedError:  # `survey` reports it
+        except DamagedError as problem:
+            for names in found.values():
+                names.append(encode_text(str(problem)))
             continue
         for name, entry in streams:
             raw = tables.read_subjects(name, entry).tobytes()
