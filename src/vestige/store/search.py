@@ -14,7 +14,7 @@ from vestige.store.keys import EARLIER, PSEUDONYM
 from vestige.store.layout import DamagedError
 from vestige.store.subject_index import find_prefix
 from vestige.store.tables import Tables
-from vestige.store.text import decode_text
+from vestige.store.text import decode_text, encode_text
 
 Found = tuple[tuple[str, ...], tuple[str, ...]]
 """The names of streams, sorted; and what is wrong with buckets, one sentence each."""
