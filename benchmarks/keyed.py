@@ -141,8 +141,8 @@ def open_stored(folder: Path) -> Iterator[KeyedStreams]:
     from vestige import open_store  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(dir=folder) as place, open_store(str(Path(place) / "streams.db")) as store:
-        family = store.family()  # type: ignore[attr-defined]
-        yield KeyedStreams(Mean(channel="bits"), retention=RETENTION, seed=0, store=family)  # type: ignore[call-arg]
+        family = store.family()
+        yield KeyedStreams(Mean(channel="bits"), retention=RETENTION, seed=0, store=family)
 
 
 def take(path: Path, factory: Factory, *, progress: bool = False) -> Intake:

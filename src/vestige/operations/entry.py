@@ -12,7 +12,7 @@ from datetime import datetime
 import numpy as np
 
 from vestige.errors import ParameterError, StoreError
-from vestige.operations.families import Member, find_member
+from vestige.operations.families import Member, find_member, flush_families, list_families
 from vestige.policy import Policy
 from vestige.serialization import from_dict
 from vestige.store import State, Store, Terms
@@ -182,7 +182,8 @@ def find_names(store: Store, troubles: dict[str, str]) -> tuple[str, ...]:
     check_open(store)
     names, wrong = store.survey()
     troubles |= dict.fromkeys(wrong, UNNAMED)
-    return tuple(sorted({*names, *store.live_names()}))
+    open_names = (name for family in list_families(store) for name in family)
+    return tuple(sorted({*names, *store.live_names(), *open_names}))
 
 
 def is_large(store: Store) -> bool:
@@ -192,10 +193,10 @@ def is_large(store: Store) -> bool:
         store: the store.
 
     Returns:
-        True if it has more than `FEW`.
+        True if it has more than `FEW`, or if many may be open together.
     """
     check_open(store)
-    return store.count() > FEW
+    return store.count() > FEW or bool(list_families(store))
 
 
 def find_due_names(store: Store, at: datetime, troubles: dict[str, str]) -> tuple[str, ...]:
@@ -211,6 +212,7 @@ def find_due_names(store: Store, at: datetime, troubles: dict[str, str]) -> tupl
     """
     if not is_large(store):
         return find_names(store, troubles)
+    flush_families(store)
     names, present = set(store.live_names()), wall_clock()
     for moment in {at, max(at, present)}:
         due, wrong = store.find_due(moment)

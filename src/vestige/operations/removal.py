@@ -189,9 +189,9 @@ def forget_pseudonyms(
     if done := filing.find_done(store):
         return ForgetResult(done)
     troubles: dict[str, str] = {}
-    flush_families(store)
     missing = [name for name in dict.fromkeys(streams or ()) if not _is_there(store, name)]
     left = tuple(name for name in dict.fromkeys(streams or ()) if name not in missing)
+    begin_request(store)
     if missing and not (request and left):
         there = find_names(store, {})
         raise ParameterError(f"there is no stream {missing[0]!r}; there is {', '.join(there[:5]) or 'none yet'}")
@@ -203,7 +203,6 @@ def forget_pseudonyms(
     places: dict[str, int] = {}
     for place, pseudonym in enumerate(pseudonyms):
         places.setdefault(pseudonym, place)
-    begin_request(store)
     known, restarted, reached = set[int](), list[str](), dict[str, Entry]()
     for start in range(0, len(names), TOGETHER):
         with store.transaction():
@@ -309,16 +308,19 @@ def _find_asked(store: Store, pseudonyms: Sequence[str], troubles: dict[str, str
     """
     if not is_large(store):
         return find_names(store, troubles)
-    found = {*store.live_names()}.union(*store.find_subjects([*pseudonyms, EARLIER]).values())
+    flush_families(store)
+    damaged, wrong = store.find_damaged()
+    found = {*store.live_names(), *damaged}.union(*store.find_subjects([*pseudonyms, EARLIER]).values())
     rows = {name for name in found if _is_row(store, name)}
-    troubles |= dict.fromkeys([*store.count_arrived()[1], *sorted(rows)], UNNAMED)
+    troubles |= dict.fromkeys([*wrong, *sorted(rows)], UNNAMED)
     return tuple(sorted(found - rows))
 
 
 def _is_there(store: Store, name: str) -> bool:
     """Whether a stream is in a store or open there; a row without a readable name is not a stream."""
     try:
-        return store.live(name) is not None or (store.has(name) and not _is_row(store, name))
+        is_open = store.live(name) is not None or find_member(store, name) is not None
+        return is_open or (store.has(name) and not _is_row(store, name))
     except StoreBusyError:
         raise
     except StoreError:
@@ -468,7 +470,6 @@ def remove(store: Store, streams: Sequence[str]) -> RemoveResult:
 
 
 def _drop_from_ledger(store: Store, name: str) -> None:
-    """Let the ledger not name a stream that is gone."""
     ledger = store.read_ledger()
     if (left := ledger.without_stream(name)) is not ledger:
         store.write_ledger(left)

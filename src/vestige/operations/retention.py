@@ -64,7 +64,6 @@ def sweep(
     moment = to_utc(wall_clock() if at is None else at)
     done: dict[str, Erasure] = {}
     troubles: dict[str, str] = {}
-    flush_families(store)
     names = [name for name in find_due_names(store, moment, troubles) if name not in excluded]
     swept = None if troubles or excluded or moment > wall_clock() else moment
     for start in range(0, len(names), TOGETHER):
