@@ -9,8 +9,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
+from typing import Any
 
-from vestige.store.bucket import Summary, unpack_names
+from vestige.store.bucket import Heads, Summary, unpack_names
 from vestige.store.entry import NO_TIME, is_sound
 from vestige.store.keys import EARLIER, PSEUDONYM
 from vestige.store.layout import DamagedError
@@ -34,7 +35,7 @@ def find_due(tables: Tables, at: int) -> Found:
         The streams in which something is due by then, those that know a later time, and those that are known to be
         damaged.
     """
-    return _find(tables, lambda summary: summary.due <= at or summary.newest > at)
+    return _find(tables, lambda found: (found.due <= at) | (found.newest > at))
 
 
 def find_waiting(tables: Tables, number: int, limit: int | None = None) -> Found:
@@ -49,7 +50,7 @@ def find_waiting(tables: Tables, number: int, limit: int | None = None) -> Found
         The streams that hold a record and have not met the request, those with an open request of their own, and those
         that are known to be damaged.
     """
-    return _find(tables, lambda summary: summary.settled < number or summary.open > 0, limit)
+    return _find(tables, lambda found: (found.settled < number) | (found.open > 0), limit)
 
 
 def find_damaged(tables: Tables) -> Found:
@@ -61,21 +62,20 @@ def find_damaged(tables: Tables) -> Found:
     Returns:
         These streams; and those with a request that is due, which no time says.
     """
-    return _find(tables, lambda summary: summary.due == NO_TIME)
+    return _find(tables, lambda found: found.due == NO_TIME)
 
 
-def sum_up(tables: Tables) -> tuple[Summary, tuple[str, ...]]:
-    """Sum up all streams in buckets whose heads can be read.
+def count_arrived(tables: Tables) -> tuple[int, tuple[str, ...]]:
+    """Count the records that have arrived in all streams in buckets whose heads can be read.
 
     Args:
         tables: the tables of the store.
 
     Returns:
-        The summary, and what is wrong with the other buckets.
+        The number, and what is wrong with the other buckets.
     """
-    heads = [head for _, head in tables.buckets.iterate_heads()]
-    wrong = tuple(head for head in heads if isinstance(head, str))
-    return Summary.join(head for head in heads if isinstance(head, Summary)), wrong
+    heads, wrong = tables.buckets.read_heads()
+    return sum(heads.arrived.tolist()), tuple(wrong)
 
 
 def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -166,15 +166,11 @@ def page(tables: Tables, after: str | None, limit: int) -> list[str]:
     return [decode_text(name) for name in nsmallest(limit, found)]
 
 
-def _find(tables: Tables, fits: Callable[[Summary], bool], limit: int | None = None) -> Found:
+def _find(tables: Tables, fits: Callable[[Summary | Heads], Any], limit: int | None = None) -> Found:
     """The streams whose summary fits; only buckets whose head fits are read."""
-    names, wrong, buckets = list[bytes](), list[str](), list[int]()
-    for bucket, head in tables.buckets.iterate_heads():
-        if isinstance(head, str):
-            wrong.append(head)
-        elif fits(head):
-            buckets.append(bucket)
-    for bucket in buckets:
+    heads, wrong = tables.buckets.read_heads()
+    names = list[bytes]()
+    for bucket in heads.buckets[fits(heads)].tolist():
         if limit is not None and len(names) >= limit:
             break
         try:
