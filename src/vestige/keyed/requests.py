@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from vestige.keyed.shards import Shards
 from vestige.store import Ledger, LedgerEntry
-from vestige.store.bucket import Summary
+from vestige.store.search import sum_up
 from vestige.store.table_store import TableStore
 from vestige.stream import Stream
 from vestige.times import to_ticks, wall_clock
@@ -78,9 +78,8 @@ def settle_store(store: TableStore, swept: int | None) -> None:
     """
     ledger = store.read_ledger()
     with store._use() as tables:
-        heads = [head for _, head, _ in tables.buckets.iterate_names()]
-    summary = Summary.join(head for head in heads if isinstance(head, Summary))
-    if summary.streams == store.count():
+        summary, wrong = sum_up(tables)
+    if not wrong:
         left = settle(ledger, summary.settled, summary.arrived, swept, has_open=summary.open > 0)
         if left is not ledger:
             store.write_ledger(left)
