@@ -9,7 +9,6 @@ from datetime import timedelta
 
 from vestige.keyed.shards import Shards
 from vestige.store import Ledger, LedgerEntry
-from vestige.store.search import sum_up
 from vestige.store.table_store import TableStore
 from vestige.stream import Stream
 from vestige.times import to_ticks, wall_clock
@@ -78,8 +77,9 @@ def settle_store(store: TableStore, swept: int | None) -> None:
     """
     ledger = store.read_ledger()
     with store._use() as tables:
-        summary, wrong = sum_up(tables)
+        heads, wrong = tables.buckets.read_heads()
     if not wrong:
-        left = settle(ledger, summary.settled, summary.arrived, swept, has_open=summary.open > 0)
+        settled, arrived = int(heads.settled.min()), sum(heads.arrived.tolist())
+        left = settle(ledger, settled, arrived, swept, has_open=bool(heads.open.any()))
         if left is not ledger:
             store.write_ledger(left)
