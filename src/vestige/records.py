@@ -248,6 +248,17 @@ class Records:
         """
         return Records(self.rounds, self.values, self.leaving, self.times, subjects, self.numbers)
 
+    def with_numbers(self, numbers: Ints) -> Records:
+        """Return the same records with other numbers of rows.
+
+        Args:
+            numbers: one per record; see `vestige.row_numbers`.
+
+        Returns:
+            The records.
+        """
+        return Records._wrap(self.rounds, self.values, self.leaving, self.times, self.subjects, numbers)
+
     def from_source(self, slot: int) -> Records:
         """Select the records that came from a source.
 

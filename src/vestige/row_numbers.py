@@ -5,13 +5,15 @@ Guarantee: they are the same however rows are split into calls; held by tests/st
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from vestige.types import Ints
 
 LARGEST_ROW, LARGEST_SLOT = 2**48 - 1, 2**15 - 1
 """A record's number holds the slot of its source in 15 bits and its row in 48."""
-_ROW_BITS = 48
+ROW_BITS = 48
 
 
 def number_rows(rows: Ints, slot: int) -> Ints:
@@ -29,7 +31,7 @@ def number_rows(rows: Ints, slot: int) -> Ints:
         >>> find_rows(numbers, 2), find_rows(numbers, 1)
         (array([7, 8]), array([0, 0]))
     """
-    return rows | (slot << _ROW_BITS) if slot else np.zeros_like(rows)
+    return rows | (slot << ROW_BITS) if slot else np.zeros_like(rows)
 
 
 def find_rows(numbers: Ints, slot: int) -> Ints:
@@ -46,7 +48,7 @@ def find_rows(numbers: Ints, slot: int) -> Ints:
         >>> find_rows(number_rows(np.array([7]), 2), 2)
         array([7])
     """
-    return np.where((numbers >> _ROW_BITS == slot) & (slot > 0), numbers & LARGEST_ROW, 0)
+    return np.where((numbers >> ROW_BITS == slot) & (slot > 0), numbers & LARGEST_ROW, 0)
 
 
 def drop_rows(numbers: Ints, slot: int) -> Ints:
@@ -63,4 +65,25 @@ def drop_rows(numbers: Ints, slot: int) -> Ints:
         >>> drop_rows(number_rows(np.array([7]), 2), 2)
         array([0])
     """
-    return np.where(numbers >> _ROW_BITS == slot, 0, numbers)
+    return np.where(numbers >> ROW_BITS == slot, 0, numbers)
+
+
+def move_slots(numbers: Ints, slots: Mapping[int, int]) -> Ints:
+    """Let records know their sources by other slots.
+
+    Args:
+        numbers: of the records; see `number_rows`.
+        slots: the new slot for each slot that has changed.
+
+    Returns:
+        The new numbers.
+
+    Example:
+        >>> find_rows(move_slots(number_rows(np.array([7]), 2), {2: 5}), 5)
+        array([7])
+    """
+    moved, before = numbers.copy(), numbers >> ROW_BITS
+    for old, new in slots.items():
+        here = before == old
+        moved[here] = number_rows(numbers[here] & LARGEST_ROW, new)
+    return moved

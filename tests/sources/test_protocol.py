@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vestige import Mean, MemoryStore, SqliteStore, Stream
+from vestige import Clock, KeyedStreams, Mean, MemoryStore, Records, SqliteStore, Stream
 from vestige.errors import SourceError
 from vestige.ingest import Ingest, StreamNames
 from vestige.sources import Block, Source
@@ -56,9 +56,12 @@ class Queue(Source):
 
 
 def run(source: Queue, store: Store) -> Ingest:
+    limits = {"retention": 96, "seed": 1}
     ingest = Ingest(
         source,
-        lambda name: Stream(Mean(), retention=96, seed=1, store=store.stream(name)),
+        KeyedStreams(Mean(), **limits, store=store.family())
+        if source.keyed
+        else lambda name: Stream(Mean(), **limits, store=store.stream(name)),
         StreamNames("key") if source.keyed else StreamNames(),
         store=store,
     )
@@ -81,16 +84,31 @@ def test_a_source_from_outside_is_stopped_and_resumed(store: Store, keyed: bool)
     ingest = run(resumed, store)
     assert ingest.taken == 220
     assert not ingest.troubles
-    assert resumed.started == [b"" if keyed else resumed.find_id(179)]
+    assert resumed.started == [resumed.find_id(179)]
+    last = resumed.find_id(len(MESSAGES) - 1)
+    if not isinstance(ingest.streams, KeyedStreams):
+        assert ingest.stream.position("queue:visits").value == last
+        check("", ingest.stream.clock, ingest.stream.retained)
+        return
+    shared = ingest.streams.positions.shared["queue:visits"]
+    assert (shared.value, shared.newcomers) == (last, last)
+    assert sorted(ingest.streams) == ["a", "b", "c"]
+    for key in ingest.streams:
+        check(key, ingest.streams.clock(key), ingest.streams.retained(key))
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_nothing_of_a_source_that_was_read_is_taken_again(store: Store, keyed: bool) -> None:
+    assert run(Queue(MESSAGES, keyed=keyed), store).taken == 400
+    store.release()
     assert run(Queue(MESSAGES, keyed=keyed), store).taken == 0
-    streams = dict(ingest.streams())
-    assert sorted(streams) == (["a", "b", "c"] if keyed else [""])
-    for key, stream in streams.items():
-        rows = [i for i, (_, k) in enumerate(MESSAGES) if key in ("", k)]
-        plain = Stream(Mean(), retention=96, seed=1)
-        plain.extend([MESSAGES[i][0] for i in rows])
-        assert stream.position("queue:visits").value == resumed.find_id(rows[-1])
-        assert (stream.clock, stream.retained.values.tolist()) == (plain.clock, plain.retained.values.tolist())
+
+
+def check(key: str, clock: Clock, retained: Records) -> None:
+    """A stream has taken all messages of its key, and nothing twice."""
+    plain = Stream(Mean(), retention=96, seed=1)
+    plain.extend([value for value, k in MESSAGES if key in ("", k)])
+    assert (clock, retained.values.tolist()) == (plain.clock, plain.retained.values.tolist())
 
 
 @given(st.lists(st.integers(0, 4), max_size=30))

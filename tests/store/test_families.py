@@ -8,7 +8,7 @@ from vestige import Clock, MemoryStore, Records
 from vestige.store import Position, State, Terms
 from vestige.store.families import Families, SharedPosition
 from vestige.store.layout import DamagedError
-from vestige.store.memory import MemoryRows
+from vestige.store.memory_rows import MemoryRows
 
 TERMS, OTHER = Terms({}, 1, 8), Terms({}, 2, 8)
 

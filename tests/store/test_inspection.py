@@ -11,7 +11,7 @@ import pytest
 from vestige import Clock, MemoryStore, Records
 from vestige.store import Position, State, Terms
 from vestige.store.inspection import inspect_tables
-from vestige.store.memory import MemoryRows
+from vestige.store.memory_rows import MemoryRows
 from vestige.store.subject_index import find_prefix, make_pairs
 from vestige.store.tables import Tables
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vestige.store.layout import DamagedError
-from vestige.store.memory import MemoryRows
+from vestige.store.memory_rows import MemoryRows
 from vestige.store.subject_index import Pairs, SubjectIndex, find_prefix, find_prefixes, make_pairs
 
 prefixes = st.sampled_from([0, 1, 2, 2**32, 2**63, 2**64 - 1, 12_345_678_901_234])

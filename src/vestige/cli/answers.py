@@ -8,20 +8,25 @@ Guarantee: no table and no JSON hides that a statistic started over; held by tes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
 
 from vestige.cli.output import format_count, say, show_table
 from vestige.cli.reports import make_report, make_title
+from vestige.clock import Clock
 from vestige.errors import NoAnswerError, NoRecordsError
 from vestige.estimate import Estimate
+from vestige.keyed import KeyedStreams
 from vestige.policies import Bundle, BundleEstimate, Encoded, Report
 from vestige.policies.stateful import Stateful
 from vestige.policy import Policy
 from vestige.sources.keys import split_key
 from vestige.stream import Stream
+from vestige.stream.estimate import count_represented
 
-_SHOWN = 20
+SHOWN = 20
 """The number of keys in a table; JSON has all of them."""
 _NUMBER = re.compile(r"(?<![\w.,])\d++(?:[.,]\d++)*+(?:e[+-]?\d++)?+(?!\w)")
 """A number that is not part of a name, such as p95 or x1."""
@@ -69,15 +74,63 @@ class StreamAnswer:
             >>> StreamAnswer.from_stream(Stream(Mean(), retention=96)).estimate is None
             True
         """
-        policy = stream.policy
+        facts = stream.clock, stream.counted, stream.estimate
+        return cls._ask(stream.policy, *facts, columns, stream.max_age, has_requests=bool(stream.receipts))
+
+    @classmethod
+    def from_keyed(
+        cls,
+        streams: KeyedStreams,
+        name: str,
+        columns: tuple[str, ...] = (),
+        max_age: timedelta | None = None,
+        *,
+        has_requests: bool = False,
+    ) -> StreamAnswer:
+        """Query the stream of a key.
+
+        Args:
+            streams: the streams.
+            name: name of the stream.
+            columns: names of the columns of a record, targets last; empty where they are unknown.
+            max_age: maximum age of a record in the streams.
+            has_requests: whether removals were requested.
+
+        Returns:
+            The answer, or the reason why there is none.
+
+        Example:
+            >>> from vestige import Mean
+            >>> shops = KeyedStreams(Mean(), retention=96)
+            >>> _ = shops.extend(["DE"], [1.5])
+            >>> StreamAnswer.from_keyed(shops, "DE").counted
+            1
+        """
+        clock = streams.clock(name)
+        counted = count_represented(streams.policy, clock, streams.retained(name))
+        estimate = partial(streams.estimate, name)
+        return cls._ask(streams.policy, clock, counted, estimate, columns, max_age, has_requests=has_requests)
+
+    @classmethod
+    def _ask(
+        cls,
+        policy: Policy,
+        clock: Clock,
+        counted: int,
+        estimate: Callable[[], Estimate],
+        columns: tuple[str, ...],
+        max_age: timedelta | None,
+        *,
+        has_requests: bool,
+    ) -> StreamAnswer:
         half_life = getattr(policy.unwrap(), "half_life", None)
-        answer = cls(stream.t, stream.clock.since, stream.counted, window=policy.is_window, half_life=half_life)
+        answer = cls(clock.t, clock.since, counted, window=policy.is_window, half_life=half_life)
         try:
-            estimate = stream.estimate()
-            answer = replace(answer, estimate=estimate, report=make_report(policy, estimate, columns))
+            made = estimate()
+            answer = replace(answer, estimate=made, report=make_report(policy, made, columns))
         except (NoRecordsError, NoAnswerError) as problem:
             answer = replace(answer, problem=str(problem).removesuffix("; push one first"))
-        return replace(answer, remedies=_find_remedies(stream, answer))
+        return replace(answer, remedies=_find_remedies(policy, answer, max_age, has_requests=has_requests))
 
     @property
     def restarted(self) -> bool:
@@ -150,13 +203,15 @@ def _describe_unanswered(problems: Mapping[str, str]) -> list[str]:
     return [f"No answer for {', '.join(names)}: {problem}." for problem, names in found.items()]
 
 
-def _find_remedies(stream: Stream, answer: StreamAnswer) -> tuple[str, ...]:
+def _find_remedies(
+    policy: Policy, answer: StreamAnswer, max_age: timedelta | None, *, has_requests: bool
+) -> tuple[str, ...]:
     """Ways to avoid a start over, by a deadline or by a request, and a missed target."""
-    remedies, policy = [], stream.policy
+    remedies = []
     sketched = isinstance(policy, Stateful) or (isinstance(policy, Bundle) and policy.sketches is not None)
-    if answer.restarted and stream.max_age is not None:
+    if answer.restarted and max_age is not None:
         remedies.append("a longer --max-age or fewer keys leave more records to each update")
-    if answer.restarted and (stream.max_age is None or stream.receipts):
+    if answer.restarted and (max_age is None or has_requests):
         remedies.append("a larger --retention leaves more records to continue with after a removal request")
     if answer.restarted and sketched:
         remedies.append("a smaller sketch, such as p50[size=20] or distinct[256], needs fewer records in each update")
@@ -189,40 +244,70 @@ def show_many(by: str | tuple[str, ...], answers: Mapping[str, StreamAnswer], op
         option: the option of the command that prints all of them.
     """
     ranked = sorted(answers.items(), key=lambda item: (not item[1].restarted, -item[1].counted))
-    shown = dict(ranked[:_SHOWN])
-    restarted = sum(answer.restarted for answer in answers.values())
+    total = Total(
+        len(answers),
+        sum(answer.counted for answer in answers.values() if answer.report is not None),
+        sum(answer.restarted for answer in answers.values()),
+        all_time=all(answer.all_time for answer in answers.values()),
+    )
+    show_ranked(by, dict(ranked[:SHOWN]), total, option)
+    _show_footer(answers)
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What is true of many streams together.
+
+    Attributes:
+        streams: number of streams.
+        counted: number of records that those with an answer count.
+        restarted: number of streams whose statistic started over.
+        all_time: whether all of them count every record from the first one.
+    """
+
+    streams: int
+    counted: int
+    restarted: int
+    all_time: bool
+
+
+def show_ranked(by: str | tuple[str, ...], shown: Mapping[str, StreamAnswer], total: Total, option: str) -> None:
+    """Print a table of some of many streams.
+
+    Args:
+        by: the column that the streams are named by, or several.
+        shown: the answers that are shown, by key.
+        total: what is true of all of them.
+        option: the option of the command that prints all of them.
+    """
     reports = [answer.report for answer in shown.values() if answer.report is not None]
     header = max((report.header for report in reports), key=len, default=("answer",))
-    all_time = all(answer.all_time for answer in answers.values())
-    title = make_title(reports[0].name, all_time=all_time) if reports else "No answer"
+    title = make_title(reports[0].name, all_time=total.all_time) if reports else "No answer"
     columns = (by,) if isinstance(by, str) else by
     rows: list[tuple[str, ...]] = []
     for key, answer in shown.items():
         counted = "-" if answer.report is None else f"{answer.counted:,}"
-        counts = (counted, *((f"{answer.since:,}" if answer.t else "-",) if restarted else ()))
+        counts = (counted, *((f"{answer.since:,}" if answer.t else "-",) if total.restarted else ()))
         lines = answer.report.rows if answer.report is not None else (("no answer",),)
         for i, line in enumerate(lines):
             keys = (key,) if isinstance(by, str) else split_key(key)
             label = (*keys, *counts) if i == 0 else ("",) * (len(columns) + len(counts))
             rows.append((*label, *line, *("",) * (len(header) - len(line))))
-    total = sum(answer.counted for answer in answers.values() if answer.report is not None)
-    say(f"{title} by {', '.join(columns)}: {format_count(len(answers), 'stream')}, {format_count(total, 'record')}")
-    counts_header = ("records", *(("since",) if restarted else ()))
+    records = format_count(total.counted, "record")
+    say(f"{title} by {', '.join(columns)}: {format_count(total.streams, 'stream')}, {records}")
+    counts_header = ("records", *(("since",) if total.restarted else ()))
     show_table((*columns, *counts_header, *header), rows, words=(*columns, header[0], "term"))
-    if len(ranked) > _SHOWN:
-        say(f"... and {len(ranked) - _SHOWN:,} more; {option} prints them all.")
-    _show_footer(answers)
+    if total.streams > len(shown):
+        say(f"... and {total.streams - len(shown):,} more; {option} prints them all.")
 
 
 def _show_footer(answers: Mapping[str, StreamAnswer]) -> None:
     """Print what the table leaves out: statistics that started over, streams without an answer, and all notes."""
-    restarted = sum(answer.restarted for answer in answers.values())
-    if restarted:
-        arrived = sum(answer.t for answer in answers.values())
-        say(
-            f"{restarted:,} of {format_count(len(answers), 'stream')} started over: each counts only from the record "
-            f"in the column since. {format_count(arrived, 'record')} arrived."
-        )
+    show_restarted(
+        sum(answer.restarted for answer in answers.values()),
+        len(answers),
+        sum(answer.t for answer in answers.values()),
+    )
     windows = sum(answer.window for answer in answers.values())
     if windows:
         are = "is a window, which counts" if windows == 1 else "are windows, which count"
@@ -232,6 +317,15 @@ def _show_footer(answers: Mapping[str, StreamAnswer]) -> None:
     ]
     for text, number in group_notes(lives):
         say(f"Recent records count more in {number:,} of {format_count(len(answers), 'stream')}: {text}.")
+    show_notes(answers)
+
+
+def show_notes(answers: Mapping[str, StreamAnswer]) -> None:
+    """Print why streams have no answer, and all notes.
+
+    Args:
+        answers: the answers, by the name of the stream.
+    """
     for text, number in group_notes((key, answer.problem) for key, answer in answers.items() if answer.problem):
         say(f"No answer in {format_count(number, 'stream')}: {text}")
     unanswered = ((key, text) for key, answer in answers.items() for text in _describe_unanswered(answer.unanswered))
@@ -244,6 +338,21 @@ def _show_footer(answers: Mapping[str, StreamAnswer]) -> None:
     notes = ((key, note) for key, estimate in estimates for note in estimate.notes)
     for text, number in group_notes(notes):
         say(f"Note on {format_count(number, 'stream')}: {text}")
+
+
+def show_restarted(restarted: int, streams: int, arrived: int) -> None:
+    """Print how many statistics started over, if any.
+
+    Args:
+        restarted: number of streams whose statistic did.
+        streams: number of streams.
+        arrived: number of records that have arrived in all of them.
+    """
+    if restarted:
+        say(
+            f"{restarted:,} of {format_count(streams, 'stream')} started over: each counts only from the record in "
+            f"the column since. {format_count(arrived, 'record')} arrived."
+        )
 
 
 def group_notes(notes: Iterable[tuple[str, str]]) -> list[tuple[str, int]]:
@@ -297,15 +406,36 @@ def check_strict(answers: Mapping[str, StreamAnswer]) -> None:
     Raises:
         NoAnswerError: one of them did, or has none; the error says how many.
     """
-    restarted = sum(answer.restarted for answer in answers.values())
-    silent = sum(answer.estimate is None or bool(answer.unanswered) for answer in answers.values())
-    missed = sum(answer.missed for answer in answers.values())
+    raise_strict(
+        len(answers),
+        sum(answer.restarted for answer in answers.values()),
+        sum(answer.missed for answer in answers.values()),
+        sum(answer.estimate is None or bool(answer.unanswered) for answer in answers.values()),
+        tuple(dict.fromkeys(name for answer in answers.values() for name in answer.unanswered)),
+        tuple(dict.fromkeys(remedy for answer in answers.values() for remedy in answer.remedies)),
+    )
+
+
+def raise_strict(
+    streams: int, restarted: int, missed: int, silent: int, metrics: tuple[str, ...], remedies: tuple[str, ...]
+) -> None:
+    """Raise an error if a statistic started over, missed its target or has no answer.
+
+    Args:
+        streams: number of streams.
+        restarted: number of those that started over.
+        missed: number of those that missed their target.
+        silent: number of those without an answer, or without one of a metric.
+        metrics: metrics without an answer.
+        remedies: ways to avoid it.
+
+    Raises:
+        NoAnswerError: there are some.
+    """
     if restarted or silent or missed:
-        remedies = dict.fromkeys(remedy for answer in answers.values() for remedy in answer.remedies)
-        metrics = dict.fromkeys(name for answer in answers.values() for name in answer.unanswered)
         unanswered = (f"metrics without an answer: {', '.join(metrics)}",) if metrics else ()
         where = "the notes say why" if restarted or missed or not metrics else "the answers say why"
         raise NoAnswerError(
-            f"--strict: of {format_count(len(answers), 'stream')}, {restarted:,} started over, {missed:,} missed the "
+            f"--strict: of {format_count(streams, 'stream')}, {restarted:,} started over, {missed:,} missed the "
             f"target and {silent:,} have no answer; " + "; ".join((*unanswered, where, *remedies))
         )

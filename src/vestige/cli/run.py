@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any, get_args
 
 import click
-import numpy as np
 
 from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer, check_strict
 from vestige.cli.categories import explain_text, find_undeclared
 from vestige.cli.config import config_option, describe_use, name_origins
 from vestige.cli.group import command, parse_duration
+from vestige.cli.keyed_answers import KeyedAnswers
 from vestige.cli.noise_options import (
     bound_option,
     collect_guarantee,
@@ -30,6 +30,7 @@ from vestige.cli.noise_options import (
 from vestige.cli.output import format_count, say, show_record_progress, warn
 from vestige.cli.run_options import RunOptions
 from vestige.cli.run_report import (
+    Answers,
     check_late,
     check_troubles,
     collect_facts,
@@ -43,7 +44,9 @@ from vestige.cli.signals import catch_signals, end_by_signal
 from vestige.cli.store_terms import check_keyed, complete_options
 from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest, StreamNames
+from vestige.ingest.condition import count_overdue
 from vestige.ingest.names import check_hashed, hash_key
+from vestige.keyed import KeyedStreams
 from vestige.policies import STATISTICS, Encoded, NamedPolicy
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
@@ -250,15 +253,16 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     _report(options, policy, ingest, answers, {"files": len(paths), "seconds": seconds})
     check_troubles(label, ingest)
     if options.strict:
-        check_strict(answers)
+        if isinstance(answers, KeyedAnswers):
+            answers.check_strict()
+        else:
+            check_strict(answers)
         check_late(ingest)
     if ingest.requests:  # they were reported when they failed
         sys.exit(1)
 
 
-def _ingest(
-    options: RunOptions, sources: Sequence[FileSource], policy: Policy
-) -> tuple[Ingest, dict[str, StreamAnswer]]:
+def _ingest(options: RunOptions, sources: Sequence[FileSource], policy: Policy) -> tuple[Ingest, Answers]:
     """Read the sources into streams, and ask each of them; a signal ends the program between two blocks."""
     path = options.path
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=options.key)
@@ -268,11 +272,11 @@ def _ingest(
             check_keyed(store, replace(options.make_stream(policy).terms, about=options.about))
             if options.hash_keys:
                 sources = [replace(source, hash_key=partial(hash_key, store.pseudonym)) for source in sources]
+        names = StreamNames(options.keys, options.name)
         ingest = Ingest(
             sources[0],
-            lambda name: options.make_stream(policy, store, name),
-            StreamNames(options.keys, options.name),
-            options.about,
+            options.make_streams(policy, store) if options.by else partial(options.make_stream, policy, store),
+            names,
             store,
             options.if_replaced,
             options.max_age,
@@ -283,24 +287,19 @@ def _ingest(
         _run_each(ingest, sources if len(sources) == 1 else _order_sources(ingest, sources))
         if caught:
             end_by_signal(caught[0], ingest)
-        answers, overdue = {}, 0
-        for key, stream in ingest.streams():
-            answers[key] = StreamAnswer.from_stream(stream, options.numbers)
-            overdue += 0 if store is None else _count_overdue(stream, options.max_age)
-        if overdue and options.max_age is not None:
-            _warn_of_overdue(overdue, options.max_age)
-        return ingest, answers
-
-
-def _count_overdue(stream: Stream, max_age: timedelta | None) -> int:
-    """Count the records that are too old by the machine's clock; rows with old times may be when they arrive."""
-    if max_age is None:
-        return 0
-    deadline = np.datetime64(wall_clock().replace(tzinfo=None), "us") - np.timedelta64(max_age)
-    return int((stream.retained.times <= deadline).sum())
+        if store is not None and options.max_age is not None:
+            held_in = ingest.streams if isinstance(ingest.streams, KeyedStreams) else ingest.stream
+            _warn_of_overdue(count_overdue(held_in, wall_clock()), options.max_age)
+        if isinstance(ingest.streams, KeyedStreams):
+            return ingest, KeyedAnswers(
+                ingest.streams, names, options.numbers, options.max_age, has_requests=bool(ingest.streams.receipts)
+            )
+        return ingest, {"": StreamAnswer.from_stream(ingest.stream, options.numbers)}
 
 
 def _warn_of_overdue(count: int, max_age: timedelta) -> None:
+    if not count:
+        return
     are, they = ("is", "it") if count == 1 else ("are", "they")
     them = "it" if count == 1 else "them"
     warn(
@@ -348,9 +347,9 @@ def _run_each(ingest: Ingest, sources: Sequence[FileSource]) -> None:
                 return
 
 
-def _check_taken(label: str, options: RunOptions, ingest: Ingest, answers: Mapping[str, StreamAnswer]) -> None:
+def _check_taken(label: str, options: RunOptions, ingest: Ingest, answers: Answers) -> None:
     """Raise an error if no record has arrived in any stream."""
-    if ingest.troubles or any(answer.t for answer in answers.values()):
+    if ingest.troubles or (len(answers) if isinstance(answers, KeyedAnswers) else answers[""].t):
         return
     if ingest.removed:
         raise NoAnswerError(
@@ -366,7 +365,7 @@ def _report(
     options: RunOptions,
     policy: Policy,
     ingest: Ingest,
-    answers: Mapping[str, StreamAnswer],
+    answers: Answers,
     work: dict[str, Any],
 ) -> None:
     """Print the answers and what happened to the rows."""

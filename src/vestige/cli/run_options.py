@@ -13,6 +13,7 @@ from vestige.cli.noise_options import add_standard_error, wrap_policy
 from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError
 from vestige.ingest.maintenance import EVERY
+from vestige.keyed import KeyedStreams
 from vestige.policies import STATISTICS, Distinct, NamedPolicy
 from vestige.policies.metrics import METRICS, join_options, list_columns, list_uncertain, list_undeclared, parse_metrics
 from vestige.policy import Policy
@@ -325,6 +326,19 @@ class RunOptions:
             lateness=self.lateness,
             seed=self.seed,
             store=None if store is None else store.stream(name, about=self.about),
+        )
+
+    def make_streams(self, policy: Policy, store: Store | None = None) -> KeyedStreams:
+        """Make streams by key, in the store if there is one."""
+        return KeyedStreams(
+            policy,
+            retention=self.retention,
+            notice=self.notice,
+            max_age=self.max_age,
+            max_ahead=self.max_ahead,
+            lateness=self.lateness,
+            seed=self.seed,
+            store=None if store is None else store.family(about=self.about),
         )
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from vestige.cli.answers import StreamAnswer, show_many
+from vestige.cli.answers import StreamAnswer
+from vestige.cli.keyed_answers import KeyedAnswers
 from vestige.cli.output import escape, format_count, print_json, say
 from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest
@@ -20,47 +21,47 @@ from vestige.sources.keys import By
 from vestige.sources.resumption import KEEP_NUMBERS
 from vestige.times import format_duration
 
+Answers = Mapping[str, StreamAnswer] | KeyedAnswers
+"""The answer of the single stream, under the empty key; or those of all keys."""
 _MAX_NAMED = 20
 """Maximum number of streams that are named if their rows were not taken; JSON names them all."""
 
 
-def show_answers(by: By, made: Mapping[str, StreamAnswer], limit: str) -> None:
+def show_answers(by: By, made: Answers, limit: str) -> None:
     """Print the answers of a run, for people.
 
     Args:
         by: column of keys, or several; None for one stream.
-        made: answer of each stream, by key.
+        made: the answers.
         limit: how long records are held, in words.
     """
-    if by is None:
+    if not isinstance(made, KeyedAnswers):
         made[""].show(limit)
-    else:
-        show_many(by, made)
+    elif by is not None:
+        made.show(by)
 
 
-def print_facts(
-    statistic: str, by: By, made: Mapping[str, StreamAnswer], run_facts: dict[str, Any], passed: str
-) -> None:
+def print_facts(statistic: str, by: By, made: Answers, run_facts: dict[str, Any], passed: str) -> None:
     """Print the answers of a run as JSON.
 
     Args:
         statistic: name of the statistic.
         by: column of keys, or several; None for one stream.
-        made: answer of each stream, by key.
+        made: the answers.
         run_facts: what else to print of the run.
         passed: clause about the rows that were read before, for errors.
 
     Raises:
         NoAnswerError: the only stream has no answer.
     """
-    if by is None:
+    if not isinstance(made, KeyedAnswers):
         asked = made[""]
         if asked.estimate is None:
             raise NoAnswerError(f"{asked.problem}{passed}")
         print_json({"statistic": statistic, **asked.facts, **run_facts})
     else:
-        streams = {key: asked.facts for key, asked in made.items()}
-        restarted = sum(asked.restarted for asked in made.values())
+        streams = {key: asked.facts for key, asked in made.each.items()}
+        restarted = sum(asked.restarted for asked in made.each.values())
         print_json({"statistic": statistic, "by": by, "streams": streams, "restarted": restarted, **run_facts})
 
 

@@ -9,17 +9,20 @@ Guarantee: a run that waits on a quiet pipe holds no record that is too old; hel
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import StoreBusyError, VestigeError
+from vestige.errors import StoreBusyError, StreamsError, VestigeError
+from vestige.keyed import KeyedStreams
 from vestige.operations import process_inbox, sweep
 from vestige.operations.confirmation import confirm_requests
+from vestige.sources.block import Texts
 from vestige.store import Store
 from vestige.stream import Stream
+from vestige.types import Ints, Times
 
 EVERY = 1.0
 """Seconds between two rounds of maintenance."""
@@ -73,7 +76,30 @@ class Maintenance:
         elif not self._history.get(name, False):
             self._history[name] = not (stream.retained.rounds <= after).any()
 
-    def run_due(self, streams: Iterable[tuple[str, Stream]], *, is_waiting: bool) -> None:
+    def note_keyed(
+        self, names: Texts, newest: Times, held: Ints, arrived: datetime, *, exclude: Collection[str] = ()
+    ) -> None:
+        """Note which clock counts for many streams that have taken rows; see `note_rows`.
+
+        Args:
+            names: names of the streams.
+            newest: newest time of the rows of each.
+            held: number of records that each held before.
+            arrived: time of arrival.
+            exclude: names of streams that took no rows.
+        """
+        if self._max_age is None:
+            return
+        is_old = newest <= np.datetime64(arrived.replace(tzinfo=None), "us") - np.timedelta64(self._max_age)
+        for name, old, empty in zip(names, is_old.tolist(), (held == 0).tolist(), strict=True):
+            if name in exclude:
+                continue
+            if not old:
+                self._history.pop(name, None)
+            elif empty:
+                self._history[name] = True
+
+    def run_due(self, streams: Iterable[tuple[str, Stream]] | KeyedStreams, *, is_waiting: bool) -> None:
         """Carry out requests; and on a pipe, which may be quiet for long, erase what is due.
 
         Does nothing if the last round was less than a second ago.
@@ -111,24 +137,39 @@ class Maintenance:
         for name, trouble in troubles.items():
             self._warn_once(name, trouble)
 
-    def _sweep(self, streams: Iterable[tuple[str, Stream]], now: float) -> None:
-        history = {name for name, is_history in self._history.items() if is_history}
+    def _sweep(self, streams: Iterable[tuple[str, Stream]] | KeyedStreams, now: float) -> None:
+        history = [name for name, is_history in self._history.items() if is_history]
         if self._max_age is not None and now >= self._next_open:
-            for name, stream in streams:
-                removed = self._store is not None and self._store.live(name) is not stream
-                if removed or name in history:
-                    continue
-                try:
-                    stream.sweep()
-                except StoreBusyError:
-                    raise
-                except VestigeError as problem:
-                    self._warn_once(name, str(problem))
+            if isinstance(streams, KeyedStreams):
+                self._sweep_keyed(streams, history)
+            else:
+                self._sweep_each(streams, history)
             self._next_open = time.monotonic() + _REST * (time.monotonic() - now)
         if self._store is not None and now >= self._next_all:
-            for name, trouble in sweep(self._store, exclude=list(history)).troubles.items():
+            for name, trouble in sweep(self._store, exclude=history).troubles.items():
                 self._warn_once(name, trouble)
             self._next_all = time.monotonic() + max(self._find_pause(), _REST * (time.monotonic() - now))
+
+    def _sweep_keyed(self, streams: KeyedStreams, history: Collection[str]) -> None:
+        """Erase what is due in the streams by key, which writes them."""
+        try:
+            streams.sweep(exclude=history)
+        except StreamsError as problem:
+            for name, trouble in problem.troubles.items():
+                self._warn_once(name, str(trouble))
+
+    def _sweep_each(self, streams: Iterable[tuple[str, Stream]], history: Collection[str]) -> None:
+        """Erase what is due in streams that were not removed meanwhile."""
+        for name, stream in streams:
+            removed = self._store is not None and self._store.live(name) is not stream
+            if removed or name in history:
+                continue
+            try:
+                stream.sweep()
+            except StoreBusyError:
+                raise
+            except VestigeError as problem:
+                self._warn_once(name, str(problem))
 
     def _find_pause(self) -> float:
         """Return the seconds between two sweeps of the whole store: a hundredth of the smallest maximum age in it."""

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from vestige.errors import StoreError
+from vestige.sources.block import Texts
 from vestige.sources.keys import By, quote_part, unquote_part
 from vestige.store import Terms
 
@@ -54,6 +57,26 @@ class StreamNames:
         quoted = quote_part(key) if isinstance(self.by, str) else key  # which has quoted parts
         return f"{self._start}{quoted}"
 
+    def find_names(self, keys: Texts) -> Texts:
+        """Find the names of the streams of many keys.
+
+        Args:
+            keys: the keys.
+
+        Returns:
+            Their names.
+
+        Example:
+            >>> import numpy as np
+            >>> StreamNames("shop", "a").find_names(np.array(["b/c", "d"], np.object_)).tolist()
+            ['a/b%2Fc', 'a/d']
+        """
+        text = "".join(keys)
+        if isinstance(self.by, str) and ("%" in text or "/" in text):
+            return np.array([self.find_name(key) for key in keys], np.object_)
+        named: Texts = self._start + keys if self._start else keys
+        return named
+
     def find_key(self, name: str) -> str:
         """Return the key of a stream of this run.
 
@@ -75,6 +98,33 @@ class StreamNames:
     @property
     def _start(self) -> str:
         return "" if self.prefix is None else f"{quote_part(self.prefix)}/"
+
+
+def find_bad_keys(keys: Texts) -> list[str]:
+    """Find the keys that no stream can have as its name: those that begin with NUL or have half of a character.
+
+    Args:
+        keys: the keys.
+
+    Returns:
+        Those of them that are not valid.
+
+    Example:
+        >>> find_bad_keys(["DE", chr(0), "a" + chr(0xD800)]) == [chr(0), "a" + chr(0xD800)]
+        True
+    """
+    text = "".join(keys)
+    if "\0" not in text and _is_valid(text):
+        return []
+    return [key for key in keys if key.startswith("\0") or not _is_valid(key)]
+
+
+def _is_valid(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_by(about: Mapping[str, object]) -> By:

@@ -18,7 +18,9 @@ from vestige.serialization import from_dict
 from vestige.sources import FileSource
 from vestige.sources.comparison import RowComparison, explain_difference, explain_uncompared
 from vestige.sources.dialect import SEPARATORS, Dialect
+from vestige.sources.held import HeldRows
 from vestige.sources.identity import FileIdentity, FileProgress, digest_key
+from vestige.sources.protocol import SourcePositions
 from vestige.store import State, Terms
 from vestige.store.terms import DEFAULTS
 
@@ -53,7 +55,8 @@ def verify_sources(
 def _verify_source(
     source: str, group: _Group, pseudonym: Callable[[str], str] | None, findings: list[str], notes: list[str]
 ) -> None:
-    progress = FileProgress.collect({name: state.positions[source].value for name, (_, state) in group.items()})
+    positions = {name: state.positions[source].value for name, (_, state) in group.items()}
+    progress = FileProgress.collect(SourcePositions(own=positions))
     before = progress.identity
     try:
         change = "" if before is None else before.explain_change(FileIdentity.read(source, before.generation))
@@ -155,11 +158,10 @@ def _compare_rows(
     before = progress.identity
     assert before is not None  # noqa: S101
     same_key = pseudonym is not None and digest_key(pseudonym) == before.key
-    comparison = RowComparison(pseudonym or str, before.other_key if same_key else progress.furthest)
     about = next(iter(group.values()))[0].about
     prefix = about.get("stream")
     names = StreamNames(file.by, None if prefix is None else str(prefix))
-    for name in progress.rows:
-        comparison.add(names.find_key(name), group[name][1].find_records(file.path))
+    held = HeldRows.collect((names.find_key(name), group[name][1].find_records(file.path)) for name in progress.own)
+    comparison = RowComparison(held, pseudonym or str, before.other_key if same_key else progress.furthest)
     different = comparison.find_difference(file.blocks(), progress.furthest)
-    return "" if different is None else explain_difference(different), len(comparison)
+    return "" if different is None else explain_difference(different), len(held)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from vestige.keyed.counts import KeyedCounts
 from vestige.keyed.estimates import KeyedEstimates
 from vestige.keyed.streams import KeyedStreams
+from vestige.keyed.taken import StreamTrouble, Taken
 
-__all__ = ["KeyedEstimates", "KeyedStreams"]
+__all__ = ["KeyedCounts", "KeyedEstimates", "KeyedStreams", "StreamTrouble", "Taken"]

@@ -5,14 +5,13 @@ Guarantee: the same as `Estimate.to_rows` of each stream; held by tests/keyed/te
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import MissingExtraError
+from vestige.keyed.tables import LazyColumns, make_arrow_table, make_frame
 from vestige.markup import make_table
 
 if TYPE_CHECKING:
@@ -44,9 +43,9 @@ class KeyedEstimates:
     """The answers of many streams.
 
     Attributes:
-        columns: an array for each of stream, metric, value, standard_error, lower, upper, since, counted, held, t,
-            missed, notes and problem; numbers that are not known are nan, texts that there are not None. A stream
-            without an answer has one row whose problem says why.
+        columns: by name, an array for each of stream, metric, value, standard_error, lower, upper, since, counted,
+            held, t, missed, notes and problem; numbers that are not known are nan, texts that there are not None. A
+            stream without an answer has one row whose problem says why. Texts become objects when they are asked for.
 
     Example:
         >>> from vestige import KeyedStreams, Mean
@@ -56,7 +55,7 @@ class KeyedEstimates:
         array([2., 5.])
     """
 
-    columns: Mapping[str, NDArray[Any]]
+    columns: LazyColumns
 
     @classmethod
     def from_rows(cls, rows: list[dict[str, Any]]) -> KeyedEstimates:
@@ -83,7 +82,7 @@ class KeyedEstimates:
                 made[name] = np.array([bool(each) for each in values], np.bool_)
             else:
                 made[name] = np.array(values, np.object_)
-        return cls(made)
+        return cls(LazyColumns(made))
 
     def __len__(self) -> int:
         return len(self.columns["value"])
@@ -101,16 +100,7 @@ class KeyedEstimates:
             >>> KeyedEstimates.from_rows([{"stream": "DE", "value": 1.5}]).to_arrow().num_rows
             1
         """
-        try:
-            import pyarrow as pa  # noqa: PLC0415
-        except ModuleNotFoundError:
-            raise MissingExtraError("to_arrow", "cli") from None
-        texts = {name: pa.large_string() for name in ("stream", "metric", "notes", "problem")}
-        made = {
-            name: pa.array(column, type=texts.get(name), from_pandas=name in _NUMBERS or name in texts)
-            for name, column in self.columns.items()
-        }
-        return pa.table(made)
+        return make_arrow_table(self.columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """Convert the answers to a data frame.
@@ -125,11 +115,7 @@ class KeyedEstimates:
             >>> KeyedEstimates.from_rows([{"stream": "DE", "value": 1.5}]).to_pandas()["value"].tolist()
             [1.5]
         """
-        try:
-            import pandas as pd  # noqa: PLC0415
-        except ModuleNotFoundError:
-            raise MissingExtraError("to_pandas", "pandas") from None
-        return pd.DataFrame(dict(self.columns))
+        return make_frame(self.columns)
 
     def _repr_html_(self) -> str:
         shown = [tuple(str(self.columns[name][i]) for name in COLUMNS[:3]) for i in range(min(len(self), _SHOWN))]

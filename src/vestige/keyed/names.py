@@ -21,6 +21,8 @@ Bytes = NDArray[np.uint8]
 _LEAST_SLOTS = 1 << 10
 _MOST_FULL = 0.75
 """The share of the slots of a table that is used at most."""
+_REBUILT = 64
+"""Names of more than this part of the slots of a table are taken out of it together."""
 _PER_TASK = 1 << 16
 """Number of names that are looked up in one task."""
 
@@ -45,6 +47,17 @@ class Texts(NamedTuple):
     def rows(self) -> int:
         """The number of rows."""
         return len(self) if self.places is None else len(self.places)
+
+    def where(self, rows: Ints) -> Texts:
+        """Select some of the rows.
+
+        Args:
+            rows: which of them.
+
+        Returns:
+            These rows.
+        """
+        return Texts(self.offsets, self.content, rows if self.places is None else self.places[rows])
 
 
 def read_keys(keys: object) -> Texts:
@@ -203,6 +216,18 @@ class KeyNames:
         number = int(self._look_up(read_keys([name]), None)[0])
         return None if number < 0 else number
 
+    def find_each(self, texts: Texts) -> Ints:
+        """Find the number of each row's stream.
+
+        Args:
+            texts: the names.
+
+        Returns:
+            The numbers, -1 where there is none of that name; shape (rows,).
+        """
+        numbers = self._look_up(texts, None)
+        return numbers if texts.places is None else numbers[texts.places]
+
     def number(self, texts: Texts, workers: Executor | None = None) -> Ints:
         """Find the number of each row's stream; new names get the next numbers.
 
@@ -214,8 +239,25 @@ class KeyNames:
             The numbers; shape (rows,).
         """
         numbers = self._look_up(texts, workers)
-        if len(numbers) and numbers.min() < 0:
-            self._add(texts, numbers)
+        missing = numbers < 0
+        if texts.places is not None:  # texts that no row has are not names
+            used = np.zeros(len(texts), np.bool_)
+            used[texts.places] = True
+            missing &= used
+        if missing.any():
+            self._add(texts, np.flatnonzero(missing), numbers)
+        return numbers if texts.places is None else numbers[texts.places]
+
+    def look_up(self, texts: Texts) -> Ints:
+        """Find the number of each row's stream.
+
+        Args:
+            texts: the names.
+
+        Returns:
+            The numbers; -1 for a name that is not there; shape (rows,).
+        """
+        numbers = self._look_up(texts, None)
         return numbers if texts.places is None else numbers[texts.places]
 
     def truncate(self, count: int) -> None:
@@ -224,26 +266,32 @@ class KeyNames:
         Args:
             count: how many numbers stay given.
         """
-        from vestige.keyed.text_kernels import fill_table  # noqa: PLC0415
+        from vestige.keyed.text_kernels import fill_table, remove_entry  # noqa: PLC0415
 
-        if count < self.count:
-            self._content[self._offsets[count] :] = 0
-            self.count = count
+        if count >= self.count:
+            return
+        there, newest = self.is_there, np.arange(count, self.count)
+        self._removed -= int(np.count_nonzero(~there[newest]))
+        if is_few := len(newest) < len(self._slots) // _REBUILT:
+            for number in newest[there[newest]]:
+                remove_entry(self._slots, self._offsets, self._content, number)
+        self._content[self._offsets[count] :] = 0
+        self.count = count
+        if not is_few:
             self._slots = np.full(len(self._slots), -1, np.int32)
             fill_table(self._slots, self._offsets, self._content, self.count)
 
     def remove(self, number: int) -> None:
-        """Erase a name; its number is not given to another.
+        """Erase a name; its number is not given to another, unless it and all after it have no names.
 
         Args:
             number: the number of the stream.
         """
-        from vestige.keyed.text_kernels import fill_table  # noqa: PLC0415
+        from vestige.keyed.text_kernels import remove_entry  # noqa: PLC0415
 
+        remove_entry(self._slots, self._offsets, self._content, number)
         self._content[self._offsets[number] : self._offsets[number + 1]] = 0
         self._removed += 1
-        self._slots = np.full(len(self._slots), -1, np.int32)
-        fill_table(self._slots, self._offsets, self._content, self.count)
 
     def _look_up(self, texts: Texts, workers: Executor | None) -> Ints:
         from vestige.keyed.text_kernels import look_up  # noqa: PLC0415
@@ -262,10 +310,11 @@ class KeyNames:
             list(workers.map(work, starts))
         return numbers
 
-    def _add(self, texts: Texts, numbers: Ints) -> None:
+    def _add(self, texts: Texts, missing: Ints, numbers: Ints) -> None:
+        """Add the names of the texts that are missing, and write their numbers."""
         from vestige.keyed.text_kernels import add_names  # noqa: PLC0415
 
-        missing, place = np.flatnonzero(numbers < 0), 0
+        place = 0
         while place < len(missing):
             self._make_room(int(texts.offsets[missing[place] + 1] - texts.offsets[missing[place]]))
             table = self._slots, self._offsets, self._content

@@ -7,13 +7,13 @@ Guarantee: what is put in comes out as it was, bit for bit; held by tests/keyed/
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vestige.clock import WORD_VERSION, Clock
-from vestige.keyed.kernels import (
+from vestige.keyed.chain_kernels import (
     ELSEWHERE,
     NEVER,
     NONE,
@@ -21,17 +21,23 @@ from vestige.keyed.kernels import (
     Arena,
     Columns,
     Rows,
+    collect_rows,
     export_records,
     find_lead,
     import_records,
     make_rows,
+    mark_chunks,
     mark_owners,
 )
 from vestige.keyed.layout import STREAMS, pack_subjects, unpack_subjects
 from vestige.records import Records
+from vestige.row_numbers import ROW_BITS
 from vestige.stream import Stream
 from vestige.times import make_missing_times
 from vestige.types import Ints
+
+if TYPE_CHECKING:
+    from vestige.keyed.entry_kernels import Headers
 
 _CHUNK_NUMBERS = 4
 """Number of numbers in a chunk, unless a record has more: room that is not used stays small."""
@@ -51,7 +57,7 @@ class Shard:
 
     Attributes:
         count: number of streams.
-        columns: the streams, see `vestige.keyed.kernels.Columns`.
+        columns: the streams, see `vestige.keyed.chain_kernels.Columns`.
         arena: their records.
         elsewhere: the streams that are not kept in the arrays at present, by their places.
     """
@@ -103,11 +109,11 @@ class Shard:
             size = min(max(count, len(self.columns.t) + len(self.columns.t) // _GROWTH, 16), max(STREAMS, count))
             defaults = {"head": NONE, "tail": NONE, "since": 1, "due": NEVER, "oldest": NEVER, "newest": UNKNOWN}
             always = {"t", "pending", "length", "kept", "updates", "head", "tail"}
-            always |= {"due", "oldest", "newest"} if self._is_timed else set()
+            always |= {"due", "oldest", "newest", "since"} if self._is_timed else set()
             grown = {}
             for name, column in self.columns._asdict().items():
                 needed = name in always or len(column)
-                grown[name] = _enlarge(column, size, defaults.get(name, 0)) if needed else column
+                grown[name] = enlarge(column, size, defaults.get(name, 0)) if needed else column
             self.columns = Columns(**grown)
         here = slice(self.count, max(self.count, count))
         if len(self.columns.settled):
@@ -127,16 +133,16 @@ class Shard:
             return
         before = len(arena.links)
         more = max(chunks - int(arena.free[1]), before // _GROWTH)
-        links = _enlarge(arena.links, before + more, NONE)
+        links = enlarge(arena.links, before + more, NONE)
         links[before:-1] = np.arange(before + 1, before + more)
         links[-1] = arena.free[0]
         self.arena = Arena(
-            _enlarge(arena.values, before + more, 0.0),
+            enlarge(arena.values, before + more, 0.0),
             links,
             np.array([before, arena.free[1] + more]),
-            _enlarge(arena.times, before + more, UNKNOWN) if len(arena.times) else arena.times,
-            _enlarge(arena.subjects, before + more, 0) if len(arena.subjects) else arena.subjects,
-            _enlarge(arena.numbers, before + more, 0) if len(arena.numbers) else arena.numbers,
+            enlarge(arena.times, before + more, UNKNOWN) if len(arena.times) else arena.times,
+            enlarge(arena.subjects, before + more, 0) if len(arena.subjects) else arena.subjects,
+            enlarge(arena.numbers, before + more, 0) if len(arena.numbers) else arena.numbers,
         )
 
     def add_labels(self, *, times: bool, subjects: bool, numbers: bool) -> None:
@@ -154,7 +160,7 @@ class Shard:
         for name, wanted, blank in (("times", times, UNKNOWN), ("subjects", subjects, 0), ("numbers", numbers, 0)):
             column = getattr(self.arena, name)
             if wanted and not len(column):
-                self.arena = self.arena._replace(**{name: _enlarge(column, chunks, blank)})
+                self.arena = self.arena._replace(**{name: enlarge(column, chunks, blank)})
 
     @property
     def labels(self) -> tuple[bool, bool, bool]:
@@ -213,6 +219,26 @@ class Shard:
             rows.numbers if numbered else np.zeros(n, np.int64),
         )
 
+    def count_records(self, keys: Ints) -> dict[str, Ints]:
+        """Count the records of streams.
+
+        Args:
+            keys: their places; shape (n,).
+
+        Returns:
+            For each stream t, since, counted and held; see `vestige.Estimate`.
+        """
+        columns = self.columns
+        t, pending = columns.t[keys], np.maximum(columns.pending[keys], 0).astype(np.int64)
+        since = columns.since[keys] if len(columns.since) else np.ones(len(keys), np.int64)
+        gaps = columns.gaps[keys] if len(columns.gaps) else 0
+        found = {"t": t, "since": since, "counted": t - since + 1 - gaps, "held": columns.kept[keys] + pending}
+        for row in np.flatnonzero(np.isin(keys, list(self.elsewhere))) if self.elsewhere else ():
+            stream = self.elsewhere[int(keys[row])]
+            found["t"][row], found["since"][row] = stream.t, stream.clock.since
+            found["counted"][row], found["held"][row] = stream.counted, len(stream.retained)
+        return found
+
     def put(self, key: int, clock: Clock, retained: Records) -> bool:
         """Put the state of a stream in place, if the arrays can say it.
 
@@ -250,6 +276,27 @@ class Shard:
         import_records(self.columns, self.arena, key, present, _copy_rows(rows))
         return True
 
+    def put_clocks(self, keys: Ints, headers: Headers) -> None:
+        """Put the clocks of streams in place that are empty so far.
+
+        Args:
+            keys: their places.
+            headers: what a store says of them.
+        """
+        columns, usual = self.columns, np.where(headers.updates > 0, self._bits, 0)
+        blanks = {"since": 1, "gaps": 0, "settled": 0, "bits": 0}
+        wanted = {"since": headers.since, "gaps": headers.gaps, "settled": headers.settled, "bits": headers.bits}
+        for name, values in wanted.items():
+            if (values != (usual if name == "bits" else blanks[name])).any() and not len(getattr(columns, name)):
+                blank = np.full(len(columns.t), blanks[name], np.int64)
+                blank = np.where(columns.updates > 0, self._bits, 0) if name == "bits" else blank
+                columns = self.columns = columns._replace(**{name: blank})  # type: ignore[arg-type]
+            if len(getattr(columns, name)):
+                getattr(columns, name)[keys] = values
+        columns.t[keys], columns.updates[keys] = headers.t, headers.updates
+        if len(columns.due):
+            columns.due[keys], columns.oldest[keys], columns.newest[keys] = headers.due, NEVER, UNKNOWN
+
     def clear(self, key: int) -> None:
         """Make a stream empty, as a new one is.
 
@@ -272,12 +319,27 @@ class Shard:
         found = [key for key, stream in self.elsewhere.items() if (stream.retained.subjects == subject).any()]
         if len(self.arena.subjects):
             words = pack_subjects(np.array([subject], np.object_))[0]
-            chunks = (self.arena.subjects == words).all(axis=2).any(axis=1)
-            if chunks.any():
+            chunks = np.zeros(len(self.arena.subjects), np.bool_)
+            if mark_chunks(self.arena, words[0], words[1], chunks):
                 held = np.zeros(self.count, np.bool_)
                 mark_owners(self.columns, self.arena, self.count, chunks, held)
                 found += np.flatnonzero(held).tolist()
         return found
+
+    def collect_rows(self, slot: int) -> tuple[Ints, Rows]:
+        """Collect the records that are rows of a source.
+
+        Args:
+            slot: the slot of the source.
+
+        Returns:
+            The places of their streams; and the records, of which `numbers` are the rows in the source.
+        """
+        n = int(np.count_nonzero(self.arena.numbers >> ROW_BITS == slot)) if slot else 0
+        keys, rows = np.empty(n, np.int64), make_rows(n, self.arena.values.shape[2], *self.labels[:2], True)
+        if n:
+            collect_rows(self.columns, self.arena, self.count, slot, keys, rows)
+        return keys, rows
 
     def find_newest(self, age: int) -> Ints:
         """Find the newest time that is known of each stream; see `vestige.stream.deadlines.find_newest`.
@@ -360,7 +422,19 @@ def _copy_rows(rows: Rows) -> Rows:
     return Rows(*(np.array(array) for array in rows))  # type: ignore[arg-type]
 
 
-def _enlarge(array: NDArray[Any], size: int, blank: float) -> NDArray[Any]:
+def enlarge(array: NDArray[Any], size: int, blank: float) -> NDArray[Any]:
+    """Make an array longer.
+
+    Args:
+        array: the array.
+        size: number of entries.
+        blank: what new entries are.
+
+    Returns:
+        A longer copy; the array itself if it has as many entries.
+    """
+    if size <= len(array):
+        return array
     larger = np.empty((size, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     larger[len(array) :] = blank

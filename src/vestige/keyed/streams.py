@@ -1,8 +1,8 @@
 """Streams by key: millions of them in arrays, under the rules of one `Stream` each.
 
-The plain case, rows that wait and batches that are full, is done by kernels (`vestige.keyed.kernels`) on all cores.
-Deadlines, requests and batches that are closed early are done by `vestige.stream.Stream`, one key at a time, so that
-there is one set of rules.
+The plain case, rows that wait and batches that are full, is done on all cores by kernels, see
+`vestige.keyed.intake_kernels`. Deadlines, requests and batches that are closed early are done by
+`vestige.stream.Stream`, one key at a time, so that there is one set of rules.
 Guarantee: the same records and seed give the same state as one `Stream` for each key, bit for bit, whatever the order
 in which blocks interleave keys; held by tests/keyed/test_streams.py.
 """
@@ -12,44 +12,46 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige.clock import Clock
-from vestige.errors import DataError, NoAnswerError, NoRecordsError, ParameterError, StreamsError
+from vestige.errors import DataError, ParameterError, StoreError, StreamsError
 from vestige.estimate import E_co
+from vestige.keyed.answers import count_streams, make_estimates
+from vestige.keyed.arrivals import UNKNOWN, RawRows, find_problem, find_refused, read_raw_rows
+from vestige.keyed.counts import KeyedCounts
 from vestige.keyed.estimates import KeyedEstimates
-from vestige.keyed.layout import STREAMS, pack_subjects
 from vestige.keyed.names import KeyNames, Texts, read_keys
-from vestige.keyed.terms import make_terms
+from vestige.keyed.positions import KeyedPositions
+from vestige.keyed.requests import forget_subject, settle, settle_store
+from vestige.keyed.shards import Shards
+from vestige.keyed.taken import StreamTrouble, Taken
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
-from vestige.store import RECEIPTS_KEPT, Receipt
+from vestige.store import RECEIPTS_KEPT, FamilyPlace, Ledger, Receipt
 from vestige.store.keys import SIZE, hash_subject
 from vestige.stream import Stream
 from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_subject, read_time, repeat_now
-from vestige.stream.deadlines import check_times, find_ahead
+from vestige.stream.deadlines import check_times
 from vestige.stream.estimate import make_estimate
 from vestige.stream.limits import Limits
-from vestige.stream.rules import Rules, make_rules
-from vestige.stream.update import close_full_batch
+from vestige.stream.log import log_restarts
+from vestige.stream.rules import Rules, make_rules, make_terms
 from vestige.times import to_ticks, wall_clock
-from vestige.types import Ints
+from vestige.types import Floats, Ints, Times
 from vestige.validation import check_bool, check_int, show_value
 
 if TYPE_CHECKING:
-    from vestige.keyed.shard import Shard
-
-_ROWS_PER_CALL = 1 << 12
-"""Number of rows of a shard that are taken in one call of a kernel: a free chunk is kept at hand for each."""
+    from vestige.keyed.storage import FamilyStorage
 
 
 class KeyedStreams(Generic[E_co]):
@@ -65,9 +67,12 @@ class KeyedStreams(Generic[E_co]):
         seed: makes the run reproducible: each stream is as `Stream(policy, ..., seed=seed)` would be. Default: coins
             from the operating system.
         workers: number of threads; default: one for each core.
+        store: where the streams are kept, as `store.family()`; they continue from there. Each call that takes, erases
+            or removes something is durable when it returns, but for `take`, after which `flush` has to be called.
 
     Raises:
         ParameterError: the policy cannot work under these limits.
+        StoreError: the store cannot be read.
 
     Example:
         >>> from vestige import Mean
@@ -91,19 +96,34 @@ class KeyedStreams(Generic[E_co]):
         lateness: timedelta | None = None,
         seed: int | AuditSeed | None = None,
         workers: int | None = None,
+        store: FamilyPlace | None = None,
     ) -> None:
         limits = Limits(retention, notice, max_age, max_ahead, lateness)
         self._rules: Rules[E_co] = make_rules(policy, limits, seed)
-        self._seed = seed
-        self._bits = policy.count_bits(self._rules.batch)
+        if store is not None and not isinstance(store, FamilyPlace):
+            raise ParameterError(
+                f"store={show_value(store)} is not a place in a store; pass store.family() of an open one"
+            )
         self._names = KeyNames()
-        self._shards: list[Shard] = []
-        self._receipts: tuple[Receipt, ...] = ()
-        self._requests = 0
+        self._shards = Shards(self._rules, seed)
+        self._ledger, self._positions = Ledger(), KeyedPositions()
         self._secret = secrets.token_bytes(SIZE)
-        self._lock = threading.RLock()
+        self._lock = threading.RLock() if store is None else store.store.lock
         threads = os.cpu_count() or 1 if workers is None else check_int("workers", workers, 1)
         self._workers = ThreadPoolExecutor(threads, "vestige")
+        self._terms = make_terms(self._rules, {} if store is None else store.about)
+        self._place, self._storage = store, None if store is None else self._open(store)
+
+    def _open(self, place: FamilyPlace) -> FamilyStorage:
+        """Read the streams from their store, and be the ones that are open there."""
+        from vestige.keyed.storage import FamilyStorage  # noqa: PLC0415  # it takes long to import
+
+        with self._lock:
+            place.open(self._terms, self)
+            self._shards.requests = place.store.newest_request
+            storage = FamilyStorage(place.store, self._terms, self._names, self._shards, self._workers)
+            storage.load()
+        return storage
 
     def __len__(self) -> int:
         return len(self._names)
@@ -165,22 +185,81 @@ class KeyedStreams(Generic[E_co]):
             3
         """
         with self._lock:
+            self._check_open()
             texts = read_keys(keys)
-            new = read_arrivals(self._rules.policy, rows, times, subjects, self._hash_subject)
-            if texts.rows != len(new):
-                raise DataError(f"keys has {texts.rows} entries for {len(new)} rows; pass one per row")
+            new = read_arrivals(self._rules.policy, rows, times, subjects, cache(self._hash_subject))
+            self._check_keys(texts, len(new))
             if self._rules.is_timed:
                 new.times = repeat_now(len(new)) if new.times is None else new.times
                 in_any_order = replace(self._rules.limits, lateness=timedelta(0))
                 check_times(in_any_order, new.times, None, to_ticks(wall_clock()))
             known, numbers = self._names.count, self._number(texts)
-            if self._rules.is_timed and self._rules.limits.lateness is None:
+            if self._is_ordered:
                 try:
                     self._check_order(numbers, new)
                 except DataError:
-                    self._drop_streams(known)
+                    self._truncate(known)
                     raise
-            return self._take(numbers, new)
+            made = self._take(numbers, new, known, np.arange(len(new)), {})
+            self.flush()
+        failed = {key: trouble.problem for key, trouble in made.troubles.items()}
+        _raise_troubles(failed, f"{made.taken:,} rows were taken, all of those of other streams among them")
+        return made.taken
+
+    def take(
+        self,
+        keys: object,
+        rows: ArrayLike | Iterable[object],
+        *,
+        times: Iterable[Time | None] | NDArray[np.datetime64] | None = None,
+        subjects: Iterable[str | None] | NDArray[np.object_] | None = None,
+        numbers: Ints | None = None,
+    ) -> Taken:
+        """Take many records as `extend` does, where a row that cannot be taken affects no stream but its own.
+
+        Each stream takes its rows as `Stream.extend` would in one call: where one of them is refused, none is taken;
+        where the policy fails, none or, with `max_age`, those before the batch in which it did. A new key of which no
+        row was taken leaves nothing behind, not even its name.
+
+        Args:
+            keys: the key of each row; see `extend`.
+            rows: shape (n, columns), or (n,) in one dimension.
+            times: one per row; default: none.
+            subjects: one per row; default: none.
+            numbers: source and row of each record, as `vestige.Records.numbers`; default: none.
+
+        Returns:
+            How many rows were taken, and which streams could not take all of theirs.
+
+        Raises:
+            DataError: one of the arguments is not a column, has not one entry per row, or a key is not valid; then
+                nothing was taken.
+
+        Example:
+            >>> from vestige import Mean
+            >>> shops = KeyedStreams(Mean(), retention=96)
+            >>> taken = shops.take(["DE", "FR", "DE"], [1.0, float("nan"), 3.0])
+            >>> taken.taken, list(taken.troubles), list(shops)
+            (2, ['FR'], ['DE'])
+        """
+        with self._lock:
+            self._check_open()
+            texts, now = read_keys(keys), to_ticks(wall_clock())
+            raw = read_raw_rows(self._rules, rows, times, subjects, numbers, cache(self._hash_subject), now)
+            self._check_keys(texts, len(raw.table))
+            known, streams = self._names.count, self._number(texts)
+            newest = self._shards.find_newest() if self._is_ordered else None
+            refused = find_refused(self._rules, raw, streams, self._names.count, newest)
+            taking, troubles = np.arange(len(streams)), dict[str, StreamTrouble]()
+            if refused.any():
+                troubles = self._explain(raw, streams, np.flatnonzero(refused), newest, now)
+                taking = np.flatnonzero(~refused[streams])
+                if refused[known:].any():
+                    self._truncate(known)
+                    streams = self._number(texts.where(taking))
+                else:
+                    streams = streams[taking]
+            return self._take(streams, raw.new if not troubles else raw.new.part(taking), known, taking, troubles)
 
     def estimate(self, key: str | int) -> E_co:
         """Compute the policy's answer from the retained records and the clock of one stream alone.
@@ -196,7 +275,7 @@ class KeyedStreams(Generic[E_co]):
             NoRecordsError: no record is held.
         """
         with self._lock:
-            clock, retained = self._read(self._find(key))
+            clock, retained = self._shards.read(self._find(key))
         return make_estimate(self._rules.policy, self._rules.batch, clock, retained)
 
     def retained(self, key: str | int) -> Records:
@@ -212,7 +291,7 @@ class KeyedStreams(Generic[E_co]):
             ParameterError: there is no stream of this key.
         """
         with self._lock:
-            return self._read(self._find(key))[1]
+            return self._shards.read(self._find(key))[1]
 
     def clock(self, key: str | int) -> Clock:
         """Return the public clock of the stream of a key.
@@ -227,13 +306,20 @@ class KeyedStreams(Generic[E_co]):
             ParameterError: there is no stream of this key.
         """
         with self._lock:
-            return self._read(self._find(key))[0]
+            return self._shards.read(self._find(key))[0]
 
-    def estimates(self) -> KeyedEstimates:
-        """Compute the answers of all streams, as columns.
+    def estimates(self, keys: object = None) -> KeyedEstimates:
+        """Compute the answers of many streams, as columns.
+
+        Args:
+            keys: whose answers, each once; see `extend`. Default: those of all streams.
 
         Returns:
             One row for each stream and number; a stream without an answer has one row that says why.
+
+        Raises:
+            DataError: `keys` are not keys.
+            ParameterError: there is no stream of one of them, or one of them is there twice.
 
         Example:
             >>> from vestige import Mean
@@ -242,18 +328,32 @@ class KeyedStreams(Generic[E_co]):
             >>> shops.estimates().to_pandas()[["stream", "value", "counted"]].values.tolist()
             [['DE', 2.0, 2], ['FR', 5.0, 1]]
         """
-        rows: list[dict[str, Any]] = []
         with self._lock:
-            for number in np.flatnonzero(self._names.is_there).tolist():
-                clock, retained = self._read(number)
-                try:
-                    made = make_estimate(self._rules.policy, self._rules.batch, clock, retained)
-                    rows += [{"stream": self._names[number], **row} for row in made.to_rows()]
-                except (NoAnswerError, NoRecordsError) as problem:
-                    rows.append(
-                        {"stream": self._names[number], "t": clock.t, "since": clock.since, "problem": str(problem)}
-                    )
-        return KeyedEstimates.from_rows(rows)
+            return make_estimates(self._shards, self._names, self._find_all(keys), self._workers)
+
+    def counts(self, keys: object = None) -> KeyedCounts:
+        """Count the records of many streams, without their answers: quickly, as to find the largest of millions.
+
+        Args:
+            keys: of which streams, each once; see `extend`. Default: all streams.
+
+        Returns:
+            For each stream how many records have arrived, are counted and are held.
+
+        Raises:
+            DataError: `keys` are not keys.
+            ParameterError: there is no stream of one of them, or one of them is there twice.
+
+        Example:
+            >>> from vestige import Mean
+            >>> shops = KeyedStreams(Mean(), retention=96)
+            >>> _ = shops.extend(["DE", "FR", "DE"], [1.0, 5.0, 3.0])
+            >>> counts = shops.counts()
+            >>> counts.names, counts.held
+            (array(['DE', 'FR'], dtype=object), array([2, 1]))
+        """
+        with self._lock:
+            return count_streams(self._shards, self._names, self._find_all(keys))
 
     def forget(
         self,
@@ -290,37 +390,35 @@ class KeyedStreams(Generic[E_co]):
         check_bool("now", now)
         if subject is None:
             raise ParameterError("subject=None is not a subject; pass a text")
-        name = read_subject(subject, self._hash_subject)
         with self._lock:
+            self._check_open()
+            name = read_subject(subject, self._hash_subject)
             t, at = sum(shard.arrived for shard in self._shards), wall_clock()
             receipt = Receipt.create(
                 at, t, t if now else None, self._rules.limits.max_age, None, reference, keep_receipt
             )
-            self._requests += 1
-            troubles: dict[str, Exception] = {}
-            for place, shard in enumerate(self._shards):
-                shard.track_requests()
-                for key in shard.find_subject(str(name)):
-                    self._forget_in(place, key, str(name), troubles, now=now)
+            asked, failed = forget_subject(self._shards, str(name), now=now)
             receipt = receipt.mark_erased(t, at) if now else receipt
-            self._receipts = (*self._receipts, receipt)
-            _raise_troubles(troubles, "their records were erased all the same")
-            return receipt
+            self._file(receipt, asked)
+            troubles = {self._names[number]: problem for number, problem in failed.items()}
+        _raise_troubles(troubles, "their records were erased all the same")
+        return receipt
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
         """The removal requests that are open, and those whose receipts are kept."""
         with self._lock:
-            self._confirm(None)
-            return self._receipts
+            self._settle(None)
+            return self._ledger.receipts if self._place is None else self._place.store.read_ledger().receipts
 
-    def sweep(self, at: Time | None = None) -> int:
+    def sweep(self, at: Time | None = None, *, exclude: Collection[str] = ()) -> int:
         """Erase what is due while nothing arrives; a batch that would be lost otherwise is closed early.
 
         Call it every eighth of `max_age`, or more often.
 
         Args:
             at: the time that limits in time are checked against; default: the machine's clock.
+            exclude: keys of streams to leave as they are.
 
         Returns:
             The number of records that were erased.
@@ -342,12 +440,26 @@ class KeyedStreams(Generic[E_co]):
         if np.isnat(moment):
             raise DataError("at is not a time; pass a datetime or a numpy.datetime64")
         instant, erased = int(moment.astype(np.int64)), 0
+
+        def sweep(stream: Stream) -> None:
+            nonlocal erased
+            erased += stream.sweep(moment)
+
         troubles: dict[str, Exception] = {}
         with self._lock:
-            for place, shard in enumerate(self._shards):
-                for key in self._find_due(shard, instant):
-                    erased += self._try(place, key, lambda stream: stream.sweep(moment), troubles)
-            self._confirm(instant)
+            self._check_open()
+            excluded = self.find_numbers([*exclude]) if exclude else np.empty(0, np.int64)
+            expired = self._shards.expire(instant, excluded, self._workers)
+            self._mark(expired.changed)
+            erased = expired.erased
+            log_restarts(self._rules.policy, expired.restarts)
+            for number in expired.left:
+                problem = self._shards.attempt(number, sweep)
+                if problem is not None:
+                    troubles[self._names[number]] = problem
+            self._mark(np.array(expired.left, np.int64))
+            self.flush()
+            self._settle(instant)
         _raise_troubles(troubles, "all others were swept")
         return erased
 
@@ -369,16 +481,105 @@ class KeyedStreams(Generic[E_co]):
             ['FR']
         """
         with self._lock:
+            self._check_open()
+            self._erase(self._find(key))
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was not written yet; without a store there is nothing to write.
+
+        Raises:
+            StoreError: the store cannot be written. The streams go on from what they are in memory, and the next call
+                that writes tries again; until then what is erased here is still in the store.
+
+        Example:
+            >>> from vestige import Mean, open_store
+            >>> with open_store("memory:") as store:
+            ...     shops = KeyedStreams(Mean(), retention=96, store=store.family())
+            ...     _ = shops.take(["DE"], [1.0])
+            ...     shops.flush()
+            ...     store.names()
+            ('DE',)
+        """
+        with self._lock:
+            if self._storage is not None and self._place is not None:
+                self._place.check_open()
+                self._storage.flush()
+
+    @property
+    def positions(self) -> KeyedPositions:
+        """How far sources were read into these streams; written with the next flush."""
+        return self._positions if self._storage is None else self._storage.positions
+
+    def find_numbers(self, keys: object) -> Ints:
+        """Find the numbers that the streams of keys have in this object.
+
+        Args:
+            keys: texts or whole numbers; see `extend`.
+
+        Returns:
+            One number per key; -1 for a key without a stream.
+
+        Example:
+            >>> from vestige import Mean
+            >>> shops = KeyedStreams(Mean(), retention=96)
+            >>> _ = shops.extend(["DE", "FR"], [1.0, 5.0])
+            >>> shops.find_numbers(["FR", "IT"])
+            array([ 1, -1])
+        """
+        with self._lock:
+            return self._names.look_up(read_keys(keys))
+
+    def count_held(self, keys: object) -> Ints:
+        """Count the records that the streams of keys hold.
+
+        Args:
+            keys: texts or whole numbers; see `extend`.
+
+        Returns:
+            One count per key; 0 for a key without a stream.
+        """
+        with self._lock:
+            return self._shards.count_held(self.find_numbers(keys))
+
+    def find_records(self, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Ints]:
+        """Find the held records that are rows of a source.
+
+        Args:
+            slot: the slot of the source; see `positions`.
+
+        Returns:
+            Their rows in the source, values, times and pseudonyms, and the numbers of their streams.
+        """
+        with self._lock:
+            return self._shards.find_records(slot)
+
+    def renumber(self, key: str, slots: Mapping[int, int]) -> None:
+        """Let the records of a stream know their sources by other slots; written with the next flush.
+
+        Args:
+            key: its key.
+            slots: the new slot for each slot that has changed; 0 if the source is not known any more.
+        """
+        with self._lock:
             number = self._find(key)
-            shard, place = self._shards[number // STREAMS], number % STREAMS
-            shard.elsewhere.pop(place, None)
-            shard.clear(place)
-            self._names.remove(number)
+            self._shards.renumber(number, slots)
+            self._mark(np.array([number]))
+
+    def mark_lost(self) -> None:
+        """Note that what was written last may be missing from the store, so that all is written again."""
+        if self._storage is not None:
+            self._storage.mark_lost()
 
     def __repr__(self) -> str:
         return f"<KeyedStreams of {self.policy}: {len(self):,} streams, {self.held:,} numbers held>"
 
     def __getstate__(self) -> dict[str, object]:
+        if self._place is not None:
+            raise StoreError(
+                "these streams are kept in a store, which has only one of each; do not copy or pickle them, but open "
+                "them from the store where they are needed"
+            )
         with self._lock:
             dropped = {"_lock": None, "_workers": self._workers._max_workers}
             return {**vars(self), **dropped}
@@ -391,45 +592,76 @@ class KeyedStreams(Generic[E_co]):
     # Taking rows.
 
     def _hash_subject(self, subject: str) -> str:
-        return hash_subject(subject, self._secret)
+        return hash_subject(subject, self._secret) if self._place is None else self._place.store.pseudonym(subject)
+
+    def _check_open(self) -> None:
+        """Check that the streams may be written, and note which requests the store has had meanwhile."""
+        if self._place is not None:
+            self._place.check_open()
+            self._shards.requests = self._place.store.newest_request
+
+    def _mark(self, numbers: Ints) -> None:
+        """Note that streams have changed."""
+        if self._storage is not None:
+            self._storage.mark(numbers)
+
+    def _erase(self, number: int) -> None:
+        """Erase a stream and its name."""
+        if self._storage is not None:
+            self._storage.remove(number)
+        self._shards.clear(number)
+        self._names.remove(number)
+
+    def _file(self, receipt: Receipt, asked: Sequence[int]) -> None:
+        """Note a request to all streams, of which some were asked to erase records."""
+        if self._place is None:
+            self._ledger = self._ledger.file([receipt], None)
+            return
+        store = self._place.store
+        with store.transaction():
+            self._mark(np.array(asked, np.int64))
+            self.flush()
+            store.write_ledger(store.read_ledger().file([receipt], None))
+
+    def _settle(self, swept: int | None) -> None:
+        """Note which requests have been met."""
+        if self._place is not None:
+            settle_store(self._place.store, swept)
+        else:
+            arrived = sum(shard.arrived for shard in self._shards)
+            has_open = self._shards.has_open
+            self._ledger = settle(self._ledger, self._shards.find_settled(), arrived, swept, has_open=has_open)
+
+    @property
+    def _is_ordered(self) -> bool:
+        """Whether the rows of each key must be in the order of their times."""
+        return self._rules.is_timed and self._rules.limits.lateness is None
+
+    def _check_keys(self, texts: Texts, n: int) -> None:
+        if texts.rows != n:
+            raise DataError(f"keys has {texts.rows} entries for {n} rows; pass one per row")
 
     def _number(self, texts: Texts) -> Ints:
         """Find the number of each row's stream, and make room for new ones."""
-        from vestige.keyed.shard import Shard  # noqa: PLC0415  # it takes long to import
-
         numbers = self._names.number(texts, self._workers)
-        while len(self._shards) * STREAMS < self._names.count:
-            self._shards.append(Shard(self._rules.policy.columns, self._bits, is_timed=self._rules.is_timed))
-        for place, shard in enumerate(self._shards):
-            before, count = shard.count, min(self._names.count - place * STREAMS, STREAMS)
-            if count > before:
-                shard.add_streams(count, self._requests, is_batched=self._is_batched)
+        self._shards.resize(self._names.count)
+        if self._storage is not None:
+            self._storage.add_streams()
         return numbers
 
-    def _drop_streams(self, count: int) -> None:
+    def _truncate(self, count: int) -> None:
         """Drop the newest streams, which have no records, so that so many are left."""
+        if self._storage is not None:
+            self._storage.truncate(count)
         self._names.truncate(count)
-        for place, shard in enumerate(self._shards):
-            shard.count = min(shard.count, max(count - place * STREAMS, 0))
-
-    @property
-    def _is_batched(self) -> bool:
-        """Whether the arrays can hold the streams: not if each record stands for itself, or each round is an update."""
-        return self._rules.all_or_nothing and not self._rules.policy.every_round
+        self._shards.resize(count)
 
     def _check_order(self, numbers: Ints, new: Arrivals) -> None:
         """Check that the rows of each key are in the order of their times."""
-        from vestige.keyed.kernels import UNKNOWN, find_disorder  # noqa: PLC0415
+        from vestige.keyed.deadline_kernels import find_disorder  # noqa: PLC0415
 
-        newest = np.full(self._names.count, UNKNOWN)
-        for place, shard in enumerate(self._shards):
-            here = slice(place * STREAMS, place * STREAMS + shard.count)
-            newest[here] = shard.find_newest(self._rules.limits.age)
-            for key, stream in shard.elsewhere.items():
-                known = stream._find_newest_time()
-                newest[here.start + key] = UNKNOWN if known is None else known
         assert new.times is not None  # noqa: S101
-        row = find_disorder(numbers, new.times.view(np.int64), newest)
+        row = find_disorder(numbers, new.times.view(np.int64), self._shards.find_newest())
         if row >= 0:
             raise DataError(
                 f"the time of row {row} of {len(new)} (counted from 0) lies before that of an earlier record of its "
@@ -437,78 +669,45 @@ class KeyedStreams(Generic[E_co]):
                 "allow rows to be late with lateness=...: nothing of this call was taken"
             )
 
-    def _take(self, numbers: Ints, new: Arrivals) -> int:
-        """Take rows that were checked, shard by shard."""
-        if not len(new):
-            return 0
-        shards = numbers // STREAMS
-        order = np.argsort(shards, kind="stable") if len(self._shards) > 1 else np.arange(len(numbers))
-        counts = np.bincount(shards, minlength=len(self._shards))
-        ends, troubles = np.cumsum(counts), dict[str, Exception]()
+    def _explain(
+        self, raw: RawRows, streams: Ints, refused: Ints, newest: Ints | None, now: int
+    ) -> dict[str, StreamTrouble]:
+        """Say why each of these streams cannot take its rows."""
+        rows = np.flatnonzero(np.isin(streams, refused))
+        rows = rows[np.argsort(streams[rows], kind="stable")]
+        troubles = {}
+        for here in np.split(rows, np.flatnonzero(np.diff(streams[rows])) + 1):
+            number = int(streams[here[0]])
+            latest = None if newest is None or newest[number] == UNKNOWN else int(newest[number])
+            problem = find_problem(self._rules, raw, here, latest, now)
+            troubles[self._names[number]] = StreamTrouble(problem, int(here[0]))
+        return troubles
 
-        def work(place: int) -> int:
-            chosen = order[ends[place] - counts[place] : ends[place]]
-            return self._take_shard(place, chosen, numbers, new, troubles)
+    def _take(self, streams: Ints, new: Arrivals, known: int, rows: Ints, troubles: dict[str, StreamTrouble]) -> Taken:
+        """Take rows that were checked; `rows` has their indices in the call, `troubles` what was found before."""
+        made = self._shards.take(streams, new, self._workers)
+        self._mark(streams)
+        log_restarts(self._rules.policy, int(made.counts[2]))
+        for number, trouble in made.troubles.items():
+            troubles[self._names[number]] = replace(trouble, row=int(rows[trouble.row]))
+            if number >= known and not self._shards.count_arrived(number):
+                self._erase(number)
+        there = np.flatnonzero(self._names.is_there[known:])
+        self._truncate(known + int(there[-1]) + 1 if len(there) else known)
+        in_order = dict(sorted(troubles.items(), key=lambda item: item[1].row))
+        return Taken(int(made.counts[0]), int(made.counts[1]), in_order)
 
-        taken = sum(self._workers.map(work, np.flatnonzero(counts).tolist()))
-        _raise_troubles(troubles, f"{taken:,} rows were taken, all of those of other streams among them")
-        return taken
-
-    def _take_shard(
-        self, place: int, chosen: Ints, numbers: Ints, new: Arrivals, troubles: dict[str, Exception]
-    ) -> int:
-        """Take the rows of one shard: the plain ones by kernels, all others by a `Stream`."""
-        from vestige.channels.averages import make_scratch  # noqa: PLC0415
-        from vestige.keyed.kernels import Rows, make_batch, take  # noqa: PLC0415
-
-        shard, rules = self._shards[place], self._rules
-        times, subjects = new.times is not None, new.subjects is not None
-        rows = Rows(
-            numbers[chosen] - place * STREAMS,
-            new.rows[chosen],
-            new.times[chosen].view(np.int64) if new.times is not None else np.empty(0, np.int64),
-            pack_subjects(new.subjects[chosen]) if new.subjects is not None else np.empty((0, 2), np.uint64),
-            np.empty(0, np.int64),
-        )
-        shard.add_labels(times=times, subjects=subjects, numbers=False)
-        terms, columns = make_terms(rules, self._bits, self._requests), rules.policy.columns
-        batch = make_batch(rules.batch, max(rules.batch, shard.longest), columns, *shard.labels)
-        scratch = make_scratch(rules.batch, columns)
-        left, deferred = np.zeros(len(chosen), np.bool_), np.zeros(len(shard.columns.t), np.bool_)
-        counts, start = np.zeros(2, np.int64), 0
-        while start < len(chosen):
-            stop = min(start + _ROWS_PER_CALL, len(chosen))
-            shard.reserve(stop - start + 2 * rules.batch)
-            arrays = shard.columns, shard.arena, rows
-            start = take(*arrays, start, stop, place * STREAMS, terms, batch, scratch, left, deferred, counts)
-            key = int(rows.keys[start - 1])
-            if shard.columns.pending[key] == rules.batch:
-                deferred[key] = not self._update(place, key, troubles)
-                counts[0] -= deferred[key]
-        for key in dict.fromkeys(rows.keys[left].tolist()):
-            part = new.part(chosen[left & (rows.keys == key)])
-            counts[0] += self._try(place, key, partial(_extend, new=part), troubles)
-        return int(counts[0])
-
-    def _update(self, place: int, key: int, troubles: dict[str, Exception]) -> bool:
-        """Close a full batch where there is no kernel for it; if the policy fails, the last row is not taken."""
-        rules, shard = self._rules, self._shards[place]
-        clock, retained = shard.get_clock(key), shard.get_records(key)
-        waits = retained.rounds > clock.last
-        waiting = retained.where(waits)
-        arrivals = Arrivals(waiting.values.copy(), waiting.times, waiting.subjects, waiting.numbers)
-        try:
-            before = replace(clock, t=clock.last)
-            done, kept = close_full_batch(rules, before, retained.where(~waits), arrivals)
-        except Exception as problem:  # the policy's; a batch that stayed full would outlive its limit
-            troubles[self._names[place * STREAMS + key]] = problem
-            shard.put(key, replace(clock, t=clock.t - 1), retained.where(slice(0, len(retained) - 1)))
-            return False
-        shard.put(key, done, kept)
-        shard.note_settled(key, self._requests)
-        return True
-
-    # One stream at a time.
+    def _find_all(self, keys: object) -> Ints:
+        """Find the numbers of streams; of all that there are if `keys` is None."""
+        if keys is None:
+            return np.flatnonzero(self._names.is_there)
+        numbers = self._names.find_each(read_keys(keys))
+        missing = np.flatnonzero(numbers < 0)
+        if len(missing):
+            raise ParameterError(f"key {missing[0]} of {len(numbers)} (counted from 0) has no stream; leave it out")
+        if len(np.unique(numbers)) < len(numbers):
+            raise ParameterError("keys has one of them twice; pass each once")
+        return numbers
 
     def _find(self, key: str | int) -> int:
         number = self._names.find(str(key)) if isinstance(key, str | int) and key != "" else None
@@ -516,88 +715,8 @@ class KeyedStreams(Generic[E_co]):
             raise ParameterError(f"key={show_value(key)} has no stream; pass a key that has had a record")
         return number
 
-    def _read(self, number: int) -> tuple[Clock, Records]:
-        shard, key = self._shards[number // STREAMS], number % STREAMS
-        stream = shard.elsewhere.get(key)
-        if stream is not None:
-            return stream.clock, stream.retained
-        if shard.columns.pending[key] < 0:
-            return Clock(), Records.empty(self._rules.policy.columns)
-        return shard.get_clock(key), shard.get_records(key)
 
-    def _try(self, place: int, key: int, action: Callable[[Stream], int], troubles: dict[str, Exception]) -> int:
-        """Do something with one stream as a `Stream`, and put it back into the arrays if these can hold it."""
-        shard, limits = self._shards[place], self._rules.limits
-        stream = shard.elsewhere.pop(key, None)
-        if stream is None:
-            clock, retained = self._read(place * STREAMS + key)
-            stream = Stream(
-                self._rules.policy,
-                retention=limits.retention,
-                notice=limits.notice,
-                max_age=limits.max_age,
-                max_ahead=limits.max_ahead,
-                lateness=limits.lateness,
-                seed=self._seed,
-                retained=retained,
-                clock=clock,
-            )
-        before, done = stream.clock.updates, 0
-        try:
-            done = action(stream)
-        except Exception as problem:  # the policy's, which must not affect other streams
-            troubles[self._names[place * STREAMS + key]] = problem
-        is_open = any(receipt.erased is None for receipt in stream.receipts)
-        if stream.clock.updates != before and not is_open:
-            shard.note_settled(key, self._requests)
-        if is_open or not self._is_batched or not shard.put(key, stream.clock, stream.retained):
-            shard.wipe(key)
-            shard.elsewhere[key] = stream
-        return done
-
-    def _forget_in(self, place: int, key: int, name: str, troubles: dict[str, Exception], *, now: bool) -> None:
-        """Make the request in one stream, whose part of it is not kept once it has been met."""
-
-        def forget(stream: Stream) -> int:
-            held = stream.retained
-            stream.forget(rounds=held.rounds[held.subjects == name], now=now, keep_receipt=timedelta(0))
-            return 0
-
-        self._try(place, key, forget, troubles)
-
-    def _find_due(self, shard: Shard, instant: int) -> list[int]:
-        """The streams for which something may have to be done at a time."""
-        from vestige.keyed.kernels import find_due  # noqa: PLC0415
-
-        due = list(shard.elsewhere)
-        if self._rules.is_timed and self._is_batched:
-            found = np.zeros(shard.count, np.bool_)
-            terms = make_terms(self._rules, self._bits, self._requests)
-            find_due(shard.columns, shard.count, instant, terms, found)
-            ahead = find_ahead(self._rules.limits, shard.columns.newest[: shard.count].view("M8[us]"), instant)
-            due += np.flatnonzero(found | ahead).tolist()
-        return due
-
-    def _confirm(self, swept: int | None) -> None:
-        """Mark the requests that have been met, and drop receipts that have expired."""
-        now, first = wall_clock(), self._requests - len(self._receipts) + 1
-        met = min((shard.find_settled(self._requests) for shard in self._shards), default=self._requests)
-        made = []
-        for number, receipt in enumerate(self._receipts, first):
-            due = swept is not None and receipt.due is not None and to_ticks(receipt.due) <= min(swept, to_ticks(now))
-            made.append(receipt.mark_erased(receipt.requested_round, now) if number <= met or due else receipt)
-        kept = [receipt for receipt in made if not receipt.is_expired(now)]
-        self._receipts = tuple(kept)
-
-
-def _extend(stream: Stream, new: Arrivals) -> int:
-    """Take rows that were checked."""
-    before = stream.t
-    stream._take_all(new, None, None)
-    return stream.t - before
-
-
-def _raise_troubles(troubles: dict[str, Exception], rest: str) -> None:
+def _raise_troubles(troubles: Mapping[str, Exception], rest: str) -> None:
     if troubles:
         key, problem = next(iter(troubles.items()))
         many = "1 stream" if len(troubles) == 1 else f"{len(troubles):,} streams"

@@ -18,7 +18,7 @@ from vestige.stream.deadlines import find_patience, find_step, find_warning
 from vestige.stream.rules import Rules
 
 if TYPE_CHECKING:
-    from vestige.keyed.kernels import Terms
+    from vestige.keyed.batch_kernels import Terms
 
 ELSEWHERE = -1
 """In place of a mode: updates are made by the policy."""
@@ -54,7 +54,7 @@ def make_terms(rules: Rules, bits: int, newest_request: int) -> Terms:
     Returns:
         What kernels take.
     """
-    from vestige.keyed.kernels import Terms  # noqa: PLC0415  # it takes long to import
+    from vestige.keyed.batch_kernels import Terms  # noqa: PLC0415  # it takes long to import
 
     limits, policy = rules.limits, rules.policy
     times = np.zeros(0, np.int64)

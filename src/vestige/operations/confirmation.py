@@ -11,6 +11,7 @@ from datetime import datetime
 
 from vestige.errors import StoreBusyError, StoreError
 from vestige.operations.entry import Entry, count_arrived, find_names, is_large
+from vestige.operations.families import flush_families
 from vestige.store import Ledger, Store
 from vestige.store.ledger import LedgerEntry
 from vestige.store.snapshot import UNNAMED
@@ -107,6 +108,7 @@ class _LargeStore(_SmallStore):
         self._waiting: dict[tuple[int, int | None], tuple[str, ...]] = {}
 
     def _list_names(self) -> tuple[str, ...]:
+        flush_families(self._store)
         self._arrived, wrong = count_arrived(self._store)
         self._unreadable |= dict.fromkeys(wrong, UNNAMED)
         return self._store.live_names()

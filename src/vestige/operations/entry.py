@@ -5,14 +5,14 @@ A stream that is open is never opened a second time, since the first could not w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
 
 from vestige.errors import ParameterError, StoreError
+from vestige.operations.families import Member, find_member, flush_families, list_families
 from vestige.policy import Policy
 from vestige.serialization import from_dict
 from vestige.store import State, Store, Terms
@@ -36,6 +36,7 @@ class Entry:
         policy: the policy; None if it cannot be loaded.
         problem: why it cannot be loaded.
         live: the stream as it is open here.
+        member: the stream as it is open here with others of its family.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Entry:
     policy: Policy | None
     problem: str = ""
     live: Stream | None = None
+    member: Member | None = None
 
     @classmethod
     def find(cls, store: Store, name: str) -> Entry:
@@ -63,6 +65,9 @@ class Entry:
         if isinstance(live, Stream):
             state = State(live.clock, live.retained, receipts=live.receipts, settled=live.settled)
             return cls(name, live.terms, state, live.policy, live=live)
+        member = find_member(store, name)
+        if member is not None:
+            return replace(cls.from_snapshot(name, member.terms, member.read()), member=member)
         terms = store.terms(name)
         return cls.from_snapshot(name, terms, store.stream(name, about=terms.about).read(terms))
 
@@ -88,21 +93,25 @@ class Entry:
         """Whether the kept records carry the answer only together; also assumed where the policy is not known."""
         return self.policy is None or (self.policy.all_or_nothing and not self.policy.every_round)
 
-    @contextmanager
-    def open(self, store: Store) -> Iterator[Stream]:
-        """Open the stream to act on it, unless it is open already; one that was not open here is closed afterwards.
+    @property
+    def is_open(self) -> bool:
+        """Whether the stream is open here."""
+        return self.live is not None or self.member is not None
+
+    def act(self, store: Store, action: Callable[[Stream], None]) -> None:
+        """Do something with the stream; one that was not open here is opened for it, and closed afterwards.
 
         Args:
             store: the store.
-
-        Yields:
-            The stream, whose policy must be known.
+            action: what to do; the policy must be known.
         """
-        if self.live is not None:
-            yield self.live
-            return
-        yield open_stream(store, self.name)
-        store.release_stream(self.name)
+        if self.member is not None:
+            self.member.act(action)
+        elif self.live is not None:
+            action(self.live)
+        else:
+            action(open_stream(store, self.name))
+            store.release_stream(self.name)
 
     def write(self, store: Store, state: State) -> None:
         """Replace what a stream that is not open here holds.
@@ -116,6 +125,8 @@ class Entry:
     @property
     def limits(self) -> Limits:
         """Its limits; `max_ahead` is that of the open stream, or the default if it is not open here."""
+        if self.member is not None:
+            return self.member.limits
         limits = Limits(self.terms.retention, self.terms.notice, self.terms.max_age)
         return limits if self.live is None else replace(limits, max_ahead=self.live.max_ahead)
 
@@ -171,7 +182,8 @@ def find_names(store: Store, troubles: dict[str, str]) -> tuple[str, ...]:
     check_open(store)
     names, wrong = store.survey()
     troubles |= dict.fromkeys(wrong, UNNAMED)
-    return tuple(sorted({*names, *store.live_names()}))
+    open_names = (name for family in list_families(store) for name in family)
+    return tuple(sorted({*names, *store.live_names(), *open_names}))
 
 
 def is_large(store: Store) -> bool:
@@ -181,10 +193,10 @@ def is_large(store: Store) -> bool:
         store: the store.
 
     Returns:
-        True if it has more than `FEW`.
+        True if it has more than `FEW`, or if many may be open together.
     """
     check_open(store)
-    return store.count() > FEW
+    return store.count() > FEW or bool(list_families(store))
 
 
 def find_due_names(store: Store, at: datetime, troubles: dict[str, str]) -> tuple[str, ...]:
@@ -200,6 +212,7 @@ def find_due_names(store: Store, at: datetime, troubles: dict[str, str]) -> tupl
     """
     if not is_large(store):
         return find_names(store, troubles)
+    flush_families(store)
     names, present = set(store.live_names()), wall_clock()
     for moment in {at, max(at, present)}:
         due, wrong = store.find_due(moment)

@@ -19,6 +19,7 @@ import numpy as np
 from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.operations.entry import Entry, check_open, count_arrived, find_names, is_large
 from vestige.operations.erasure import erase
+from vestige.operations.families import begin_request, find_member, flush_families
 from vestige.operations.results import ForgetResult, RemoveResult, isolate_errors
 from vestige.operations.retention import TOGETHER
 from vestige.records import Records
@@ -27,6 +28,7 @@ from vestige.store.keys import EARLIER
 from vestige.store.ledger import LEDGER_KEPT
 from vestige.store.receipt import check_keep, check_reference
 from vestige.store.snapshot import UNNAMED
+from vestige.stream import Stream
 from vestige.stream.removal import check_rounds
 from vestige.stream.rules import count_until_update, make_rules
 from vestige.times import wall_clock
@@ -189,6 +191,7 @@ def forget_pseudonyms(
     troubles: dict[str, str] = {}
     missing = [name for name in dict.fromkeys(streams or ()) if not _is_there(store, name)]
     left = tuple(name for name in dict.fromkeys(streams or ()) if name not in missing)
+    begin_request(store)
     if missing and not (request and left):
         there = find_names(store, {})
         raise ParameterError(f"there is no stream {missing[0]!r}; there is {', '.join(there[:5]) or 'none yet'}")
@@ -219,6 +222,7 @@ def forget_pseudonyms(
                     if places and EARLIER in entry.state.retained.subjects:
                         told = [troubles[name]] if name in troubles else []
                         troubles[name] = "; ".join([*told, _name_earlier(entry.state.retained)])
+            flush_families(store)
     if len(rounds) and not reached:
         return ForgetResult(troubles=troubles)
     failed = [name for name in (*names, *unreadable) if name not in reached]
@@ -304,6 +308,7 @@ def _find_asked(store: Store, pseudonyms: Sequence[str], troubles: dict[str, str
     """
     if not is_large(store):
         return find_names(store, troubles)
+    flush_families(store)
     damaged, wrong = store.find_damaged()
     found = {*store.live_names(), *damaged}.union(*store.find_subjects([*pseudonyms, EARLIER]).values())
     rows = {name for name in found if _is_row(store, name)}
@@ -314,7 +319,8 @@ def _find_asked(store: Store, pseudonyms: Sequence[str], troubles: dict[str, str
 def _is_there(store: Store, name: str) -> bool:
     """Whether a stream is in a store or open there; a row without a readable name is not a stream."""
     try:
-        return store.live(name) is not None or (store.has(name) and not _is_row(store, name))
+        is_open = store.live(name) is not None or find_member(store, name) is not None
+        return is_open or (store.has(name) and not _is_row(store, name))
     except StoreBusyError:
         raise
     except StoreError:
@@ -381,10 +387,14 @@ def _forget(store: Store, entry: Entry, asked: Asked, ids: _Ids, *, now: bool) -
     if entry.policy is None:
         since = _erase_at_once(store, entry, asked)
     else:
-        with entry.open(store) as stream:
-            marks = [ids.make(place) for place in asked]
+        marks, counts_from = [ids.make(place) for place in asked], list[int]()
+
+        def act(stream: Stream) -> None:
             stream.forget_each(list(asked.values()), now=now, receipt_ids=marks, keep_receipts=_NOT_KEPT)
-            since = stream.clock.since
+            counts_from.append(stream.clock.since)
+
+        entry.act(store, act)
+        since = counts_from[0]
     return since if since > entry.state.clock.since else 0
 
 
@@ -449,7 +459,17 @@ def remove(store: Store, streams: Sequence[str]) -> RemoveResult:
     troubles: dict[str, str] = {}
     for place, name in enumerate(streams):
         with isolate_errors(store, name, troubles):
-            if store.has(name) or store.live(name) is not None:
+            member = find_member(store, name)
+            if member is not None:
+                member.remove()
+                _drop_from_ledger(store, name)
+            elif store.has(name) or store.live(name) is not None:
                 store.remove(name)
             gone.append(place)
     return RemoveResult(tuple(gone), troubles)
+
+
+def _drop_from_ledger(store: Store, name: str) -> None:
+    ledger = store.read_ledger()
+    if (left := ledger.without_stream(name)) is not ledger:
+        store.write_ledger(left)

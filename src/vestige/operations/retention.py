@@ -16,8 +16,10 @@ from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError
 from vestige.operations.confirmation import confirm_requests
 from vestige.operations.entry import Entry, find_due_names
 from vestige.operations.erasure import erase_overdue
+from vestige.operations.families import flush_families
 from vestige.operations.results import Erasure, SweepResult, isolate_errors
 from vestige.store import State, Store, Terms
+from vestige.stream import Stream
 from vestige.stream.rules import make_rules
 from vestige.stream.update import can_close_early
 from vestige.times import to_ticks, to_utc, wall_clock
@@ -72,6 +74,7 @@ def sweep(
                     done[name] = _preview(entry, moment) if dry_run else _sweep(store, entry, moment)
                     if trouble := _explain_trouble(entry, done[name], moment, dry_run=dry_run):
                         troubles[name] = trouble
+            flush_families(store)
     if not dry_run:
         confirm_requests(store, troubles, swept=swept if len(done) == len(names) else None)
     return SweepResult(done, troubles, tidy=not dry_run and _try_tidy(store))
@@ -135,15 +138,20 @@ def _sweep(store: Store, entry: Entry, now: datetime) -> Erasure:
     if entry.terms.max_age is None and not entry.state.receipts:
         return Erasure(0)  # without a limit in time or a request nothing is due before the next arrival
     ahead = entry.find_ahead(now).any()
-    if entry.live is None and (entry.policy is None or ahead):
+    if not entry.is_open and (entry.policy is None or ahead):
         left = erase_overdue(entry.terms, entry.state, now, all_or_nothing=entry.all_or_nothing)
         if left is not entry.state:
             entry.write(store, left)
         return _compare_states(entry.state, left)
-    with entry.open(store) as stream:
+    found: list[Erasure] = []
+
+    def act(stream: Stream) -> None:
         with suppress(DataError) if ahead else nullcontext():  # `_explain_trouble` reports it
             stream.sweep(now)
-        return _compare_states(entry.state, State(stream.clock, stream.retained))
+        found.append(_compare_states(entry.state, State(stream.clock, stream.retained)))
+
+    entry.act(store, act)
+    return found[0]
 
 
 def _compare_states(before: State, after: State) -> Erasure:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from vestige.records import Records
 from vestige.sources.block import Block
+from vestige.sources.held import HeldRows
 from vestige.types import Bools, Ints
 
 
@@ -19,27 +19,16 @@ class RowComparison:
     """Compares held records with the rows of a source.
 
     Args:
+        held: the records, of all streams together.
         pseudonym: function from a subject to its pseudonym in the store.
         other_key: last row whose subject cannot be compared, since it was hashed with another key.
     """
 
-    def __init__(self, pseudonym: Callable[[str], str], other_key: int = 0) -> None:
-        self._pseudonym, self._other_key = pseudonym, other_key
-        self._parts: list[tuple[str, Records]] = []
+    def __init__(self, held: HeldRows, pseudonym: Callable[[str], str], other_key: int = 0) -> None:
+        self._held, self._pseudonym, self._other_key = held, pseudonym, other_key
+        self._order = np.argsort(held.rows, kind="stable")
+        self._rows = held.rows[self._order]
         self._read = 0
-
-    def __len__(self) -> int:
-        return sum(len(held) for _, held in self._parts)
-
-    def add(self, key: str, held: Records) -> None:
-        """Add records of a stream to compare.
-
-        Args:
-            key: key of the stream.
-            held: records whose `numbers` are their rows in the source.
-        """
-        if len(held):
-            self._parts.append((key, held))
 
     def find_difference(self, blocks: Iterable[Block], furthest: int) -> int | None:
         """Find the first row that is not the same as when it was read.
@@ -58,36 +47,33 @@ class RowComparison:
         return self._read + 1 if self._read < furthest else None
 
     def _find_in(self, block: Block) -> int | None:
-        different = [number for key, held in self._parts for number in self._find_changed(block, key, held)]
+        """Find the first row of a block that differs."""
+        first, last = np.searchsorted(self._rows, [self._read, block.read], side="right")
         self._read = block.read
-        return min(different, default=None)
+        rows, chosen = self._rows[first:last], self._order[first:last]
+        if not len(rows):
+            return None
+        at = np.searchsorted(block.numbers, rows)
+        same: Bools = np.append(block.numbers, 0)[at] == rows  # a row that is not there any more is not the same
+        same[same] = self._compare(block, at[same], rows[same], chosen[same])
+        return None if same.all() else int(rows[~same][0])
 
-    def _find_changed(self, block: Block, key: str, held: Records) -> list[int]:
-        due = held.where((held.numbers > self._read) & (held.numbers <= block.read))
-        if not len(due):
-            return []
-        at = np.searchsorted(block.numbers, due.numbers)
-        exists = np.append(block.numbers, 0)[at] == due.numbers
-        same: Bools = exists.copy()
-        same[exists] = self._compare(block, key, due.where(exists), at[exists])
-        return [int(number) for number in due.numbers[~same]]
-
-    def _compare(self, block: Block, key: str, held: Records, at: Ints) -> Bools:
+    def _compare(self, block: Block, at: Ints, rows: Ints, chosen: Ints) -> Bools:
         """Compare records with the rows at which they should be."""
-        rows = block.rows[at]
-        missing = np.isnan(rows) & np.isnan(held.values)
-        same = np.asarray(((rows == held.values) | missing).all(axis=1), np.bool_)
+        held, values = self._held, self._held.values[chosen]
+        missing = np.isnan(block.rows[at]) & np.isnan(values)
+        same = np.asarray(((block.rows[at] == values) | missing).all(axis=1), np.bool_)
         if block.times is not None:
-            same &= block.times[at] == held.times
+            same &= block.times[at] == held.times[chosen]
         if block.subjects is not None:
-            pairs = zip(held.numbers, held.subjects, block.subjects[at], strict=True)
+            pairs = zip(rows.tolist(), held.subjects[chosen], block.subjects[at], strict=True)
             same_subjects = [
-                subject is None or number <= self._other_key or (text is not None and self._pseudonym(text) == subject)
-                for number, subject, text in pairs
+                subject is None or row <= self._other_key or (text is not None and self._pseudonym(text) == subject)
+                for row, subject, text in pairs
             ]
             same &= np.array(same_subjects, np.bool_)
         if block.keys is not None and block.codes is not None:
-            same &= np.asarray(block.keys[block.codes[at]] == key, np.bool_)
+            same &= held.find_streams(block.keys)[block.codes[at]] == held.streams[chosen]
         return same
 
 

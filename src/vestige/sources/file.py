@@ -139,19 +139,18 @@ class FileSource(Source):
         _check_bytes("position", position, "the position of a block")
         return decode_position(position)[0]
 
-    def mark_whole(self, position: bytes, streams: int) -> bytes:
+    def mark_whole(self, position: bytes) -> bytes:
         """Note in a position that the file was read to its end; see `Source.mark_whole`.
 
         Args:
-            position: position of a stream after its last row.
-            streams: number of streams that have rows of the file.
+            position: position after the last row.
 
         Returns:
             The position with the note.
         """
         rows, encoded = decode_position(position)
         identity = FileIdentity.decode(encoded)
-        return position if identity is None else encode_position(rows, identity.mark_whole(streams).encode())
+        return position if identity is None else encode_position(rows, identity.mark_whole().encode())
 
     def resume(self, history: History) -> Resumption:
         """Find where the file was left, and whether it is still the same file.
@@ -160,7 +159,7 @@ class FileSource(Source):
             history: what a store knows of the streams of this run.
 
         Returns:
-            The position to read from, and what each stream has read.
+            The position to read from, and whether the file is another one.
 
         Raises:
             SourceError: the file was replaced, or cannot be read.

@@ -15,12 +15,13 @@ import struct
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from vestige.errors import SourceError
 from vestige.sources.chunks import GZIP, PARQUET
 from vestige.sources.positions import decode_position
+from vestige.sources.protocol import SourcePositions
 
 _LAYOUT = struct.Struct("<QQQI16s12sQ")
 _PROBE = "vestige: which key is this"
@@ -29,7 +30,6 @@ _HEAD = 1 << 16
 _WIDE_START = BOM_UTF16_LE + b"\0 \t\r\n"  # what may come first in UTF-16 and UTF-32
 _SIZE_BITS = 48  # of the 64 bits of a size; the others hold the mark of a file that was read to its end
 _MAX_SIZE = (1 << _SIZE_BITS) - 1
-_MARKS = (1 << 64 - _SIZE_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class FileIdentity:
         header: digest of the names of its columns; never of a record.
         key: digest of the key that subjects are hashed with; zeros if there are no subjects.
         other_key: last row whose subject was hashed with a key that has been lost since.
-        whole: mark of a file that was read to its end, which tells into how many streams; 0 if it may have more rows.
+        whole: 1 if all rows of the file were taken; 0 if it may have more. It was the number of streams before.
     """
 
     device: int
@@ -110,33 +110,29 @@ class FileIdentity:
         size = min(self.size, _MAX_SIZE) | self.whole << _SIZE_BITS
         return _LAYOUT.pack(self.device, self.inode, size, self.generation, self.header, self.key, self.other_key)
 
-    def mark_whole(self, streams: int) -> FileIdentity:
+    def mark_whole(self) -> FileIdentity:
         """Note that all rows of the file were taken.
-
-        Args:
-            streams: number of streams that have rows of it.
 
         Returns:
             The identity with the mark.
 
         Example:
-            >>> identity = FileIdentity(1, 2, 500, 0, bytes(16)).mark_whole(3)
-            >>> identity.is_whole(FileIdentity(1, 2, 500, 0, bytes(16)), 3)
+            >>> identity = FileIdentity(1, 2, 500, 0, bytes(16)).mark_whole()
+            >>> identity.is_whole(FileIdentity(1, 2, 500, 0, bytes(16)))
             True
         """
-        return replace(self, whole=_count_marks(streams))
+        return replace(self, whole=1)
 
-    def is_whole(self, now: FileIdentity, streams: int) -> bool:
-        """Tell whether a file has no rows beyond those that were taken, and no stream of it was removed since.
+    def is_whole(self, now: FileIdentity) -> bool:
+        """Tell whether a file has no rows beyond those that were taken.
 
         Args:
             now: identity of the file that exists now.
-            streams: number of streams that have rows of it now.
 
         Returns:
             Whether there is nothing more to take.
         """
-        return replace(self, whole=0) == now and self.whole == _count_marks(streams)
+        return self.whole == 1 and replace(self, whole=0) == now
 
     def explain_change(self, now: FileIdentity) -> str:
         """Say why another identity is not that of the same file.
@@ -165,40 +161,67 @@ class FileProgress:
     """How far the streams of a run have read a file.
 
     Attributes:
-        rows: number of rows that each stream has read, by the stream's key or name.
         identity: newest identity of the file; None if it was not read before.
+        value: number of rows that all streams have read but those of `own`.
+        newcomers: number of rows that were read for keys without a stream.
+        own: number of rows that other streams have read, by key or name.
+        outdated: keys or names of the streams that have read an earlier file under its name, and nothing of this one.
     """
 
-    rows: Mapping[str, int]
-    identity: FileIdentity | None
+    identity: FileIdentity | None = None
+    value: int = 0
+    newcomers: int = 0
+    own: Mapping[str, int] = field(default_factory=dict)
+    outdated: tuple[str, ...] = ()
 
     @classmethod
-    def collect(cls, positions: Mapping[str, bytes]) -> FileProgress:
-        """Collect the progress of streams; one that has not begun the newest generation has read nothing of it.
+    def collect(cls, positions: SourcePositions) -> FileProgress:
+        """Collect the progress of streams.
 
         Args:
-            positions: position of each stream in the file.
+            positions: their positions in the file.
 
         Returns:
             The progress of all streams.
 
         Example:
-            >>> FileProgress.collect({"a": (7).to_bytes(8, "little")}).furthest
+            >>> FileProgress.collect(SourcePositions(own={"a": (7).to_bytes(8, "little")})).furthest
             7
         """
-        decoded = {name: decode_position(position) for name, position in positions.items()}
+        decoded = {name: decode_position(position) for name, position in positions.own.items()}
         identities = {name: FileIdentity.decode(identity) for name, (_, identity) in decoded.items()}
-        newest = max(
-            (identity for identity in identities.values() if identity is not None), key=_find_age, default=None
-        )
+        value, shared = decode_position(positions.value)
+        known = [each for each in (FileIdentity.decode(shared), *identities.values()) if each is not None]
+        newest = max(known, key=_find_age, default=None)
         now = _find_generation(newest)
-        rows = {name: rows for name, (rows, _) in decoded.items() if _find_generation(identities[name]) == now}
-        return cls(rows, newest)
+        return cls(
+            newest,
+            value,
+            decode_position(positions.newcomers)[0],
+            {name: rows for name, (rows, _) in decoded.items() if _find_generation(identities[name]) == now},
+            tuple(name for name, identity in identities.items() if _find_generation(identity) != now),
+        )
 
     @property
     def furthest(self) -> int:
         """Number of rows that the stream that has read most has read."""
-        return max(self.rows.values(), default=0)
+        return max((self.value, *self.own.values()))
+
+    @property
+    def least(self) -> int:
+        """Number of rows that have been read for each stream and each key without one."""
+        return 0 if self.outdated else min((self.newcomers, *self.own.values()))
+
+    def is_whole(self, now: FileIdentity) -> bool:
+        """Tell whether the file has no rows beyond those that were taken.
+
+        Args:
+            now: identity of the file that exists now.
+
+        Returns:
+            Whether there is nothing more to take.
+        """
+        return self.identity is not None and self.least == self.furthest and self.identity.is_whole(now)
 
 
 def _find_generation(identity: FileIdentity | None) -> int:
@@ -207,10 +230,6 @@ def _find_generation(identity: FileIdentity | None) -> int:
 
 def _find_age(identity: FileIdentity) -> tuple[int, int, int]:
     return identity.generation, identity.size, identity.whole
-
-
-def _count_marks(streams: int) -> int:
-    return 1 + (streams - 1) % _MARKS if streams else 0
 
 
 def digest_key(pseudonym: Callable[[str], str]) -> bytes:

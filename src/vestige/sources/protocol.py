@@ -8,12 +8,12 @@ tests/sources/test_protocol.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from vestige.records import Records
 from vestige.sources.block import Block
+from vestige.sources.held import HeldRows
 from vestige.sources.keys import By
 
 IfReplaced = Literal["refuse", "restart", "continue"]
@@ -81,12 +81,11 @@ class Source(Protocol):
             A value that can be compared with those of other positions.
         """
 
-    def mark_whole(self, position: bytes, streams: int) -> bytes:  # noqa: ARG002
+    def mark_whole(self, position: bytes) -> bytes:
         """Note in a position that the source was read to its end, so that `resume` need not look at its rows again.
 
         Args:
-            position: position of a stream after its last row.
-            streams: number of streams that have rows of the source.
+            position: position after the last row.
 
         Returns:
             The position with the note; by default as it was.
@@ -94,20 +93,45 @@ class Source(Protocol):
         return position
 
     def resume(self, history: History) -> Resumption:
-        """Decide where a run continues.
-
-        By default a single stream continues at its position. With keys, everything is read again and each stream skips
-        the rows up to its own position, since a stream that a stopped run did not write has no position.
+        """Decide where a run continues; by default at the smallest position, so that no stream misses a row.
 
         Args:
             history: what a store knows of the streams of this run.
 
         Returns:
-            The position to read from, and what each stream has read.
+            The position to read from.
         """
-        positions = history.positions(self.name)
-        single = history.by is None and bool(positions)
-        return Resumption(self, self.name, min(positions.values(), key=self.order) if single else b"", positions)
+        return Resumption(self, self.name, history.positions(self.name).find_start(self.order))
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePositions:
+    """How far the streams of a run have read a source.
+
+    Attributes:
+        value: position of all streams but those of `own`; empty if they have read nothing.
+        newcomers: position from which keys without a stream are read: the same, or earlier.
+        own: positions of the streams that differ from it, by key.
+
+    Example:
+        >>> SourcePositions(b"7", b"5", {"DE": b"3"}).find_start(int)
+        b'3'
+    """
+
+    value: bytes = b""
+    newcomers: bytes = b""
+    own: Mapping[str, bytes] = field(default_factory=dict)
+
+    def find_start(self, order: Callable[[bytes], Any]) -> bytes:
+        """Find where to begin to read, so that no stream misses a row.
+
+        Args:
+            order: function from a position to a value by which positions compare; see `Source.order`.
+
+        Returns:
+            The smallest position.
+        """
+        return min((self.newcomers, *self.own.values()), key=order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,23 +139,20 @@ class History:
     """What a store knows of the sources and streams of a run, for `Source.resume`.
 
     Attributes:
-        sources: names of all sources that were read into the store.
-        positions: function from a source's name to the position of each stream, by key.
-        held: function from a source's name and keys to the records of that source that each stream still holds, with
-            their row numbers as `numbers`.
+        sources: names of all sources that were read into the streams.
+        positions: function from a source's name to how far it was read.
+        held: function from a source's name to the records of that source that the streams still hold.
         pseudonym: function from a subject to the pseudonym that the store keeps.
         by: column of keys, or several; None if all rows go into one stream.
-        batch: number of streams that may be open at a time.
         if_replaced: what to do with a source that was replaced.
         warn: function that shows a message to the user.
     """
 
     sources: tuple[str, ...]
-    positions: Callable[[str], Mapping[str, bytes]]
-    held: Callable[[str, Sequence[str]], Iterable[tuple[str, Records]]]
+    positions: Callable[[str], SourcePositions]
+    held: Callable[[str], HeldRows]
     pseudonym: Callable[[str], str]
     by: By = None
-    batch: int = 50_000
     if_replaced: IfReplaced = "refuse"
     warn: Callable[[str], None] = lambda _: None
 
@@ -144,10 +165,9 @@ class Resumption:
         source: source to read from.
         name: name under which the store knows it.
         start: position to read from.
-        positions: position of each stream, by key; rows up to it are skipped. A stream that has a position in the
-            store, but none here, has read a source that was replaced.
-        keys: keys that were seen on the way.
-        changed: whether `positions` differ from those in the store and have to be written.
+        is_restarted: whether the positions in the store are those of a source that was replaced, and do not count.
+        outdated: keys of the streams whose own positions are those of a source that was replaced.
+        renew: function from a position in the store to what has to be written in its place; None if they stay.
         before: number of rows that were read before this run.
         compared: number of held records that were compared with their rows.
         is_whole: whether the source has no rows beyond those that were read before, so that it need not be read.
@@ -156,9 +176,9 @@ class Resumption:
     source: Source
     name: str
     start: bytes = b""
-    positions: Mapping[str, bytes] = field(default_factory=dict)
-    keys: tuple[str, ...] = ()
-    changed: bool = False
+    is_restarted: bool = False
+    outdated: tuple[str, ...] = ()
+    renew: Callable[[bytes], bytes] | None = None
     before: int = 0
     compared: int = 0
     is_whole: bool = False

@@ -6,15 +6,12 @@ tests/ingest/test_replaced_files.py and tests/store/test_crashes.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from vestige.errors import SourceError
-from vestige.sources.block import Block
 from vestige.sources.comparison import RowComparison, explain_difference
+from vestige.sources.held import HeldRows
 from vestige.sources.identity import FileIdentity, FileProgress, digest_key, find_name
 from vestige.sources.positions import encode_position
 from vestige.sources.protocol import History, Resumption
@@ -40,10 +37,8 @@ def has_new_rows(source: FileSource, history: History) -> bool:
         SourceError: the file cannot be read.
         OSError: nothing exists at the path.
     """
-    name = find_name(source.path, history.sources)
-    progress = FileProgress.collect(history.positions(name) if name in history.sources else {})
-    before, quiet = progress.identity, replace(history, warn=lambda _: None)
-    return before is None or not before.is_whole(_read_identity(source, quiet, progress), len(progress.rows))
+    _, progress = _find_progress(source, history)
+    return not progress.is_whole(_read_identity(source, replace(history, warn=lambda _: None), progress))
 
 
 def resume_file(source: FileSource, history: History) -> Resumption:
@@ -54,96 +49,66 @@ def resume_file(source: FileSource, history: History) -> Resumption:
         history: what a store knows of the streams of this run.
 
     Returns:
-        The position to read from, and what each stream has read.
+        The position to read from, and whether the file is another one.
 
     Raises:
         SourceError: the file was replaced, or cannot be read.
     """
-    name = find_name(source.path, history.sources)
-    progress = FileProgress.collect(history.positions(name) if name in history.sources else {})
-    before = progress.identity
-    identity = _read_identity(source, history, progress)
-    change = "" if before is None else before.explain_change(identity)
-    changed = bool(change)
-    if history.if_replaced == "continue":
-        change = ""
-    is_whole = before is not None and before.is_whole(identity, len(progress.rows))
-    scan = _Scan(source, history, name, progress, is_whole)
-    different = None
+    name, progress = _find_progress(source, history)
+    before, identity = progress.identity, _read_identity(source, history, progress)
+    moved = "" if before is None else before.explain_change(identity)
+    change = "" if history.if_replaced == "continue" else moved
+    is_whole = progress.is_whole(identity)
+    different, compared = None, 0
     if not change and progress.furthest:
-        different = scan.compare(identity.other_key)
+        held = history.held(name).drop_streams(progress.outdated)
+        compared = len(held)
+        different = _find_difference(source, history, held, identity.other_key, progress, is_whole=is_whole)
         change = "" if different is None else explain_difference(different)
     if history.if_replaced == "restart" and change:
         generation = 1 if before is None else before.generation + 1
-        identity, progress = replace(identity, generation=generation, other_key=0), FileProgress({}, None)
-        scan.is_behind = is_whole = False
-    elif change:
+        encoded = replace(identity, generation=generation, other_key=0).encode()
+        return Resumption(replace(source, identity=encoded), name, encode_position(0, encoded), is_restarted=True)
+    if change:
         raise SourceError(
             f"{source.path}: {change}; {_explain_remedy(history, progress, different)}: nothing was taken"
         )
-    elif history.if_replaced == "restart" and progress.furthest:
+    if history.if_replaced == "restart" and progress.furthest:
         history.warn(
             f"{source.path}: seems to be the file that was read before, so --if-replaced restart continues after row "
             f"{progress.furthest:,}; if it is another file after all, copy it and move the copy here"
         )
-    encoded = identity.encode()
+    encoded, key = identity.encode(), None if before is None else before.key
+    has_changed = bool(moved) or (before is not None and key != identity.key)
     return Resumption(
         replace(source, identity=encoded),
         name,
-        start=b"" if scan.is_behind else encode_position(progress.furthest),
-        positions={key: encode_position(rows, encoded) for key, rows in progress.rows.items()},
-        keys=tuple(progress.rows) if is_whole else tuple(scan.keys),
-        changed=changed or (before is not None and before.key != identity.key),
+        start=encode_position(progress.least, encoded),
+        outdated=progress.outdated,
+        renew=(lambda position: encode_position(source.order(position), encoded)) if has_changed else None,
         before=progress.furthest,
-        compared=scan.compared,
+        compared=compared,
         is_whole=is_whole,
     )
 
 
-@dataclass(slots=True)
-class _Scan:
-    """A pass over the rows that were read before."""
+def _find_progress(source: FileSource, history: History) -> tuple[str, FileProgress]:
+    """Find the name under which the store knows a file, and how far it was read."""
+    name = find_name(source.path, history.sources)
+    return name, FileProgress.collect(history.positions(name)) if name in history.sources else FileProgress()
 
-    source: FileSource
-    history: History
-    name: str
-    progress: FileProgress
-    is_whole: bool
-    compared: int = 0
-    is_behind: bool = False
-    keys: dict[str, None] = field(default_factory=dict)
 
-    def compare(self, other_key: int) -> int | None:
-        """Compare all held records with their rows; return the first row that has changed."""
-        keys = tuple(self.progress.rows)
-        for start in range(0, len(keys), self.history.batch):
-            comparison = RowComparison(self.history.pseudonym, other_key)
-            for key, held in self.history.held(self.name, keys[start : start + self.history.batch]):
-                comparison.add(key, held)
-            self.compared += len(comparison)
-            if self.is_whole and not len(comparison):
-                continue  # no row is held, and none is new
-            try:
-                different = comparison.find_difference(self._read(), self.progress.furthest)
-            except SourceError as problem:
-                raise SourceError(f"{problem}; nothing was taken") from None
-            if different is not None:
-                return different
-        return None
-
-    def _read(self) -> Iterator[Block]:
-        for block in self.source.blocks():
-            self._note_keys(block)
-            yield block
-
-    def _note_keys(self, block: Block) -> None:
-        """Note whether a stream has yet to take rows that were read before, after a crash or an error of its own."""
-        if block.keys is None or block.codes is None:
-            return
-        self.keys.update(dict.fromkeys(map(str, block.keys)))
-        reached = np.array([self.progress.rows.get(str(key), 0) for key in block.keys], np.int64)
-        late = (block.numbers > reached[block.codes]) & (block.numbers <= self.progress.furthest)
-        self.is_behind |= bool(late.any())
+def _find_difference(
+    source: FileSource, history: History, held: HeldRows, other_key: int, progress: FileProgress, *, is_whole: bool
+) -> int | None:
+    """Compare all held records with their rows; return the first row that has changed."""
+    if is_whole and not len(held):
+        return None  # no row is held, and none is new
+    try:
+        comparison = RowComparison(held, history.pseudonym, other_key)
+        return comparison.find_difference(source.blocks(), progress.furthest)
+    except SourceError as problem:
+        raise SourceError(f"{problem}; nothing was taken") from None
 
 
 def _read_identity(source: FileSource, history: History, progress: FileProgress) -> FileIdentity:

@@ -3,7 +3,7 @@
 from vestige.store.address import BACKENDS, open_reader, open_store
 from vestige.store.ledger import Ledger, LedgerEntry
 from vestige.store.memory import MemoryStore
-from vestige.store.place import Place
+from vestige.store.place import FamilyPlace, Place
 from vestige.store.position import Position
 from vestige.store.reader import Reader
 from vestige.store.receipt import RECEIPTS_KEPT, Receipt
@@ -16,6 +16,7 @@ from vestige.store.terms import Terms
 __all__ = [
     "BACKENDS",
     "RECEIPTS_KEPT",
+    "FamilyPlace",
     "Ledger",
     "LedgerEntry",
     "MemoryStore",

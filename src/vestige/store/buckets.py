@@ -172,9 +172,13 @@ class Buckets:
 
     def write(self, bucket: Bucket) -> None:
         """Write the streams of a bucket."""
+        self.write_row(*self.make_row(bucket))
+
+    def make_row(self, bucket: Bucket) -> BucketRow:
+        """Make the row of a bucket from its streams."""
         summary = Summary.join(self.summarize(name, entry) for name, entry in bucket)
         names = pack_names(bucket.names, [len(entry) for entry in bucket.entries])
-        self.write_row(bucket.bucket, summary, names, b"".join(bucket.entries))
+        return BucketRow(bucket.bucket, summary, names, b"".join(bucket.entries))
 
     def write_row(self, bucket: int, summary: Summary, names: bytes, entries: bytes) -> None:
         """Write the row of a bucket."""

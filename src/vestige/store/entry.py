@@ -218,6 +218,19 @@ def read_header(entry: bytes) -> Header:
     return Header(flags, number, *numbers, word, rounding, due, event, newest, count, at)
 
 
+def read_family(entry: bytes) -> int:
+    """Read the number of the terms of an entry, whose checksum fits.
+
+    Args:
+        entry: the entry.
+
+    Returns:
+        The number.
+    """
+    (number,), _ = _read_varints(entry, CHECKSUM + 1, 1)
+    return number
+
+
 def unpack_entry(entry: bytes, terms: Terms, positions: Mapping[int, tuple[str, Position]]) -> State:
     """Unpack a state from an entry, whose checksum fits.
 

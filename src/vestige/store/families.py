@@ -32,12 +32,23 @@ class SharedPosition:
     Attributes:
         value: what its streams continue from; see `vestige.store.Position`.
         newcomers: what keys without a stream are read from: the same, or before it where rows of new keys were refused.
-        slot: number by which the records of its streams refer to this source.
+        slot: number by which the records of its streams refer to this source, from 1 up; 0 if they do not.
+
+    Raises:
+        ParameterError: a position is not bytes or is too long, or the slot is out of range.
+
+    Example:
+        >>> SharedPosition(b"row 7", b"row 7", slot=1).newcomers
+        b'row 7'
     """
 
-    value: bytes
-    newcomers: bytes
-    slot: int
+    value: bytes = b""
+    newcomers: bytes = b""
+    slot: int = 0
+
+    def __post_init__(self) -> None:
+        for value in (self.value, self.newcomers):
+            Position(value, self.slot)
 
     @property
     def position(self) -> Position:

@@ -18,13 +18,28 @@ from vestige.validation import show_value
 
 if TYPE_CHECKING:
     from vestige.store.store import Store
+    from vestige.store.table_store import TableStore
 
 
 class OpenStream(Protocol):
     """A stream that is open."""
 
+    @property
+    def terms(self) -> Terms:
+        """Its terms."""
+
     def flush(self) -> None:
         """Write what it has not written yet."""
+
+
+class OpenFamily(Protocol):
+    """Streams of a family that are open together."""
+
+    def flush(self) -> None:
+        """Write what they have not written yet."""
+
+    def mark_lost(self) -> None:
+        """Note that what was written last may be missing from the store."""
 
 
 def check_name(name: str, value: object) -> str:
@@ -114,6 +129,11 @@ class Place(ABC):
         Raises:
             StoreError: the stream has other terms, or is damaged.
         """
+        if terms.text in self.store._families:
+            raise StoreError(
+                f"stream {self.name!r} is open as one of KeyedStreams with the same terms; use those, or close the "
+                "store and open it again"
+            )
         earlier = self.store.live(self.name)
         if earlier is not None:
             earlier.flush()
@@ -155,4 +175,57 @@ class Place(ABC):
         if os.getpid() != self.store._process:
             raise StoreError(
                 f"stream {self.name!r} was opened before this process was forked; open it again in this process"
+            )
+
+
+class FamilyPlace:
+    """The place of all streams of a family in a store, for `vestige.KeyedStreams`; `Store.family` returns one.
+
+    Args:
+        store: the store.
+        about: what else must stay the same whenever the streams are opened, as plain data.
+
+    Example:
+        >>> from vestige import KeyedStreams, Mean, open_store
+        >>> store = open_store("memory:")
+        >>> shops = KeyedStreams(Mean(), retention=96, store=store.family())
+        >>> shops.extend(["DE", "FR"], [1.0, 2.0])
+        2
+        >>> store.names()
+        ('DE', 'FR')
+    """
+
+    def __init__(self, store: TableStore, about: Mapping[str, object]) -> None:
+        self.store = store
+        self.about = about
+        self._terms = ""
+
+    def open(self, terms: Terms, streams: OpenFamily) -> None:
+        """Make `streams` those that are open here; whoever had some of them open before cannot write any more.
+
+        Args:
+            terms: the terms that the streams are opened with.
+            streams: the streams.
+
+        Raises:
+            StoreError: what was not written yet cannot be.
+        """
+        self._terms = terms.text
+        self.store._close_family(self._terms)
+        self.store._families[self._terms] = self, streams
+
+    def check_open(self) -> None:
+        """Check that the streams are still those that are open here.
+
+        Raises:
+            StoreError: they were closed or opened again; or this process was forked since.
+        """
+        if self.store._families.get(self._terms, (None,))[0] is not self:
+            raise StoreError(
+                "these streams are not open here any more: their store was closed, or they were opened again since; "
+                "use the newer ones, or open them again"
+            )
+        if os.getpid() != self.store._process:
+            raise StoreError(
+                "these streams were opened before this process was forked; open them again in this process"
             )

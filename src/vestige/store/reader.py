@@ -7,14 +7,17 @@ Guarantee: a reader never writes and never blocks a writer for long; held by tes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from vestige.errors import StoreError
 from vestige.store.inbox import Inbox
+from vestige.store.ledger import Ledger
+from vestige.store.place import check_name
 from vestige.store.snapshot import StoreSnapshot
 from vestige.store.state import State
 from vestige.store.terms import Terms
+from vestige.times import to_utc
 
 
 class Reader(ABC):
@@ -84,6 +87,28 @@ class Reader(ABC):
         """
         return len(self.snapshot().names)
 
+    def survey(self, after: str | None = None, limit: int | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """List streams, and the rows whose names cannot be read.
+
+        Args:
+            after: only names after this one; default: from the first on.
+            limit: number of names at most; default: all.
+
+        Returns:
+            The names that can be read, sorted; and what is wrong with the other rows, one sentence each.
+
+        Raises:
+            StoreError: the store cannot be read.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").survey()
+            ((), ())
+        """
+        snapshot = self.snapshot()
+        named = sorted({*snapshot.names} - {*snapshot.unnamed})
+        return tuple(name for name in named if after is None or name > after)[:limit], snapshot.unnamed
+
     def page(self, after: str | None = None, limit: int = 100) -> list[str]:
         """List some of the streams; those whose names cannot be read are left out.
 
@@ -102,9 +127,128 @@ class Reader(ABC):
             >>> open_store("memory:").page()
             []
         """
+        return list(self.survey(after, limit)[0])
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a stream, or a row of which `survey` says this.
+
+        Args:
+            name: the name of the stream, or what is wrong with the row.
+
+        Returns:
+            True also for a stream that is damaged.
+
+        Raises:
+            ParameterError: the name is not a text.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").has("delays")
+            False
+        """
+        names, wrong = self.survey()
+        return check_name("name", name) in (*names, *wrong)
+
+    def find_due(self, at: datetime) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Find the streams in which a sweep at a time has something to do or to say, without reading the others.
+
+        Args:
+            at: the time.
+
+        Returns:
+            The names, sorted: of streams in which something is due, that know a later time, or that are known to be
+            damaged; a store may name more. And what is wrong with rows whose names cannot be read.
+
+        Example:
+            >>> from vestige import open_store
+            >>> from vestige.times import wall_clock
+            >>> open_store("memory:").find_due(wall_clock())
+            ((), ())
+        """
+        to_utc(at)
+        return self.survey()
+
+    def find_subjects(self, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Find the streams that hold records of subjects, as they were last written.
+
+        Args:
+            pseudonyms: the pseudonyms of the subjects; see `pseudonym`.
+
+        Returns:
+            The names of the streams, sorted, by pseudonym; streams that cannot be read are left out.
+
+        Example:
+            >>> from vestige import open_store
+            >>> store = open_store("memory:")
+            >>> list(store.find_subjects([store.pseudonym("ada")]).values())
+            [()]
+        """
+        found: dict[str, list[str]] = {pseudonym: [] for pseudonym in pseudonyms}
+        for name, (_, state) in self.snapshot().streams.items():
+            for subject in {*state.retained.subjects} & found.keys():
+                found[subject].append(name)
+        return {pseudonym: tuple(sorted(names)) for pseudonym, names in found.items()}
+
+    def list_terms(self) -> tuple[Terms, ...]:
+        """List the terms of all streams that can be read; equal ones come once.
+
+        Returns:
+            The terms.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").list_terms()
+            ()
+        """
+        return tuple({terms.text: terms for terms, _ in self.snapshot().streams.values()}.values())
+
+    def sources(self) -> tuple[str, ...]:
+        """List the sources that were read into any stream.
+
+        Returns:
+            Their names, sorted.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").sources()
+            ()
+        """
+        return tuple(sorted({source for _, state in self.snapshot().streams.values() for source in state.positions}))
+
+    def read_ledger(self) -> Ledger:
+        """Read the requests to streams of the store, with their receipts.
+
+        Returns:
+            The ledger.
+
+        Raises:
+            StoreError: it is damaged.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").read_ledger().receipts
+            ()
+        """
         snapshot = self.snapshot()
-        names = [name for name in snapshot.names if name not in snapshot.unnamed]
-        return [name for name in names if after is None or name > after][:limit]
+        if snapshot.ledger_trouble:
+            raise StoreError(snapshot.ledger_trouble)
+        return snapshot.ledger
+
+    def read_receipts(self) -> StoreSnapshot:
+        """Copy the ledger and the streams that have receipts of their own, without reading the others.
+
+        Returns:
+            These streams; those that are damaged are named if they may have receipts. A store may copy more streams.
+
+        Raises:
+            StoreError: the store cannot be read.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").read_receipts().names
+            ()
+        """
+        return self.snapshot()
 
     @abstractmethod
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:

@@ -6,13 +6,12 @@ Guarantee: finds what reading every stream would find; held by tests/store/test_
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from heapq import nsmallest
 from typing import Any
 
-from vestige.store.bucket import Heads, Summary, unpack_names
-from vestige.store.entry import NO_TIME, is_sound
+from vestige.store.bucket import Heads, Summary
+from vestige.store.entry import CHECKSUM, NO_TIME, RECEIPTS, is_sound
+from vestige.store.event import NEVER
 from vestige.store.keys import EARLIER, PSEUDONYM
 from vestige.store.layout import DamagedError
 from vestige.store.subject_index import find_prefix
@@ -146,31 +145,32 @@ def has_pseudonyms(tables: Tables) -> bool:
     return any(not is_sound(entry, name) for bucket in tables.buckets.iterate() for name, entry in bucket)
 
 
-def page(tables: Tables, after: str | None, limit: int) -> list[str]:
-    """List names after one; those that cannot be read are left out.
+def find_receipts(tables: Tables) -> Found:
+    """Find the streams that have receipts of their own, or may have.
 
     Args:
         tables: the tables of the store.
-        after: the name before them; None for the first.
-        limit: number of names at most.
 
     Returns:
-        The names, sorted.
+        These streams, and damaged ones; a bucket in which nothing is open or ever due has no receipts.
     """
-    start, found = None if after is None else encode_text(after), list[bytes]()
-    for _, head, packed in tables.buckets.iterate_names():
-        if isinstance(head, Summary) and head.streams:
-            names = unpack_names(packed, head.streams)[0]
-            at = 0 if start is None else bisect_right(names, start)
-            found += names[at : at + limit]
-    return [decode_text(name) for name in nsmallest(limit, found)]
+    names = list[bytes]()
+    buckets, wrong = _choose(tables, lambda found: (found.due < NEVER) | (found.open > 0))
+    for bucket in buckets:
+        try:
+            streams = tables.buckets.read(bucket)
+        except DamagedError as problem:  # its names
+            wrong.append(str(problem))
+            continue
+        names += [name for name, entry in streams if not is_sound(entry, name) or entry[CHECKSUM] & RECEIPTS]
+    return tuple(map(decode_text, sorted(names))), tuple(wrong)
 
 
 def _find(tables: Tables, fits: Callable[[Summary | Heads], Any], limit: int | None = None) -> Found:
     """The streams whose summary fits; only buckets whose head fits are read."""
-    heads, wrong = tables.buckets.read_heads()
     names = list[bytes]()
-    for bucket in heads.buckets[fits(heads)].tolist():
+    buckets, wrong = _choose(tables, fits)
+    for bucket in buckets:
         if limit is not None and len(names) >= limit:
             break
         try:
@@ -178,3 +178,9 @@ def _find(tables: Tables, fits: Callable[[Summary | Heads], Any], limit: int | N
         except DamagedError as problem:  # its names
             wrong.append(str(problem))
     return tuple(map(decode_text, sorted(names))), tuple(wrong)
+
+
+def _choose(tables: Tables, fits: Callable[[Summary | Heads], Any]) -> tuple[list[int], list[str]]:
+    """The buckets whose head fits, and what is wrong with others."""
+    heads, wrong = tables.buckets.read_heads()
+    return heads.buckets[fits(heads)].tolist(), wrong

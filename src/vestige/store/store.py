@@ -11,19 +11,17 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, NoReturn, Self
 
 from vestige.errors import ParameterError, StoreError
 from vestige.store.ledger import Ledger
-from vestige.store.place import OpenStream, Place, check_name
+from vestige.store.place import FamilyPlace, OpenFamily, OpenStream, Place, check_name
 from vestige.store.position import Position
 from vestige.store.reader import Reader
 from vestige.store.state import State
 from vestige.store.terms import Terms, drop_defaults
-from vestige.times import to_utc
 from vestige.validation import check_int, show_value
 
 PATIENCE = 5.0
@@ -55,6 +53,7 @@ class Store(Reader):
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[Place, OpenStream]] = {}
+        self._families: dict[str, tuple[FamilyPlace, OpenFamily]] = {}
         self._process, self.lock = os.getpid(), threading.RLock()
 
     def __reduce__(self) -> NoReturn:
@@ -109,14 +108,6 @@ class Store(Reader):
             StoreError: a name cannot be read.
         """
 
-    def survey(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """List the streams in the store, and the rows whose names cannot be read.
-
-        Returns:
-            The names that can be read, sorted; and what is wrong with the other rows, one sentence each.
-        """
-        return self.names(), ()
-
     @abstractmethod
     def terms(self, name: str) -> Terms:
         """Read the terms of a stream.
@@ -153,45 +144,6 @@ class Store(Reader):
             with suppress(StoreError):
                 yield name, self.terms(name)
 
-    def has(self, name: str) -> bool:
-        """Tell whether there is a stream, or a row of which `survey` says this.
-
-        Args:
-            name: the name of the stream, or what is wrong with the row.
-
-        Returns:
-            True also for a stream that is damaged.
-
-        Raises:
-            ParameterError: the name is not a text.
-
-        Example:
-            >>> from vestige import open_store
-            >>> open_store("memory:").has("delays")
-            False
-        """
-        names, wrong = self.survey()
-        return check_name("name", name) in (*names, *wrong)
-
-    def find_due(self, at: datetime) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Find the streams in which a sweep at a time has something to do or to say, without reading the others.
-
-        Args:
-            at: the time.
-
-        Returns:
-            The names, sorted: of streams in which something is due, that know a later time, or that are known to be
-            damaged; a store may name more. And what is wrong with rows whose names cannot be read.
-
-        Example:
-            >>> from vestige import open_store
-            >>> from vestige.times import wall_clock
-            >>> open_store("memory:").find_due(wall_clock())
-            ((), ())
-        """
-        to_utc(at)
-        return self.survey()
-
     def find_waiting(self, number: int, limit: int | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Find the streams that a request in the ledger may still wait for, without reading the others.
 
@@ -216,28 +168,6 @@ class Store(Reader):
         """
         return self.survey()
 
-    def find_subjects(self, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Find the streams that hold records of subjects, as they were last written.
-
-        Args:
-            pseudonyms: the pseudonyms of the subjects; see `pseudonym`.
-
-        Returns:
-            The names of the streams, sorted, by pseudonym. A store with an index also names streams that may hold such
-            records and cannot be read, and rows by what `survey` says of them; others leave these out.
-
-        Example:
-            >>> from vestige import open_store
-            >>> store = open_store("memory:")
-            >>> list(store.find_subjects([store.pseudonym("ada")]).values())
-            [()]
-        """
-        found: dict[str, list[str]] = {pseudonym: [] for pseudonym in pseudonyms}
-        for name, _, state in self._states():
-            for subject in {*state.retained.subjects} & found.keys():
-                found[subject].append(name)
-        return {pseudonym: tuple(sorted(names)) for pseudonym, names in found.items()}
-
     def count_arrived(self) -> tuple[int, tuple[str, ...]]:
         """Count the records that have arrived in all streams that can be read, as they were last written.
 
@@ -245,14 +175,6 @@ class Store(Reader):
             The sum of their `t`; and what is wrong with rows whose streams are not counted.
         """
         return sum(state.clock.t for _, _, state in self._states()), self.survey()[1]
-
-    def list_terms(self) -> tuple[Terms, ...]:
-        """List the terms of all streams that can be read; equal ones come once.
-
-        Returns:
-            The terms.
-        """
-        return tuple({terms.text: terms for _, terms in self.iterate_terms()}.values())
 
     @abstractmethod
     def read_ledger(self) -> Ledger:
@@ -336,13 +258,38 @@ class Store(Reader):
             raise ParameterError(f"about={show_value(about)} is not plain data by name; pass a dict")
         return self._place(name, dict(about or {}))
 
-    def sources(self) -> tuple[str, ...]:
-        """List the sources that were read into any stream.
+    def family(self, *, about: Mapping[str, object] | None = None) -> FamilyPlace:  # noqa: ARG002
+        """Return the place of all streams with the same terms, for `vestige.KeyedStreams(..., store=...)`.
+
+        Args:
+            about: what else must stay the same whenever they are opened, as plain data; it tells families with the
+                same policy and limits apart.
 
         Returns:
-            Their names, sorted.
+            The place; nothing is written yet.
+
+        Raises:
+            ParameterError: `about` is not a mapping.
+            StoreError: this kind of store has places for single streams only.
         """
-        return tuple(sorted({source for _, _, state in self._states() for source in state.positions}))
+        raise StoreError(
+            f"a {type(self).__name__} has places for single streams only; open one stream for each key, or use a "
+            "store in a file"
+        )
+
+    @property
+    def families(self) -> tuple[OpenFamily, ...]:
+        """The families of streams that are open here."""
+        return tuple(streams for _, streams in self._families.values())
+
+    def _close_family(self, terms: str) -> None:
+        """Write what streams with these terms have not written yet, and close them."""
+        for name, (_, stream) in tuple(self._open.items()):
+            if stream.terms.text == terms:
+                self.release_stream(name)
+        if terms in self._families:
+            self._families[terms][1].flush()
+            del self._families[terms]
 
     def positions(self, source: str, about: Mapping[str, object] | None = None) -> dict[str, Position]:
         """Find how far a source was read into each stream.
@@ -397,6 +344,8 @@ class Store(Reader):
             with self.transaction():
                 for _, stream in tuple(self._open.values()):
                     stream.flush()
+                for streams in self.families:
+                    streams.flush()
         except BaseException:
             self._mark_lost()
             raise
@@ -405,6 +354,8 @@ class Store(Reader):
         """Have the open streams write what they hold once more, since it may be missing from the store."""
         for place, _ in self._open.values():
             place.lost = True
+        for streams in self.families:
+            streams.mark_lost()
 
     def live(self, name: str) -> OpenStream | None:
         """Return a stream as it is open here.
@@ -472,6 +423,7 @@ class Store(Reader):
         """
         self.flush()
         self._open.clear()
+        self._families.clear()
 
     def close(self) -> None:
         """Write what the streams have not written yet, and close the store.

@@ -9,9 +9,11 @@ tests/store/test_tables.py.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from heapq import nsmallest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -278,16 +280,21 @@ class Tables:
 
     # All streams.
 
-    def survey(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of all streams, sorted, and what is wrong with buckets, one sentence each."""
+    def survey(self, after: str | None = None, limit: int | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return names of streams, sorted, and what is wrong with buckets, one sentence each.
+
+        Only names after one, and so many at most; all if that is not said.
+        """
         names, wrong = list[bytes](), list[str]()
         for _, head, packed in self.buckets.iterate_names():
             if isinstance(head, str):
                 wrong.append(head)
             else:
-                names += unpack_names(packed, head.streams)[0]
-        names.sort()
-        return tuple(map(decode_text, names)), tuple(wrong)
+                here = unpack_names(packed, head.streams)[0] if head.streams else []
+                start = 0 if after is None else bisect_right(here, encode_text(after))
+                names += here[start:] if limit is None else here[start : start + limit]
+        chosen = sorted(names) if limit is None else nsmallest(limit, names)
+        return tuple(map(decode_text, chosen)), tuple(wrong)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all streams, sorted; an error if some cannot be read."""

@@ -41,7 +41,37 @@ def read_rows(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
         array([[1.],
                [2.]])
     """
-    columns, largest = policy.columns, policy.max_magnitude
+    table = read_table(rows, policy.columns)
+    fine = find_fine(table, policy)
+    if not fine.all():
+        row, column = np.argwhere(~fine)[0]
+        raise DataError(
+            f"row {row} of {len(table)}, column {column}, is missing, infinite or beyond {policy.max_magnitude:g} in "
+            "magnitude (counted from 0); drop or fill such records: nothing of this call was taken"
+        )
+    if len(table):
+        policy.check_rows(table)
+    return table
+
+
+def read_table(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
+    """Read rows as an array of floats, whatever their values are.
+
+    Args:
+        rows: shape (n, columns), or (n,) in one dimension.
+        columns: number of values in a record.
+
+    Returns:
+        Shape (n, columns).
+
+    Raises:
+        DataError: they are not numbers, or not so many a record.
+
+    Example:
+        >>> read_table([1, None], 1)
+        array([[ 1.],
+               [nan]])
+    """
     table = _read_numbers(rows, columns)
     if not table.size and table.shape in ((0,), (0, columns)):
         return np.empty((0, columns))
@@ -51,18 +81,28 @@ def read_rows(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
         raise DataError(
             f"rows have shape {np.shape(table)}; the policy takes records of {columns} values: (n, {columns})"
         )
-    table = np.require(table, requirements=("C", "W"))  # one layout, so that each kernel is compiled once
-    fine = np.abs(table) <= largest
+    return np.require(table, requirements=("C", "W"))  # one layout, so that each kernel is compiled once
+
+
+def find_fine(table: Floats, policy: Policy) -> Bools:
+    """Find the values that a policy can take, as far as that depends on each value alone.
+
+    Args:
+        table: shape (n, columns).
+        policy: says which values it can take.
+
+    Returns:
+        One flag per value; shape (n, columns).
+
+    Example:
+        >>> from vestige import Mean
+        >>> find_fine(np.array([[1.0], [np.nan]]), Mean()).tolist()
+        [[True], [False]]
+    """
+    fine: Bools = np.abs(table) <= policy.max_magnitude
     if policy.takes_missing:
         fine |= np.isnan(table)
-    if not fine.all():
-        row, column = np.argwhere(~fine)[0]
-        raise DataError(
-            f"row {row} of {len(table)}, column {column}, is missing, infinite or beyond {largest:g} in magnitude "
-            "(counted from 0); drop or fill such records: nothing of this call was taken"
-        )
-    policy.check_rows(table)
-    return table
+    return fine
 
 
 def _read_numbers(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
@@ -176,17 +216,19 @@ class Arrivals:
         times: in UTC to the microsecond; shape (n,).
         subjects: name or pseudonym of each subject; shape (n,).
         numbers: numbers of the rows in their source; shape (n,).
+        handled: number of rows that a stream has taken, or found to be too late, for good.
     """
 
     rows: Floats
     times: NDArray[np.datetime64] | None = None
     subjects: NDArray[np.object_] | None = None
     numbers: Ints | None = None
+    handled: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def part(self, here: slice | Bools) -> Arrivals:
+    def part(self, here: slice | Bools | Ints) -> Arrivals:
         """Select some of the rows.
 
         Args:

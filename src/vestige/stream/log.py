@@ -55,6 +55,21 @@ def log_restart(policy: Policy, before: Clock, after: Clock) -> None:
         _log(logging.WARNING, policy, "started over and counts from round %d", after.since)
 
 
+def log_restarts(policy: Policy, streams: int) -> None:
+    """Log that the statistics of several streams started over.
+
+    Args:
+        policy: the policy of these streams.
+        streams: number of streams in which it did.
+
+    Example:
+        >>> from vestige import Mean
+        >>> log_restarts(Mean(), 0)
+    """
+    if streams:
+        _log(logging.WARNING, policy, "started over in %d streams", streams)
+
+
 def _log(level: int, policy: Policy, text: str, *numbers: int) -> None:
     """Log a line if somebody listens: without any handler, warnings would go to standard error."""
     if LOG.isEnabledFor(level) and LOG.hasHandlers():

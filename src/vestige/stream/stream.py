@@ -697,7 +697,8 @@ class Stream(Generic[E_co]):
         before = None if piecewise else state.snapshot()
         try:
             slot = 0 if source is None or not len(new) else find_slot(state.positions, source)
-            new.numbers = state.assign_numbers(slot, new.numbers)
+            if source is not None:
+                new.numbers = state.assign_numbers(slot, new.numbers)
             while start < len(new):
                 if self._is_timed and new.times is not None:
                     before = None  # what is too old does not come back, whatever happens then
@@ -710,7 +711,9 @@ class Stream(Generic[E_co]):
                 if state.pending.size == self._room:
                     self._close_batch()
                 start, before = stop, None if piecewise else before
+                new.handled = start if piecewise else 0
             self._erase_expired()
+            new.handled = start
         except BaseException:
             if before is not None:
                 self._restore(before)

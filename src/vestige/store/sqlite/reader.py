@@ -1,4 +1,4 @@
-"""A reader of a SQLite store: one short read of the file for one stream, or a copy of it for all.
+"""A reader of a SQLite store: each call is one short read of the file, for one stream or for a copy of all.
 
 Guarantee: reads beside a live writer, and one damaged row hides no other stream; held by tests/test_cli_beside.py and
 tests/test_cli_troubles.py.
@@ -11,24 +11,18 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from vestige.store import search
 from vestige.store.inbox import Inbox
 from vestige.store.keys import KeyFile
 from vestige.store.paths import resolve_path
-from vestige.store.place import check_name
-from vestige.store.reader import Reader
-from vestige.store.snapshot import StoreSnapshot
-from vestige.store.sqlite.connection import check_exists, check_kind, check_patience, copy_file, open_image, read_file
+from vestige.store.sqlite.connection import check_exists, check_kind, check_patience, read_file
 from vestige.store.sqlite.rows import SqliteRows
 from vestige.store.sqlite.verify import verify_file
-from vestige.store.state import State
 from vestige.store.store import PATIENCE
-from vestige.store.table_store import read_snapshot
+from vestige.store.table_reader import TableReader
 from vestige.store.tables import Tables
-from vestige.store.terms import Terms
 
 
-class SqliteReader(Reader):
+class SqliteReader(TableReader):
     """A store in a file, read beside the process that writes to it.
 
     Args:
@@ -54,7 +48,7 @@ class SqliteReader(Reader):
         return Inbox(self.path)
 
     @contextmanager
-    def _read(self) -> Iterator[Tables]:
+    def _use(self) -> Iterator[Tables]:
         """The tables of the file itself, at one moment; a commit waits meanwhile."""
         with read_file(self.path, self._patience) as connection:
             check_kind(connection, self.path)
@@ -63,27 +57,6 @@ class SqliteReader(Reader):
             with tables.rows.report_damage():
                 yield tables
 
-    def snapshot(self) -> StoreSnapshot:
-        """Copy all streams as they were last written, at one moment."""
-        with open_image(copy_file(self.path, self._patience), self.path) as connection:
-            return read_snapshot(Tables(SqliteRows(connection, self.path)))
-
-    def read_stream(self, name: str) -> tuple[Terms, State] | None:
-        """Read one stream as it was last written; the file is not copied."""
-        check_name("name", name)
-        with self._read() as tables:
-            return tables.read(name)
-
-    def count(self) -> int:
-        """Count the streams; the file is not copied."""
-        with self._read() as tables:
-            return tables.about.streams
-
-    def page(self, after: str | None = None, limit: int = 100) -> list[str]:
-        """List some of the streams, sorted; the file is not copied."""
-        with self._read() as tables:
-            return search.page(tables, after, limit)
-
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
         """Check the limits, the file and every byte of it, and look for canaries in all files of the store."""
         return verify_file(self.path, at=at, canaries=canaries, patience=self._patience)
@@ -91,6 +64,6 @@ class SqliteReader(Reader):
     def pseudonym(self, subject: str) -> str:
         """Return the pseudonym of a subject; random digits if no subject was ever named in the store."""
         if self._hash is None:
-            with self._read() as tables:
+            with self._use() as tables:
                 self._hash = self._key_file.open(tables.about.fingerprint)
         return self._hash(subject)
