@@ -207,6 +207,9 @@ class Tables:
     def erase(self, name: str) -> bool:
         """Erase a stream, also a damaged one; or, by what `survey` says of it, a bucket that cannot be read.
 
+        Args:
+            name: the name of the stream, or what is wrong with the bucket.
+
         Returns:
             Whether it was damaged.
         """
