@@ -167,7 +167,7 @@ def test_a_key_that_was_in_trouble_in_one_source_waits_in_the_next() -> None:
     ingest = Ingest(Rows(refuse(one, 2)), SavedStreams.load(), StreamNames("key"), store=MemoryStore())
     ingest.run()
     second = Rows(two)
-    second.name = "more:"  # type: ignore[misc]
+    second.name = "more:"
     ingest.follow(second)
     ingest.run()
     assert (ingest.taken, ingest.troubles["b"].rows) == (4, 4)

@@ -208,7 +208,7 @@ class Tables:
         """Erase a stream, also a damaged one; or, by what `survey` says of it, a bucket that cannot be read.
 
         Args:
-            name: the name of the stream, or what is wrong with the bucket.
+            name: the name of the stream, or what is said of the bucket.
 
         Returns:
             Whether it was damaged.
