@@ -165,7 +165,7 @@ def test_a_reader_reads_one_stream_without_a_copy(tmp_path: Path, monkeypatch: p
         for i in range(50):
             states[str(i)] = TERMS, make_state(np.random.default_rng(i), TERMS)
             store.write(str(i), *states[str(i)])
-    monkeypatch.setattr("vestige.store.sqlite.reader.copy_file", None)
+    monkeypatch.setattr("vestige.store.sqlite.connection.copy_file", None)
     reader = open_reader(path)
     assert {name: reader.read_stream(name) for name in states} == states
     assert reader.read_stream("not there") is None

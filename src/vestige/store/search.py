@@ -157,11 +157,12 @@ def find_receipts(tables: Tables) -> Found:
     names = list[bytes]()
     buckets, wrong = _choose(tables, lambda found: (found.due < NEVER) | (found.open > 0))
     for bucket in buckets:
-        names += [
-            name
-            for name, entry in tables.buckets.read(bucket)
-            if not is_sound(entry, name) or entry[CHECKSUM] & RECEIPTS
-        ]
+        try:
+            streams = tables.buckets.read(bucket)
+        except DamagedError as problem:  # its names
+            wrong.append(str(problem))
+            continue
+        names += [name for name, entry in streams if not is_sound(entry, name) or entry[CHECKSUM] & RECEIPTS]
     return tuple(map(decode_text, sorted(names))), tuple(wrong)
 
 
