@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from vestige.store.bucket import Summary
+from vestige.store.bucket import Heads, Summary
 from vestige.store.entry import CHECKSUM, NO_TIME, RECEIPTS, is_sound
 from vestige.store.event import NEVER
 from vestige.store.keys import EARLIER, PSEUDONYM
@@ -33,7 +34,7 @@ def find_due(tables: Tables, at: int) -> Found:
         The streams in which something is due by then, those that know a later time, and those that are known to be
         damaged.
     """
-    return _find(tables, lambda summary: summary.due <= at or summary.newest > at)
+    return _find(tables, lambda found: (found.due <= at) | (found.newest > at))
 
 
 def find_waiting(tables: Tables, number: int, limit: int | None = None) -> Found:
@@ -48,7 +49,7 @@ def find_waiting(tables: Tables, number: int, limit: int | None = None) -> Found
         The streams that hold a record and have not met the request, those with an open request of their own, and those
         that are known to be damaged.
     """
-    return _find(tables, lambda summary: summary.settled < number or summary.open > 0, limit)
+    return _find(tables, lambda found: (found.settled < number) | (found.open > 0), limit)
 
 
 def find_damaged(tables: Tables) -> Found:
@@ -60,21 +61,20 @@ def find_damaged(tables: Tables) -> Found:
     Returns:
         These streams; and those with a request that is due, which no time says.
     """
-    return _find(tables, lambda summary: summary.due == NO_TIME)
+    return _find(tables, lambda found: found.due == NO_TIME)
 
 
-def sum_up(tables: Tables) -> tuple[Summary, tuple[str, ...]]:
-    """Sum up all streams in buckets whose heads can be read.
+def count_arrived(tables: Tables) -> tuple[int, tuple[str, ...]]:
+    """Count the records that have arrived in all streams in buckets whose heads can be read.
 
     Args:
         tables: the tables of the store.
 
     Returns:
-        The summary, and what is wrong with the other buckets.
+        The number, and what is wrong with the other buckets.
     """
-    heads = [head for _, head in tables.buckets.iterate_heads()]
-    wrong = tuple(head for head in heads if isinstance(head, str))
-    return Summary.join(head for head in heads if isinstance(head, Summary)), wrong
+    heads, wrong = tables.buckets.read_heads()
+    return sum(heads.arrived.tolist()), tuple(wrong)
 
 
 def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -155,7 +155,7 @@ def find_receipts(tables: Tables) -> Found:
         These streams, and damaged ones; a bucket in which nothing is open or ever due has no receipts.
     """
     names = list[bytes]()
-    buckets, wrong = _choose(tables, lambda summary: summary.due < NEVER or summary.open > 0)
+    buckets, wrong = _choose(tables, lambda found: (found.due < NEVER) | (found.open > 0))
     for bucket in buckets:
         names += [
             name
@@ -165,7 +165,7 @@ def find_receipts(tables: Tables) -> Found:
     return tuple(map(decode_text, sorted(names))), tuple(wrong)
 
 
-def _find(tables: Tables, fits: Callable[[Summary], bool], limit: int | None = None) -> Found:
+def _find(tables: Tables, fits: Callable[[Summary | Heads], Any], limit: int | None = None) -> Found:
     """The streams whose summary fits; only buckets whose head fits are read."""
     names = list[bytes]()
     buckets, wrong = _choose(tables, fits)
@@ -179,12 +179,7 @@ def _find(tables: Tables, fits: Callable[[Summary], bool], limit: int | None = N
     return tuple(map(decode_text, sorted(names))), tuple(wrong)
 
 
-def _choose(tables: Tables, fits: Callable[[Summary], bool]) -> tuple[list[int], list[str]]:
+def _choose(tables: Tables, fits: Callable[[Summary | Heads], Any]) -> tuple[list[int], list[str]]:
     """The buckets whose head fits, and what is wrong with others."""
-    wrong, buckets = list[str](), list[int]()
-    for bucket, head in tables.buckets.iterate_heads():
-        if isinstance(head, str):
-            wrong.append(head)
-        elif fits(head):
-            buckets.append(bucket)
-    return buckets, wrong
+    heads, wrong = tables.buckets.read_heads()
+    return heads.buckets[fits(heads)].tolist(), wrong

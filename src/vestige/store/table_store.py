@@ -46,8 +46,7 @@ class TableStore(TableReader, Store):
     def count_arrived(self) -> tuple[int, tuple[str, ...]]:
         """Count the records that have arrived in all streams, as they were last written."""
         with self._use() as tables, tables.rows.report_damage():
-            summary, wrong = search.sum_up(tables)
-            return summary.arrived, wrong
+            return search.count_arrived(tables)
 
     def terms(self, name: str) -> Terms:
         """Read the terms of a stream."""

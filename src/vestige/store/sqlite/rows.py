@@ -37,8 +37,12 @@ class SqliteRows(Rows):
     def iterate(self, table: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, tuple[bytes, ...]]]:
         """Iterate over the rows of a table, in the order of their numbers."""
         names = ", ".join(columns or TABLES[table])
-        for row, *parts in self.connection.execute(f"SELECT id, {names} FROM {table} ORDER BY id"):  # noqa: S608
-            yield row, tuple(parts)
+        for found in self.connection.execute(f"SELECT id, {names} FROM {table} ORDER BY id"):  # noqa: S608
+            yield found[0], found[1:]
+
+    def read_column(self, table: str, column: str) -> list[tuple[int, bytes]]:
+        """Read one part of all rows of a table."""
+        return self.connection.execute(f"SELECT id, {column} FROM {table} ORDER BY id").fetchall()  # noqa: S608
 
     def write(self, table: str, row: int, *parts: bytes) -> None:
         """Write a row, which replaces the one that is there."""
