@@ -244,6 +244,12 @@ def calls(folder: Path) -> dict[str, Call]:
             lambda **options: KeyedStreams(Mean(), retention=96, seed=0).extend(**options),
             {"keys": ["a"], "rows": [1.0], "times": [None], "subjects": ["a"]},
         ),
+        "KeyedStreams.take": (
+            lambda **options: KeyedStreams(Mean(), retention=96, seed=0).take(**options),
+            {"keys": ["a"], "rows": [1.0], "times": [None], "subjects": ["a"], "numbers": [1]},
+        ),
+        "KeyedStreams.estimates": (lambda keys: keyed_streams().estimates(keys), {"keys": ["a"]}),
+        "KeyedStreams.counts": (lambda keys: keyed_streams().counts(keys), {"keys": ["a"]}),
         "KeyedStreams.estimate": (lambda key: keyed_streams().estimate(key), {"key": "a"}),
         "KeyedStreams.forget": (
             lambda **options: keyed_streams().forget(**options),
@@ -426,7 +432,10 @@ SLOW = {"plan", "plan_max_age", "predict", "check_policy", "run_outlier", "measu
 """Those that work for seconds where an argument is fine after all."""
 VALUES = {
     "CorrelationEstimate",
+    "KeyedCounts",
     "KeyedEstimates",
+    "StreamTrouble",
+    "Taken",
     "SumEstimate",
     "CountEstimate",
     "CovarianceEstimate",

@@ -56,12 +56,11 @@ class Queue(Source):
 
 
 def run(source: Queue, store: Store) -> Ingest:
-    limits = {"retention": 96, "seed": 1}
     ingest = Ingest(
         source,
-        KeyedStreams(Mean(), **limits, store=store.family())
+        KeyedStreams(Mean(), retention=96, seed=1, store=store.family())
         if source.keyed
-        else lambda name: Stream(Mean(), **limits, store=store.stream(name)),
+        else lambda name: Stream(Mean(), retention=96, seed=1, store=store.stream(name)),
         StreamNames("key") if source.keyed else StreamNames(),
         store=store,
     )

@@ -61,6 +61,8 @@ def test_receipts_too(
     body = pack_receipt(receipt)
     assert unpack_receipt(body) == receipt
     assert len(body) == len(pack_receipt(replace(receipt, erased=None, erased_round=None))), "a row is overwritten"
+    forever = unpack_receipt(pack_receipt(replace(receipt, keep=timedelta.max)))
+    assert forever.keep > timedelta(days=365 * 10_000), "longer than any calendar"
     for streams, failed in ((None, ()), ((), ()), (("a", "b/ü"), ()), (None, ("c",))):
         entry = LedgerEntry(receipt, streams, failed)
         assert unpack_ledger_entry(pack_ledger_entry(entry)) == entry

@@ -16,8 +16,9 @@ from vestige.store.bucket import HEAD
 from vestige.store.position import Position
 from vestige.store.rows import pack_row_head
 from vestige.store.sqlite.connection import PAGE, create_empty, set_pragmas
+from vestige.store.sqlite.padding import pad_body
 from vestige.store.sqlite.page_scan import find_residue
-from vestige.store.sqlite.rows import SqliteRows, pad_body
+from vestige.store.sqlite.rows import SqliteRows
 
 
 @pytest.fixture

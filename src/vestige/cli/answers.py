@@ -7,13 +7,12 @@ Guarantee: no table and no JSON hides that a statistic started over; held by tes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from vestige.cli.output import format_count, say, show_table
 from vestige.cli.reports import make_report, make_title
-from vestige.clock import Clock
 from vestige.errors import NoAnswerError, NoRecordsError
 from vestige.estimate import Estimate
 from vestige.keyed import KeyedStreams
@@ -66,8 +65,15 @@ class StreamAnswer:
             >>> StreamAnswer.from_stream(Stream(Mean(), retention=96)).estimate is None
             True
         """
-        facts = stream.clock, stream.counted, stream.estimate
-        return cls._ask(stream.policy, *facts, columns, stream.max_age, has_requests=bool(stream.receipts))
+        policy, estimate, problem = stream.policy, None, ""
+        try:
+            estimate = stream.estimate()
+        except (NoRecordsError, NoAnswerError) as found:
+            problem = str(found)
+        half_life = _find_half_life(policy)
+        answer = cls(stream.t, stream.clock.since, stream.counted, window=policy.is_window, half_life=half_life)
+        requests = bool(stream.receipts)
+        return answer._complete(policy, estimate, problem, columns, stream.max_age, has_requests=requests)
 
     @classmethod
     def from_keyed(
@@ -98,34 +104,35 @@ class StreamAnswer:
             >>> StreamAnswer.from_keyed(shops, "DE").counted
             1
         """
-        clock = streams.clock(name)
-        counted = count_represented(streams.policy, clock, streams.retained(name))
-        labels = streams.policy.labels(columns)
+        policy, estimate, problem = streams.policy, None, ""
+        try:
+            estimate = replace(streams.estimate(name), column_names=columns, labels=policy.labels(columns))
+            t, since, counted = estimate.t, estimate.since, estimate.counted
+        except (NoRecordsError, NoAnswerError) as found:
+            problem, clock = str(found), streams.clock(name)
+            t, since = clock.t, clock.since
+            counted = count_represented(policy, clock, streams.retained(name))
+        answer = cls(t, since, counted, window=policy.is_window, half_life=_find_half_life(policy))
+        return answer._complete(policy, estimate, problem, columns, max_age, has_requests=has_requests)
 
-        def estimate() -> Estimate:
-            return replace(streams.estimate(name), column_names=columns, labels=labels)
-
-        return cls._ask(streams.policy, clock, counted, estimate, columns, max_age, has_requests=has_requests)
-
-    @classmethod
-    def _ask(
-        cls,
+    def _complete(
+        self,
         policy: Policy,
-        clock: Clock,
-        counted: int,
-        estimate: Callable[[], Estimate],
+        estimate: Estimate | None,
+        problem: str,
         columns: tuple[str, ...],
         max_age: timedelta | None,
         *,
         has_requests: bool,
     ) -> StreamAnswer:
-        half_life = getattr(policy.unwrap(), "half_life", None)
-        answer = cls(clock.t, clock.since, counted, window=policy.is_window, half_life=half_life)
+        """The answer with its table, or the reason why there is none, and with remedies."""
+        report = None
         try:
-            made = estimate()
-            answer = replace(answer, estimate=made, report=make_report(policy, made, columns))
-        except (NoRecordsError, NoAnswerError) as problem:
-            answer = replace(answer, problem=str(problem).removesuffix("; push one first"))
+            report = None if estimate is None else make_report(policy, estimate, columns)
+        except (NoRecordsError, NoAnswerError) as found:
+            estimate, problem = None, str(found)
+        problem = problem.removesuffix("; push one first")
+        answer = replace(self, estimate=estimate, report=report, problem=problem)
         return replace(answer, remedies=_find_remedies(policy, answer, max_age, has_requests=has_requests))
 
     @property
@@ -189,6 +196,11 @@ class StreamAnswer:
         say(f"Held: {format_count(estimate.held, 'record')}{ago} ({limit}).")
         for note in estimate.notes:
             say(f"Note: {note}")
+
+
+def _find_half_life(policy: Policy) -> float | None:
+    half_life: float | None = getattr(policy.unwrap(), "half_life", None)
+    return half_life
 
 
 def describe_unanswered(problems: Mapping[str, str]) -> list[str]:

@@ -269,7 +269,7 @@ def _ingest(options: RunOptions, sources: Sequence[FileSource], policy: Policy) 
     opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=options.key)
     with opening as store, catch_signals() as caught:
         if store is not None and options.by:
-            check_hashed((terms.about for _, terms in store.iterate_terms()), options.about)
+            check_hashed((terms.about for terms in store.list_terms()), options.about)
             check_keyed(store, replace(options.make_stream(policy).terms, about=options.about))
             if options.hash_keys:
                 sources = [replace(source, hash_key=partial(hash_key, store.pseudonym)) for source in sources]

@@ -9,7 +9,6 @@ from datetime import timedelta
 
 from vestige.keyed.shards import Shards
 from vestige.store import Ledger, LedgerEntry
-from vestige.store.bucket import Summary
 from vestige.store.table_store import TableStore
 from vestige.stream import Stream
 from vestige.times import to_ticks, wall_clock
@@ -78,9 +77,9 @@ def settle_store(store: TableStore, swept: int | None) -> None:
     """
     ledger = store.read_ledger()
     with store._use() as tables:
-        heads = [head for _, head, _ in tables.buckets.iterate_names()]
-    summary = Summary.join(head for head in heads if isinstance(head, Summary))
-    if summary.streams == store.count():
-        left = settle(ledger, summary.settled, summary.arrived, swept, has_open=summary.open > 0)
+        heads, wrong = tables.buckets.read_heads()
+    if not wrong:
+        settled, arrived = int(heads.settled.min()), sum(heads.arrived.tolist())
+        left = settle(ledger, settled, arrived, swept, has_open=bool(heads.open.any()))
         if left is not ledger:
             store.write_ledger(left)

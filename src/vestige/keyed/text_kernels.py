@@ -16,6 +16,8 @@ _PRIME = np.uint64(0x100000001B3)
 _BASIS = np.uint64(0xCBF29CE484222325)
 _ZERO, _MINUS = 48, 45
 _MOST_DIGITS = 20
+_GROUP = 64
+"""Number of names that are looked up step by step."""
 
 
 @kernel
@@ -60,9 +62,33 @@ def look_up(
     last: int,
     numbers: Ints,
 ) -> None:
-    """Write the number of each name from `first` to before `last`, or -1."""
-    for row in range(first, last):
-        numbers[row] = find_entry(slots, offsets, content, other, other_offsets[row], other_offsets[row + 1])[0]
+    """Write the number of each name from `first` to before `last`, or -1.
+
+    Names are looked up in groups, step by step, so that a machine waits for the memory of many at a time.
+    """
+    mask = np.uint64(len(slots) - 1)
+    homes, begins = np.empty(_GROUP, np.int64), np.empty(_GROUP, np.int64)
+    for start in range(first, last, _GROUP):
+        n = min(_GROUP, last - start)
+        for i in range(n):
+            row = start + i
+            homes[i] = np.int64(hash_bytes(other, other_offsets[row], other_offsets[row + 1]) & mask)
+        for i in range(n):
+            numbers[start + i] = slots[homes[i]]
+        for i in range(n):
+            begins[i] = offsets[max(numbers[start + i], 0)]
+        for i in range(n):
+            row = start + i
+            begin, length = other_offsets[row], other_offsets[row + 1] - other_offsets[row]
+            if numbers[row] < 0:
+                continue
+            same = offsets[numbers[row] + 1] - begins[i] == length
+            for k in range(length if same else 0):
+                if content[begins[i] + k] != other[begin + k]:
+                    same = False
+                    break
+            if not same:
+                numbers[row] = find_entry(slots, offsets, content, other, begin, begin + length)[0]
 
 
 @kernel

@@ -309,9 +309,10 @@ def _find_asked(store: Store, pseudonyms: Sequence[str], troubles: dict[str, str
     if not is_large(store):
         return find_names(store, troubles)
     flush_families(store)
-    found = {*store.live_names()}.union(*store.find_subjects([*pseudonyms, EARLIER]).values())
+    damaged, wrong = store.find_damaged()
+    found = {*store.live_names(), *damaged}.union(*store.find_subjects([*pseudonyms, EARLIER]).values())
     rows = {name for name in found if _is_row(store, name)}
-    troubles |= dict.fromkeys([*store.count_arrived()[1], *sorted(rows)], UNNAMED)
+    troubles |= dict.fromkeys([*wrong, *sorted(rows)], UNNAMED)
     return tuple(sorted(found - rows))
 
 

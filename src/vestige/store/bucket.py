@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,14 @@ _STREAM, _NUMBER = 96, 4
 _HEAVIEST = 2**40
 _HEAD = struct.Struct("<IQqqqQII")
 _CHECKSUM = struct.Struct("<I")
+_HEADS = np.dtype(
+    {
+        "names": ["due", "newest", "settled", "arrived", "open"],
+        "formats": ["<i8", "<i8", "<i8", "<u8", "<u4"],
+        "offsets": [16, 24, 32, 40, 48],
+        "itemsize": HEAD,
+    }
+)
 _LENGTHS = np.dtype([("name", "<u2"), ("entry", "<u4")])
 
 
@@ -238,6 +247,23 @@ def _compute_head(row: int, plain: bytes) -> int:
     return zlib.crc32(plain, zlib.crc32(b"buckets %d" % row))
 
 
+def is_sound_head(head: object, row: int) -> TypeGuard[bytes]:
+    """Tell whether the head of a bucket is what was written.
+
+    Args:
+        head: the head.
+        row: the number of its row.
+
+    Returns:
+        True if its checksum fits.
+    """
+    return (
+        isinstance(head, bytes)
+        and len(head) == HEAD
+        and int.from_bytes(head[:4], "little") == _compute_head(row, head[4:])
+    )
+
+
 def check_head(row: int, head: object) -> Summary:
     """Read the head of a bucket, after checking it.
 
@@ -251,9 +277,32 @@ def check_head(row: int, head: object) -> Summary:
     Raises:
         DamagedError: it is not what was written.
     """
-    if not isinstance(head, bytes) or len(head) != HEAD or head[:4] != _CHECKSUM.pack(_compute_head(row, head[4:])):
+    if not is_sound_head(head, row):
         raise DamagedError("the head of a bucket is damaged")
     return Summary(*_HEAD.unpack_from(head, _CHECKSUM.size)[:-1])
+
+
+class Heads:
+    """What the heads of many buckets say, as arrays with the names of `Summary`.
+
+    Args:
+        buckets: the bucket of each head.
+        heads: the heads, which were checked.
+
+    Attributes:
+        buckets: the buckets; shape (heads,).
+        due: see `Summary`; shape (heads,).
+        newest: see `Summary`; shape (heads,).
+        settled: see `Summary`; shape (heads,).
+        arrived: see `Summary`; shape (heads,).
+        open: see `Summary`; shape (heads,).
+    """
+
+    def __init__(self, buckets: Sequence[int], heads: Sequence[bytes]) -> None:
+        table = np.frombuffer(b"".join(heads), _HEADS)
+        self.buckets = np.array(buckets, np.int64)
+        self.due, self.newest, self.settled = (table[name] for name in ("due", "newest", "settled"))
+        self.arrived, self.open = table["arrived"], table["open"]
 
 
 def check_names(head: bytes, names: object) -> bytes:

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from vestige.store.bucket import (
+    Heads,
     Summary,
     check_head,
     check_names,
+    is_sound_head,
     pack_head,
     pack_names,
     split_entries,
@@ -134,15 +136,19 @@ class Buckets:
             following = row + 1
         yield from _list_vanished(following, self._rows.about.buckets + 1)
 
-    def iterate_heads(self) -> Iterator[tuple[int, Summary | str]]:
-        """Iterate over what each head says, or what is wrong with it; nothing else is read."""
-        following = 1
-        for row, (head,) in self._rows.iterate("buckets", ("head",)):
-            yield from ((bucket, text) for bucket, text, _ in _list_vanished(following, row))
-            yield row - 1, _check_head(row, head)
+    def read_heads(self) -> tuple[Heads, list[str]]:
+        """Read what the heads say, and what is wrong with the others; nothing else is read."""
+        buckets, heads, wrong, following = list[int](), list[bytes](), list[str](), 1
+        for row, head in self._rows.read_column("buckets", "head"):
+            wrong += map(_say_vanished, range(following, row))
+            if is_sound_head(head, row):
+                buckets.append(row - 1)
+                heads.append(head)
+            else:
+                wrong.append(_say_damaged(row))
             following = row + 1
-        end = self._rows.about.buckets + 1
-        yield from ((bucket, text) for bucket, text, _ in _list_vanished(following, end))
+        wrong += map(_say_vanished, range(following, self._rows.about.buckets + 1))
+        return Heads(buckets, heads), wrong
 
     def iterate_summaries(self, bucket: int) -> Iterator[tuple[bytes, Summary]]:
         """Iterate over the streams of a bucket, each with its summary."""
@@ -196,18 +202,9 @@ class Buckets:
 
 def _check(row: int, head: object, names: object) -> Summary | str:
     """What a head says, or what is wrong with it or with the names."""
-    found = _check_head(row, head)
     try:
-        if isinstance(found, Summary):
-            check_names(bytes(head), names)  # type: ignore[call-overload]
-    except BROKEN:
-        return _say_damaged(row)
-    return found
-
-
-def _check_head(row: int, head: object) -> Summary | str:
-    """What a head says, or what is wrong with it."""
-    try:
+        if is_sound_head(head, row):
+            check_names(head, names)
         return check_head(row, head)
     except BROKEN:
         return _say_damaged(row)

@@ -30,7 +30,7 @@ _LENGTH = struct.Struct("<I")
 _ALL, _NONE = b"*", b"-"
 SOURCE_AT = _POSITION.size
 """How many bytes stand before the name of a source in `pack_position`."""
-_NEVER = -(2**63)
+_NEVER, _LONGEST = -(2**63), 2**63 - 1
 
 
 class DamagedError(StoreError):
@@ -117,7 +117,7 @@ def pack_receipt(receipt: Receipt) -> bytes:
         _to_ticks(receipt.due),
         _to_ticks(receipt.erased),
         _NEVER if receipt.erased_round is None else receipt.erased_round,
-        (receipt.keep - RECEIPTS_KEPT) // TICK,  # so that 0 is what it meant in earlier versions
+        min((receipt.keep - RECEIPTS_KEPT) // TICK, _LONGEST),  # so that 0 is what it meant in earlier versions
     )
     return fixed + encode_text(receipt.reference or "")
 

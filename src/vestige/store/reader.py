@@ -175,7 +175,8 @@ class Reader(ABC):
             pseudonyms: the pseudonyms of the subjects; see `pseudonym`.
 
         Returns:
-            The names of the streams, sorted, by pseudonym; streams that cannot be read are left out.
+            The names of the streams, sorted, by pseudonym; streams that cannot be read are left out, and a row that
+            may hold such records and cannot be read is named by what `Store.survey` says of it.
 
         Example:
             >>> from vestige import open_store

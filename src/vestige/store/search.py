@@ -5,10 +5,12 @@ Guarantee: finds what reading every stream would find; held by tests/store/test_
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from vestige.store.bucket import Summary
-from vestige.store.entry import CHECKSUM, RECEIPTS, is_sound
+from vestige.store.bucket import Heads, Summary
+from vestige.store.entry import CHECKSUM, NO_TIME, RECEIPTS, is_sound
 from vestige.store.event import NEVER
 from vestige.store.keys import EARLIER, PSEUDONYM
 from vestige.store.layout import DamagedError
@@ -16,6 +18,7 @@ from vestige.store.subject_index import find_prefix
 from vestige.store.tables import Tables
 from vestige.store.text import decode_text, encode_text
 
+_PSEUDONYM = re.compile(f"[0-9a-f]{{{2 * PSEUDONYM}}}")
 Found = tuple[tuple[str, ...], tuple[str, ...]]
 """The names of streams, sorted; and what is wrong with buckets, one sentence each."""
 
@@ -31,35 +34,47 @@ def find_due(tables: Tables, at: int) -> Found:
         The streams in which something is due by then, those that know a later time, and those that are known to be
         damaged.
     """
-    return _find(tables, lambda summary: summary.due <= at or summary.newest > at)
+    return _find(tables, lambda found: (found.due <= at) | (found.newest > at))
 
 
-def find_waiting(tables: Tables, number: int) -> Found:
+def find_waiting(tables: Tables, number: int, limit: int | None = None) -> Found:
     """Find the streams that a request may still wait for.
 
     Args:
         tables: the tables of the store.
         number: the number of the request.
+        limit: number of streams at which the search may stop; default: all are found.
 
     Returns:
         The streams that hold a record and have not met the request, those with an open request of their own, and those
         that are known to be damaged.
     """
-    return _find(tables, lambda summary: summary.settled < number or summary.open > 0)
+    return _find(tables, lambda found: (found.settled < number) | (found.open > 0), limit)
 
 
-def sum_up(tables: Tables) -> tuple[Summary, tuple[str, ...]]:
-    """Sum up all streams in buckets whose heads can be read.
+def find_damaged(tables: Tables) -> Found:
+    """Find the streams that are known to be damaged: those that were found so when their bucket was last written.
 
     Args:
         tables: the tables of the store.
 
     Returns:
-        The summary, and what is wrong with the other buckets.
+        These streams; and those with a request that is due, which no time says.
     """
-    heads = [head for _, head in tables.buckets.iterate_heads()]
-    wrong = tuple(head for head in heads if isinstance(head, str))
-    return Summary.join(head for head in heads if isinstance(head, Summary)), wrong
+    return _find(tables, lambda found: found.due == NO_TIME)
+
+
+def count_arrived(tables: Tables) -> tuple[int, tuple[str, ...]]:
+    """Count the records that have arrived in all streams in buckets whose heads can be read.
+
+    Args:
+        tables: the tables of the store.
+
+    Returns:
+        The number, and what is wrong with the other buckets.
+    """
+    heads, wrong = tables.buckets.read_heads()
+    return sum(heads.arrived.tolist()), tuple(wrong)
 
 
 def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -70,15 +85,16 @@ def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[
         pseudonyms: the pseudonyms of the subjects.
 
     Returns:
-        The names of the streams, sorted, by pseudonym; a bucket that the index names and that cannot be read is among
-        them, by what is wrong with it.
+        The names of the streams, sorted, by pseudonym. What the index names and cannot be read is among them: a damaged
+        stream, and a bucket by what is wrong with it.
     """
-    wanted = {bytes.fromhex(pseudonym): pseudonym for pseudonym in pseudonyms}
+    asked = list(pseudonyms)
+    wanted = {bytes.fromhex(pseudonym): pseudonym for pseudonym in asked if _PSEUDONYM.fullmatch(pseudonym)}
     try:
         buckets = {b for pseudonym in wanted.values() for b in tables.index.find_buckets(find_prefix(pseudonym))}
     except DamagedError:
         buckets = set(range(tables.about.buckets))
-    found: dict[str, list[bytes]] = {pseudonym: [] for pseudonym in wanted.values()}
+    found: dict[str, list[bytes]] = {pseudonym: [] for pseudonym in asked}
     for bucket in sorted(buckets):
         try:
             streams = tables.buckets.read(bucket)
@@ -87,6 +103,9 @@ def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[
                 names.append(encode_text(str(problem)))
             continue
         for name, entry in streams:
+            if not is_sound(entry, name):
+                for names in found.values():
+                    names.append(name)
             raw = tables.read_subjects(name, entry).tobytes()
             for who in {raw[at : at + PSEUDONYM] for at in range(0, len(raw), PSEUDONYM)} & wanted.keys():
                 found[wanted[who]].append(name)
@@ -136,21 +155,24 @@ def find_receipts(tables: Tables) -> Found:
         These streams, and damaged ones; a bucket in which nothing is open or ever due has no receipts.
     """
     names = list[bytes]()
-    buckets, wrong = _choose(tables, lambda summary: summary.due < NEVER or summary.open > 0)
+    buckets, wrong = _choose(tables, lambda found: (found.due < NEVER) | (found.open > 0))
     for bucket in buckets:
-        names += [
-            name
-            for name, entry in tables.buckets.read(bucket)
-            if not is_sound(entry, name) or entry[CHECKSUM] & RECEIPTS
-        ]
+        try:
+            streams = tables.buckets.read(bucket)
+        except DamagedError as problem:  # its names
+            wrong.append(str(problem))
+            continue
+        names += [name for name, entry in streams if not is_sound(entry, name) or entry[CHECKSUM] & RECEIPTS]
     return tuple(map(decode_text, sorted(names))), tuple(wrong)
 
 
-def _find(tables: Tables, fits: Callable[[Summary], bool]) -> Found:
+def _find(tables: Tables, fits: Callable[[Summary | Heads], Any], limit: int | None = None) -> Found:
     """The streams whose summary fits; only buckets whose head fits are read."""
     names = list[bytes]()
     buckets, wrong = _choose(tables, fits)
     for bucket in buckets:
+        if limit is not None and len(names) >= limit:
+            break
         try:
             names += [name for name, summary in tables.buckets.iterate_summaries(bucket) if fits(summary)]
         except DamagedError as problem:  # its names
@@ -158,12 +180,7 @@ def _find(tables: Tables, fits: Callable[[Summary], bool]) -> Found:
     return tuple(map(decode_text, sorted(names))), tuple(wrong)
 
 
-def _choose(tables: Tables, fits: Callable[[Summary], bool]) -> tuple[list[int], list[str]]:
+def _choose(tables: Tables, fits: Callable[[Summary | Heads], Any]) -> tuple[list[int], list[str]]:
     """The buckets whose head fits, and what is wrong with others."""
-    wrong, buckets = list[str](), list[int]()
-    for bucket, head in tables.buckets.iterate_heads():
-        if isinstance(head, str):
-            wrong.append(head)
-        elif fits(head):
-            buckets.append(bucket)
-    return buckets, wrong
+    heads, wrong = tables.buckets.read_heads()
+    return heads.buckets[fits(heads)].tolist(), wrong

@@ -144,17 +144,28 @@ class Store(Reader):
             with suppress(StoreError):
                 yield name, self.terms(name)
 
-    def find_waiting(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def find_waiting(self, number: int, limit: int | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Find the streams that a request in the ledger may still wait for, without reading the others.
 
         Args:
-            number: the number of the request.
+            number: the number of the request; 0 for the streams that have an open request of their own.
+            limit: number of streams at which the search may stop; default: all are found.
 
         Returns:
             The names, sorted: of streams that hold records and have not met the request, or have an open request of
             their own; a store may name more. And what is wrong with rows whose names cannot be read.
         """
         check_int("number", number, 0)
+        names, wrong = self.survey()
+        return names if limit is None else names[:limit], wrong
+
+    def find_damaged(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Find the streams that are known to be damaged, without reading the others.
+
+        Returns:
+            The names, sorted, of streams that cannot be read as far as that is known; a store may name more. And what
+            is wrong with rows whose names cannot be read.
+        """
         return self.survey()
 
     def count_arrived(self) -> tuple[int, tuple[str, ...]]:
@@ -274,7 +285,7 @@ class Store(Reader):
     def _close_family(self, terms: str) -> None:
         """Write what streams with these terms have not written yet, and close them."""
         for name, (_, stream) in tuple(self._open.items()):
-            if stream.terms.text == terms:
+            if stream.terms.fixed_text == terms:
                 self.release_stream(name)
         if terms in self._families:
             self._families[terms][1].flush()

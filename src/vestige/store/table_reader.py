@@ -44,13 +44,15 @@ class TableReader(Reader):
 
     def has(self, name: str) -> bool:
         """Tell whether there is a stream, or a damaged row that `survey` describes so."""
+        check_name("name", name)
         with self._use() as tables, tables.rows.report_damage():
-            return tables.has(check_name("name", name))
+            return tables.has(name)
 
     def read_stream(self, name: str) -> tuple[Terms, State] | None:
         """Read the terms and the state of a stream."""
+        check_name("name", name)
         with self._use() as tables:
-            return tables.read(check_name("name", name))
+            return tables.read(name)
 
     def find_due(self, at: datetime) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """List the streams in which a sweep has something to do or to say; and what is wrong with others."""

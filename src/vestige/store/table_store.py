@@ -33,16 +33,20 @@ class TableStore(TableReader, Store):
         with self._use() as tables:
             return tables.names()
 
-    def find_waiting(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def find_waiting(self, number: int, limit: int | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """List the streams that a request may still wait for; and what is wrong with others."""
         with self._use() as tables, tables.rows.report_damage():
-            return search.find_waiting(tables, number)
+            return search.find_waiting(tables, number, limit)
+
+    def find_damaged(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """List the streams that are known to be damaged; and what is wrong with rows."""
+        with self._use() as tables, tables.rows.report_damage():
+            return search.find_damaged(tables)
 
     def count_arrived(self) -> tuple[int, tuple[str, ...]]:
         """Count the records that have arrived in all streams, as they were last written."""
         with self._use() as tables, tables.rows.report_damage():
-            summary, wrong = search.sum_up(tables)
-            return summary.arrived, wrong
+            return search.count_arrived(tables)
 
     def terms(self, name: str) -> Terms:
         """Read the terms of a stream."""

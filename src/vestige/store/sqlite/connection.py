@@ -20,6 +20,7 @@ from vestige.store.bucket import Summary, pack_head
 from vestige.store.paths import append_ending, make_private, write_private
 from vestige.store.rows import DAMAGED, TABLES, About
 from vestige.store.sqlite import version1, version6
+from vestige.store.sqlite.padding import pad_body
 from vestige.validation import check_float
 
 APPLICATION, VERSION = 0x56535447, 7
@@ -95,7 +96,8 @@ def create_empty() -> sqlite3.Connection:
     for table in SCHEMA:
         connection.execute(table)
     connection.execute("INSERT INTO about VALUES (1, ?)", (About().pack(),))
-    connection.execute("INSERT INTO buckets VALUES (1, ?, x'', x'')", (pack_head(1, Summary(), b""),))
+    first = pack_head(1, Summary(), b""), b""
+    connection.execute("INSERT INTO buckets VALUES (1, ?, ?, ?)", (*first, pad_body((*first, b""))))
     connection.execute("COMMIT")
     connection.text_factory = bytes
     return connection
