@@ -73,7 +73,7 @@ class TableStore(TableReader, Store):
         return self.list_positions(about).get(check_name("source", source), {})
 
     def _states(self) -> Iterator[tuple[str, Terms, State]]:
-        with self._use() as tables:
+        with self._use() as tables, tables.rows.report_damage():
             for name, found in tables.iterate_states():
                 if not isinstance(found, StoreError):
                     yield name, *found
