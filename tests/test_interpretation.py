@@ -106,7 +106,7 @@ def _invert(numbers: Floats, inverses: Floats) -> float:
 @pytest.fixture
 def invert() -> _Kernel:
     """Not in the cache, since the cache of another run may hold it."""
-    inverting = _Kernel(_invert, counts_references=True, can_interpret=True)
+    inverting = _Kernel(_invert, counts_references=True, can_interpret=True)  # type: ignore[arg-type]
     inverting._is_cached = False
     return inverting
 
@@ -136,7 +136,7 @@ def test_what_takes_little_time_is_interpreted_and_then_compiled(
 def test_where_one_kernel_is_compiled_all_are(invert: _Kernel, limit: Callable[[float], None]) -> None:
     """Or a small one beside it would be interpreted in each process, forever."""
     limit(100.0)
-    other = _Kernel(_invert, counts_references=True, can_interpret=True)
+    other = _Kernel(_invert, counts_references=True, can_interpret=True)  # type: ignore[arg-type]
     other._is_cached = True
     other(np.ones(2), np.zeros(2))
     invert(np.ones(2), np.zeros(2))
