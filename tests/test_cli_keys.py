@@ -87,7 +87,7 @@ def test_each_combination_has_a_stream(prefix: tuple[str, ...]) -> None:
         assert found["streams"][key]["t"] == len(part)
         assert abs(found["streams"][key]["value"]["spent"] - part.spent.mean()) < error
         assert abs(rows[start + key] - part.spent.mean()) < error
-    listed = said("list", "s.db", "--json")
+    listed = said("list", "s.db", "--json")["streams"]
     assert {entry["about"]["by"] == ["country", "channel"] for entry in listed.values()} == {True}
     assert "nothing found" in vestige("verify", "s.db").output
     for table in (vestige("run", "v.csv", *RUN, *prefix).stdout, vestige("estimate", "s.db").stdout):

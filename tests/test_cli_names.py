@@ -53,7 +53,7 @@ def test_nothing_that_steers_a_terminal_is_printed(store: Path, arguments: tuple
 
 
 def test_machines_get_the_names_as_they_are(store: Path) -> None:
-    assert set(json.loads(vestige("list", store, "--json").stdout)) == set(NAMES)
+    assert set(json.loads(vestige("list", store, "--json").stdout)["streams"]) == set(NAMES)
     assert {receipt["stream"] for receipt in json.loads(vestige("receipts", store, "--format", "json").stdout)} == set(
         NAMES
     )

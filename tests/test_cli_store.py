@@ -123,11 +123,11 @@ def test_keys_without_a_store(visits: Path) -> None:
 
 def test_a_name_before_the_keys(visits: Path, tmp_path: Path) -> None:
     said(*run(visits, tmp_path / "a.db"), "--by", "shop", "--stream", "spent by shop")
-    assert set(said("list", tmp_path / "a.db")) == {f"spent by shop/{shop}" for shop in SHOPS}
+    assert set(said("list", tmp_path / "a.db")["streams"]) == {f"spent by shop/{shop}" for shop in SHOPS}
 
 
 def test_list_shows_limits_and_clock(store: Path) -> None:
-    facts = said("list", store)
+    facts = said("list", store)["streams"]
     assert facts["south"]["t"] == (SHOP == 1).sum()
     assert facts["south"]["retention"] == 128
     assert facts["south"]["max_age"] == 864_000
@@ -141,7 +141,7 @@ def test_list_counts_the_rows_of_files_alone(store: Path) -> None:
     with SqliteStore(store) as opened:
         stream = Stream(Mean(), retention=128, store=opened.stream("queue"))
         stream.extend([1.0, 2.0], source="queue:", positions=[b"offset-1", b"offset-2"])
-    facts = said("list", store)
+    facts = said("list", store)["streams"]
     assert facts["queue"]["sources"] == {"queue:": None}
     (rows,) = facts["south"]["sources"].values()
     assert rows == len(SHOP), "so far the file was read for all shops"

@@ -151,7 +151,7 @@ def test_new_keys_are_kept_as_the_keys_before(tmp_path: Path) -> None:
     plain = vestige("run", new, *run, *keyed, "--retention", 4_096)
     assert plain.exit_code == 1
     assert "was created with other terms: vestige.Private(" in plain.stderr
-    assert list(json.loads(vestige("list", store, "--json").stdout)) == ["a%2Fb", "c"]
+    assert list(json.loads(vestige("list", store, "--json").stdout)["streams"]) == ["a%2Fb", "c"]
     said("run", new, *run, *keyed, "--retention", 4_096, "--stream", "plain")
     assert (
         said(

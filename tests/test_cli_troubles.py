@@ -62,7 +62,7 @@ def facts(result: Result) -> Any:
 
 
 def test_looking_goes_on_over_a_bad_stream(store: Path) -> None:
-    listed = facts(vestige("list", store, "--json"))
+    listed = facts(vestige("list", store, "--json"))["streams"]
     assert set(listed) == set("abcd")
     assert "damaged" in listed["c"]["problem"]
     assert listed["b"]["held"] == listed["b"]["held"]
@@ -121,7 +121,7 @@ def test_a_damaged_stream_can_be_removed(store: Path) -> None:
     result = vestige("remove", store, "--stream", "c", "--stream", "b")
     assert result.exit_code == 0, result.output
     assert "2 streams removed" in result.stdout
-    assert json.loads(vestige("list", store, "--json").stdout).keys() == {"a", "d"}
+    assert json.loads(vestige("list", store, "--json").stdout)["streams"].keys() == {"a", "d"}
     assert vestige("sweep", store, "--at", NOW).exit_code == 0
 
 
@@ -207,7 +207,7 @@ def test_a_stream_whose_name_cannot_be_read_is_removed_by_what_list_says(
     spread(path)
     lost = lose_name(path, "k0", how)
     other = "" if alone else lose_name(path, "k2")
-    assert lost in facts(vestige("list", path, "--json"))
+    assert lost in facts(vestige("list", path, "--json"))["streams"]
     refused = vestige("remove", path, "--stream", "k0")
     assert refused.exit_code == 1
     assert f"'{lost}'" in refused.stderr

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -57,16 +58,26 @@ def hash_names(reader: Reader, names: Sequence[str]) -> tuple[str, ...]:
     known = reader.list_terms() if names else ()
     if not any(terms.about.get("hash_keys") for terms in known):
         return tuple(names)
-    others = [name for name in names if reader.has(name)]  # such as damaged ones
-    hashed = find_hashed(known, reader.has, reader.pseudonym, [name for name in names if name not in others])
+    others = [name for name in names if _has(reader, name)]  # such as damaged ones
+    hashed = find_hashed(known, partial(_has, reader), reader.pseudonym, [name for name in names if name not in others])
     return (*others, *hashed)
+
+
+def _has(reader: Reader, name: str) -> bool:
+    """Whether there is a stream, or a row that is described so; not known, and so not there, if its row is damaged."""
+    try:
+        return reader.has(name)
+    except StoreBusyError:
+        raise
+    except StoreError:
+        return False
 
 
 def choose_streams(reader: Reader, names: Sequence[str], store: str) -> tuple[str, ...]:
     """The streams that were asked for, each looked up by its name."""
     chosen = tuple(dict.fromkeys(hash_names(reader, names)))
     for name in chosen:
-        if not reader.has(name):
+        if not _has(reader, name):
             there, unnamed = reader.survey(limit=_SUGGESTED + 1)
             known = ", ".join(there[:_SUGGESTED]) + (", ..." if len(there) > _SUGGESTED else "")
             lost = f"; and {', '.join(map(repr, unnamed))}, which may be this one" if unnamed else ""
@@ -99,7 +110,7 @@ def read_streams(reader: Reader, names: Sequence[str]) -> StoreSnapshot:
         else:
             if found is not None:
                 streams[name] = found
-            elif reader.has(name):
+            elif _has(reader, name):
                 troubles[name] = UNNAMED
     return StoreSnapshot(streams, troubles)
 
