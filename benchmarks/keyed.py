@@ -221,7 +221,7 @@ def query_polars(path: Path) -> None:
 
 
 def judge(figure: float, goal: str, *, at_most: bool = False) -> str:
-    """Say whether a figure reaches its goal."""
+    """Say whether a figure reaches its goal, which is that of streams in memory."""
     limit = GOALS[goal]
     return "" if (figure <= limit if at_most else figure >= limit) else f"  MISSED: {limit:g}"
 

@@ -14,7 +14,7 @@ from reading import read_rows, read_streams
 from troubled import KeepsHalf, fill
 from vestige import Mean, Moments, SqliteStore, Stream, Window
 from vestige.cli import command
-from vestige.cli.answers import group_notes
+from vestige.cli.summary import group_notes
 
 RNG = np.random.default_rng(0)
 DAY = 86_400

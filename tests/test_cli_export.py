@@ -224,7 +224,7 @@ def test_a_damaged_ledger_does_not_keep_streams_from_being_exported(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damaged = replace(open_reader(store).snapshot(), ledger=Ledger(), ledger_trouble="the ledger is damaged")
-    monkeypatch.setattr("vestige.cli.export.command.read_snapshot", lambda *_: damaged)
+    monkeypatch.setattr("vestige.cli.export.command.read_snapshot", lambda *_, **__: damaged)
     result = vestige("export", store, "--sqlite", tmp_path / "o.sqlite")
     assert result.exit_code == 1
     assert "the ledger is damaged" in result.stderr

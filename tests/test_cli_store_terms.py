@@ -120,8 +120,8 @@ def test_a_default_may_change_and_terms_may_not(tmp_path: Path) -> None:
     grown = write(tmp_path / "w.csv", 400, 50)
     grown.write_text(grown.read_text().replace("a/b", "new"))
     said(*first[:1], grown, *first[2:], "--lateness", "5h")
-    unclear = vestige("run", file, "--store", store)
-    assert "its streams were made with different values of --lateness; give one" in unclear.stderr
+    kept = vestige("run", file, "--store", store)
+    assert "lateness 1 hour" in kept.stderr, "all streams of a run share what the first one was made with"
     assert said("run", file, "--store", store, "--lateness", "1h")["taken"] == 0
 
 

@@ -209,3 +209,29 @@ def test_without_a_store_all_is_taken_and_no_position_kept() -> None:
     assert not streams.positions.shared
     with pytest.raises(Exception, match="one stream for each key"):
         _ = ingest.stream
+
+
+def test_streams_that_were_read_one_by_one_go_on_together() -> None:
+    """As in a store of an earlier format: each has its own position, and knows its sources by slots of its own."""
+    store, rows = MemoryStore(), make_rows("abcabbcaabcd")
+    for key, before, sources in (("a", 5, ("rows:",)), ("b", 2, ("other:", "rows:")), ("c", 9, ("rows:", "other:"))):
+        stream = Stream(Mean(), retention=RETENTION, seed=1, store=store.stream(key))
+        for source in sources:
+            numbers = [i for i, (k, _) in enumerate(rows, 1) if k == key and i <= before] if source == "rows:" else [1]
+            values = [rows[number - 1][1] for number in numbers]
+            positions = [b"%d" % number for number in numbers]
+            stream.extend(values, source=source, numbers=np.array(numbers), positions=positions)
+    store.release()
+    for taken in (12 - 2 - 1 - 2, 0):
+        streams = KeyedStreams(Mean(), retention=RETENTION, seed=1, store=store.family())
+        ingest = Ingest(Rows(rows, size=5), streams, StreamNames("key"), store=store)
+        ingest.run()
+        assert ingest.taken == taken
+        assert {key: streams.clock(key).t for key in streams} == {"a": 4, "b": 4 + 1, "c": 3 + 1, "d": 1}
+        held, _, _, _, owners = streams.find_records(streams.positions.shared["rows:"].slot)
+        keys = {int(number): key for key, number in zip("abcd", streams.find_numbers([*"abcd"]), strict=True)}
+        assert sorted((int(row), keys[int(n)]) for row, n in zip(held, owners, strict=True)) == [
+            (row, key) for row, (key, _) in enumerate(rows, 1)
+        ]
+        assert not streams.positions.own.get("rows:")
+        store.release()

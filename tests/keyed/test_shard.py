@@ -70,3 +70,29 @@ def test_streams_can_be_pickled_and_go_on() -> None:
     for keyed in (one, two):
         keyed.extend(np.arange(2_000) % 7, rows[1_000:])
     assert all(one.retained(key) == two.retained(key) for key in one)
+
+
+def test_memory_is_given_back_and_wiped_once_little_is_held() -> None:
+    rng, shard = np.random.default_rng(0), Shard(2, 49, is_timed=False)
+    shard.add_streams(50)
+    states = []
+    for key in range(50):
+        n = int(rng.integers(1, 60))
+        subjects = [rng.bytes(16).hex() for _ in range(n)]
+        states.append(Records(np.arange(1, n + 1), rng.normal(size=(n, 2)), subjects=subjects, numbers=np.arange(n)))
+        shard.put(key, Clock(t=n), states[-1])
+    before, chunks = shard.arena, len(shard.arena.links)
+    shard.shrink(chunks)
+    assert shard.arena is before, "so many are needed"
+    for key in range(0, 50, 2):
+        shard.clear(key)
+    shard.shrink(3)
+    assert len(shard.arena.links) < 0.8 * chunks
+    assert shard.arena.free[1] >= 3
+    assert not before.values.any()
+    assert not before.subjects.any()
+    for key in range(1, 50, 2):
+        assert shard.get_records(key) == states[key]
+    for key in range(0, 50, 2):
+        assert shard.put(key, Clock(t=len(states[key])), states[key])
+    assert all(shard.get_records(key) == states[key] for key in range(50))

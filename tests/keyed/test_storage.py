@@ -115,7 +115,7 @@ def test_entries_are_those_of_streams_one_by_one(tmp_path: Path) -> None:
     for _ in range(12):
         act(twins, rng)
     with twins.store._use() as tables:  # type: ignore[attr-defined]
-        family = tables.find_family(twins.kept._terms)
+        family = tables.find_families(twins.kept._terms)[0]
         for bucket in tables.buckets.iterate():
             for name, entry in bucket:
                 state = tables.unpack(name, entry)[1]
@@ -249,3 +249,23 @@ def test_a_store_that_knows_no_families_is_refused() -> None:
     store: Store = MemoryStore()
     with pytest.raises(Exception, match=r"store\.family"):
         KeyedStreams(Mean(), retention=64, store=store)  # type: ignore[arg-type]
+
+
+def test_what_may_change_does_not_make_another_family(tmp_path: Path) -> None:
+    with open_store(tmp_path / "a.db") as store:
+        first = store.family(about={"by": "shop", "defaults": {"lateness": 60.0}})
+        KeyedStreams(Mean(), retention=64, seed=1, store=first).extend(["DE", "FR"], [1.0, 2.0])
+    with open_store(tmp_path / "a.db") as store:
+        Stream(Mean(), retention=64, seed=1, store=store.stream("IT", about={"by": "shop", "defaults": {"x": 1}})).push(
+            5.0
+        )
+        store.release()
+        second = store.family(about={"by": "shop", "defaults": {"lateness": 90.0}})
+        shops = KeyedStreams(Mean(), retention=64, seed=1, store=second)
+        assert set(shops) == {"DE", "FR", "IT"}
+        shops.extend(["DE", "IT"], [3.0, 7.0])
+        assert (shops.estimate("DE").value, shops.estimate("IT").value) == (2.0, 6.0)
+        store.tidy()
+        shops.extend(["FR"], [4.0])
+        assert store.read_stream("FR")[1].clock.t == 2  # type: ignore[index]
+        assert store.verify() == ()

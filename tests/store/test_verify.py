@@ -81,7 +81,7 @@ def test_overdue_in_rounds(path: Path) -> None:
     with pytest.raises(StoreError, match="holds records over more than 96 rounds"):
         pack_entry(b"plain", 1, terms, later)
     with SqliteStore(path) as store, store.transaction():
-        number = store._tables.find_family(terms)
+        number = store._tables.find_families(terms)[0]
         assert number is not None
         bucket = store._tables.buckets.read(0)
         bucket.put(b"plain", pack_entry(b"plain", number, replace(terms, capacity=1_000), later))

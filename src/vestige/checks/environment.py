@@ -33,7 +33,7 @@ import numpy as np
 
 from vestige.checks.fingerprint import take_fingerprint
 
-_CHANGING_MODULES = ("numba", "llvmlite", "linecache", "vestige.checks")
+_CHANGING_MODULES = ("numba", "llvmlite", "linecache", "vestige.checks", "vestige._numba", "vestige._compilation")
 """Modules whose variables change while an honest policy runs."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _PROC = Path("/proc/self")

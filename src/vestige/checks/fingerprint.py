@@ -44,7 +44,11 @@ _READERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (type(hashlib.sha256()), lambda thing: thing.hexdigest()),
 )
 """How to read a leaf; other leaves are read as memory, or by their `repr`."""
-_OPAQUE = ("numba", "llvmlite", "threading", "_thread", "importlib", "_frozen_importlib", "logging", "weakref")
+_OPAQUE = (
+    *("numba", "llvmlite", "vestige._numba", "threading", "_thread", "importlib", "_frozen_importlib", "logging"),
+    "weakref",
+)
+"""Modules whose objects change while an honest policy runs, as a kernel does when it is compiled."""
 
 
 def take_fingerprints(policy: Policy) -> dict[str, str]:

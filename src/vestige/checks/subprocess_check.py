@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from vestige._numba import limit_interpretation
 from vestige.checks.environment import find_changes, take_survey
 from vestige.checks.fingerprint import take_fingerprints
 from vestige.checks.traces import Exchange, record_exchanges, replay
@@ -115,6 +116,9 @@ def find_faults(policy: bytes, case: Case) -> str:
         A sentence that describes the fault; empty if there is none.
     """
     sys.dont_write_bytecode = True  # or a module that it is the first to import would count as a file that it writes
+    import vestige._compilation  # noqa: F401, PLC0415  # or a policy would seem to load it
+
+    limit_interpretation(0.0)
     watch = _Watch()
     sys.addaudithook(watch)
     watch.events = _OUTSIDE_EVENTS

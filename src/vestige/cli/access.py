@@ -1,6 +1,7 @@
-"""What the commands on a store share: options, snapshots, and reports of problems with streams.
+"""What the commands on a store share: options, the streams that were asked for, and reports of problems with streams.
 
-A command that only reads takes a snapshot and releases the store at once, so that it never delays an erasure.
+A command that only reads looks up the streams that were named, or takes a snapshot of all, and releases the store at
+once, so that it never delays an erasure.
 """
 
 from __future__ import annotations
@@ -8,17 +9,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import click
 
 from vestige.cli.config import config_option
 from vestige.cli.group import parse_time
-from vestige.cli.output import announce_if_slow, warn
-from vestige.errors import StoreError, VestigeError
+from vestige.cli.output import SHOWN, announce_if_slow, warn
+from vestige.errors import StoreBusyError, StoreError, VestigeError
 from vestige.ingest.names import find_hashed
 from vestige.operations import InboxResult
-from vestige.store import StoreSnapshot, open_reader
+from vestige.store import Ledger, Reader, State, StoreSnapshot, Terms, open_reader
+from vestige.store.snapshot import UNNAMED
+from vestige.store.stored_streams import StoredStreams
 
 required_store_argument = click.argument("store")
 """STORE for commands that cannot be undone, so that nobody calls them without naming it."""
@@ -34,6 +39,11 @@ at_option = click.option(
     help="Time as of which limits in time are checked, in ISO 8601.  [default: the machine's clock]",
 )
 
+_SUGGESTED = 5
+"""Number of streams that are named when another was asked for."""
+_MANY = 1_000
+"""Number of streams from which a copy of all of them is faster than one look-up for each."""
+
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be erased; change nothing.")
 
 
@@ -42,39 +52,81 @@ def store_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     return _optional_store(config_option(function))
 
 
-def hash_names(snapshot: StoreSnapshot, names: Sequence[str], store: str, key: str | None = None) -> tuple[str, ...]:
+def hash_names(reader: Reader, names: Sequence[str]) -> tuple[str, ...]:
     """The names as they are in the store: hashed, if it keeps keys as hashes."""
-    terms = {name: terms for name, (terms, _) in snapshot.streams.items()}
-    if not names or not any(entry.about.get("hash_keys") for entry in terms.values()):
+    known = reader.list_terms() if names else ()
+    if not any(terms.about.get("hash_keys") for terms in known):
         return tuple(names)
-    others = [name for name in names if name in snapshot.names]  # such as damaged ones
-    hashed = find_hashed(terms, open_reader(store, key=key).pseudonym, [name for name in names if name not in others])
+    others = [name for name in names if reader.has(name)]  # such as damaged ones
+    hashed = find_hashed(known, reader.has, reader.pseudonym, [name for name in names if name not in others])
     return (*others, *hashed)
 
 
-def choose_streams(snapshot: StoreSnapshot, names: Sequence[str], store: str) -> tuple[str, ...]:
-    """The streams that were asked for; all if none was."""
-    unnamed, names = snapshot.unnamed, hash_names(snapshot, names, store)
-    for name in names:
-        if name not in snapshot.names:
-            there = [name for name in snapshot.names if name not in unnamed]
-            known = ", ".join(there[:5]) + (", ..." if len(there) > 5 else "")
+def choose_streams(reader: Reader, names: Sequence[str], store: str) -> tuple[str, ...]:
+    """The streams that were asked for, each looked up by its name."""
+    chosen = tuple(dict.fromkeys(hash_names(reader, names)))
+    for name in chosen:
+        if not reader.has(name):
+            there, unnamed = reader.survey(limit=_SUGGESTED + 1)
+            known = ", ".join(there[:_SUGGESTED]) + (", ..." if len(there) > _SUGGESTED else "")
             lost = f"; and {', '.join(map(repr, unnamed))}, which may be this one" if unnamed else ""
             raise StoreError(f"{store}: there is no stream {name!r}; there is {known or 'none yet'}{lost}")
-    return tuple(dict.fromkeys(names)) or snapshot.names
+    return chosen
 
 
-def read_snapshot(store: str, names: Sequence[str] = ()) -> StoreSnapshot:
-    """A snapshot of the streams that were asked for."""
+def read_snapshot(store: str, names: Sequence[str] = (), *, has_ledger: bool = False) -> StoreSnapshot:
+    """The streams that were asked for, without reading others; all at one moment if none was."""
+    reader = open_reader(store)
     with announce_if_slow(f"Reading {store} ..."):
-        snapshot = open_reader(store).snapshot()
-    return snapshot.select(choose_streams(snapshot, names, store))
+        if not names:
+            return reader.snapshot()
+        copy = read_streams(reader, choose_streams(reader, names, store))
+        return add_ledger(reader, copy) if has_ledger else copy
+
+
+def read_streams(reader: Reader, names: Sequence[str]) -> StoreSnapshot:
+    """These streams, of which those that are there no more are left out; without the ledger."""
+    if len(names) > _MANY:
+        return replace(reader.snapshot().select(tuple(names)), ledger=Ledger(), ledger_trouble="")
+    streams, troubles = dict[str, tuple[Terms, State]](), dict[str, str]()
+    for name in names:
+        try:
+            found = reader.read_stream(name)
+        except StoreBusyError:
+            raise
+        except StoreError as problem:
+            troubles[name] = str(problem)
+        else:
+            if found is not None:
+                streams[name] = found
+            elif reader.has(name):
+                troubles[name] = UNNAMED
+    return StoreSnapshot(streams, troubles)
+
+
+def add_ledger(reader: Reader, copy: StoreSnapshot) -> StoreSnapshot:
+    """The same streams with the ledger, or with what is wrong with it."""
+    try:
+        return replace(copy, ledger=reader.read_ledger())
+    except StoreBusyError:
+        raise
+    except StoreError as problem:
+        return replace(copy, ledger_trouble=str(problem))
+
+
+def list_terms(copy: StoreSnapshot) -> list[Terms]:
+    """The different terms of the streams of a snapshot."""
+    if isinstance(copy.streams, StoredStreams):
+        return [terms for terms, _ in copy.streams.list_families()]
+    return list({terms.text: terms for terms, _ in copy.streams.values()}.values())
 
 
 def exit_with(troubles: Mapping[str, str], attended: InboxResult | None = None) -> None:
     """Report problems with streams and requests, and exit with status 1 if there are any."""
-    for name, text in troubles.items():
+    for name, text in islice(troubles.items(), SHOWN):
         warn(f"stream {name!r}: {text}")
+    if len(troubles) > SHOWN:
+        warn(f"... and {len(troubles) - SHOWN:,} more streams cannot be read or have problems")
     _name(attended.troubles if attended else {})
     if troubles or (attended and attended.troubles):
         sys.exit(1)

@@ -11,13 +11,14 @@ from typing import TextIO
 
 import click
 
-from vestige.cli.access import exit_with, read_snapshot, store_argument
+from vestige.cli.access import exit_with, store_argument
 from vestige.cli.group import command
-from vestige.cli.output import escape, format_count, format_time, say, show_table
+from vestige.cli.output import announce_if_slow, escape, format_count, format_time, say, show_table
 from vestige.cli.rows import check_output
 from vestige.errors import ParameterError, StoreError
+from vestige.operations.entry import FEW
 from vestige.operations.signature import sign_receipts
-from vestige.store import Receipt, StoreSnapshot
+from vestige.store import Receipt, StoreSnapshot, open_reader
 from vestige.times import wall_clock
 
 Given = tuple[str | None, Receipt]
@@ -80,7 +81,9 @@ def receipts(store: str, reference: str | None, form: str, key: str | None, out:
         raise ParameterError(f"--sign writes JSON to --out; leave out --format {form}")
     elif out == "-" or Path(out).exists():
         raise ParameterError(f"--out {out} is not a new file; signed receipts are not overwritten: give another name")
-    copy = read_snapshot(store)
+    reader = open_reader(store)
+    with announce_if_slow(f"Reading {store} ..."):
+        copy = reader.snapshot() if reader.count() <= FEW else reader.read_receipts()
     given = [entry for entry in copy.find_receipts(wall_clock()) if reference in (None, entry[1].reference)]
     if reference is not None and not given:
         raise StoreError(f"{store}: no receipt has the reference {reference!r}; it may have expired")

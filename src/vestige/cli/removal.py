@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,12 +11,14 @@ import click
 import numpy as np
 
 from vestige.cli.access import (
+    add_ledger,
     choose_streams,
     dry_run_option,
     exit_with,
     hash_names,
     json_option,
     read_snapshot,
+    read_streams,
     required_store_argument,
     store_argument,
     streams_option,
@@ -25,15 +28,18 @@ from vestige.cli.holder import perform, wait_option
 from vestige.cli.output import SHOWN, format_count, list_some, print_json, say, show_table, warn
 from vestige.cli.receipts import receipt_facts, show_receipts
 from vestige.cli.subjects import Subjects, read_subjects
-from vestige.errors import ParameterError
+from vestige.errors import ParameterError, StoreError
 from vestige.operations import ForgetResult, RemoveResult
 from vestige.operations import forget as forget_in
 from vestige.operations import remove as remove_from
+from vestige.operations.entry import FEW
 from vestige.operations.removal import check_references, preview_forget
 from vestige.records import Records
-from vestige.store import Reader, Store, open_reader
+from vestige.store import Reader, Store, StoreSnapshot, open_reader
 from vestige.store.inbox import Request
+from vestige.store.keys import EARLIER
 from vestige.store.ledger import Ledger
+from vestige.store.snapshot import UNNAMED
 
 _BE = ("is", "are")
 
@@ -128,8 +134,7 @@ def forget(
             f"--round {rounds[0]} needs one --stream, since rounds are counted in each stream separately"
         )
     reader = open_reader(store, key=key)
-    if names:
-        names = hash_names(reader.snapshot(), names, store, key)
+    names = hash_names(reader, names)
     people = read_subjects(given, files, () if rounds else references, with_references=with_references)
     marks = check_references(references or None if rounds else people.references, people.texts)
     if dry_run:
@@ -139,7 +144,8 @@ def forget(
     earlier: list[str] = []
 
     def request() -> Request:
-        earlier.extend(_find_earlier(reader.snapshot().ledger, marks))
+        with suppress(StoreError):  # a damaged ledger is for the process that holds the store to report
+            earlier.extend(_find_earlier(reader.read_ledger(), marks))
         pseudonyms = tuple(map(reader.pseudonym, people.texts))
         return Request(
             "forget", pseudonyms, rounds, names or None, at_once, references=marks, keep_receipts=keep_receipts
@@ -240,9 +246,9 @@ def _show_preview(
     machine: bool,
 ) -> None:
     """Show what a request would erase, from a snapshot."""
-    copy = read_snapshot(store, names)
-    _warn_of_earlier(_find_earlier(copy.ledger, people.references))
     marks = tuple(map(reader.pseudonym, people.texts))
+    copy = _read_concerned(reader, store, names, marks)
+    _warn_of_earlier(_find_earlier(copy.ledger, people.references))
     asked = [name for name in names if name in copy.streams] or None
     done = (
         preview_forget(copy.streams, marks, rounds=rounds, streams=asked, now=at_once)
@@ -266,6 +272,16 @@ def _show_preview(
         for line in _summarize(store, done, people, "would restart"):
             say(line)
     exit_with(done.troubles)
+
+
+def _read_concerned(reader: Reader, store: str, names: tuple[str, ...], marks: Sequence[str]) -> StoreSnapshot:
+    """The streams that a request is about: those that were named; else all, or in a large store those of the index."""
+    if names or reader.count() <= FEW:
+        return read_snapshot(store, names, has_ledger=True)
+    found = set[str]().union(*reader.find_subjects([*marks, EARLIER]).values())
+    copy = read_streams(reader, sorted(found))
+    wrong = dict.fromkeys(reader.survey(limit=0)[1], UNNAMED)
+    return add_ledger(reader, replace(copy, troubles={**wrong, **copy.troubles}))
 
 
 def _select(records: Records, marks: set[str], rounds: tuple[int, ...]) -> Records:
@@ -297,7 +313,7 @@ def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool
     Example:
       vestige remove visits.db --stream main
     """  # noqa: D301  # the sign says to leave the lines as they are
-    wanted = choose_streams(read_snapshot(store), names, store)
+    wanted = choose_streams(open_reader(store), names, store)
     done, attended = perform(
         store,
         RemoveResult,

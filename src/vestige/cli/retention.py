@@ -5,13 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from vestige.cli.access import at_option, dry_run_option, exit_with, json_option, read_snapshot, store_argument
+from vestige.cli.access import (
+    at_option,
+    dry_run_option,
+    exit_with,
+    json_option,
+    read_snapshot,
+    read_streams,
+    store_argument,
+)
 from vestige.cli.group import command
 from vestige.cli.holder import perform, wait_option
-from vestige.cli.output import SHOWN, format_count, list_some, print_json, say, show_table
+from vestige.cli.output import SHOWN, announce_if_slow, format_count, list_some, print_json, say, show_table
 from vestige.operations import Erasure, InboxResult, SweepResult, preview
 from vestige.operations import sweep as sweep_through
+from vestige.operations.entry import FEW
+from vestige.store import StoreSnapshot, open_reader
 from vestige.store.inbox import Request
+from vestige.store.snapshot import UNNAMED
+from vestige.times import wall_clock
 
 
 @command.command()
@@ -37,7 +49,7 @@ def sweep(store: str, at: datetime | None, *, dry_run: bool, wait: timedelta, ma
       0 3 * * *  vestige sweep /var/lib/visits.db
     """  # noqa: D301  # the sign says to leave the lines as they are
     if dry_run:
-        copy, attended = read_snapshot(store), InboxResult()
+        copy, attended = _read_due(store, at), InboxResult()
         done = preview(copy.streams, at)
         done = replace(done, troubles={**done.troubles, **copy.troubles})
     else:
@@ -59,6 +71,18 @@ def sweep(store: str, at: datetime | None, *, dry_run: bool, wait: timedelta, ma
     else:
         _show_erasures(done, dry_run=dry_run)
     exit_with(done.troubles, attended)
+
+
+def _read_due(store: str, at: datetime | None) -> StoreSnapshot:
+    """The streams that a sweep looks at: all, or in a large store those in which something is due."""
+    reader = open_reader(store)
+    if reader.count() <= FEW:
+        return read_snapshot(store)
+    with announce_if_slow(f"Reading {store} ..."):
+        now = wall_clock()
+        found = [reader.find_due(moment) for moment in {at or now, max(at or now, now)}]
+        copy = read_streams(reader, sorted({name for names, _ in found for name in names}))
+    return replace(copy, troubles={**dict.fromkeys(found[0][1], UNNAMED), **copy.troubles})
 
 
 def _show_erasures(done: SweepResult, *, dry_run: bool) -> None:

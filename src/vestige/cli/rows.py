@@ -13,10 +13,11 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -132,69 +133,106 @@ def _is_of(label: str, metrics: Sequence[str]) -> bool:
     return any(label == name or label.startswith(f"{name} ") for name in metrics)
 
 
-def write_rows(rows: Sequence[Row], form: str, out: str | None) -> None:
-    """Write rows to a file or to standard output.
+def write_rows(rows: Iterable[Row], form: str, out: str | None) -> None:
+    """Write rows to a file or to standard output, some at a time.
 
     Args:
         rows: rows with the keys of `COLUMNS`.
         form: json, csv or parquet.
         out: the file to write; None for standard output.
     """
-    made = {"json": _make_json, "csv": _make_csv, "parquet": _make_parquet}[form](rows)
+    write = _WRITERS[form]
     if out is not None:
-        _write_file(Path(out), made)
+        with _open_file(Path(out)) as file:
+            write(rows, file)
     elif form == "csv" and _is_terminal():
-        click.echo("\n".join(map(escape, made.decode().splitlines())))
+        for part in _make_csv(rows):
+            click.echo("\n".join(map(escape, part.splitlines())))
     else:
-        click.echo(made, nl=False)
+        sys.stdout.flush()
+        write(rows, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
-def _write_file(path: Path, content: bytes) -> None:
-    """Write a file: all of it or nothing, so that nobody reads half of it; what is not a file is written to."""
+@contextmanager
+def _open_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to write all of it or nothing, so that nobody reads half of it; what is not a file is written to."""
     if path.exists() and not path.is_file():
-        path.write_bytes(content)
+        with path.open("wb") as file:
+            yield file
         return
     path = path.resolve()
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.draft")
     try:
         with draft.open("xb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
             shutil.copymode(path, draft)
         draft.replace(path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
 
 
-def _make_json(rows: Sequence[Row]) -> bytes:
-    return json.dumps(rows, allow_nan=False).encode() + b"\n"
+def _iterate_parts(rows: Iterable[Row], size: int = 10_000) -> Iterator[list[Row]]:
+    """Some rows at a time."""
+    left = iter(rows)
+    while part := list(islice(left, size)):
+        yield part
 
 
-def _make_csv(rows: Sequence[Row]) -> bytes:
+def _write_json(rows: Iterable[Row], file: BinaryIO) -> None:
+    before = b"["
+    for part in _iterate_parts(rows):
+        file.write(before + json.dumps(part, allow_nan=False)[1:-1].encode())
+        before = b", "
+    file.write((b"[" if before == b"[" else b"") + b"]\n")
+
+
+def _write_csv(rows: Iterable[Row], file: BinaryIO) -> None:
+    for part in _make_csv(rows):
+        file.write(part.encode())
+
+
+def _make_csv(rows: Iterable[Row]) -> Iterator[str]:
+    """The header, then some rows at a time."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({key: _format_cell(value) for key, value in row.items()} for row in rows)
-    return text.getvalue().encode()
+    for part in _iterate_parts(rows):
+        writer.writerows({key: _format_cell(value) for key, value in row.items()} for row in part)
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+    if text.tell():  # there is no row
+        yield text.getvalue()
 
 
 def _format_cell(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _make_parquet(rows: Sequence[Row]) -> bytes:
+def _write_parquet(rows: Iterable[Row], file: BinaryIO) -> None:
     import pyarrow as pa  # noqa: PLC0415  # takes long to import
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     types = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
     schema = pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema), buffer)
-    return buffer.getvalue()
+    buffer = io.BytesIO()  # standard output cannot say where it is
+    with pq.ParquetWriter(buffer, schema) as writer:
+        for part in _iterate_parts(rows, 100_000):
+            writer.write_table(pa.Table.from_pylist(part, schema))
+    file.write(buffer.getbuffer())
+
+
+_WRITERS: dict[str, Callable[[Iterable[Row], BinaryIO], None]] = {
+    "json": _write_json,
+    "csv": _write_csv,
+    "parquet": _write_parquet,
+}
 
 
 def _is_terminal() -> bool:

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import click
 
 from vestige.channels import CHANNELS
-from vestige.cli.answers import StreamAnswer, check_strict
+from vestige.cli.answers import StreamAnswer
 from vestige.cli.categories import explain_text, find_undeclared
 from vestige.cli.config import config_option, describe_use, name_origins
 from vestige.cli.group import command, parse_duration
@@ -42,6 +42,7 @@ from vestige.cli.run_report import (
 )
 from vestige.cli.signals import catch_signals, end_by_signal
 from vestige.cli.store_terms import check_keyed, complete_options
+from vestige.cli.summary import check_strict
 from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest, StreamNames
 from vestige.ingest.condition import count_overdue
@@ -292,7 +293,11 @@ def _ingest(options: RunOptions, sources: Sequence[FileSource], policy: Policy) 
             _warn_of_overdue(count_overdue(held_in, wall_clock()), options.max_age)
         if isinstance(ingest.streams, KeyedStreams):
             return ingest, KeyedAnswers(
-                ingest.streams, names, options.numbers, options.max_age, has_requests=bool(ingest.streams.receipts)
+                ingest.streams,
+                names.find_key,
+                options.numbers,
+                options.max_age,
+                has_requests=bool(ingest.streams.receipts),
             )
         return ingest, {"": StreamAnswer.from_stream(ingest.stream, options.numbers)}
 

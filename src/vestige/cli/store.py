@@ -6,9 +6,10 @@ A stream that cannot be read is named in its row; the others are shown, and the 
 from __future__ import annotations
 
 import csv
+import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from datetime import datetime
 
 import click
@@ -16,22 +17,21 @@ import numpy as np
 
 from vestige.cli.access import (
     at_option,
-    choose_streams,
     exit_with,
     json_option,
+    list_terms,
     read_snapshot,
+    read_streams,
     store_argument,
     streams_option,
 )
-from vestige.cli.answers import StreamAnswer, check_strict, show_many
 from vestige.cli.config import find_files
 from vestige.cli.group import command
-from vestige.cli.output import announce_if_slow, escape, print_json, say, show_table
-from vestige.cli.rows import FORMATS, check_output, check_sources, list_rows, write_rows
+from vestige.cli.output import announce_if_slow, escape, format_count, print_json, say, show_progress, show_table
+from vestige.cli.rows import FORMATS, Row, check_output, check_sources, write_rows
+from vestige.cli.store_answers import StoreAnswers
 from vestige.errors import NoAnswerError, ParameterError, SourceError, StoreError, VestigeError
-from vestige.ingest import StreamNames, verify_sources
-from vestige.ingest.names import read_by
-from vestige.policy import count_waiting
+from vestige.ingest import verify_sources
 from vestige.records import Records
 from vestige.serialization import from_dict
 from vestige.sources.comparison import UNCHECKED
@@ -39,48 +39,73 @@ from vestige.sources.identity import FileIdentity
 from vestige.sources.listing import list_files
 from vestige.sources.positions import decode_position
 from vestige.store import Reader, State, StoreSnapshot, Terms, open_reader
-from vestige.stream import copy_stream
+from vestige.store.snapshot import UNNAMED
 from vestige.stream.frames import find_names
 from vestige.times import format_duration
 
 _UNREADABLE = "cannot be read"
+_TELL_EACH = 100
+"""Number of streams after which progress is shown."""
 
 
 @command.command("list")
 @store_argument
+@click.option("--after", metavar="NAME", help="Only show streams after this name, in the order of names.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Number of streams to show at most."
+)
 @json_option
-def list_streams(store: str, *, machine: bool) -> None:
+def list_streams(store: str, after: str | None, limit: int, *, machine: bool) -> None:
     """Show the streams in STORE and their limits.
 
     arrived: number of records that have ever arrived; since: the first record that the statistic counts, 1 unless it
     restarted; held: number of records that STORE holds now.
 
+    The streams are shown in the order of their names, 50 at a time; --after continues after the last one that was
+    shown. Only these are read, so that a store of a million streams is listed as fast as a small one. With --json,
+    "total" is the number of all streams, and "next" is what to give as --after, or null after the last page.
+
     \b
-    Example:
+    Examples:
       vestige list visits.db
+      vestige list visits.db --after shop/4711 --limit 200
     """  # noqa: D301  # the sign says to leave the lines as they are
-    copy = read_snapshot(store)
+    reader = open_reader(store)
+    with announce_if_slow(f"Reading {store} ..."):
+        names, wrong = reader.survey(after, limit + 1)
+        copy, total = read_streams(reader, names[:limit]), reader.count()
+    following = names[limit - 1] if len(names) > limit else None
+    troubles = {**copy.troubles, **dict.fromkeys(wrong, UNNAMED)}
     facts = {name: _collect_facts(terms, state) for name, (terms, state) in copy.streams.items()}
     if machine:
-        print_json(facts | {name: {"problem": text} for name, text in copy.troubles.items()})
+        listed = facts | {name: {"problem": text} for name, text in troubles.items()}
+        print_json({"streams": listed, "total": total, "next": following})
     else:
-        header = ("stream", "policy", "arrived", "since", "held", "retention", "max age", "open requests")
-        rows: list[tuple[str, ...]] = [
-            (
-                name,
-                str(fact["policy"]).removeprefix("vestige."),
-                f"{fact['t']:,}",
-                f"{fact['since']:,}",
-                f"{fact['held']:,}",
-                _format_or_dash(fact["retention"]),
-                _format_or_dash(None if (age := copy.streams[name][0].max_age) is None else format_duration(age)),
-                f"{fact['open_requests']}",
-            )
-            for name, fact in facts.items()
-        ]
-        rows += [(name, _UNREADABLE, *("-",) * (len(header) - 2)) for name in copy.troubles]
-        show_table(header, sorted(rows), words=("policy",))
-    exit_with(copy.troubles)
+        _show_streams(copy, facts, troubles)
+        if total > len(names[:limit]):
+            more = "" if following is None else f"; --after {shlex.quote(following)} shows the next"
+            say(f"{len(names[:limit]):,} of {format_count(total, 'stream')}{more}")
+    exit_with(troubles)
+
+
+def _show_streams(copy: StoreSnapshot, facts: Mapping[str, Mapping[str, object]], troubles: Iterable[str]) -> None:
+    """Print a table of streams and their limits."""
+    header = ("stream", "policy", "arrived", "since", "held", "retention", "max age", "open requests")
+    rows: list[tuple[str, ...]] = [
+        (
+            name,
+            str(fact["policy"]).removeprefix("vestige."),
+            f"{fact['t']:,}",
+            f"{fact['since']:,}",
+            f"{fact['held']:,}",
+            _format_or_dash(fact["retention"]),
+            _format_or_dash(None if (age := copy.streams[name][0].max_age) is None else format_duration(age)),
+            f"{fact['open_requests']}",
+        )
+        for name, fact in facts.items()
+    ]
+    rows += [(name, _UNREADABLE, *("-",) * (len(header) - 2)) for name in troubles]
+    show_table(header, sorted(rows), words=("policy",))
 
 
 def _collect_facts(terms: Terms, state: State) -> dict[str, object]:
@@ -142,31 +167,45 @@ def estimate(
       vestige estimate visits.db --format json
     """  # noqa: D301  # the sign says to leave the lines as they are
     check_output(form, out, store)
-    whole = read_snapshot(store)
-    copy = whole.select(choose_streams(whole, names, store)) if names else whole
+    copy = read_snapshot(store, names)
     if out is not None:
-        _refuse_sources(ctx, out, whole)
-    made, unanswered = answer_streams(copy)
+        _refuse_sources(ctx, out, open_reader(store).sources())
+    with announce_if_slow("Answering ..."):
+        answers = StoreAnswers.ask(copy)
     if form != "table":
-        write_rows(list_rows(made | unanswered), form, out)
-    elif len(made) == 1 and not unanswered:
-        ((name, asked),) = made.items()
-        terms, _ = copy.streams[name]
-        asked.show(_describe_limit(terms))
-    elif made:
-        show_many(*_label_streams(copy, made | unanswered), "--format json")
-    elif not unanswered:
+        with show_progress("Writing answers") as tell:
+            write_rows(_report_progress(answers.iterate_rows(), len(answers), tell), form, out)
+    elif len(answers) == 1 and not answers.unanswered and answers.asked:
+        ((name, asked),) = answers.asked.items()
+        asked.show(_describe_limit(copy.streams[name][0]))
+    elif len(answers):
+        with announce_if_slow("Answering ..."):
+            answers.show("--format json")
+    elif not answers.unanswered:
         raise NoAnswerError(f"{store}: there is no stream yet; vestige run --store {store} makes one")
-    exit_with({name: asked.problem for name, asked in unanswered.items()})
+    exit_with(answers.troubles)
     if strict:
-        check_strict(made)
-    if made and all(asked.estimate is None for asked in made.values()):
-        raise NoAnswerError(f"{store}: no stream has an answer: {next(iter(made.values())).problem}")
+        with announce_if_slow("Answering ..."):
+            tally = answers.examine()
+        tally.check_strict()
+    if problem := answers.problem:
+        raise NoAnswerError(f"{store}: no stream has an answer: {problem}")
 
 
-def _refuse_sources(ctx: click.Context, out: str, snapshot: StoreSnapshot) -> None:
+def _report_progress(rows: Iterator[Row], streams: int, tell: Callable[[float], None]) -> Iterator[Row]:
+    """The same rows; tells now and then which share of the streams is done."""
+    done, last = 0, None
+    for row in rows:
+        if row["stream"] != last:
+            done, last = done + 1, row["stream"]
+            if not done % _TELL_EACH:
+                tell(min(done / streams, 1.0))
+        yield row
+
+
+def _refuse_sources(ctx: click.Context, out: str, sources: Iterable[str]) -> None:
     """Refuse to overwrite a file that runs read."""
-    read = {source for _, state in snapshot.streams.values() for source in state.positions}
+    read = set(sources)
     config, named = find_files(ctx)
     for source in named:
         with suppress(SourceError, OSError):  # such as a pattern that no file fits
@@ -174,48 +213,10 @@ def _refuse_sources(ctx: click.Context, out: str, snapshot: StoreSnapshot) -> No
     check_sources(out, read, [config])
 
 
-def answer_streams(copy: StoreSnapshot) -> tuple[dict[str, StreamAnswer], dict[str, StreamAnswer]]:
-    """Query all streams of a snapshot: those that can be queried, and those that cannot, with what is wrong."""
-    made, troubles = {}, dict(copy.troubles)
-    for name, (terms, state) in copy.streams.items():
-        try:
-            made[name] = _answer(terms, state)
-        except VestigeError as problem:
-            troubles[name] = str(problem)
-    return made, {name: _make_unanswered(copy, name, text) for name, text in troubles.items()}
-
-
-def _label_streams(
-    copy: StoreSnapshot, answers: dict[str, StreamAnswer]
-) -> tuple[str | tuple[str, ...], dict[str, StreamAnswer]]:
-    """The columns that name the streams, and the answers by their keys: those of several --by, if all have the same."""
-    abouts = [copy.streams[name][0].about if name in copy.streams else {} for name in answers]
-    terms = {(read_by(about), about.get("stream"), bool(about.get("hash_keys"))) for about in abouts}
-    ((by, prefix, hashed), *others) = terms
-    if others or hashed or not isinstance(by, tuple):
-        return "stream", answers
-    names = StreamNames(by, None if prefix is None else str(prefix))
-    return by, {names.find_key(name): answer for name, answer in answers.items()}
-
-
 def _describe_limit(terms: Terms) -> str:
     if terms.retention is not None:
         return f"limit {terms.retention}"
     return "no limit in records" if terms.max_age is None else f"limit {format_duration(terms.max_age)}"
-
-
-def _make_unanswered(copy: StoreSnapshot, name: str, problem: str) -> StreamAnswer:
-    """A stream that has no answer, with what is known about it."""
-    if name not in copy.streams:
-        return StreamAnswer(0, 1, 0, problem=problem)
-    state = copy.streams[name][1]
-    clock = state.clock
-    return StreamAnswer(clock.t, clock.since, clock.encoded + count_waiting(clock, state.retained), problem=problem)
-
-
-def _answer(terms: Terms, state: State) -> StreamAnswer:
-    stream = copy_stream(terms, state)
-    return StreamAnswer.from_stream(stream, stream.column_names)
 
 
 def _read_texts(value: object) -> Iterator[str]:
@@ -237,22 +238,38 @@ def retained(store: str, names: tuple[str, ...], *, machine: bool) -> None:
       vestige retained visits.db --stream main
     """  # noqa: D301  # the sign says to leave the lines as they are
     copy = read_snapshot(store, names)
-    width = max((terms.columns for terms, _ in copy.streams.values()), default=0)
-    labels = {tuple(list_labels(terms)) for terms, _ in copy.streams.values()}
+    known = list_terms(copy)
+    labels = {tuple(list_labels(terms)) for terms in known}
+    width = max((terms.columns for terms in known), default=0)
     header = list(labels.pop()) if len(labels) == 1 else [f"value_{i + 1}" for i in range(width)]
     writer = csv.writer(sys.stdout, lineterminator="\n")
     on_paper = escape if sys.stdout.isatty() else str
     if not machine:
         writer.writerow(["stream", "round", "time", "subject", "leaving", *map(on_paper, header)])
-    for name, (terms, state) in copy.streams.items():
-        named = list_labels(terms)
-        for number, when, who, leaving, values in _iterate_records(state.retained):
+    with nullcontext(_say_nothing) if sys.stdout.isatty() else show_progress("Writing records") as tell:
+        for place, (name, (terms, state)) in enumerate(copy.streams.items()):
             if machine:
-                fields = dict(zip(named, values, strict=True))
-                print_json({"stream": name, "round": number, "time": when, "subject": who, "leaving": leaving} | fields)
+                _print_records(name, list_labels(terms), state.retained)
             else:
-                writer.writerow([on_paper(name), number, when or "", who or "", int(leaving), *map(repr, values)])
+                shown = on_paper(name)
+                writer.writerows(
+                    [shown, number, when or "", who or "", int(leaving), *map(repr, values)]
+                    for number, when, who, leaving, values in _iterate_records(state.retained)
+                )
+            if not place % _TELL_EACH:
+                tell(place / len(copy.streams))
     exit_with(copy.troubles)
+
+
+def _say_nothing(_: float) -> None:
+    """On a terminal, the records themselves show how far it is."""
+
+
+def _print_records(name: str, labels: list[str], records: Records) -> None:
+    """Print records as JSON, one object per line."""
+    for number, when, who, leaving, values in _iterate_records(records):
+        fields = dict(zip(labels, values, strict=True))
+        print_json({"stream": name, "round": number, "time": when, "subject": who, "leaving": leaving} | fields)
 
 
 def list_labels(terms: Terms) -> list[str]:
@@ -264,9 +281,10 @@ def list_labels(terms: Terms) -> list[str]:
 
 
 def _iterate_records(records: Records) -> Iterator[tuple[int, str | None, str | None, bool, list[float]]]:
-    for i, number in enumerate(records.rounds.tolist()):
-        when = None if np.isnat(records.times[i]) else f"{np.datetime_as_string(records.times[i])}Z"
-        yield number, when, records.subjects[i], bool(records.leaving[i]), records.values[i].tolist()
+    times = [None if text == "NaT" else f"{text}Z" for text in np.datetime_as_string(records.times).tolist()]
+    columns = (records.rounds, records.subjects, records.leaving, records.values)
+    rounds, subjects, leaving, values = (column.tolist() for column in columns)
+    return zip(rounds, times, subjects, leaving, values, strict=True)
 
 
 @command.command("verify")

@@ -161,11 +161,14 @@ def hash_key(pseudonym: Callable[[str], str], key: str) -> str:
     return pseudonym(f"stream\0{key}")
 
 
-def find_hashed(terms: Mapping[str, Terms], pseudonym: Callable[[str], str], names: Sequence[str]) -> tuple[str, ...]:
+def find_hashed(
+    known: Iterable[Terms], has: Callable[[str], bool], pseudonym: Callable[[str], str], names: Sequence[str]
+) -> tuple[str, ...]:
     """Find the streams that are meant by names, in a store that keeps keys as hashes.
 
     Args:
-        terms: the terms of each stream of the store, by name.
+        known: the different terms of its streams.
+        has: function that tells whether there is a stream of a name.
         pseudonym: function from a subject to its pseudonym in the store.
         names: a key each, with its prefix or without; or the name of a stream as it is in the store.
 
@@ -175,7 +178,8 @@ def find_hashed(terms: Mapping[str, Terms], pseudonym: Callable[[str], str], nam
     Raises:
         StoreError: all keys are hashed, and there is no stream of such a key. The error does not show the key.
     """
-    prefixes = {about.get("stream") for about in (t.about for t in terms.values()) if about.get("hash_keys")}
+    abouts = [terms.about for terms in known]
+    prefixes = dict.fromkeys(about.get("stream") for about in abouts if about.get("hash_keys"))
     found = []
     for name in names:
         tried = [
@@ -183,13 +187,13 @@ def find_hashed(terms: Mapping[str, Terms], pseudonym: Callable[[str], str], nam
             for prefix in prefixes
             for key in dict.fromkeys((name, name.removeprefix(f"{prefix}/")))
         ]
-        there = [candidate for candidate in (*tried, name) if candidate in terms]
-        if not there and all(t.about.get("hash_keys") for t in terms.values()):
+        there = next((candidate for candidate in (*tried, name) if has(candidate)), None)
+        if there is None and all(about.get("hash_keys") for about in abouts):
             raise StoreError(
                 "there is no stream of this key; its names are hashes of keys: give the key as it is in the source, or "
                 "the hash as vestige list shows it"
             )
-        found.append(there[0] if there else name)
+        found.append(name if there is None else there)
     return tuple(found)
 
 

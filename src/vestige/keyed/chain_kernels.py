@@ -264,6 +264,34 @@ def export_records(columns: Columns, arena: Arena, key: int, present: Bools, row
 
 
 @inner_kernel
+def copy_chains(columns: Columns, arena: Arena, other: Arena) -> int:
+    """Copy all chains to the first chunks of another arena, one after the other; return how many these are."""
+    count = 0
+    for key in range(len(columns.head)):
+        chunk, before = columns.head[key], NONE
+        while chunk != NONE:
+            for place in range(arena.values.shape[1]):
+                for i in range(arena.values.shape[2]):
+                    other.values[count, place, i] = arena.values[chunk, place, i]
+                if len(arena.times):
+                    other.times[count, place] = arena.times[chunk, place]
+                if len(arena.subjects):
+                    other.subjects[count, place, 0] = arena.subjects[chunk, place, 0]
+                    other.subjects[count, place, 1] = arena.subjects[chunk, place, 1]
+                if len(arena.numbers):
+                    other.numbers[count, place] = arena.numbers[chunk, place]
+            if before == NONE:
+                columns.head[key] = count
+            else:
+                other.links[before] = count
+            other.links[count] = NONE
+            before, chunk = count, arena.links[chunk]
+            count += 1
+        columns.tail[key] = before
+    return count
+
+
+@inner_kernel
 def mark_chunks(arena: Arena, first: np.uint64, second: np.uint64, chunks: Bools) -> bool:
     """Mark the chunks that have a record of a subject, whose pseudonym is these two integers; tell whether any has."""
     is_there = False

@@ -22,6 +22,7 @@ from vestige.keyed.chain_kernels import (
     Columns,
     Rows,
     collect_rows,
+    copy_chains,
     export_records,
     find_lead,
     import_records,
@@ -45,6 +46,8 @@ _LONG = frozenset(("t", "since", "gaps", "bits", "settled", "due", "oldest", "ne
 """Columns of 64 bits."""
 _GROWTH = 16
 """Arrays that are full grow by this part of themselves."""
+_SHRINKAGE = 8
+"""If more than this part of the chunks is free, and not about to be needed, memory is given back."""
 
 
 class Shard:
@@ -144,6 +147,26 @@ class Shard:
             enlarge(arena.subjects, before + more, 0) if len(arena.subjects) else arena.subjects,
             enlarge(arena.numbers, before + more, 0) if len(arena.numbers) else arena.numbers,
         )
+        _wipe(arena)
+
+    def shrink(self, spare: int) -> None:
+        """Give memory back if far more chunks are free than are needed.
+
+        Args:
+            spare: number of chunks that should stay free.
+        """
+        arena = self.arena
+        chunks, free = len(arena.links), int(arena.free[1])
+        if free <= chunks // _SHRINKAGE + 2 * spare:
+            return
+        size = chunks - free + max((chunks - free) // _GROWTH, spare, 1)
+        blanks = (0.0, NONE, 0, UNKNOWN, 0, 0)
+        made = Arena(*(_make_blank(each, size, blank) for each, blank in zip(arena, blanks, strict=True)))  # type: ignore[arg-type]
+        used = copy_chains(self.columns, arena, made)
+        made.links[used:-1] = np.arange(used + 1, size)
+        made.links[-1] = NONE
+        self.arena = made._replace(free=np.array([used, size - used]))
+        _wipe(arena)
 
     def add_labels(self, *, times: bool, subjects: bool, numbers: bool) -> None:
         """Make room for labels that records have not had so far.
@@ -420,6 +443,17 @@ class Shard:
 def _copy_rows(rows: Rows) -> Rows:
     """Arrays of our own, since those of records cannot be written to, which would be another type for the compiler."""
     return Rows(*(np.array(array) for array in rows))  # type: ignore[arg-type]
+
+
+def _make_blank(array: NDArray[Any], size: int, blank: float) -> NDArray[Any]:
+    """An array like another one with so many entries; without any if the other has none."""
+    return np.full((size, *array.shape[1:]), blank, array.dtype) if len(array) else array
+
+
+def _wipe(arena: Arena) -> None:
+    """Overwrite the records of an arena that another has taken the place of."""
+    for array in (arena.values, arena.times, arena.subjects, arena.numbers):
+        array.fill(0)
 
 
 def enlarge(array: NDArray[Any], size: int, blank: float) -> NDArray[Any]:

@@ -300,6 +300,7 @@ class Shards:
             left[here], changed = True, np.zeros(shard.count, np.bool_)
             terms = self.make_terms()
             expire_each(shard.columns, shard.arena, shard.count, instant, terms, batch, left, changed, counts)
+            shard.shrink(0)
             left[here] = False
             return counts, np.flatnonzero(left) + place * STREAMS, np.flatnonzero(changed) + place * STREAMS
 
@@ -521,6 +522,7 @@ class _ShardIntake:
             if shard.columns.pending[key] == rules.batch:
                 self._update(key, start)
         self._take_left()
+        shard.shrink(_ROWS_PER_CALL + 2 * rules.batch)
         return self._made
 
     def _update(self, key: int, stop: int) -> None:

@@ -8,7 +8,7 @@ Guarantee: what is loaded is what was flushed, bit for bit, and a stream that is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from typing import NamedTuple
 
@@ -211,15 +211,13 @@ class FamilyStorage:
         """
         with self._store._use() as tables:
             self._directory.resize(tables.about.buckets)
-            family = tables.find_family(self._terms)
-            if family is None:
+            families = tables.find_families(self._terms)
+            if not families:
                 return
-            own: list[tuple[str, State]] = []
+            own: list[tuple[str, Mapping[str, Position]]] = []
             for rows in _group_rows(self._iterate_rows(tables)):
-                own += self._load_group(Group.read(rows, is_checked=True), family, tables)
-            self.positions, renumbering = KeyedPositions.load(
-                tables.read_shared(family), ((name, state.positions) for name, state in own)
-            )
+                own += self._load_group(Group.read(rows, is_checked=True), families, tables)
+            self.positions, renumbering = KeyedPositions.load(tables.read_shared(families[0]), own)
             for name, slots in renumbering.items():
                 self._shards.renumber(self._find(name), slots)
         self._directory.mark(np.array([self._find(name) for name in self.positions.changed_streams], np.int64))
@@ -272,11 +270,19 @@ class FamilyStorage:
         assert number is not None  # noqa: S101  # it was just read
         return number
 
-    def _load_group(self, group: Group, family: int, tables: Tables) -> Iterator[tuple[str, State]]:
-        """Take in the streams of some buckets; yield those that have own positions."""
+    def _load_group(
+        self, group: Group, families: list[int], tables: Tables
+    ) -> Iterator[tuple[str, Mapping[str, Position]]]:
+        """Take in the streams of some buckets; yield those that have own positions, with these."""
         headers = group.headers
-        here = (headers.flags >= 0) & (headers.family == family)
-        plain = here & (headers.flags & _SPECIAL == 0) & (headers.updates < 2**31) & self._shards.is_batched
+        here = (headers.flags >= 0) & np.isin(headers.family, families)
+        plain = (
+            here
+            & (headers.flags & _SPECIAL == 0)
+            & (headers.family == families[0])
+            & (headers.updates < 2**31)
+            & self._shards.is_batched
+        )
         self._has_subjects |= bool((headers.flags[here] & SUBJECTS).any())
         rows = np.flatnonzero(plain)
         numbers = self._add(group, rows)
@@ -294,8 +300,11 @@ class FamilyStorage:
                 self._unreadable.add(number)
                 self._shards.block(number, problem if isinstance(problem, StoreError) else StoreError(str(problem)))
                 continue
-            if state.positions:
-                yield name, state
+            family = int(headers.family[row])
+            shared = {} if family == families[0] else tables.read_shared(family)
+            positions = {source: at.position for source, at in shared.items()} | dict(state.positions)
+            if positions:
+                yield name, positions
 
     def _add(self, group: Group, rows: Ints) -> Ints:
         numbers = self._names.number(group.take_names(rows), self._workers)
@@ -369,7 +378,7 @@ class FamilyStorage:
         if not self.is_dirty:
             return
         with self._store.transaction(), self._store._use() as tables:
-            family = tables.add_family(self._terms)
+            family = next(iter(tables.find_families(self._terms)), None) or tables.add_family(self._terms)
             weight = find_weight(self._terms)
             tables.reserve(weight * max(directory.count_new(), 0))
             directory.resize(tables.about.buckets)

@@ -133,6 +133,19 @@ class Families:
         """
         return self._load_numbers().get(terms.text)
 
+    def find_alike(self, terms: Terms) -> list[int]:
+        """Find the numbers of terms that differ only in what may change.
+
+        Args:
+            terms: the terms.
+
+        Returns:
+            The numbers; that of equal terms first.
+        """
+        wanted, exact = terms.fixed_text, self.find(terms)
+        alike = [number for number, known in self.list_terms().items() if known.fixed_text == wanted]
+        return sorted(alike, key=lambda number: (number != exact, number))
+
     def list_terms(self) -> dict[int, Terms]:
         """List all terms that can be read.
 

@@ -28,6 +28,9 @@ from vestige.times import to_utc, wall_clock
 class MemoryStore(TableStore):
     """Named streams, as long as this object lives.
 
+    Args:
+        rows: the rows to start with, such as a copy of those of another store; default: none.
+
     Example:
         >>> from vestige import Mean, Stream
         >>> store = MemoryStore()
@@ -41,9 +44,9 @@ class MemoryStore(TableStore):
 
     address_form: ClassVar = "memory:"
 
-    def __init__(self) -> None:
+    def __init__(self, rows: MemoryRows | None = None) -> None:
         super().__init__()
-        self._rows = MemoryRows()
+        self._rows = MemoryRows() if rows is None else rows
         self._tables = Tables(self._rows)
         self._depth = 0
         self._key = secrets.token_bytes(SIZE)

@@ -129,7 +129,7 @@ class Place(ABC):
         Raises:
             StoreError: the stream has other terms, or is damaged.
         """
-        if terms.text in self.store._families:
+        if terms.fixed_text in self.store._families:
             raise StoreError(
                 f"stream {self.name!r} is open as one of KeyedStreams with the same terms; use those, or close the "
                 "store and open it again"
@@ -210,7 +210,7 @@ class FamilyPlace:
         Raises:
             StoreError: what was not written yet cannot be.
         """
-        self._terms = terms.text
+        self._terms = terms.fixed_text
         self.store._close_family(self._terms)
         self.store._families[self._terms] = self, streams
 

@@ -285,7 +285,7 @@ class Store(Reader):
     def _close_family(self, terms: str) -> None:
         """Write what streams with these terms have not written yet, and close them."""
         for name, (_, stream) in tuple(self._open.items()):
-            if stream.terms.text == terms:
+            if stream.terms.fixed_text == terms:
                 self.release_stream(name)
         if terms in self._families:
             self._families[terms][1].flush()

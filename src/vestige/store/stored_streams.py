@@ -18,6 +18,7 @@ from vestige.store.bucket import Summary, unpack_names
 from vestige.store.buckets import BROKEN
 from vestige.store.entry import CHECKSUM, EARLIER_WORD, SOURCES, is_sound, read_family
 from vestige.store.layout import DamagedError
+from vestige.store.memory_rows import MemoryRows
 from vestige.store.snapshot import UNNAMED
 from vestige.store.state import State
 from vestige.store.tables import Tables
@@ -36,10 +37,16 @@ class StoredStreams(Mapping[str, tuple[Terms, State]]):
         tables: a copy of the tables, which nobody changes.
         names: the names.
         places: where each entry lies: the bucket, and from where to where in it; shape (names, 3).
+        families: the numbers of their terms; shape (names,).
+
+    Attributes:
+        rows: the rows of the copy.
     """
 
-    def __init__(self, tables: Tables, names: list[str], places: Ints) -> None:
-        self._tables, self._names, self._places = tables, names, places
+    def __init__(self, tables: Tables, names: list[str], places: Ints, families: Ints) -> None:
+        assert isinstance(tables.rows, MemoryRows)  # noqa: S101  # a copy is in memory
+        self.rows: MemoryRows = tables.rows
+        self._tables, self._names, self._places, self._families = tables, names, places, families
 
     @classmethod
     def open(cls, tables: Tables) -> tuple[Self, dict[str, str]]:
@@ -51,22 +58,29 @@ class StoredStreams(Mapping[str, tuple[Terms, State]]):
         Returns:
             The streams that can be read; and what is wrong with the others, one sentence each.
         """
-        names, parts, troubles = list[str](), list[Ints](), dict[str, str]()
-        readable = _find_readable(tables)
+        found, troubles, readable = _Found(tables), dict[str, str](), _find_readable(tables)
         for bucket, head, packed in tables.buckets.iterate_names():
             if isinstance(head, Summary):
-                found, places = _list_bucket(bucket, packed, head.streams)
-                body = _read_body(tables, bucket)
-                problems = _find_problems(tables, found, places, body, readable)
-                troubles |= {decode_text(found[at]): text for at, text in problems.items()}
-                sound = [at for at in range(len(found)) if at not in problems]
-                names += [decode_text(found[at]) for at in sound]
-                parts.append(places[sound] if problems else places)
+                troubles |= found.add(bucket, packed, head.streams, readable)
             else:
                 troubles[head] = UNNAMED
-        order = sorted(range(len(names)), key=names.__getitem__)
-        places = np.concatenate([np.empty((0, 3), np.int64), *parts])
-        return cls(tables, [names[at] for at in order], places[order]), dict(sorted(troubles.items()))
+        order = sorted(range(len(found.names)), key=found.names.__getitem__)
+        names = [found.names[at] for at in order]
+        return cls(tables, names, found.join_places()[order], np.array(found.families, np.int64)[order]), troubles
+
+    def list_families(self) -> list[tuple[Terms, list[str]]]:
+        """List the streams by their terms.
+
+        Returns:
+            Different terms, and the names of the streams that have them, sorted.
+        """
+        order = np.argsort(self._families, kind="stable")
+        ends = np.flatnonzero(np.diff(self._families[order], append=-1)) + 1
+        groups = np.split(order, ends[:-1]) if len(order) else []
+        return [
+            (self._tables.families.terms(int(self._families[group[0]])), [self._names[at] for at in group.tolist()])
+            for group in groups
+        ]
 
     def __getitem__(self, name: str) -> tuple[Terms, State]:
         at = self._find(name)
@@ -100,33 +114,46 @@ def _find_readable(tables: Tables) -> set[int]:
     return readable
 
 
-def _list_bucket(bucket: int, packed: bytes, streams: int) -> tuple[list[bytes], Ints]:
-    """The names of a bucket, and where their entries lie."""
-    names, lengths = unpack_names(packed, streams)
-    places = np.empty((streams, 3), np.int64)
-    places[:, 0], places[:, 2] = bucket, np.cumsum(lengths)
-    places[:, 1] = places[:, 2] - lengths
-    return names, places
+class _Found:
+    """The streams that were found in buckets so far, in no order."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables, self._places = tables, [np.empty((0, 3), np.int64)]
+        self.names: list[str] = []
+        self.families: list[int] = []
+
+    def join_places(self) -> Ints:
+        """Where the entries lie."""
+        return np.concatenate(self._places)
+
+    def add(self, bucket: int, packed: bytes, streams: int, readable: set[int]) -> dict[str, str]:
+        """Add the streams of a bucket; return what is wrong with those that cannot be read."""
+        names, lengths = unpack_names(packed, streams)
+        ends, body = np.cumsum(lengths), _read_body(self._tables, bucket)
+        places = np.stack([np.full(streams, bucket), ends - lengths, ends], axis=1)
+        sound, problems = [], dict[str, str]()
+        for at, (name, (_, start, end)) in enumerate(zip(names, places.tolist(), strict=True)):
+            entry = body[start:end]
+            family = read_family(entry) if is_sound(entry, name) else 0
+            if family not in readable or entry[CHECKSUM] & _UNUSUAL:
+                try:
+                    self._unpack(name, entry)
+                except StoreError as problem:
+                    problems[decode_text(name)] = str(problem)
+                    continue
+            sound.append(at)
+            self.families.append(family)
+        self.names += [decode_text(names[at]) for at in sound]
+        self._places.append(places[sound] if problems else places)
+        return problems
+
+    def _unpack(self, name: bytes, entry: bytes) -> None:
+        with self._tables.rows.report_damage(decode_text(name)):
+            if not is_sound(entry, name):
+                raise DamagedError("a stored row is damaged")
+            self._tables.unpack(name, entry)
 
 
 def _read_body(tables: Tables, bucket: int) -> bytes:
     stored = tables.rows.read("buckets", bucket + 1, ("body",))
     return b"" if stored is None else stored[0]
-
-
-def _find_problems(tables: Tables, names: list[bytes], places: Ints, body: bytes, readable: set[int]) -> dict[int, str]:
-    """What is wrong with streams of a bucket, by their place in it."""
-    problems: dict[int, str] = {}
-    for at, (name, (_, start, end)) in enumerate(zip(names, places.tolist(), strict=True)):
-        entry = body[start:end]
-        sound = is_sound(entry, name)
-        if sound and not entry[CHECKSUM] & _UNUSUAL and read_family(entry) in readable:
-            continue
-        try:
-            with tables.rows.report_damage(decode_text(name)):
-                if not sound:
-                    raise DamagedError("a stored row is damaged")
-                tables.unpack(name, entry)
-        except StoreError as problem:
-            problems[at] = str(problem)
-    return problems

@@ -350,9 +350,10 @@ class Tables:
 
     # Many streams at once.
 
-    def find_family(self, terms: Terms) -> int | None:
-        """Return the number of terms; None if no stream has them."""
-        return self.families.find(terms)
+    def find_families(self, terms: Terms) -> list[int]:
+        """Return the numbers of terms that differ only in what may change; that of equal ones first."""
+        with self.rows.report_damage():
+            return self.families.find_alike(terms)
 
     def add_family(self, terms: Terms) -> int:
         """Return the number of terms, which are added if they are new."""

@@ -47,6 +47,11 @@ class Terms:
         return drop_defaults(self.about)
 
     @property
+    def fixed_text(self) -> str:
+        """The terms as JSON without what may change; equal for streams that continue each other."""
+        return replace(self, about=self.fixed).text
+
+    @property
     def text(self) -> str:
         """The terms as JSON; equal terms give equal texts."""
         age = None if self.max_age is None else self.max_age // TICK
@@ -80,7 +85,7 @@ class Terms:
         Raises:
             StoreError: they differ; the message shows both.
         """
-        texts = [replace(terms, about=terms.fixed).text for terms in (self, now)]
+        texts = [terms.fixed_text for terms in (self, now)]
         if texts[0] == texts[1]:
             return
         then, given = map(json.loads, texts)

@@ -16,7 +16,7 @@ from vestige.cli.access import exit_with, json_option, read_snapshot, store_argu
 from vestige.cli.export.contents import Contents
 from vestige.cli.export.databases import Database, DuckdbDatabase, SqliteDatabase
 from vestige.cli.group import command
-from vestige.cli.output import announce_if_slow, format_count, format_time, print_json, say, to_iso
+from vestige.cli.output import announce_if_slow, format_count, format_time, print_json, say, show_progress, to_iso
 from vestige.cli.signals import catch_signals
 from vestige.errors import ParameterError, StoreError
 from vestige.store.paths import append_ending, resolve_path
@@ -49,11 +49,13 @@ def export(
       vestige export visits.db --duckdb visits-copy.duckdb --replace
     """  # noqa: D301  # the sign says to leave the lines as they are
     targets = _check_targets(store, sqlite, duckdb, replace=replace)
-    now, copy = wall_clock(), read_snapshot(store, names)
-    with announce_if_slow(f"Copying {store} ..."), catch_signals() as caught:
-        contents = Contents.from_snapshot(copy, now)
+    now, copy = wall_clock(), read_snapshot(store, names, has_ledger=True)
+    with catch_signals() as caught:
+        with announce_if_slow(f"Copying {store} ..."):
+            contents = Contents(copy, now)
         for path, database in targets.items():
-            database.write(path, contents.rows)
+            with show_progress(f"Writing {path.name}") as tell:
+                database.write(path, contents.iterate(tell))
     if machine:
         _print_facts(list(targets), contents)
     else:
@@ -107,7 +109,7 @@ def _print_facts(paths: Sequence[Path], contents: Contents) -> None:
 
 
 def _count(contents: Contents) -> dict[str, int]:
-    counts = {name: len(contents.rows[name]) for name in ("streams", "estimates", "receipts")}
+    counts = {name: contents.counts[name] for name in ("streams", "estimates", "receipts")}
     return counts | {"records": contents.records}
 
 

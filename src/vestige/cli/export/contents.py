@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
+from typing import TypeVar
 
-from vestige.cli.answers import StreamAnswer
-from vestige.cli.export.layout import ABOUT, ESTIMATES, RECEIPTS, RECORDS, STREAMS, TABLES, list_comments
+from vestige.cli.export.layout import ABOUT, ESTIMATES, RECEIPTS, RECORDS, STREAMS, list_comments
 from vestige.cli.receipts import receipt_facts
-from vestige.cli.rows import list_rows
-from vestige.cli.store import answer_streams, list_labels
+from vestige.cli.store import list_labels
+from vestige.cli.store_answers import StoreAnswers
 from vestige.store import State, StoreSnapshot, Terms
 from vestige.times import add_duration
 
 Row = tuple[object, ...]
+Part = tuple[str, list[Row]]
+"""The name of a table, and some of its rows."""
+T = TypeVar("T")
+_STREAMS, _ROWS = 500, 10_000
+"""Number of streams, and of estimates, that are copied at a time."""
 _TIMES = [column.name for column in RECEIPTS.columns if column.kind == "time"]
 
 
@@ -63,66 +70,83 @@ class Deadline:
         return cls(due, min(rounds, default=None))
 
 
-@dataclass(frozen=True, slots=True)
 class Contents:
-    """What an export holds.
+    """What an export holds, made while it is written, so that a store of a million streams fits.
+
+    Args:
+        copy: the store.
+        now: the present time.
 
     Attributes:
-        rows: the rows of each table, by its name.
+        counts: number of rows of each table that were made, by its name.
         records: number of records.
-        deadlines: the deadline of each stream that holds records.
-        arrived: number of records that have arrived in each of these streams.
+        delete_by: the time by which the copy must be deleted; None if no stream in it has a limit in time.
+        arrivals_left: the stream in which a record is due next by its limit in records, and the arrivals until then.
         troubles: what is wrong with streams, one sentence each.
     """
 
-    rows: Mapping[str, list[Row]]
-    records: int
-    deadlines: Mapping[str, Deadline]
-    arrived: Mapping[str, int]
-    troubles: Mapping[str, str]
+    def __init__(self, copy: StoreSnapshot, now: datetime) -> None:
+        self._copy, self._now = copy, now
+        self._answers = StoreAnswers.ask(copy)
+        self.counts: Counter[str] = Counter()
+        self.records = 0
+        self.delete_by: datetime | None = None
+        self.arrivals_left: tuple[str, int] | None = None
+        self.troubles: Mapping[str, str] = self._answers.troubles
 
-    @classmethod
-    def from_snapshot(cls, copy: StoreSnapshot, now: datetime) -> Contents:
-        """Collect what a snapshot holds.
+    def iterate(self, tell: Callable[[float], None]) -> Iterator[Part]:
+        """Make the rows of all tables; may be called again for another database.
 
         Args:
-            copy: the snapshot.
-            now: the present time.
+            tell: called with the share that is done.
 
-        Returns:
-            The contents.
+        Yields:
+            The name of a table, and some of its rows.
         """
-        made, unanswered = answer_streams(copy)
-        answers = made | unanswered
-        rows: dict[str, list[Row]] = {table.name: [] for table in TABLES}
-        rows[ABOUT.name] += list_comments()
-        rows[ESTIMATES.name] += _list_estimates({name: answers[name] for name in copy.names})
-        rows[RECEIPTS.name] += _list_receipts(copy, now)
-        holding = {name: known for name, known in copy.streams.items() if len(known[1].retained)}
-        deadlines = {name: Deadline.from_stream(*known) for name, known in holding.items()}
-        for name in copy.names:
-            if name not in copy.streams:
-                rows[STREAMS.name].append((name, *(None,) * (len(STREAMS.columns) - 2), _to_utc(now)))
-                continue
-            terms, state = copy.streams[name]
-            due = deadlines.get(name, Deadline())
-            rows[STREAMS.name].append((name, *_describe_stream(terms, state), _to_utc(due.time), due.t, _to_utc(now)))
-            rows[RECORDS.name] += _list_records(name, terms, state)
-        held = sum(len(state.retained) for _, state in holding.values())
-        arrived = {name: state.clock.t for name, (_, state) in holding.items()}
-        return cls(rows, held, deadlines, arrived, {name: answer.problem for name, answer in unanswered.items()})
+        self.counts.clear()
+        self.records = 0
+        for name, rows in self._iterate(tell):
+            self.counts[name] += len(rows)
+            yield name, rows
 
-    @property
-    def delete_by(self) -> datetime | None:
-        """The time by which the copy must be deleted; None if no stream in it has a limit in time."""
-        return min((due.time for due in self.deadlines.values() if due.time is not None), default=None)
+    def _iterate(self, tell: Callable[[float], None]) -> Iterator[Part]:
+        yield ABOUT.name, list(list_comments())
+        for estimates in _split(self._answers.iterate_rows(), _ROWS):
+            yield ESTIMATES.name, [tuple(row[column.name] for column in ESTIMATES.columns) for row in estimates]
+        given: dict[str, tuple[Terms, State]] = {}
+        names = self._copy.names
+        for done, part in enumerate(_split(names, _STREAMS)):
+            streams, records = list[Row](), list[Row]()
+            for name in part:
+                known = self._copy.streams.get(name)
+                streams.append((name, *self._describe(name, known), _to_utc(self._now)))
+                if known is not None:
+                    records += _list_records(name, *known)
+                    given |= {name: known} if known[1].receipts else {}
+            yield STREAMS.name, streams
+            yield RECORDS.name, records
+            tell((done + 1) * _STREAMS / max(len(names), _STREAMS))
+        yield RECEIPTS.name, list(_list_receipts(replace(self._copy, streams=given), self._now))
 
-    @property
-    def arrivals_left(self) -> tuple[str, int] | None:
-        """The stream in which a record is due next by its limit in records, and the arrivals until then."""
-        left = {name: due.t - self.arrived[name] for name, due in self.deadlines.items() if due.t is not None}
-        name = min(left, key=left.__getitem__, default=None)
-        return None if name is None else (name, max(left[name], 0))
+    def _describe(self, name: str, known: tuple[Terms, State] | None) -> Row:
+        """The terms, the public clock and the deadline of a stream, which are added up."""
+        if known is None:
+            return (None,) * (len(STREAMS.columns) - 2)
+        due, (_, state) = Deadline.from_stream(*known), known
+        self.records += len(state.retained)
+        if due.time is not None:
+            self.delete_by = due.time if self.delete_by is None else min(self.delete_by, due.time)
+        left = None if due.t is None else max(due.t - state.clock.t, 0)
+        if left is not None and (self.arrivals_left is None or left < self.arrivals_left[1]):
+            self.arrivals_left = name, left
+        return *_describe_stream(*known), _to_utc(due.time), due.t
+
+
+def _split(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Some at a time."""
+    left = iter(rows)
+    while part := list(islice(left, size)):
+        yield part
 
 
 def _describe_stream(terms: Terms, state: State) -> Row:
@@ -131,11 +155,6 @@ def _describe_stream(terms: Terms, state: State) -> Row:
     parameters = json.dumps(terms.policy["parameters"])
     clock, held = state.clock, len(state.retained)
     return terms.policy["name"], parameters, terms.retention, age, clock.t, clock.since, held
-
-
-def _list_estimates(answers: Mapping[str, StreamAnswer]) -> Iterator[Row]:
-    for row in list_rows(answers):
-        yield tuple(row[column.name] for column in ESTIMATES.columns)
 
 
 def _list_receipts(copy: StoreSnapshot, now: datetime) -> Iterator[Row]:

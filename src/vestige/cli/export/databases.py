@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -16,11 +16,12 @@ from types import ModuleType
 from typing import ClassVar
 from urllib.parse import quote
 
-from vestige.cli.export.contents import Row
-from vestige.cli.export.layout import TABLES, Kind, Table
+from vestige.cli.export.contents import Part, Row
+from vestige.cli.export.layout import TABLES, Column, Kind, Table
 from vestige.errors import MissingExtraError, StoreError
 from vestige.store.paths import append_ending, open_draft
 
+_COLUMNS = {table.name: table.columns for table in TABLES}
 _DESCRIBED = "SELECT DISTINCT table_name FROM about"
 
 
@@ -33,23 +34,23 @@ class Database(ABC):
 
     endings: ClassVar[tuple[str, ...]]
 
-    def write(self, path: Path, rows: Mapping[str, list[Row]]) -> None:
+    def write(self, path: Path, parts: Iterable[Part]) -> None:
         """Write all tables to a file that only its owner can read, in place of what is there.
 
         Args:
             path: the file.
-            rows: the rows of each table, by its name.
+            parts: the rows, each time some of a table.
 
         Raises:
             StoreError: the file cannot be written; nothing is left of it.
         """
         with open_draft(path) as draft, self._translate_errors(path):
-            self._fill(draft, rows)
+            self._fill(draft, parts)
             for ending in self.endings:  # what a reader of the file that was there left when it was killed
                 append_ending(path, ending).unlink(missing_ok=True)
 
     @abstractmethod
-    def _fill(self, draft: Path, rows: Mapping[str, list[Row]]) -> None:
+    def _fill(self, draft: Path, parts: Iterable[Part]) -> None:
         """Write all tables to a new file."""
 
     @abstractmethod
@@ -73,15 +74,16 @@ class SqliteDatabase(Database):
 
     endings: ClassVar[tuple[str, ...]] = ("-journal", "-wal", "-shm")
 
-    def _fill(self, draft: Path, rows: Mapping[str, list[Row]]) -> None:
+    def _fill(self, draft: Path, parts: Iterable[Part]) -> None:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("BEGIN")
             for table in TABLES:
                 connection.execute(_create_commented(table))
-                places = ", ".join("?" * len(table.columns))
-                made = (tuple(map(_to_sqlite, row)) for row in rows[table.name])
-                connection.executemany(f"INSERT INTO {table.name} VALUES ({places})", made)  # noqa: S608  # our own names
+            for name, rows in parts:
+                places = ", ".join("?" * len(_COLUMNS[name]))
+                made = (tuple(map(_to_sqlite, row)) for row in rows)
+                connection.executemany(f"INSERT INTO {name} VALUES ({places})", made)  # noqa: S608  # our own names
             connection.execute("COMMIT")
 
     @contextmanager
@@ -113,15 +115,16 @@ class DuckdbDatabase(Database):
     def __init__(self) -> None:
         self._duckdb = _import_duckdb()
 
-    def _fill(self, draft: Path, rows: Mapping[str, list[Row]]) -> None:
+    def _fill(self, draft: Path, parts: Iterable[Part]) -> None:
         # no temporary directory: rows that do not fit into memory are not put anywhere else
         with self._duckdb.connect(str(draft), config={"temp_directory": ""}) as connection:
             for table in TABLES:
                 connection.execute(_create_table(table, _DUCKDB))
                 for statement in _describe(table):
                     connection.execute(statement)
-                connection.register("given", _make_arrow_table(table, rows[table.name]))
-                connection.execute(f"INSERT INTO {table.name} SELECT * FROM given")  # noqa: S608  # our own names
+            for name, rows in parts:
+                connection.register("given", _make_arrow_table(_COLUMNS[name], rows))
+                connection.execute(f"INSERT INTO {name} SELECT * FROM given")  # noqa: S608  # our own names
                 connection.unregister("given")
 
     @contextmanager
@@ -197,7 +200,7 @@ def _to_unicode(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _make_arrow_table(table: Table, rows: list[Row]) -> object:
+def _make_arrow_table(described: Sequence[Column], rows: list[Row]) -> object:
     """The rows of a table for DuckDB, which reads Arrow's columns far faster than rows of Python."""
     import pyarrow as pa  # noqa: PLC0415
 
@@ -208,12 +211,12 @@ def _make_arrow_table(table: Table, rows: list[Row]) -> object:
         "flag": pa.bool_(),
         "time": pa.timestamp("us"),
     }
-    columns = zip(*rows, strict=True) if rows else ((),) * len(table.columns)
+    columns = zip(*rows, strict=True) if rows else ((),) * len(described)
     arrays = [
         pa.array([_to_unicode(each) if isinstance(each, str) else each for each in values], types[column.kind])
-        for column, values in zip(table.columns, columns, strict=True)
+        for column, values in zip(described, columns, strict=True)
     ]
-    return pa.table(arrays, names=[column.name for column in table.columns])
+    return pa.table(arrays, names=[column.name for column in described])
 
 
 def _is_ours(described: list[tuple[str]]) -> bool:
