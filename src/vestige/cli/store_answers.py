@@ -33,6 +33,7 @@ class StoreAnswers:
 
     Attributes:
         by: what the streams are named by in a table: "stream", or the columns of their keys.
+        find_key: function from the name of a stream to what it is called in a table.
         asked: the answers of streams that were asked one by one, by name.
         families: those of large families.
         unanswered: streams that cannot be asked, with what is wrong.
@@ -45,19 +46,18 @@ class StoreAnswers:
     unanswered: dict[str, StreamAnswer] = field(default_factory=dict)
 
     @classmethod
-    def ask(cls, copy: StoreSnapshot, few: int = FEW) -> StoreAnswers:
+    def ask(cls, copy: StoreSnapshot) -> StoreAnswers:
         """Ask all streams of a snapshot.
 
         Args:
             copy: the snapshot.
-            few: number of streams of the same terms up to which each is asked by itself.
 
         Returns:
             The answers.
         """
         by, find_key = _find_label(copy)
         families, members = list[KeyedAnswers](), set[str]()
-        for terms, names, streams in read_families(copy.streams, more_than=few):
+        for terms, names, streams in read_families(copy.streams, more_than=FEW):
             columns = find_names(streams.policy, terms.about)
             families.append(KeyedAnswers(streams, find_key, columns, terms.max_age, chosen=names))
             members.update(names)

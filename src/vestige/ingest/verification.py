@@ -6,12 +6,16 @@ tests/ingest/test_replaced_files.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from vestige.errors import SourceError
+from vestige.ingest.by_key import StreamsByKey
 from vestige.ingest.names import StreamNames, hash_key, read_by
+from vestige.keyed import read_families
+from vestige.operations.entry import FEW
 from vestige.policies import NamedPolicy
 from vestige.policies.metrics import METRICS
 from vestige.serialization import from_dict
@@ -24,8 +28,52 @@ from vestige.sources.protocol import SourcePositions
 from vestige.store import State, Terms
 from vestige.store.terms import DEFAULTS
 
-_Group = dict[str, tuple[Terms, State]]
-"""Streams that one run reads a source into, by name."""
+
+class _Group(Protocol):
+    """Streams that one run reads a source into."""
+
+    @property
+    def terms(self) -> Sequence[Terms]:
+        """Their different terms."""
+
+    def find_positions(self, source: str) -> SourcePositions:
+        """Find how far a source was read into them."""
+
+    def find_held(self, source: str, progress: FileProgress) -> HeldRows:
+        """Find the records of the newest file of a source that are held."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Streams:
+    """Streams that were read one by one, by name."""
+
+    members: dict[str, tuple[Terms, State]]
+
+    @property
+    def terms(self) -> Sequence[Terms]:
+        return list({terms.text: terms for terms, _ in self.members.values()}.values())
+
+    def find_positions(self, source: str) -> SourcePositions:
+        return SourcePositions(own={name: state.positions[source].value for name, (_, state) in self.members.items()})
+
+    def find_held(self, source: str, progress: FileProgress) -> HeldRows:
+        names = _find_stream_names(self.terms[0])
+        parts = ((names.find_key(name), self.members[name][1].find_records(source)) for name in progress.own)
+        return HeldRows.collect(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """Streams of a large family, which were read together."""
+
+    terms: Sequence[Terms]
+    streams: StreamsByKey
+
+    def find_positions(self, source: str) -> SourcePositions:
+        return self.streams.find_positions(source)
+
+    def find_held(self, source: str, progress: FileProgress) -> HeldRows:
+        return self.streams.find_held(source).drop_streams(progress.outdated)
 
 
 def verify_sources(
@@ -47,7 +95,7 @@ def verify_sources(
     """
     findings: list[str] = []
     notes: list[str] = []
-    for source, group in _group_streams(streams):
+    for source, group in sorted(_iterate_groups(streams), key=lambda found: found[0]):
         _verify_source(source, group, pseudonym, findings, notes)
     return tuple(dict.fromkeys(findings)), tuple(dict.fromkeys(notes))
 
@@ -55,8 +103,7 @@ def verify_sources(
 def _verify_source(
     source: str, group: _Group, pseudonym: Callable[[str], str] | None, findings: list[str], notes: list[str]
 ) -> None:
-    positions = {name: state.positions[source].value for name, (_, state) in group.items()}
-    progress = FileProgress.collect(SourcePositions(own=positions))
+    progress = FileProgress.collect(group.find_positions(source))
     before = progress.identity
     try:
         change = "" if before is None else before.explain_change(FileIdentity.read(source, before.generation))
@@ -81,23 +128,43 @@ def _verify_source(
             findings.append(f"source {source}: {change}; vestige run refuses it: see its option --if-replaced")
 
 
-def _group_streams(streams: Mapping[str, tuple[Terms, State]]) -> list[tuple[str, _Group]]:
-    """Return each source with the streams that one run reads it into: one stream, or those of a column of keys."""
-    groups: dict[tuple[str, str], _Group] = {}
-    for name, (terms, state) in streams.items():
+def _iterate_groups(streams: Mapping[str, tuple[Terms, State]]) -> Iterator[tuple[str, _Group]]:
+    """Each source with the streams that one run reads it into: those of a large family, or `_group_streams`."""
+    together = set[str]()
+    for terms, names, family in read_families(streams, more_than=FEW):
+        if not family.positions.shared and not family.positions.own:
+            together.update(names)
+        elif terms.about.get("by") is not None:
+            members = StreamsByKey(family, _find_stream_names(terms), None, terms.max_age, lambda _: None)
+            yield from ((source, _Family([terms], members)) for source in members.list_sources())
+            together.update(names)
+    others = (name for name in streams if name not in together)
+    yield from _group_streams((name, *streams[name]) for name in others)
+
+
+def _group_streams(streams: Iterable[tuple[str, Terms, State]]) -> Iterator[tuple[str, _Group]]:
+    """Each source with the streams that one run reads it into: one stream, or those of a column of keys."""
+    groups: dict[tuple[str, str], dict[str, tuple[Terms, State]]] = {}
+    for name, terms, state in streams:
         run = f"stream {name}" if terms.about.get("by") is None else f"run {terms.fixed}"
         for source in state.positions:
             groups.setdefault((source, run), {})[name] = terms, state
-    return [(source, group) for (source, _), group in sorted(groups.items(), key=lambda item: item[0])]
+    for (source, _), members in sorted(groups.items(), key=lambda item: item[0]):
+        yield source, _Streams(members)
+
+
+def _find_stream_names(terms: Terms) -> StreamNames:
+    prefix = terms.about.get("stream")
+    return StreamNames(read_by(terms.about), None if prefix is None else str(prefix))
 
 
 def _has_hashes(group: _Group) -> bool:
-    return any(terms.about.get("hash_keys") for terms, _ in group.values())
+    return any(terms.about.get("hash_keys") for terms in group.terms)
 
 
 def _find_file(source: str, group: _Group, pseudonym: Callable[[str], str] | None) -> FileSource | None:
     """Return the source as a run reads it, without times, whose unit is not stored; None if no run has read it."""
-    about = next(iter(group.values()))[0].about
+    about = group.terms[0].about
     columns, targets, subject = (about.get(key) for key in ("columns", "targets", "subject"))
     if not isinstance(columns, list) or not isinstance(targets, list):
         return None
@@ -105,7 +172,7 @@ def _find_file(source: str, group: _Group, pseudonym: Callable[[str], str] | Non
     missing = about.get("statistic") == METRICS
     names = tuple(map(str, columns + targets))
     hashed = partial(hash_key, pseudonym) if pseudonym is not None and _has_hashes(group) else None
-    policy = from_dict(next(iter(group.values()))[0].policy).unwrap()
+    policy = from_dict(group.terms[0].policy).unwrap()
     categories = policy.name_categories(names) if isinstance(policy, NamedPolicy) else {}
     return FileSource(
         source,
@@ -124,7 +191,7 @@ def _list_dialects(path: str, group: _Group) -> list[Dialect]:
     from vestige.sources.detection import detect_dialect  # noqa: PLC0415  # Arrow takes half a second to import
 
     found = []
-    for terms, _ in group.values():
+    for terms in group.terms:
         defaults = terms.about.get(DEFAULTS)
         told = defaults if isinstance(defaults, Mapping) else {}
         separator, decimal, encoding = (str(told.get(name, "")) for name in ("separator", "decimal", "encoding"))
@@ -158,10 +225,7 @@ def _compare_rows(
     before = progress.identity
     assert before is not None  # noqa: S101
     same_key = pseudonym is not None and digest_key(pseudonym) == before.key
-    about = next(iter(group.values()))[0].about
-    prefix = about.get("stream")
-    names = StreamNames(file.by, None if prefix is None else str(prefix))
-    held = HeldRows.collect((names.find_key(name), group[name][1].find_records(file.path)) for name in progress.own)
+    held = group.find_held(file.path, progress)
     comparison = RowComparison(held, pseudonym or str, before.other_key if same_key else progress.furthest)
     different = comparison.find_difference(file.blocks(), progress.furthest)
     return "" if different is None else explain_difference(different), len(held)

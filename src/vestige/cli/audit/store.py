@@ -6,6 +6,7 @@ Guarantee: the declaration comes first and the conclusion repeats it; held by te
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 import click
@@ -14,10 +15,15 @@ from vestige.audit import Detection, Snapshot, detect
 from vestige.cli.access import exit_with
 from vestige.cli.audit.declaration import Declaration
 from vestige.cli.audit.group import audit, json_option, seed_option
-from vestige.cli.output import SHOWN, announce_if_slow, format_count, list_some, print_json, say
+from vestige.cli.output import SHOWN, announce_if_slow, format_count, list_some, print_json, say, show_progress, warn
 from vestige.errors import StoreError
-from vestige.store import StoreSnapshot, open_reader
+from vestige.operations.entry import FEW
+from vestige.random.generators import make_generator
+from vestige.store import StoreSnapshot, Terms, open_reader
+from vestige.store.stored_streams import StoredStreams
 
+SAMPLE = 1_000
+"""Number of streams that are tested of many."""
 _UNTESTED = "Nothing to test yet"
 
 
@@ -31,9 +37,18 @@ _UNTESTED = "Nothing to test yet"
     show_default=True,
     help="Significance level: largest share of honest streams that may be rejected.",
 )
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Test only N streams, chosen at random.  "
+    f"[default: all, or {SAMPLE:,} in a store of more than {FEW:,} streams]",
+)
 @seed_option
 @json_option
-def audit_store(stores: tuple[str, ...], names: tuple[str, ...], level: float, seed: int, machine: bool) -> None:
+def audit_store(
+    stores: tuple[str, ...], names: tuple[str, ...], level: float, sample: int | None, seed: int, machine: bool
+) -> None:
     """Test whether records were kept honestly.
 
     The report begins with the store's own terms: most policies of Vestige choose which records to keep, and then no
@@ -42,34 +57,75 @@ def audit_store(stores: tuple[str, ...], names: tuple[str, ...], level: float, s
     much more. The exit status is 1 if the test rejects a stream as not honest; a stream that chooses by its own terms
     may pass the test, and --json shows which do (declared.chosen).
 
+    The test takes some milliseconds for a stream. Of many streams a sample is tested, and the report says so.
+
     \b
     Examples:
       vestige audit store delays.db
       vestige audit store monday.db tuesday.db wednesday.db --stream main
+      vestige audit store shops.db --sample 10000
     """  # noqa: D301
     copies = [_read(store) for store in stores]
+    there = sorted({name for copy in copies for name in copy.streams})
     _check_names(stores[0], copies, names)
-    snapshots, declared, troubles = _gather_snapshots(copies, names)
-    counts = {name: sum(bool(snapshot.clock.encoded) for snapshot in seen) for name, seen in snapshots.items()}
-    found = {name: detect(seen, seed=seed) for name, seen in snapshots.items() if counts[name]}
-    repeated = {name: counts[name] - len(one.batches) for name, one in found.items()}
+    wanted = [name for name in there if not names or name in names]
+    tested = _choose(wanted, sample, seed)
+    declared = _read_declarations(copies, set(wanted))
+    found, repeated = _test(copies, tested, seed)
     rejected = [name for name, one in found.items() if one.rejects(level)]
     if machine:
-        facts = {name: {"declared": asdict(declaration)} for name, declaration in declared.items()}
-        untested = {"p_value": None, "verdict": f"{_UNTESTED}: it has not closed its first batch."}
-        tested = {
-            name: {**asdict(one), "p_value": one.p_value, "verdict": one.verdict(level), "repeated": repeated[name]}
-            for name, one in found.items()
-        }
-        print_json({name: fact | tested.get(name, untested) for name, fact in facts.items()})
+        if len(tested) < len(wanted):
+            warn(_describe_sample(len(tested), len(wanted)))
+        _print_facts({name: declared[name] for name in tested}, found, repeated, level)
     else:
         _print_declared(declared)
+        if len(tested) < len(wanted):
+            say(_describe_sample(len(tested), len(wanted)))
         _print_tests(found, repeated, level)
-        _print_untested([name for name in declared if name not in found])
+        _print_untested([name for name in tested if name not in found])
         _print_conclusion(declared, rejected)
-    exit_with(troubles)
+    exit_with({name: text for copy in copies for name, text in copy.troubles.items() if not names or name in names})
     if rejected:
         sys.exit(1)
+
+
+def _choose(names: list[str], sample: int | None, seed: int) -> list[str]:
+    """The streams to test: all, or some that are chosen at random."""
+    size = (SAMPLE if len(names) > FEW else len(names)) if sample is None else sample
+    if size >= len(names):
+        return names
+    chosen = make_generator(seed).choice(len(names), size, replace=False)
+    return [names[place] for place in sorted(chosen.tolist())]
+
+
+def _describe_sample(tested: int, streams: int) -> str:
+    return f"Tested: {tested:,} of {streams:,} streams, chosen at random; --sample tests more."
+
+
+def _test(copies: list[StoreSnapshot], names: list[str], seed: int) -> tuple[dict[str, Detection], dict[str, int]]:
+    """Test streams that have closed a batch, one after the other; and how many copies of each add nothing."""
+    found, repeated = dict[str, Detection](), dict[str, int]()
+    with show_progress("Testing") as tell:
+        for place, name in enumerate(names):
+            known = [copy.streams[name][1] for copy in copies if name in copy.streams]
+            closed = sum(bool(state.clock.encoded) for state in known)
+            if closed:
+                found[name] = detect([Snapshot(state.retained, state.clock) for state in known], seed=seed)
+                repeated[name] = closed - len(found[name].batches)
+            tell((place + 1) / len(names))
+    return found, repeated
+
+
+def _print_facts(
+    declared: dict[str, Declaration], found: dict[str, Detection], repeated: dict[str, int], level: float
+) -> None:
+    facts = {name: {"declared": asdict(declaration)} for name, declaration in declared.items()}
+    untested = {"p_value": None, "verdict": f"{_UNTESTED}: it has not closed its first batch."}
+    tested = {
+        name: {**asdict(one), "p_value": one.p_value, "verdict": one.verdict(level), "repeated": repeated[name]}
+        for name, one in found.items()
+    }
+    print_json({name: fact | tested.get(name, untested) for name, fact in facts.items()})
 
 
 def _print_declared(declared: dict[str, Declaration]) -> None:
@@ -113,7 +169,7 @@ def _print_tests(found: dict[str, Detection], repeated: dict[str, int], level: f
 def _print_conclusion(declared: dict[str, Declaration], rejected: list[str]) -> None:
     """Print the last line, which gets quoted: no test clears a stream that chooses by its own terms."""
     chosen = [name for name, declaration in declared.items() if declaration.chosen]
-    agreed = [name for name in chosen if name in rejected]
+    agreed = [name for name in rejected if declared[name].chosen]
     if chosen:
         verdict = "the test does not clear that"
         if agreed:
@@ -137,17 +193,19 @@ def _check_names(store: str, copies: list[StoreSnapshot], names: tuple[str, ...]
             raise StoreError(f"{store}: there is no stream {name!r}; the store has {', '.join(there[:5]) or 'none'}")
 
 
-def _gather_snapshots(
-    copies: list[StoreSnapshot], names: tuple[str, ...]
-) -> tuple[dict[str, list[Snapshot]], dict[str, Declaration], dict[str, str]]:
-    """Return the snapshots of each stream, what the newest declares, and what cannot be read."""
-    snapshots: dict[str, list[Snapshot]] = {}
+def _read_declarations(copies: list[StoreSnapshot], wanted: set[str]) -> dict[str, Declaration]:
+    """What the newest copy of each stream declares, in the order of names."""
     declared: dict[str, Declaration] = {}
-    troubles: dict[str, str] = {}
     for copy in copies:
-        troubles |= {name: text for name, text in copy.troubles.items() if not names or name in names}
-        for name, (terms, state) in copy.streams.items():
-            if not names or name in names:
-                snapshots.setdefault(name, []).append(Snapshot(state.retained, state.clock))
-                declared[name] = Declaration.read(terms)
-    return snapshots, declared, troubles
+        for terms, names in _list_families(copy):
+            said = Declaration.read(terms)
+            declared |= {name: said for name in names if name in wanted}
+    return dict(sorted(declared.items()))
+
+
+def _list_families(copy: StoreSnapshot) -> Iterator[tuple[Terms, Sequence[str]]]:
+    """Terms, and the streams that have them."""
+    if isinstance(copy.streams, StoredStreams):
+        yield from copy.streams.list_families()
+    else:
+        yield from ((terms, [name]) for name, (terms, _) in copy.streams.items())
