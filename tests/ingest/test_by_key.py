@@ -162,6 +162,23 @@ def test_a_new_key_that_is_refused_holds_back_only_new_keys() -> None:
     check(rows)
 
 
+def test_of_several_new_keys_that_are_refused_the_first_counts() -> None:
+    rows = make_rows("abcbc" + "a" * 9)
+    run(Rows(refuse(refuse(rows, 2), 3), size=6))
+    assert SavedStreams.load().positions.shared["rows:"].newcomers == b"1"
+    run(Rows(rows, size=6))
+    check(rows)
+
+
+def test_a_stream_that_is_refused_again_waits_again() -> None:
+    rows = make_rows("ab" * 10)
+    for _ in range(2):
+        run(Rows(refuse(rows, 5), size=3))
+        assert SavedStreams.load().positions.own == {"rows:": {"a": b"4"}}
+    run(Rows(rows, size=3))
+    check(rows)
+
+
 def test_a_key_that_was_in_trouble_in_one_source_waits_in_the_next() -> None:
     one, two = make_rows("abab"), make_rows("abab")
     ingest = Ingest(Rows(refuse(one, 2)), SavedStreams.load(), StreamNames("key"), store=MemoryStore())

@@ -63,3 +63,16 @@ def test_counts_of_stored_streams() -> None:
     directory.mark_lost()
     assert directory.count_new() == 2
     assert directory.dirty.all()
+
+
+def test_a_stream_that_is_dropped_leaves_its_number_to_another() -> None:
+    known = KeyNames()
+    directory = Directory(known)
+    known.number(read_keys(["a", "b"]))
+    directory.add_streams()
+    directory.ignore(1)
+    directory.drop_streams(1)
+    known.truncate(1)
+    known.number(read_keys(["c"]))
+    directory.add_streams()
+    check(directory, {"a": 0, "c": 1}, 1)
