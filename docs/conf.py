@@ -59,7 +59,8 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(?!vestige\b).*"),  # numpy, the standard library and other packages: their sites are not reachable
     (
         r"py:class",
-        r"vestige\..*\.(Inbox|Noise|OpenStream|Request|Series|SqliteReader|[A-Z](_co)?)",
+        r"vestige\..*\.(CodedTexts|Inbox|KeyedPositions|LazyColumns|MemoryRows|Noise|OpenFamily|OpenStream|Request|Series"
+        r"|SqliteReader|[A-Z](_co)?)",
     ),  # not public, but in a signature that is
 ]
 

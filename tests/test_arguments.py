@@ -462,6 +462,7 @@ VALUES = {
     "MemoryStore",
     "State",
     "Terms",
+    "FamilyPlace",
     "Place",
     "Store",
     "Reader",

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from vestige import (
     Covariance,
+    KeyedStreams,
     LinearRegression,
     LogisticRegression,
     Mean,
@@ -22,6 +24,7 @@ from vestige import (
     SqliteStore,
     Stream,
     Sum,
+    open_store,
 )
 from vestige._numba import _Kernel, _make_plain, _to_python, limit_interpretation
 from vestige.errors import NoAnswerError
@@ -107,7 +110,7 @@ def _invert(numbers: Floats, inverses: Floats) -> float:
 @pytest.fixture
 def invert() -> _Kernel:
     """Not in the cache, since the cache of another run may hold it."""
-    inverting = _Kernel(_invert, counts_references=True, can_interpret=True)
+    inverting = _Kernel(_invert, counts_references=True, can_interpret=True)  # type: ignore[arg-type]
     inverting._is_cached = False
     return inverting
 
@@ -137,7 +140,7 @@ def test_what_takes_little_time_is_interpreted_and_then_compiled(
 def test_where_one_kernel_is_compiled_all_are(invert: _Kernel, limit: Callable[[float], None]) -> None:
     """Or a small one beside it would be interpreted in each process, forever."""
     limit(100.0)
-    other = _Kernel(_invert, counts_references=True, can_interpret=True)
+    other = _Kernel(_invert, counts_references=True, can_interpret=True)  # type: ignore[arg-type]
     other._is_cached = True
     other(np.ones(2), np.zeros(2))
     invert(np.ones(2), np.zeros(2))
@@ -192,3 +195,38 @@ def test_the_answer_of_one_stream_needs_no_numba(tmp_path: Path) -> None:
         command = [sys.executable, "-c", program, name]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert name in done.stdout
+
+
+def keep_keyed(path: Path, terms: dict[str, Any]) -> tuple[object, ...]:
+    """What keyed streams hold and answer after some blocks, and the store that they are kept in."""
+    rng, policy = np.random.default_rng(5), Mean(2, channel="bits")
+    answers: list[object] = []
+    for _ in range(3):
+        with open_store(path) as store:
+            keyed = KeyedStreams(policy, **terms, seed=1, store=store.family())
+            for day in range(2):
+                n = 60
+                times = None
+                if "max_age" in terms:
+                    start = np.datetime64("2024-01-01", "us") + np.timedelta64(len(answers) + day, "D")
+                    times = start + np.sort(rng.integers(0, 10**10, n)).astype("m8[us]")
+                keys, rows = rng.integers(0, 4, n), 1e3 + rng.lognormal(size=(n, 2))
+                keyed.take(keys, rows, times=times, subjects=rng.choice(["ada", "bob"], n), numbers=np.arange(1, n + 1))
+                keyed.flush()
+            keyed.forget(subject="ada", now=bool(rng.random() < 0.5))
+            if times is not None:
+                answers.append(keyed.sweep(times[-1] + np.timedelta64(3, "D")))
+            answers.append([(key, keyed.clock(key), keyed.retained(key).values.tolist()) for key in keyed])
+            answers.append(keyed.estimates().to_arrow().to_pylist())
+            keyed.remove(next(iter(keyed)))
+            with store._use() as tables:  # type: ignore[attr-defined]
+                rows_stored = [(row.summary.streams, row.names) for row in tables.iterate_rows()]
+            answers.append(rows_stored)
+    return tuple(answers)
+
+
+@pytest.mark.parametrize("terms", [{"retention": 100}, {"retention": 150, "max_age": timedelta(days=4)}])
+def test_keyed_streams_are_the_same(terms: dict[str, Any], tmp_path: Path, interpreted: Callable[[], None]) -> None:
+    compiled = keep_keyed(tmp_path / "a.db", terms)
+    interpreted()
+    assert repr(keep_keyed(tmp_path / "b.db", terms)) == repr(compiled)

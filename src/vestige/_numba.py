@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 _PLAIN_NAMES: dict[str, dict[str, Any]] = {}
 """The globals of modules with kernels, where these are functions that are not compiled."""
-_INTERPRETED = ("vestige.channels.", "vestige.statistics.")
+_INTERPRETED = ("vestige.channels.", "vestige.keyed.", "vestige.statistics.")
 """Packages whose kernels take time in proportion to their arrays, and can be interpreted.
 
 Those of `vestige.random` are not: the number of keys that they derive, which may be large, is not seen in advance."""

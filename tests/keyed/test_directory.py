@@ -30,7 +30,7 @@ def test_streams_lie_in_the_buckets_of_their_names() -> None:
             find_bucket(name.encode(), buckets) for name, number in names.items() if number >= first
         ]
         for name in [str(gone) for gone in rng.choice(sorted(names), 5, replace=False)]:
-            directory.ignore(names[name])
+            directory.unlink(names[name])
             known.remove(names.pop(name))
         check(directory, names, buckets)
 

@@ -269,3 +269,97 @@ def test_what_may_change_does_not_make_another_family(tmp_path: Path) -> None:
         shops.extend(["FR"], [4.0])
         assert store.read_stream("FR")[1].clock.t == 2  # type: ignore[index]
         assert store.verify() == ()
+
+
+def test_a_rolled_back_transaction_takes_nothing_of_others_along(tmp_path: Path) -> None:
+    with open_store(tmp_path / "a.db") as store:
+        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())
+        shops.extend(["A", "B", "C"], [1.0, 2.0, 3.0])
+        with suppress(KeyboardInterrupt), store.transaction():
+            shops.remove("A")
+            shops.remove("B")
+            raise KeyboardInterrupt
+        shops.extend(["D"], [4.0])
+        assert store.names() == ("C", "D")
+        shops.remove("C")
+        Stream(Moments(2), retention=128, seed=1, store=store.stream("C")).push(1.0)
+        store.release_stream("C")
+        with suppress(KeyboardInterrupt), store.transaction():
+            raise KeyboardInterrupt
+        shops.extend(["D"], [4.0])
+        assert store.names() == ("C", "D")
+        assert store.verify() == ()
+
+
+def test_a_name_has_one_owner_even_before_it_is_written(tmp_path: Path) -> None:
+    with open_store(tmp_path / "a.db") as store:
+        alone = Stream(Mean(), retention=200, seed=0, store=store.stream("one"))
+        alone.extend([1.0, 2.0])
+        shops = KeyedStreams(Mean(), retention=96, seed=0, store=store.family())
+        others = KeyedStreams(Mean(), retention=96, seed=0, store=store.family(about={"by": "city"}))
+        assert list(shops.take(["one", "two"], [3.0, 4.0]).troubles) == ["one"]
+        assert list(others.take(["two", "three"], [3.0, 4.0]).troubles) == ["two"]
+        with pytest.raises(StoreError, match="open as one of KeyedStreams"):
+            Stream(Mean(), retention=200, seed=0, store=store.stream("three"))
+    with open_store(tmp_path / "a.db") as store:
+        assert {name: store.read_stream(name)[1].clock.t for name in store.names()} == {"one": 2, "three": 1, "two": 1}  # type: ignore[index]
+        assert store.verify() == ()
+
+
+def test_a_store_removes_a_stream_of_an_open_family(tmp_path: Path) -> None:
+    with open_store(tmp_path / "a.db") as store:
+        shops = KeyedStreams(Mean(), retention=96, seed=0, store=store.family())
+        shops.extend(["DE", "FR"], [1.0, 2.0])
+        store.remove("DE")
+        shops.extend([str(key) for key in range(50)], np.ones(50))
+        assert "DE" not in shops
+        assert "DE" not in store.names()
+
+
+def test_streams_that_cannot_be_loaded_leave_the_store_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise StoreError("cannot be read")
+
+    with open_store(tmp_path / "a.db") as store:
+        Stream(Moments(2), retention=128, seed=1, store=store.stream("C")).push(1.0)
+        monkeypatch.setattr("vestige.keyed.storage.FamilyStorage.load", fail)
+        with pytest.raises(StoreError, match="cannot be read"):
+            KeyedStreams(Mean(), retention=96, seed=0, store=store.family())
+    with open_store(tmp_path / "a.db") as store:
+        assert store.names() == ("C",)
+
+
+@pytest.mark.parametrize("case", ["window", "order"])
+def test_when_a_sweep_has_something_to_do_is_what_a_stream_says(case: str, tmp_path: Path) -> None:
+    terms = dict(CASES[case]) | {"max_age": timedelta(days=8)}
+    policy = terms.pop("policy")
+    rows, times = np.arange(1.0, 31.0), START + np.arange(30) * HOUR
+    with open_store(tmp_path / "a.db") as store:
+        Stream(policy, **terms, seed=1, store=store.stream("k")).extend(rows, times=times)
+        store.release()
+        alone = store.read_stream("k")[1].event  # type: ignore[index]
+        store.remove("k")
+        KeyedStreams(policy, **terms, seed=1, store=store.family()).extend(["k"] * 30, rows, times=times)
+        assert store.read_stream("k")[1].event == alone  # type: ignore[index]
+
+
+def test_buckets_grow_around_a_stream_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with open_store(path) as store:
+        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())
+        shops.extend(["bad", "good"], [123.456, 2.0])
+    image = path.read_bytes()
+    piece = np.float64(123.456).tobytes()
+    path.write_bytes(image.replace(piece, piece[:-1] + b"\x00"))
+    with open_store(path) as store:
+        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())
+        for start in range(0, 600, 100):
+            shops.extend([f"key {k}" for k in range(start, start + 100)], np.ones(100))
+        assert list(shops.take(["bad", "good"], [1.0, 1.0]).troubles) == ["bad"]
+        shops.flush()
+        assert store.read_stream("good")[1].clock.t == 2  # type: ignore[index]
+        shops.remove("bad")
+        assert store.count() == 601
+        assert store.verify() == ()

@@ -83,8 +83,8 @@ class Directory:
         """
         self.dirty[find_bucket(name, len(self._heads))] = True
 
-    def ignore(self, number: int) -> None:
-        """Take a stream out; if it has an entry in the store, that stays as it is.
+    def unlink(self, number: int) -> None:
+        """Take out a stream whose name is to be erased; if it has an entry in the store, that stays as it is.
 
         Args:
             number: number of the stream.
@@ -92,6 +92,15 @@ class Directory:
         if self._of[number] >= 0:
             kernels.unlink_stream(self._heads, self._links, int(self._of[number]), number)
         self._of[number], self._is_stored[number] = -1, False
+        self._ignored.discard(number)
+
+    def ignore(self, number: int) -> None:
+        """Take out a stream that keeps its name, but must not be written.
+
+        Args:
+            number: number of the stream.
+        """
+        self.unlink(number)
         self._ignored.add(number)
 
     def drop_streams(self, count: int) -> None:
@@ -101,8 +110,7 @@ class Directory:
             count: number of streams that stay.
         """
         for number in range(count, self._count):
-            self.ignore(number)
-            self._ignored.discard(number)
+            self.unlink(number)
         self._count = min(self._count, count)
 
     def resize(self, buckets: int) -> None:

@@ -28,6 +28,7 @@ from vestige.store import Receipt, State
 from vestige.stream import Stream
 from vestige.stream.arrivals import Arrivals
 from vestige.stream.deadlines import find_ahead
+from vestige.stream.event import find_event
 from vestige.stream.rules import Rules
 from vestige.stream.update import close_full_batch
 from vestige.times import make_missing_times
@@ -417,7 +418,8 @@ class Shards:
         shard, key = self._shards[number // STREAMS], number % STREAMS
         stream = shard.elsewhere.get(key) or self._make_stream(*self.read(number))
         settled = int(shard.columns.settled[key]) if len(shard.columns.settled) else 0
-        return replace(stream._state.to_saved(), settled=settled)
+        state = stream._state.to_saved()
+        return replace(state, settled=settled, event=find_event(self.rules, state))
 
     def adopt(self, number: int, state: State) -> None:
         """Take in a stream as a store has kept it.

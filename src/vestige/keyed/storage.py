@@ -8,7 +8,7 @@ Guarantee: what is loaded is what was flushed, bit for bit, and a stream that is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from concurrent.futures import Executor
 from typing import NamedTuple
 
@@ -177,6 +177,27 @@ class Packed(NamedTuple):
         return BucketRow(int(self.buckets[i]), summary, names, entries)
 
 
+class Written(NamedTuple):
+    """What was written in a transaction besides streams, in case it is rolled back.
+
+    Attributes:
+        transaction: number of the transaction.
+        removed: names of streams that were erased, encoded.
+        sources: sources whose position was written.
+        streams: names of streams whose own positions were written.
+    """
+
+    transaction: int = 0
+    removed: Set[bytes] = frozenset()
+    sources: Set[str] = frozenset()
+    streams: Set[str] = frozenset()
+
+    def add(self, transaction: int, removed: Set[bytes], sources: Set[str], streams: Set[str]) -> Written:
+        """Add what was written in the same transaction, or begin with another."""
+        known = self if transaction == self.transaction else Written()
+        return Written(transaction, known.removed | removed, known.sources | sources, known.streams | streams)
+
+
 class FamilyStorage:
     """The streams of a family in a store.
 
@@ -195,7 +216,7 @@ class FamilyStorage:
         self._store, self._terms, self._workers = store, terms, workers
         self._names, self._shards = names, shards
         self._directory = Directory(names)
-        self._removed, self._lately_removed = set[bytes](), set[bytes]()
+        self._removed, self._written = set[bytes](), Written()
         self._damaged: dict[int, StoreError] = {}
         self._unreadable = set[int]()
         self._has_subjects = False
@@ -242,7 +263,8 @@ class FamilyStorage:
         directory = self._directory
         first = directory.add_streams()
         buckets = directory.find_buckets(first)
-        if not len(buckets) or not (self._damaged or self._store.count() > directory.count_stored()):
+        others = self._store.count() > directory.count_stored() or self._store.live_names()
+        if not len(buckets) or not (self._damaged or others or len(self._store.families) > 1):
             return
         order = np.argsort(buckets, kind="stable")
         for here in np.split(order, np.flatnonzero(np.diff(buckets[order])) + 1):
@@ -259,11 +281,19 @@ class FamilyStorage:
             there = tables.buckets.read(bucket)
             for number in numbers:
                 name = self._names[number]
-                if there.get(encode_text(name)) is not None and encode_text(name) not in self._removed:
-                    try:
+                try:
+                    self._check_free(name)
+                    if there.get(encode_text(name)) is not None and encode_text(name) not in self._removed:
                         self._store.terms(name).check(name, self._terms)
-                    except StoreError as problem:
-                        yield number, problem
+                except StoreError as problem:
+                    yield number, problem
+
+    def _check_free(self, name: str) -> None:
+        """Check that no other open stream, which may not be written yet, has a name."""
+        mine = self._terms.fixed_text
+        others = [family for terms, (_, family) in self._store._families.items() if terms != mine]
+        if self._store.live(name) is not None or any(name in family for family in others):
+            raise StoreError(f"stream {name!r} is open elsewhere with other terms; use another key or another store")
 
     def _find(self, name: str) -> int:
         number = self._names.find(name)
@@ -352,14 +382,16 @@ class FamilyStorage:
             self._removed.add(encode_text(name))
             self._directory.mark_name(encode_text(name))
         self._unreadable.discard(number)
-        self._directory.ignore(number)
+        self._directory.unlink(number)
         self.positions.drop(name)
 
     def mark_lost(self) -> None:
-        """Note that what was written last may be missing from the store."""
-        self._directory.mark_lost()
-        self._removed |= self._lately_removed
-        self.positions.changed_sources.update(self.positions.shared)
+        """Note that the present transaction of the store is rolled back, with what was written in it."""
+        if self._written.transaction == self._store._transactions:
+            self._directory.mark_lost()
+            self._removed |= self._written.removed
+            self.positions.changed_sources |= self._written.sources
+            self.positions.changed_streams |= self._written.streams
 
     @property
     def is_dirty(self) -> bool:
@@ -395,7 +427,10 @@ class FamilyStorage:
         for members in written:
             directory.note_stored(members)
         directory.dirty[:] = False
-        self._lately_removed, self._removed = self._removed, set()
+        self._written = self._written.add(
+            self._store._transactions, self._removed, positions.changed_sources, positions.changed_streams
+        )
+        self._removed = set()
         positions.mark_saved()
 
     def _write(self, tables: Tables, family: int, buckets: Ints) -> tuple[Ints, Pairs, Pairs]:

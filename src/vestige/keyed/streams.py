@@ -37,6 +37,7 @@ from vestige.keyed.taken import StreamTrouble, Taken
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
+from vestige.row_numbers import LARGEST_SLOT
 from vestige.store import RECEIPTS_KEPT, FamilyPlace, Ledger, Receipt
 from vestige.store.keys import SIZE, hash_subject
 from vestige.stream import Stream
@@ -119,10 +120,11 @@ class KeyedStreams(Generic[E_co]):
         from vestige.keyed.storage import FamilyStorage  # noqa: PLC0415  # it takes long to import
 
         with self._lock:
-            place.open(self._terms, self)
+            place.open(self._terms)
             self._shards.requests = place.store.newest_request
             storage = FamilyStorage(place.store, self._terms, self._names, self._shards, self._workers)
             storage.load()
+            place.take(self)
         return storage
 
     def __len__(self) -> int:
@@ -436,6 +438,8 @@ class KeyedStreams(Generic[E_co]):
             >>> shops.sweep(datetime(2024, 1, 2))
             1
         """
+        if isinstance(exclude, str) or not isinstance(exclude, Collection):
+            raise ParameterError(f"exclude={show_value(exclude)} is not a list of keys; pass a list")
         moment = read_time(wall_clock() if at is None else at)
         if np.isnat(moment):
             raise DataError("at is not a time; pass a datetime or a numpy.datetime64")
@@ -448,7 +452,7 @@ class KeyedStreams(Generic[E_co]):
         troubles: dict[str, Exception] = {}
         with self._lock:
             self._check_open()
-            excluded = self.find_numbers([*exclude]) if exclude else np.empty(0, np.int64)
+            excluded = self.find_numbers(list(exclude)) if len(exclude) else np.empty(0, np.int64)
             expired = self._shards.expire(instant, excluded, self._workers)
             self._mark(expired.changed)
             erased = expired.erased
@@ -551,6 +555,7 @@ class KeyedStreams(Generic[E_co]):
         Returns:
             Their rows in the source, values, times and pseudonyms, and the numbers of their streams.
         """
+        check_int("slot", slot, 0, LARGEST_SLOT)
         with self._lock:
             return self._shards.find_records(slot)
 
@@ -561,6 +566,8 @@ class KeyedStreams(Generic[E_co]):
             key: its key.
             slots: the new slot for each slot that has changed; 0 if the source is not known any more.
         """
+        if not isinstance(slots, Mapping):
+            raise ParameterError(f"slots={show_value(slots)} is not a new slot by slot; pass a dict")
         with self._lock:
             number = self._find(key)
             self._shards.renumber(number, slots)

@@ -113,7 +113,3 @@ class Member:
         self._family._mark(np.array([self._number]))
         if problem is not None:
             raise problem
-
-    def remove(self) -> None:
-        """Erase it with its name, in the store too."""
-        self._family.remove(self._name)

@@ -459,17 +459,7 @@ def remove(store: Store, streams: Sequence[str]) -> RemoveResult:
     troubles: dict[str, str] = {}
     for place, name in enumerate(streams):
         with isolate_errors(store, name, troubles):
-            member = find_member(store, name)
-            if member is not None:
-                member.remove()
-                _drop_from_ledger(store, name)
-            elif store.has(name) or store.live(name) is not None:
+            if find_member(store, name) is not None or store.has(name) or store.live(name) is not None:
                 store.remove(name)
             gone.append(place)
     return RemoveResult(tuple(gone), troubles)
-
-
-def _drop_from_ledger(store: Store, name: str) -> None:
-    ledger = store.read_ledger()
-    if (left := ledger.without_stream(name)) is not ledger:
-        store.write_ledger(left)

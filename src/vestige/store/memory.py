@@ -125,7 +125,7 @@ class MemoryStore(TableStore):
             if self._depth:
                 yield
                 return
-            self._depth = 1
+            self._depth, self._transactions = 1, self._transactions + 1
             try:
                 with self._rows.savepoint():
                     yield

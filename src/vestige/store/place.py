@@ -35,6 +35,12 @@ class OpenStream(Protocol):
 class OpenFamily(Protocol):
     """Streams of a family that are open together."""
 
+    def __contains__(self, name: object) -> bool:
+        """Whether one of them has this name."""
+
+    def remove(self, name: str) -> None:
+        """Erase the stream of this name."""
+
     def flush(self) -> None:
         """Write what they have not written yet."""
 
@@ -129,10 +135,9 @@ class Place(ABC):
         Raises:
             StoreError: the stream has other terms, or is damaged.
         """
-        if terms.fixed_text in self.store._families:
+        if terms.fixed_text in self.store._families or any(self.name in family for family in self.store.families):
             raise StoreError(
-                f"stream {self.name!r} is open as one of KeyedStreams with the same terms; use those, or close the "
-                "store and open it again"
+                f"stream {self.name!r} is open as one of KeyedStreams; use those, or close the store and open it again"
             )
         earlier = self.store.live(self.name)
         if earlier is not None:
@@ -200,18 +205,24 @@ class FamilyPlace:
         self.about = about
         self._terms = ""
 
-    def open(self, terms: Terms, streams: OpenFamily) -> None:
-        """Make `streams` those that are open here; whoever had some of them open before cannot write any more.
+    def open(self, terms: Terms) -> None:
+        """Close the streams of the family that are open here; they write what they have not written yet.
 
         Args:
             terms: the terms that the streams are opened with.
-            streams: the streams.
 
         Raises:
             StoreError: what was not written yet cannot be.
         """
         self._terms = terms.fixed_text
         self.store._close_family(self._terms)
+
+    def take(self, streams: OpenFamily) -> None:
+        """Make `streams` those that are open here.
+
+        Args:
+            streams: the streams.
+        """
         self.store._families[self._terms] = self, streams
 
     def check_open(self) -> None:

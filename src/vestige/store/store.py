@@ -54,6 +54,7 @@ class Store(Reader):
     def __init__(self) -> None:
         self._open: dict[str, tuple[Place, OpenStream]] = {}
         self._families: dict[str, tuple[FamilyPlace, OpenFamily]] = {}
+        self._transactions = 0
         self._process, self.lock = os.getpid(), threading.RLock()
 
     def __reduce__(self) -> NoReturn:
@@ -392,11 +393,12 @@ class Store(Reader):
         Raises:
             StoreError: there is no such stream.
         """
-        if self.has(name):  # a damaged stream can be removed too
+        family = next((family for family in self.families if check_name("name", name) in family), None)
+        if family is not None or self.has(name):  # a damaged stream can be removed too
             ledger = self.read_ledger()
             if (left := ledger.without_stream(name)) is not ledger:
                 self.write_ledger(left)
-            self._erase(name)
+            self._erase(name) if family is None else family.remove(name)
         elif name not in self._open:
             self.terms(name)  # raises: there is no such stream
         self._open.pop(name, None)

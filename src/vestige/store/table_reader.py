@@ -39,6 +39,7 @@ class TableReader(Reader):
 
     def survey(self, after: str | None = None, limit: int | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """List the streams whose names can be read, sorted; and what is wrong with the others, one sentence each."""
+        after = None if after is None else check_name("after", after)
         with self._use() as tables, tables.rows.report_damage():
             return tables.survey(after, limit)
 

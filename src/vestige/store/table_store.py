@@ -5,6 +5,7 @@ Guarantee: finds by deadline and by subject what reading every stream would find
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 
 from vestige.errors import ParameterError, StoreError
@@ -26,6 +27,12 @@ class TableStore(TableReader, Store):
         """Return the place of all streams with the same terms, for `vestige.KeyedStreams(..., store=...)`."""
         if about is not None and not isinstance(about, Mapping):
             raise ParameterError(f"about={show_value(about)} is not plain data by name; pass a dict")
+        try:
+            json.dumps(dict(about or {}))
+        except (TypeError, ValueError):
+            raise ParameterError(
+                "about holds something that is not plain data; pass texts, numbers, lists and dicts only"
+            ) from None
         return FamilyPlace(self, dict(about or {}))
 
     def names(self) -> tuple[str, ...]:
@@ -73,7 +80,7 @@ class TableStore(TableReader, Store):
         return self.list_positions(about).get(check_name("source", source), {})
 
     def _states(self) -> Iterator[tuple[str, Terms, State]]:
-        with self._use() as tables:
+        with self._use() as tables, tables.rows.report_damage():
             for name, found in tables.iterate_states():
                 if not isinstance(found, StoreError):
                     yield name, *found

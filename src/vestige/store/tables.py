@@ -157,7 +157,8 @@ class Tables:
             with self.rows.savepoint():
                 if known is None:
                     self.reserve(find_weight(terms))
-                    number, own = self.add_family(terms), {}
+                    with self.rows.report_damage(name):
+                        number, own = self.add_family(terms), {}
                     self.add_streams(1, find_weight(terms))
                 else:
                     with self.rows.report_damage(name):
@@ -167,7 +168,9 @@ class Tables:
                 with self.rows.report_damage(name):
                     bucket = self.buckets.read(find_bucket(encoded, self.about.buckets))
                     sources = self.families.write_own(encoded, own, self._find_own(number, state.positions))
-                self._write_entry(bucket, encoded, pack_entry(encoded, number, terms, state, sources))
+                entry = pack_entry(encoded, number, terms, state, sources)
+                with self.rows.report_damage(name):
+                    self._write_entry(bucket, encoded, entry)
         except BaseException:
             self.families.forget()
             self.epoch += 1
@@ -301,8 +304,8 @@ class Tables:
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all streams, sorted; an error if some cannot be read."""
-        names, wrong = self.survey()
         with self.rows.report_damage():
+            names, wrong = self.survey()
             for text in wrong:
                 raise DamagedError(text)
         return names

@@ -213,7 +213,7 @@ class SqliteStore(TableStore):
                 return
             with translate_errors(self.path):
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._depth = 1
+                self._depth, self._transactions = 1, self._transactions + 1
                 try:
                     self._check_unchanged()
                     yield
