@@ -21,6 +21,7 @@ from vestige import (
     Mean,
     Moments,
     Policy,
+    SqliteStore,
     Stream,
     Sum,
     open_store,
@@ -177,6 +178,23 @@ def test_a_first_run_on_a_small_file_compiles_nothing_but_its_coins(tmp_path: Pa
     )
     compiled = {path.name.split("-")[0] for path in tmp_path.rglob("*.nbc")}
     assert (done.stderr, compiled) == ("", {"kernels.derive_keys"})
+
+
+def test_the_answer_of_one_stream_needs_no_numba(tmp_path: Path) -> None:
+    """Which takes longer to import than the whole command takes, also where all kernels are in the cache."""
+    with SqliteStore(tmp_path / "s.db") as store:
+        for name, policy in POLICIES.items():
+            rows = np.random.default_rng(0).integers(0, 2, (ROWS, policy.columns)).astype(np.float64)
+            Stream(policy, retention=2 * policy.min_batch + 40, seed=0, store=store.stream(name)).extend(rows)
+    program = (
+        "import sys; from click.testing import CliRunner; from vestige.cli import command; "
+        "done = CliRunner().invoke(command, ['estimate', 's.db', '--stream', sys.argv[1], '--format', 'json']); "
+        "assert done.exit_code == 0, done.output; assert 'numba' not in sys.modules; print(done.stdout)"
+    )
+    for name in ("mean", "means", "word", "sum", "moments"):
+        command = [sys.executable, "-c", program, name]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert name in done.stdout
 
 
 def keep_keyed(path: Path, terms: dict[str, Any]) -> tuple[object, ...]:

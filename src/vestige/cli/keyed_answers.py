@@ -26,6 +26,8 @@ from vestige.operations.entry import FEW
 from vestige.sources.block import Texts
 from vestige.types import Bools, Ints
 
+_NOTES = 5_000
+"""Number of streams with notes up to which each is asked for them."""
 _ROWS = 10_000
 """Number of rows that become objects at a time."""
 
@@ -175,7 +177,13 @@ class KeyedAnswers:
         first = _find_first(columns["stream"])
         names, notes, problems = (columns[name][first] for name in ("stream", "notes", "problem"))
         said = ((name, _describe_problem(text)) for name, text in _pair(names, problems))
-        return Notes(problems=said, notes=_pair(names, notes), half_lives=lives)
+        return Notes(problems=said, notes=self._split_notes(list(_pair(names, notes))), half_lives=lives)
+
+    def _split_notes(self, notes: Sequence[Note]) -> Iterator[Note]:
+        """The notes of streams one by one; those of many streams as they are, several in one text."""
+        for name, text in notes:
+            made = self._ask(name).estimate if len(notes) <= _NOTES else None
+            yield from [(name, text)] if made is None else ((name, note) for note in made.notes)
 
     def iterate_rows(self) -> Iterator[Row]:
         """Iterate over the answers as rows for other programs; see `vestige.cli.rows`.

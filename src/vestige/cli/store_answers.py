@@ -94,8 +94,8 @@ class StoreAnswers:
             option: the option of the command that prints all of them.
         """
         asked = {self.find_key(name): answer for name, answer in (self.asked | self.unanswered).items()}
-        parts: list[Answers] = [AskedAnswers(asked)] if asked else []
-        show_answers(self.by, [*parts, *self.families], option)
+        parts: list[Answers] = [*self.families, *([AskedAnswers(asked)] if asked else [])]
+        show_answers(self.by, parts, option)
 
     def examine(self) -> Tally:
         """Add up the answers of all streams that could be asked.
