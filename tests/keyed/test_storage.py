@@ -363,3 +363,22 @@ def test_buckets_grow_around_a_stream_that_cannot_be_read(tmp_path: Path) -> Non
         shops.remove("bad")
         assert store.count() == 601
         assert store.verify() == ()
+
+
+def test_positions_of_a_rolled_back_transaction_are_written_again(tmp_path: Path) -> None:
+    with open_store(tmp_path / "a.db") as store:
+        shops = KeyedStreams(Mean(), retention=64, seed=1, store=store.family())
+        shops.extend(["A"], [1.0])
+        with suppress(KeyboardInterrupt), store.transaction():
+            shops.positions.read("f.csv", len).note(b"..", behind={"A": b"."})
+            shops.extend(["B"], [2.0])
+            raise KeyboardInterrupt
+        shops.extend(["A"], [1.0])
+        assert {name: store.read_stream(name)[1].positions["f.csv"].value for name in "AB"} == {"A": b".", "B": b".."}  # type: ignore[index]
+        with suppress(KeyboardInterrupt), store.transaction():
+            shops.positions.read("f.csv", len).note(b"..", took=["A"])
+            shops.flush()
+            raise KeyboardInterrupt
+        shops.extend(["A"], [1.0])
+        assert store.read_stream("A")[1].positions["f.csv"].value == b".."  # type: ignore[index]
+        assert store.verify() == ()
