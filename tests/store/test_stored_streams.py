@@ -61,7 +61,7 @@ def test_streams_are_listed_by_their_terms(tmp_path: Path) -> None:
         fill_all(store)
         streams = store.snapshot().streams
         assert isinstance(streams, StoredStreams)
-        families = {terms.policy["name"] + str(terms.max_age): names for terms, names in streams.list_families()}
+        families = {f"{terms.policy['name']}{terms.max_age}": names for terms, names in streams.list_families()}
         assert families["vestige.WindowNone"] == ["a", "b"]
         assert [*families["vestige.MeanNone"]] == sorted(name for name in streams if name.startswith("key"))
         assert len(families) == len(store.list_terms()) == 3

@@ -12,6 +12,7 @@ from vestige.errors import VestigeError
 from vestige.keyed.streams import KeyedStreams
 from vestige.serialization import from_dict
 from vestige.store import MemoryStore, State, Terms
+from vestige.store.memory_rows import copy_rows
 from vestige.store.stored_streams import StoredStreams
 
 
@@ -53,7 +54,7 @@ def read_families(
 
 
 def _read(streams: StoredStreams, terms: Terms) -> KeyedStreams:
-    place = MemoryStore(streams.rows).family(about=terms.about)
+    place = MemoryStore(copy_rows(streams.rows)).family(about=terms.about)
     return KeyedStreams(
         from_dict(terms.policy), retention=terms.retention, notice=terms.notice, max_age=terms.max_age, store=place
     )
