@@ -68,7 +68,7 @@ def test_rows_that_change_their_size_leave_nothing(rows: SqliteRows) -> None:
             assert set(seen.tolist()) <= {*held.values(), *range(len(image) // PAGE + 1)}
 
 
-@pytest.mark.parametrize("columns", [1, 40])
+@pytest.mark.parametrize("columns", [1, pytest.param(40, marks=pytest.mark.slow)])
 def test_nothing_is_left_of_thousands_of_streams_that_change_and_go(tmp_path: Path, columns: int) -> None:
     """Their names, values, subjects and sources; and what is still there is found, so the scan can find it."""
     path, rng = tmp_path / "s.db", np.random.default_rng(columns)

@@ -427,6 +427,7 @@ class KeyedStreams(Generic[E_co]):
 
         Raises:
             DataError: `at` is not a time.
+            ParameterError: `exclude` is not a list of keys.
             StreamsError: the policy failed in some streams, or `at` is before the time of a record of theirs by more
                 than `max_ahead`; all others were swept.
 
