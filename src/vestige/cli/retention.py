@@ -69,7 +69,8 @@ def sweep(store: str, at: datetime | None, *, dry_run: bool, wait: timedelta, ma
             facts["undecided"] = {name: done.streams[name].undecided for name in closed}
         print_json(facts)
     else:
-        _show_erasures(done, dry_run=dry_run)
+        there = open_reader(store).count()
+        _show_erasures(done, there if there > FEW else len(done.streams), dry_run=dry_run)
     exit_with(done.troubles, attended)
 
 
@@ -85,10 +86,10 @@ def _read_due(store: str, at: datetime | None) -> StoreSnapshot:
     return replace(copy, troubles={**dict.fromkeys(found[0][1], UNNAMED), **copy.troubles})
 
 
-def _show_erasures(done: SweepResult, *, dry_run: bool) -> None:
-    """Show what was erased, or would be."""
+def _show_erasures(done: SweepResult, there: int, *, dry_run: bool) -> None:
+    """Show what was erased, or would be, from so many streams."""
     losing = sum(erasure.erased > 0 for erasure in done.streams.values())
-    erased, streams = format_count(done.erased, "record"), f"{losing:,} of {format_count(len(done.streams), 'stream')}"
+    erased, streams = format_count(done.erased, "record"), f"{losing:,} of {format_count(there, 'stream')}"
     if not dry_run:
         order = "the file is tidy" if done.tidy else "the file could not be tidied, because a stream cannot be read"
         say(f"{erased} erased from {streams}; {order}.")

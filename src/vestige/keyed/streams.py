@@ -566,6 +566,9 @@ class KeyedStreams(Generic[E_co]):
         Args:
             key: its key.
             slots: the new slot for each slot that has changed; 0 if the source is not known any more.
+
+        Raises:
+            ParameterError: there is no stream of this key, or `slots` is not a mapping.
         """
         if not isinstance(slots, Mapping):
             raise ParameterError(f"slots={show_value(slots)} is not a new slot by slot; pass a dict")
