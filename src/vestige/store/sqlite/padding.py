@@ -31,7 +31,7 @@ def pad_body(parts: Sequence[bytes]) -> bytes:
 
     Example:
         >>> len(pad_body((bytes(484), b""))), len(pad_body((bytes(484), b"x")))
-        (6, 4092)
+        (6, 4093)
     """
     *others, body = parts
     fixed = 2 + sum(len(part) + count_varint_bytes(_BLOB + 2 * len(part)) for part in others)
