@@ -70,7 +70,7 @@ class StoreAnswers:
                     asked[name] = _ask(terms, state)
                 except VestigeError as problem:
                     unanswered[name] = _make_unanswered(state, str(problem))
-        return cls(by, find_key, asked, tuple(families), unanswered)
+        return cls(by, find_key, asked, tuple(families), dict(sorted(unanswered.items())))
 
     def __len__(self) -> int:
         return len(self.asked) + sum(map(len, self.families))
