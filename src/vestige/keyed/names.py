@@ -248,18 +248,6 @@ class KeyNames:
             self._add(texts, np.flatnonzero(missing), numbers)
         return numbers if texts.places is None else numbers[texts.places]
 
-    def look_up(self, texts: Texts) -> Ints:
-        """Find the number of each row's stream.
-
-        Args:
-            texts: the names.
-
-        Returns:
-            The numbers; -1 for a name that is not there; shape (rows,).
-        """
-        numbers = self._look_up(texts, None)
-        return numbers if texts.places is None else numbers[texts.places]
-
     def truncate(self, count: int) -> None:
         """Erase the newest names, since their rows were not taken after all.
 

@@ -533,7 +533,7 @@ class KeyedStreams(Generic[E_co]):
             array([ 1, -1])
         """
         with self._lock:
-            return self._names.look_up(read_keys(keys))
+            return self._names.find_each(read_keys(keys))
 
     def count_held(self, keys: object) -> Ints:
         """Count the records that the streams of keys hold.
