@@ -195,7 +195,7 @@ class KeyringFile(Keyring):
         content = os.pread(file, _HEADER.size, 0)
         if not content.startswith(_MAGIC):
             raise StoreError(f"{self.path}: is not a keyring; give another path, or make one: vestige keyring init")
-        magic, version, *facts, checksum = _HEADER.unpack(content.ljust(_HEADER.size, b"\0"))
+        _, version, *facts, checksum = _HEADER.unpack(content.ljust(_HEADER.size, b"\0"))
         if version != VERSION:
             raise StoreError(
                 f"{self.path}: is a keyring of version {version}, and this Vestige reads version {VERSION}; use the "
