@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar, NoReturn
 
 from vestige.errors import ParameterError, StoreError
+from vestige.store.keyring import Keyring
 from vestige.store.keys import SIZE, hash_subject, hide_subjects
 from vestige.store.ledger import Ledger
 from vestige.store.overdue import check_canaries, find_overdue, find_overdue_receipts
@@ -51,6 +52,7 @@ class PlainStore(Store):
         address: str | Path,
         *,
         key: str | Path | None = None,
+        keyring: str | Path | Keyring | None = None,  # noqa: ARG003
         patience: float = PATIENCE,  # noqa: ARG003  # nobody else can read it
         create: bool = True,
     ) -> PlainStore:
@@ -67,6 +69,7 @@ class PlainStore(Store):
         address: str | Path,  # noqa: ARG003
         *,
         key: str | Path | None = None,  # noqa: ARG003
+        keyring: str | Path | Keyring | None = None,  # noqa: ARG003
         patience: float = PATIENCE,  # noqa: ARG003
     ) -> NoReturn:
         """Refuse: a store in memory can only be read through the object itself."""

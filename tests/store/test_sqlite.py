@@ -314,7 +314,10 @@ def with_sql(*statements: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (with_sql("PRAGMA user_version=8"), "was written in version 8 of the format, and this Vestige reads version 7"),
+        (
+            with_sql("PRAGMA user_version=8"),
+            "was written in version 8 of the format, and this Vestige reads versions 7 and 8",
+        ),
         (with_sql("PRAGMA application_id=5"), "is a SQLite file, but not a store of Vestige"),
         (with_sql("CREATE TABLE other (x)"), "its tables are not those of a store"),
         (with_sql("UPDATE buckets SET body = zeroblob(length(body))"), "a stored row is damaged"),

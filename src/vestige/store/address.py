@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from vestige.errors import ParameterError
+from vestige.store.keyring import Keyring
 from vestige.store.memory import MemoryStore
 from vestige.store.reader import Reader
 from vestige.store.sqlite import SqliteStore
@@ -26,13 +27,19 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://.*)?", re.DOTALL)
 
 
 def open_store(
-    address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE, create: bool = True
+    address: str | Path,
+    *,
+    key: str | Path | None = None,
+    keyring: str | Path | Keyring | None = None,
+    patience: float = PATIENCE,
+    create: bool = True,
 ) -> Store:
     """Open a store for writing; use it in a `with` statement, or close it.
 
     Args:
         address: the path of a file, or "memory:" for a store that ends with its process.
         key: the file with the key that subjects are hashed with; default: beside the store.
+        keyring: the keyring that the store is sealed with, or its address; default: none.
         patience: seconds for which a commit waits for others who read the store.
         create: whether to create the store if there is none.
 
@@ -53,15 +60,22 @@ def open_store(
         500.5
     """
     check_bool("create", create)
-    return find_backend(address).open(address, key=key, patience=patience, create=create)
+    return find_backend(address).open(address, key=key, keyring=keyring, patience=patience, create=create)
 
 
-def open_reader(address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE) -> Reader:
+def open_reader(
+    address: str | Path,
+    *,
+    key: str | Path | None = None,
+    keyring: str | Path | Keyring | None = None,
+    patience: float = PATIENCE,
+) -> Reader:
     """Open a store for reading, also while another process writes to it; nothing has to be closed.
 
     Args:
         address: the path of a file.
         key: the file with the key that subjects are hashed with; default: beside the store.
+        keyring: the keyring that the store is sealed with, or its address; default: none.
         patience: seconds to wait for a writer to release the store.
 
     Returns:
@@ -78,7 +92,7 @@ def open_reader(address: str | Path, *, key: str | Path | None = None, patience:
         ...     print(open_reader(folder + "/visits.db").snapshot().names)
         ()
     """
-    return find_backend(address).open_reader(address, key=key, patience=patience)
+    return find_backend(address).open_reader(address, key=key, keyring=keyring, patience=patience)
 
 
 def find_backend(address: str | Path) -> type[Store]:

@@ -15,6 +15,7 @@ from typing import ClassVar, NoReturn
 
 from vestige.errors import ParameterError, StoreError
 from vestige.store.canonical import arrange
+from vestige.store.keyring import Keyring
 from vestige.store.keys import SIZE, hash_subject, hide_subjects
 from vestige.store.memory_rows import MemoryRows
 from vestige.store.overdue import check_canaries, find_overdue, find_overdue_receipts
@@ -57,6 +58,7 @@ class MemoryStore(TableStore):
         address: str | Path,
         *,
         key: str | Path | None = None,
+        keyring: str | Path | Keyring | None = None,
         patience: float = PATIENCE,  # noqa: ARG003  # nobody else can read it
         create: bool = True,
     ) -> MemoryStore:
@@ -65,6 +67,8 @@ class MemoryStore(TableStore):
             raise ParameterError(f"a store in memory has the address {cls.address_form} and nothing after it")
         if key is not None:
             raise ParameterError("key has no use for a store in memory, whose key lives as long as it; leave it out")
+        if keyring is not None:
+            raise ParameterError("keyring has no use for a store in memory, which ends with its process; leave it out")
         return cls() if create else cls._refuse()
 
     @classmethod
@@ -73,6 +77,7 @@ class MemoryStore(TableStore):
         address: str | Path,  # noqa: ARG003
         *,
         key: str | Path | None = None,  # noqa: ARG003
+        keyring: str | Path | Keyring | None = None,  # noqa: ARG003
         patience: float = PATIENCE,  # noqa: ARG003
     ) -> NoReturn:
         """Refuse: a store in memory can only be read through the object itself."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
 from vestige.errors import StoreError
 from vestige.store.bucket import HEAD
+from vestige.store.keyring.seal import SealError
 from vestige.store.keys import PSEUDONYM
 from vestige.store.layout import DamagedError, WordError, compute_checksum, seal, unseal
 
@@ -185,6 +186,16 @@ class Rows(ABC):
             parts: all of its parts.
         """
 
+    def write_many(self, table: str, rows: Mapping[int, Sequence[bytes]]) -> None:
+        """Write several rows of a table.
+
+        Args:
+            table: the table.
+            rows: all parts of each row, by its number.
+        """
+        for row, parts in rows.items():
+            self.write(table, row, *parts)
+
     @abstractmethod
     def cut(self, table: str, row: int) -> None:
         """Delete all rows from a number on.
@@ -220,6 +231,31 @@ class Rows(ABC):
         Returns:
             A context manager.
         """
+
+    def refresh(self, *, is_writer: bool) -> bool:  # noqa: ARG002
+        """Find out whether somebody else has written; first of all in a transaction, or before something is read.
+
+        Args:
+            is_writer: whether the caller holds a transaction.
+
+        Returns:
+            Whether something was written since the last call; False for rows that only one process can write.
+        """
+        return False
+
+    def seal(self) -> None:  # noqa: B027  # only some rows have something to do here
+        """Make what was written ready to be committed; last of all before that. Rows in clear are."""
+
+    def settle(self) -> None:  # noqa: B027
+        """Erase what was replaced; first of all after a transaction was committed. Rows in clear overwrite it."""
+
+    def roll_back(self, *, is_certain: bool) -> None:  # noqa: ARG002
+        """Forget what was written in a transaction.
+
+        Args:
+            is_certain: whether it was not committed; False if that is not known.
+        """
+        self.forget()
 
     @property
     def about(self) -> About:
@@ -284,11 +320,11 @@ def name_damage(where: str) -> Iterator[None]:
         Nothing.
 
     Raises:
-        StoreError: they are damaged, or of a later version of the word.
+        StoreError: they are damaged, cannot be opened, or are of a later version of the word.
     """
     try:
         yield
-    except WordError as problem:
+    except (WordError, SealError) as problem:
         raise StoreError(f"{where}: {problem}") from None
     except (DamagedError, ValueError, KeyError, TypeError, IndexError, struct.error) as problem:
         what = problem if isinstance(problem, DamagedError) else "a stored row cannot be read"

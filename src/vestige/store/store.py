@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import ClassVar, NoReturn, Self
 
 from vestige.errors import ParameterError, StoreError
+from vestige.store.keyring import Keyring
 from vestige.store.ledger import Ledger
 from vestige.store.place import FamilyPlace, OpenFamily, OpenStream, Place, check_name
 from vestige.store.position import Position
@@ -66,13 +67,20 @@ class Store(Reader):
     @classmethod
     @abstractmethod
     def open(
-        cls, address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE, create: bool = True
+        cls,
+        address: str | Path,
+        *,
+        key: str | Path | None = None,
+        keyring: str | Path | Keyring | None = None,
+        patience: float = PATIENCE,
+        create: bool = True,
     ) -> Store:
         """Open the store at an address of this kind; called by `vestige.open_store`.
 
         Args:
             address: the address.
             key: the file with the key that subjects are hashed with; default: beside the store.
+            keyring: the keyring that the store is sealed with, or its address; default: none.
             patience: seconds for which a commit waits for others who read the store.
             create: whether to create the store if there is none.
 
@@ -86,12 +94,20 @@ class Store(Reader):
 
     @classmethod
     @abstractmethod
-    def open_reader(cls, address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE) -> Reader:
+    def open_reader(
+        cls,
+        address: str | Path,
+        *,
+        key: str | Path | None = None,
+        keyring: str | Path | Keyring | None = None,
+        patience: float = PATIENCE,
+    ) -> Reader:
         """Open a reader of the store at an address of this kind; called by `vestige.open_reader`.
 
         Args:
             address: the address.
             key: the file with the key that subjects are hashed with; default: beside the store.
+            keyring: the keyring that the store is sealed with, or its address; default: none.
             patience: seconds to wait for a writer to release the store.
 
         Returns:

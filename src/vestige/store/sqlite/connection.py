@@ -23,8 +23,9 @@ from vestige.store.sqlite import version1, version6
 from vestige.store.sqlite.padding import pad_body
 from vestige.validation import check_float
 
-APPLICATION, VERSION = 0x56535447, 7
-"""What the header of the file says: that it is a store ("VSTG"), and in which version of the format."""
+APPLICATION, VERSION, SEALED_VERSION = 0x56535447, 7, 8
+"""What the header of the file says: that it is a store ("VSTG"), and in which version of the format: that of rows in
+clear, or that of the same rows, sealed with a keyring."""
 PAGE = 4096
 _LONGEST = 10**6  # seconds
 SCHEMA = tuple(
@@ -128,7 +129,7 @@ def connect(path: Path, patience: float) -> sqlite3.Connection:
     check_not_empty(path)
     connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     try:
-        check_kind(connection, path, versions=range(1, VERSION + 1))
+        check_kind(connection, path, versions=range(1, SEALED_VERSION + 1))
         set_pragmas(connection, path)
         size = check_whole(connection, path)
         if size < path.stat().st_size:
@@ -167,7 +168,7 @@ def clear_journal(connection: sqlite3.Connection) -> None:
     connection.execute("ROLLBACK")
 
 
-def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[int] = (VERSION,)) -> None:
+def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[int] = (VERSION, SEALED_VERSION)) -> None:
     """An error unless the file is a store of one of these versions; rolls back what a crash has left."""
     connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     application, version = read_pragma(connection, "application_id"), read_pragma(connection, "user_version")
@@ -180,14 +181,19 @@ def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[in
             else "use the Vestige that wrote it"
         )
         raise StoreError(
-            f"{path}: was written in version {version} of the format, and this Vestige reads version {VERSION}; "
-            f"{remedy}"
+            f"{path}: was written in version {version} of the format, and this Vestige reads versions {VERSION} and "
+            f"{SEALED_VERSION}; {remedy}"
         )
     found = connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY rootpage").fetchall()
     earlier = {1: version1.SCHEMA, **dict.fromkeys((2, 3, 4), version6.SCHEMA[:-1]), 5: version6.SCHEMA}
     expected = {**earlier, 6: version6.SCHEMA}.get(int(str(version)), SCHEMA)
     if [sql for (sql,) in found] != [sql.encode() for sql in expected]:
         raise StoreError(f"{path}: its tables are not those of a store; was it changed by another program?")
+
+
+def is_sealed(connection: sqlite3.Connection) -> bool:
+    """Tell whether the rows of a file are sealed."""
+    return read_pragma(connection, "user_version") == SEALED_VERSION
 
 
 def check_exists(path: Path) -> None:

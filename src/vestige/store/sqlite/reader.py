@@ -12,10 +12,11 @@ from datetime import datetime
 from pathlib import Path
 
 from vestige.store.inbox import Inbox
+from vestige.store.keyring import Keyring, open_keyring
 from vestige.store.keys import KeyFile
 from vestige.store.paths import resolve_path
 from vestige.store.sqlite.connection import check_exists, check_kind, check_patience, read_file
-from vestige.store.sqlite.rows import SqliteRows
+from vestige.store.sqlite.rows import open_rows
 from vestige.store.sqlite.verify import verify_file
 from vestige.store.store import PATIENCE
 from vestige.store.table_reader import TableReader
@@ -28,18 +29,27 @@ class SqliteReader(TableReader):
     Args:
         path: the file.
         key: the file with the key of the subjects; default: PATH.key.
+        keyring: the keyring, if the file is sealed.
         patience: seconds to wait for a writer to release the file.
 
     Raises:
         StoreError: there is no such store.
     """
 
-    def __init__(self, path: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        key: str | Path | None = None,
+        keyring: str | Path | Keyring | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
         self.path = resolve_path(path, "path")
         check_exists(self.path)
         check_patience(patience)
         self._patience = patience
         self._key_file = KeyFile(key, store=self.path)
+        self._keyring = None if keyring is None else open_keyring(keyring)
         self._hash: Callable[[str], str] | None = None
 
     @property
@@ -53,13 +63,13 @@ class SqliteReader(TableReader):
         with read_file(self.path, self._patience) as connection:
             check_kind(connection, self.path)
             connection.text_factory = bytes
-            tables = Tables(SqliteRows(connection, self.path))
+            tables = Tables(open_rows(connection, self.path, self._keyring))
             with tables.rows.report_damage():
                 yield tables
 
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
         """Check the limits, the file and every byte of it, and look for canaries in all files of the store."""
-        return verify_file(self.path, at=at, canaries=canaries, patience=self._patience)
+        return verify_file(self.path, at=at, canaries=canaries, patience=self._patience, keyring=self._keyring)
 
     def pseudonym(self, subject: str) -> str:
         """Return the pseudonym of a subject; random digits if no subject was ever named in the store."""

@@ -1,4 +1,4 @@
-"""The rows of a store in a SQLite file, padded (`vestige.store.sqlite.padding`).
+"""The rows of a store in a SQLite file, padded (`vestige.store.sqlite.padding`), and sealed if it has a keyring.
 
 Guarantee: no byte of what was overwritten or removed is left in the file; held by tests/store/test_padding.py.
 """
@@ -10,8 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
+from vestige.errors import StoreError
+from vestige.store.keyring import Keyring
 from vestige.store.rows import TABLES, Rows
-from vestige.store.sqlite.connection import translate_errors
+from vestige.store.sealed_rows import SealedRows
+from vestige.store.sqlite.connection import is_sealed, translate_errors
 from vestige.store.sqlite.padding import pad_body
 
 
@@ -82,3 +85,50 @@ class SqliteRows(Rows):
     def translate_errors(self) -> AbstractContextManager[None]:
         """Turn errors of SQLite into ours."""
         return translate_errors(self.path)
+
+
+def open_rows(connection: sqlite3.Connection, path: Path, keyring: Keyring | None) -> Rows:
+    """Open the rows of a file for reading.
+
+    Args:
+        connection: to the file, or to a copy of it.
+        path: the file, for error messages.
+        keyring: its keyring; None if it is not sealed.
+
+    Returns:
+        The rows, in clear.
+
+    Raises:
+        StoreError: it is sealed, and there is no keyring or another one; or it is not sealed, and there is one.
+    """
+    check_keyring(connection, path, keyring)
+    rows = SqliteRows(connection, path)
+    if keyring is None:
+        return rows
+    sealed = SealedRows(rows, keyring)
+    with sealed.report_damage():
+        sealed.refresh(is_writer=False)
+    return sealed
+
+
+def check_keyring(connection: sqlite3.Connection, path: Path, keyring: Keyring | None) -> None:
+    """Check that a keyring was given if a file is sealed, and only then.
+
+    Args:
+        connection: to the file.
+        path: the file, for error messages.
+        keyring: the keyring that was given.
+
+    Raises:
+        StoreError: that is not so.
+    """
+    if is_sealed(connection) and keyring is None:
+        raise StoreError(
+            f"{path}: is sealed, and cannot be opened without its keyring; give it by --keyring, VESTIGE_KEYRING or "
+            "keyring=..."
+        )
+    if keyring is not None and not is_sealed(connection):
+        raise StoreError(
+            f"{path}: is not sealed, so {keyring.where} is not its keyring; leave the keyring out, or seal the store: "
+            "open it for writing with the keyring once"
+        )

@@ -21,11 +21,14 @@ from typing import ClassVar
 from vestige.errors import StoreError
 from vestige.store.canonical import arrange
 from vestige.store.inbox import Inbox
+from vestige.store.keyring import Keyring, open_keyring
 from vestige.store.keys import NO_KEY, KeyFile, fingerprint, hash_subject, hide_subjects
 from vestige.store.ledger import Ledger
 from vestige.store.paths import clear_drafts, resolve_path
+from vestige.store.sealed_rows import SealedRows
 from vestige.store.search import has_pseudonyms, list_named
 from vestige.store.sqlite.connection import (
+    SEALED_VERSION,
     VERSION,
     acquire_lock,
     check_exists,
@@ -33,13 +36,14 @@ from vestige.store.sqlite.connection import (
     check_patience,
     connect,
     create_store,
+    is_sealed,
     read_pragma,
     translate_errors,
     translate_opening_errors,
 )
 from vestige.store.sqlite.reader import SqliteReader
 from vestige.store.sqlite.rewrite import Streams, build_store, copy_database, read_earlier_version
-from vestige.store.sqlite.rows import SqliteRows
+from vestige.store.sqlite.rows import SqliteRows, check_keyring
 from vestige.store.store import PATIENCE
 from vestige.store.table_store import TableStore
 from vestige.store.tables import Tables
@@ -55,6 +59,8 @@ class SqliteStore(TableStore):
             PATH.key.
         key: the file with the key that subjects are hashed with; default: PATH.key. Keep it apart from the store:
             whoever has both can test guesses about who is in it. If it is lost, see `rekey`.
+        keyring: the keyring that the file is sealed with, so that copies and backups of it are erased too; see
+            `vestige.store.Keyring`. A file that is not sealed yet is sealed now. Default: the file is in clear.
         patience: seconds for which a commit waits for others who read the file.
         create: whether to create the file if there is none.
 
@@ -80,7 +86,13 @@ class SqliteStore(TableStore):
     backend_errors: ClassVar = (sqlite3.Error,)
 
     def __init__(
-        self, path: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE, create: bool = True
+        self,
+        path: str | Path,
+        *,
+        key: str | Path | None = None,
+        keyring: str | Path | Keyring | None = None,
+        patience: float = PATIENCE,
+        create: bool = True,
     ) -> None:
         super().__init__()
         check_patience(patience)
@@ -90,6 +102,7 @@ class SqliteStore(TableStore):
         self._patience = patience
         self._key_file = KeyFile(key, store=self.path)
         self._key: bytes | None = None
+        self._keyring = None if keyring is None else open_keyring(keyring)
         self._depth = 0
         self._version: int | None = None
         with translate_opening_errors(self.path):
@@ -102,17 +115,28 @@ class SqliteStore(TableStore):
 
     @classmethod
     def open(
-        cls, address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE, create: bool = True
+        cls,
+        address: str | Path,
+        *,
+        key: str | Path | None = None,
+        keyring: str | Path | Keyring | None = None,
+        patience: float = PATIENCE,
+        create: bool = True,
     ) -> SqliteStore:
         """Open the store in a file for writing; see `vestige.open_store`."""
-        return cls(resolve_path(address, "address"), key=key, patience=patience, create=create)
+        return cls(resolve_path(address, "address"), key=key, keyring=keyring, patience=patience, create=create)
 
     @classmethod
     def open_reader(
-        cls, address: str | Path, *, key: str | Path | None = None, patience: float = PATIENCE
+        cls,
+        address: str | Path,
+        *,
+        key: str | Path | None = None,
+        keyring: str | Path | Keyring | None = None,
+        patience: float = PATIENCE,
     ) -> SqliteReader:
         """Open a reader of the store in a file; see `vestige.open_reader`."""
-        return SqliteReader(resolve_path(address, "address"), key=key, patience=patience)
+        return SqliteReader(resolve_path(address, "address"), key=key, keyring=keyring, patience=patience)
 
     def _connect(self) -> None:
         clear_drafts(self.path)
@@ -121,9 +145,33 @@ class SqliteStore(TableStore):
             create_store(self.path)
         self._connection = connect(self.path, self._patience)
         self._tables = Tables(SqliteRows(self._connection, self.path))
-        if read_pragma(self._connection, "user_version") != VERSION:
+        if int(str(read_pragma(self._connection, "user_version"))) < VERSION:
             self._upgrade()
         self._version = self._read_change_counter()
+        if self._keyring is None:
+            check_keyring(self._connection, self.path, None)
+        else:
+            self._open_sealed(self._keyring)
+
+    def _open_sealed(self, keyring: Keyring) -> None:
+        """Use a keyring; a file in clear is sealed with it."""
+        plain = self._tables.rows
+        sealed = SealedRows(plain, keyring)
+        if not is_sealed(self._connection):
+            with sealed.report_damage():
+                try:
+                    with self.transaction():
+                        sealed.adopt(plain)
+                        sealed.seal()
+                        self._connection.execute(f"PRAGMA user_version={SEALED_VERSION}")
+                    sealed.settle()
+                except BaseException:
+                    sealed.roll_back(is_certain=False)
+                    raise
+            self._vacuum()
+        self._tables = Tables(sealed)
+        with self.transaction():  # settles what a crash has left
+            pass
 
     def _check_one_name(self) -> None:
         if self.path.exists() and self.path.stat().st_nlink > 1:
@@ -140,7 +188,8 @@ class SqliteStore(TableStore):
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
         """Check the limits, the file and every byte of it, and look for canaries in all files of the store."""
         with self._use():
-            return SqliteReader(self.path, patience=self._patience).verify(at=at, canaries=canaries)
+            reader = SqliteReader(self.path, keyring=self._keyring, patience=self._patience)
+            return reader.verify(at=at, canaries=canaries)
 
     def pseudonym(self, subject: str) -> str:
         """Return the pseudonym of a subject; the key is created when it is first needed."""
@@ -214,14 +263,20 @@ class SqliteStore(TableStore):
             with translate_errors(self.path):
                 self._connection.execute("BEGIN IMMEDIATE")
                 self._depth, self._transactions = 1, self._transactions + 1
+                is_certain = True
                 try:
                     self._check_unchanged()
+                    with tables.rows.report_damage():
+                        tables.rows.refresh(is_writer=True)
                     yield
                     self._check_not_rolled_back()
                     tables.rows.save_about()
+                    tables.rows.seal()
+                    is_certain = False
                     self._connection.execute("COMMIT")
+                    tables.rows.settle()
                 except BaseException:
-                    self._roll_back()
+                    self._roll_back(is_certain=is_certain)
                     raise
                 finally:
                     self._depth = 0
@@ -234,11 +289,12 @@ class SqliteStore(TableStore):
                 "block and try again: nothing was changed"
             )
 
-    def _roll_back(self) -> None:
+    def _roll_back(self, *, is_certain: bool = True) -> None:
         """Return to what is in the file, as far as the disk lets us; the next transaction rolls the rest back."""
         with suppress(sqlite3.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+        self._tables.rows.roll_back(is_certain=is_certain)
         self._tables.forget()
         self._mark_lost()
         self._version = None  # SQLite counts a failure of its own as a change
@@ -269,13 +325,8 @@ class SqliteStore(TableStore):
             with self.transaction(), tables.rows.report_damage():
                 arrange(tables)
             self._vacuum()
-            with translate_errors(self.path):
-                try:
-                    tables.about = replace(tables.about, untidy=False)
-                    tables.rows.save_about()
-                except BaseException:
-                    tables.forget()
-                    raise
+            with self.transaction():
+                tables.about = replace(tables.about, untidy=False)
 
     def _vacuum(self) -> None:
         """Write all pages again."""

@@ -17,11 +17,13 @@ from pathlib import Path
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store.inbox import Inbox
 from vestige.store.inspection import inspect_tables
+from vestige.store.keyring import Keyring
 from vestige.store.overdue import check_canaries
 from vestige.store.paths import append_ending, find_siblings, is_draft
+from vestige.store.rows import Rows
 from vestige.store.sqlite.connection import copy_file, open_image, set_pragmas
 from vestige.store.sqlite.page_scan import find_residue
-from vestige.store.sqlite.rows import SqliteRows
+from vestige.store.sqlite.rows import open_rows
 from vestige.store.tables import Tables
 from vestige.times import to_utc, wall_clock
 
@@ -29,7 +31,14 @@ _SETTLING = 2.0
 """Seconds in which a journal of a running commit is gone again, and a draft that is being written has its name."""
 
 
-def verify_file(path: Path, *, at: datetime | None, canaries: Sequence[bytes], patience: float) -> tuple[str, ...]:
+def verify_file(
+    path: Path,
+    *,
+    at: datetime | None,
+    canaries: Sequence[bytes],
+    patience: float,
+    keyring: Keyring | None = None,
+) -> tuple[str, ...]:
     """Find what is wrong with a store in a file, which may be open for writing meanwhile.
 
     Args:
@@ -37,6 +46,7 @@ def verify_file(path: Path, *, at: datetime | None, canaries: Sequence[bytes], p
         at: the time that limits in time are checked against; default: the machine's clock.
         canaries: bytes that must not be in any file of the store.
         patience: seconds to wait for a writer to release the file.
+        keyring: its keyring, which is checked too; None if it is not sealed.
 
     Returns:
         One sentence for each finding; empty if nothing is wrong.
@@ -54,11 +64,11 @@ def verify_file(path: Path, *, at: datetime | None, canaries: Sequence[bytes], p
         before = path.stat().st_size if path.exists() else 0
         image = copy_file(path, patience)
         with open_image(image, path) as connection:
-            tables = Tables(SqliteRows(connection, path))
+            found += _check_integrity(connection)
+            tables = Tables(open_rows(connection, path, keyring))
             with tables.rows.report_damage():
                 found += inspect_tables(tables, moment)
-            found += _check_integrity(connection)
-            bodies = _join_bodies(connection) if canaries else b""
+            bodies = _join_bodies(tables.rows) if canaries else b""
     except StoreBusyError as problem:
         found.append(f"Overdue: {problem}")
     except StoreError as problem:
@@ -75,6 +85,7 @@ def verify_file(path: Path, *, at: datetime | None, canaries: Sequence[bytes], p
     found += _check_permissions(path)
     found += _check_pragmas()
     found += Inbox(path).find_troubles()
+    found += () if keyring is None else keyring.verify()
     found += _find_canaries(path.name, {path.name: image} | files, bodies, canaries)
     return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))
 
@@ -133,10 +144,11 @@ def _check_integrity(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"SQLite's integrity check says: {text.decode(errors='replace')}"
 
 
-def _join_bodies(connection: sqlite3.Connection) -> bytes:
-    """What lies on overflow pages, put together."""
-    parts = connection.execute("SELECT names, body FROM buckets UNION ALL SELECT body, x'' FROM subjects")
-    return b"".join(part for row in parts for part in row if isinstance(part, bytes))
+def _join_bodies(rows: Rows) -> bytes:
+    """What lies on overflow pages, put together and opened."""
+    columns = {"buckets": ("names", "body"), "subjects": ("body",)}
+    found = (parts for table, names in columns.items() for _, parts in rows.iterate(table, names))
+    return b"".join(part for parts in found for part in parts if isinstance(part, bytes))
 
 
 def _check_pragmas() -> Iterable[str]:

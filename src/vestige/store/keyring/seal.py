@@ -1,0 +1,146 @@
+"""The seal of a row: authenticated encryption under a key that is used for one writing of one row.
+
+A part of a row becomes a prefix in clear, which says what it is, and AES-256-GCM of its bytes with the prefix as
+associated data. The key is fresh for each writing, so that the number of the part is nonce enough.
+Guarantee: bits that were changed, a row in the place of another, and a row of an earlier writing are noticed, and each
+is named for what it is; held by tests/store/test_sealed_rows.py.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from vestige.errors import MissingExtraError
+from vestige.store.keyring.keyring import Key
+from vestige.store.layout import DamagedError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+MAGIC = b"VSL\x01"
+"""How a sealed part begins."""
+SHORT_ID = 8
+"""Bytes of a keyring's id that a prefix has."""
+_PREFIX = struct.Struct(f"<4s{SHORT_ID}sQQB3xI")
+PREFIX = _PREFIX.size
+"""Bytes of a prefix."""
+TAG = 16
+"""Bytes by which a part gets longer, besides its prefix."""
+_NONCE = 12
+
+
+class SealError(DamagedError):
+    """A sealed row cannot be opened; the text says why and what to do."""
+
+
+class Prefix(NamedTuple):
+    """What stands in clear before a sealed part.
+
+    Attributes:
+        keyring: the first bytes of the id of its keyring.
+        slot: the slot of its key, which says which row it is.
+        version: the version of its key.
+        part: which part of the row it is.
+        length: number of bytes after the prefix.
+    """
+
+    keyring: bytes
+    slot: int
+    version: int
+    part: int
+    length: int
+
+    def pack(self) -> bytes:
+        """Pack it into bytes.
+
+        Returns:
+            The bytes.
+        """
+        return _PREFIX.pack(MAGIC, *self)
+
+    @classmethod
+    def read(cls, sealed: object) -> Prefix | None:
+        """Read the prefix of a sealed part.
+
+        Args:
+            sealed: the bytes, and what may come after them.
+
+        Returns:
+            The prefix; None if there is none, or the bytes are cut off.
+        """
+        if not isinstance(sealed, bytes) or len(sealed) < PREFIX or not sealed.startswith(MAGIC):
+            return None
+        found = cls(*_PREFIX.unpack_from(sealed)[1:])
+        return found if PREFIX + found.length <= len(sealed) else None
+
+
+def seal_parts(parts: Sequence[bytes], keyring: bytes, slot: int, key: Key) -> tuple[bytes, ...]:
+    """Seal the parts of a row.
+
+    Args:
+        parts: the parts.
+        keyring: the id of the keyring.
+        slot: the slot of the key.
+        key: a key that was never used before.
+
+    Returns:
+        The sealed parts.
+
+    Example:
+        >>> key = Key(1, bytes(32))
+        >>> (sealed,) = seal_parts([b"visits"], bytes(16), 7, key)
+        >>> len(sealed), open_part(sealed, Prefix.read(sealed), key)
+        (58, b'visits')
+    """
+    cipher, sealed = load_cipher()(key.secret), []
+    for part, plain in enumerate(parts):
+        prefix = Prefix(keyring[:SHORT_ID], slot, key.version, part, len(plain) + TAG).pack()
+        sealed.append(prefix + cipher.encrypt(_make_nonce(part), plain, prefix))
+    return tuple(sealed)
+
+
+def open_part(sealed: bytes, prefix: Prefix, key: Key) -> bytes:
+    """Open a sealed part.
+
+    Args:
+        sealed: the part, and what may come after it.
+        prefix: its prefix.
+        key: the key of its version.
+
+    Returns:
+        What was sealed.
+
+    Raises:
+        SealError: it is not what was sealed with this key.
+    """
+    from cryptography.exceptions import InvalidTag  # noqa: PLC0415  # an extra
+
+    try:
+        cipher, end = load_cipher()(key.secret), PREFIX + prefix.length
+        return cipher.decrypt(_make_nonce(prefix.part), sealed[PREFIX:end], sealed[:PREFIX])
+    except InvalidTag:
+        raise SealError("its seal does not fit: bits were changed outside Vestige, or rows were swapped") from None
+
+
+def _make_nonce(part: int) -> bytes:
+    return part.to_bytes(_NONCE, "little")
+
+
+@cache
+def load_cipher() -> type[AESGCM]:
+    """Load the cipher.
+
+    Returns:
+        AES-GCM of the library `cryptography`.
+
+    Raises:
+        MissingExtraError: the library is not installed.
+    """
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  # an extra
+    except ImportError:
+        raise MissingExtraError("a keyring", "keyring") from None
+    return AESGCM
