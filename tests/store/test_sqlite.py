@@ -316,7 +316,7 @@ def with_sql(*statements: str) -> Callable[[Path], None]:
     [
         (
             with_sql("PRAGMA user_version=8"),
-            "was written in version 8 of the format, and this Vestige reads versions 7 and 8",
+            "is sealed, and cannot be opened without its keyring",
         ),
         (with_sql("PRAGMA application_id=5"), "is a SQLite file, but not a store of Vestige"),
         (with_sql("CREATE TABLE other (x)"), "its tables are not those of a store"),
