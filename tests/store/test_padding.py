@@ -15,7 +15,7 @@ from vestige.store import State, Terms, open_reader
 from vestige.store.bucket import HEAD
 from vestige.store.position import Position
 from vestige.store.rows import pack_row_head
-from vestige.store.sqlite.connection import PAGE, create_empty, set_pragmas
+from vestige.store.sqlite.connection import PAGE, create_empty, select_pragmas, set_pragmas
 from vestige.store.sqlite.padding import pad_body
 from vestige.store.sqlite.page_scan import find_residue
 from vestige.store.sqlite.rows import SqliteRows
@@ -24,7 +24,7 @@ from vestige.store.sqlite.rows import SqliteRows
 @pytest.fixture
 def rows() -> Iterator[SqliteRows]:
     with closing(create_empty()) as connection:
-        set_pragmas(connection, Path("rows"), exclude=("journal_mode", "mmap_size"))
+        set_pragmas(connection, Path("rows"), select_pragmas())
         yield SqliteRows(connection, Path("rows"))
 
 

@@ -71,12 +71,14 @@ class SealedRows(Rows):
     Args:
         inner: where the sealed rows are kept.
         keyring: the keys.
+        is_shared: whether other processes may write while this one has the store open.
     """
 
-    def __init__(self, inner: Rows, keyring: Keyring) -> None:
+    def __init__(self, inner: Rows, keyring: Keyring, *, is_shared: bool) -> None:
         super().__init__(inner.where)
         self.inner, self.keyring = inner, keyring
-        self._keys = KeyTable(0, is_open=False)
+        self._is_shared = is_shared
+        self._keys = KeyTable()
         self._seen = 0
         self._changed: dict[tuple[str, int], Row] = {}
         self._cut: dict[str, int] = {}
@@ -99,6 +101,8 @@ class SealedRows(Rows):
         Raises:
             SealError: the rows are older than the keyring, or newer, or belong to another one.
         """
+        if self._seen and not self._is_shared:
+            return False
         stored = self.inner.read(*_ABOUT)
         if stored is None:
             raise SealError("row 1 of the table about has vanished; restore a copy that is younger than the limits")
@@ -124,10 +128,10 @@ class SealedRows(Rows):
         """
         self._keys = self.keyring.read()
         slots = list(self._keys.iterate_slots())
-        if self._keys.is_open and len(self._keys.find(find_slot(*_ABOUT))) < 2:  # a crash while rows were taken over
+        if slots and not self._keys.is_used:  # a crash while rows were taken over
             self.keyring.settle(dict.fromkeys(slots, 0))
-            self._keys.keep(dict.fromkeys(slots, 0))
-        elif slots:
+            self._keys = self.keyring.read()
+        elif slots or self._keys.is_used:
             raise StoreError(
                 f"{self.keyring.where}: holds the keys of another store; make one for each store: vestige keyring init"
             )
@@ -161,13 +165,14 @@ class SealedRows(Rows):
         for table, row in self._cut.items():
             self._emptied += self._list_slots(table, row)
             self.inner.cut(table, row)
+        places = sorted(self._changed, key=lambda place: (place == _ABOUT, _NUMBERS[place[0]], place[1]))
+        versions = enumerate(places, self._keys.newest + 1)
+        self._prepared = {find_slot(*place): Key(version, os.urandom(KEY)) for version, place in versions}
         sealed: dict[str, dict[int, Row]] = {}
-        for place in sorted(self._changed, key=lambda place: (place == _ABOUT, _NUMBERS[place[0]], place[1])):
-            key = Key(self._keys.newest + len(self._prepared) + 1, os.urandom(KEY))
-            slot = find_slot(*place)
-            self._prepared[slot] = key
-            parts = seal_parts(self._changed[place], self.keyring.id, slot, key)
-            sealed.setdefault(place[0], {})[place[1]] = parts
+        for table, row in places:
+            slot = find_slot(table, row)
+            parts = seal_parts(self._changed[table, row], self.keyring.id, slot, self._prepared[slot])
+            sealed.setdefault(table, {})[row] = parts
         for table, rows in sealed.items():
             self.inner.write_many(table, rows)
         self.keyring.prepare(self._prepared)
@@ -205,7 +210,7 @@ class SealedRows(Rows):
             with suppress(StoreError):  # the next refresh settles them
                 self.keyring.settle(before)
         if prepared:
-            self._keys = KeyTable(0, is_open=False)  # all is read again
+            self._keys = KeyTable()  # all is read again
 
     def _clear(self) -> None:
         self._changed, self._cut, self._prepared = {}, {}, {}

@@ -120,10 +120,7 @@ class Tables:
 
     def _find(self, name: bytes) -> bytes | None:
         """The entry of a stream, whose checksum fits."""
-        entry = self.buckets.read(find_bucket(name, self.about.buckets)).get(name)
-        if entry is not None and not is_sound(entry, name):
-            raise DamagedError("a stored row is damaged")
-        return entry
+        return _get_sound(self.buckets.read(find_bucket(name, self.about.buckets)), name)
 
     def unpack(self, name: bytes, entry: bytes) -> tuple[Terms, State]:
         """Return the terms and the state of a stream, whose entry has a checksum that fits."""
@@ -151,7 +148,8 @@ class Tables:
         """
         encoded = check_stream_name(encode_text(name))
         with self.rows.report_damage(name):
-            known = self._find(encoded)
+            bucket = self.buckets.read(find_bucket(encoded, self.about.buckets))
+            known = _get_sound(bucket, encoded)
         about = self.about
         try:
             with self.rows.savepoint():
@@ -159,6 +157,7 @@ class Tables:
                     self.reserve(find_weight(terms))
                     with self.rows.report_damage(name):
                         number, own = self.add_family(terms), {}
+                        bucket = self.buckets.read(find_bucket(encoded, self.about.buckets))
                     self.add_streams(1, find_weight(terms))
                 else:
                     with self.rows.report_damage(name):
@@ -166,7 +165,6 @@ class Tables:
                         terms = self.families.terms(number)
                         own = self.families.read_own(encoded, read_sources(known, terms.columns))
                 with self.rows.report_damage(name):
-                    bucket = self.buckets.read(find_bucket(encoded, self.about.buckets))
                     sources = self.families.write_own(encoded, own, self._find_own(number, state.positions))
                 entry = pack_entry(encoded, number, terms, state, sources)
                 with self.rows.report_damage(name):
@@ -441,3 +439,11 @@ class Tables:
         if self.rows.find_end("subjects"):
             self.index.replace(self._collect_pairs())
         self.epoch += 1
+
+
+def _get_sound(bucket: Bucket, name: bytes) -> bytes | None:
+    """The entry of a stream in its bucket, whose checksum fits."""
+    entry = bucket.get(name)
+    if entry is not None and not is_sound(entry, name):
+        raise DamagedError("a stored row is damaged")
+    return entry

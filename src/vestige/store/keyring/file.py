@@ -20,27 +20,27 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from vestige.errors import StoreError
-from vestige.store.keyring.keyring import KEYRING_ID, PAGE, Key, Keyring, KeyTable, Page, find_page
+from vestige.store.keyring.keyring import KEYRING_ID, MARKER, PAGE, Key, Keyring, KeyTable, Page, find_page
 from vestige.store.paths import resolve_path, write_private
 
 VERSION = 1
 """Version of the format of the file."""
 _MAGIC = b"VSTGKEYS"
-_HEADER = struct.Struct("<8sI16sQ?3xI")
+_HEADER = struct.Struct("<8sI16s?3xI")
+_FIRST = 1
+"""Where the page of the marker lies: the first one after the header."""
 
 
 class _Header(NamedTuple):
-    """What the first page of the file says.
+    """What the file begins with.
 
     Attributes:
         id: see `Keyring`.
-        newest: see `KeyTable`.
-        is_open: see `KeyTable`.
+        is_used: see `KeyTable`.
     """
 
     id: bytes
-    newest: int = 0
-    is_open: bool = False
+    is_used: bool = False
 
     def pack(self) -> bytes:
         plain = _HEADER.pack(_MAGIC, VERSION, *self, 0)
@@ -80,33 +80,36 @@ class KeyringFile(Keyring):
         self._places: dict[int, int] = {}
         """Where pages lie in the file, by their numbers; a page never moves."""
         if create and not self.path.exists():
-            write_private(self.path, _Header(secrets.token_bytes(KEYRING_ID)).pack().ljust(PAGE, b"\0"))
+            header = _Header(secrets.token_bytes(KEYRING_ID)).pack().ljust(PAGE, b"\0")
+            write_private(self.path, header + Page(find_page(MARKER)).content)
         with self._open(os.O_RDONLY) as file:
             self.id = self._read_header(file).id
 
     def read(self, after: int = 0) -> KeyTable:
-        """Read keys; nothing but the header if none is newer."""
+        """Read keys; nothing but the page of the marker if none is newer."""
         with self._open(os.O_RDONLY) as file:
-            header = self._read_header(file)
-            pages = self._read_pages(file) if header.newest > after else ()
-            newer = [page for page in pages if not after or page.find_newest() > after]
-        return KeyTable(header.newest, is_open=header.is_open, pages=newer)
+            is_used = self._read_header(file).is_used
+            first = self._parse(os.pread(file, PAGE, PAGE * _FIRST), _FIRST)
+            found = KeyTable([first], is_used=is_used)
+            if found.newest > after or not after:
+                pages = self._read_pages(file)
+                newer = [page for page in pages if not after or page.find_newest() > after]
+                found.update(KeyTable(newer, is_used=is_used))
+        return found
 
     def prepare(self, keys: Mapping[int, Key]) -> None:
         """Put keys beside those that are live; durable once this returns."""
         with self._open(os.O_RDWR) as file:
-            header = self._read_header(file)
-            newest = max([header.newest, *(key.version for key in keys.values())])
-            os.pwrite(file, header._replace(newest=newest, is_open=True).pack(), 0)
             self._change(file, keys, lambda page, slot: page.add(slot, keys[slot]))
             os.fdatasync(file)
 
     def settle(self, versions: Mapping[int, int]) -> None:
         """Destroy all keys of slots but one; durable once this returns."""
         with self._open(os.O_RDWR) as file:
-            header = self._read_header(file)
             self._change(file, versions, lambda page, slot: page.keep(slot, versions[slot]))
-            os.pwrite(file, header._replace(is_open=False).pack(), 0)
+            header = self._read_header(file)
+            if not header.is_used and any(versions.values()):
+                os.pwrite(file, header._replace(is_used=True).pack(), 0)
             os.fdatasync(file)
 
     def verify(self) -> tuple[str, ...]:
@@ -114,12 +117,12 @@ class KeyringFile(Keyring):
         found = []
         with self._open(os.O_RDONLY) as file:
             rights = stat.S_IMODE(os.fstat(file).st_mode)
-            header = self._read_header(file)
+            self._read_header(file)
             damaged = list[str]()
             pages = list(self._read_pages(file, damaged))
         if rights & 0o077:
             found.append(f"{self.path}: others than its owner may use it (its rights are {rights:o}); chmod 600 it")
-        if header.is_open:
+        if KeyTable(pages).is_open:
             found.append(
                 f"{self.path}: keys are being written, or a process was killed while it wrote them; the next command "
                 "that changes the store settles them"
@@ -127,18 +130,15 @@ class KeyringFile(Keyring):
         found += damaged
         for page in pages:
             found += [f"{self.path}: slot {slot} is damaged" for slot in page.find_damage()]
-            if page.find_newest() > header.newest:
-                found.append(f"{self.path}: page {page.number} holds a key that is newer than the header says")
         return tuple(found)
 
     def destroy(self) -> int:
         """Overwrite all keys with zeros."""
         with self._open(os.O_RDWR) as file:
-            header, pages = self._read_header(file), list(self._read_pages(file))
+            pages = list(self._read_pages(file))
             count = sum(len(page.read(slot)) for page in pages for slot in page.iterate_slots())
             for page in pages:
                 os.pwrite(file, Page(page.number).content, PAGE * self._places[page.number])
-            os.pwrite(file, header._replace(is_open=False).pack(), 0)
             os.fsync(file)
         return count
 

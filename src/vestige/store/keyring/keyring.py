@@ -18,6 +18,8 @@ KEY = 32
 """Bytes of a key: AES-256."""
 KEYRING_ID = 16
 """Bytes that tell one keyring from another."""
+MARKER = 1
+"""The slot whose key each transaction of a store replaces, by one with the highest version of all."""
 PAGE = 4096
 """Bytes of a page."""
 SLOTS = 31
@@ -184,18 +186,26 @@ class KeyTable:
     """The keys of a keyring, as they were read; pages are looked at when they are needed.
 
     Args:
-        newest: version of the newest key that was ever written to the keyring.
-        is_open: whether keys were prepared and not settled.
         pages: the pages.
+        is_used: whether keys were ever settled in the keyring.
 
     Attributes:
-        newest: version of the newest key that was ever written to the keyring.
-        is_open: whether keys were prepared and not settled.
+        is_used: whether keys were ever settled in the keyring.
     """
 
-    def __init__(self, newest: int, *, is_open: bool, pages: Iterable[Page] = ()) -> None:
-        self.newest, self.is_open = newest, is_open
+    def __init__(self, pages: Iterable[Page] = (), *, is_used: bool = True) -> None:
         self._pages = {page.number: page for page in pages}
+        self.is_used = is_used
+
+    @property
+    def newest(self) -> int:
+        """Version of the newest key of the marker; 0 if it has none."""
+        return max((key.version for key in self.find(MARKER)), default=0)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the keys of a transaction were prepared and not settled."""
+        return len(self.find(MARKER)) > 1
 
     def find(self, slot: int) -> tuple[Key, ...]:
         """Find the keys of a slot.
@@ -225,7 +235,7 @@ class KeyTable:
             other: the later pages.
         """
         self._pages |= other._pages
-        self.newest, self.is_open = other.newest, other.is_open
+        self.is_used = other.is_used
 
     def add(self, keys: Mapping[int, Key]) -> None:
         """Note that keys were prepared.
@@ -236,8 +246,6 @@ class KeyTable:
         for slot, key in keys.items():
             number = find_page(slot)
             self._pages.setdefault(number, Page(number)).add(slot, key)
-        self.newest = max([self.newest, *(key.version for key in keys.values())])
-        self.is_open = True
 
     def keep(self, versions: Mapping[int, int]) -> None:
         """Note that keys were settled.
@@ -248,7 +256,6 @@ class KeyTable:
         for slot, version in versions.items():
             if (page := self._pages.get(find_page(slot))) is not None:
                 page.keep(slot, version)
-        self.is_open = False
 
 
 class Keyring(ABC):
@@ -271,10 +278,10 @@ class Keyring(ABC):
         """Read keys.
 
         Args:
-            after: only pages with a key that is newer than this version; all pages by default.
+            after: only the page of the marker, and pages with a key that is newer than this version; default: all.
 
         Returns:
-            The keys. Of a slot that was emptied meanwhile, `after` may leave out the page.
+            The keys. Of slots that were only emptied meanwhile, `after` leaves out the page.
 
         Raises:
             StoreError: the keyring cannot be read.
@@ -285,7 +292,7 @@ class Keyring(ABC):
         """Put keys beside those that are live; durable once this returns.
 
         Args:
-            keys: the keys by slot, newer than all that were ever written to the keyring.
+            keys: the keys by slot, newer than those that are there.
 
         Raises:
             StoreError: the keyring cannot be written; or a slot already has two keys.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -28,11 +28,13 @@ APPLICATION, VERSION, SEALED_VERSION = 0x56535447, 7, 8
 clear, or that of the same rows, sealed with a keyring."""
 PAGE = 4096
 _LONGEST = 10**6  # seconds
+_JOURNAL_MAGIC = 8
+"""Bytes at the start of a journal that are zero once its commit has come to its end."""
 SCHEMA = tuple(
     f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(f'{column} BLOB NOT NULL' for column in columns)})"
     for table, columns in TABLES.items()
 )
-PRAGMAS = {
+PRAGMAS: dict[str, tuple[object, object]] = {
     "journal_mode": ("DELETE", "delete"),
     "secure_delete": ("ON", 1),
     "synchronous": ("EXTRA", 3),
@@ -43,6 +45,12 @@ PRAGMAS = {
     "auto_vacuum": ("NONE", 0),
 }
 """Each with what it is set to, and what SQLite must say then; defaults differ between builds."""
+SEALED_PRAGMAS: dict[str, tuple[object, object]] = {
+    "journal_mode": ("PERSIST", "persist"),
+    "synchronous": ("FULL", 2),
+    "journal_size_limit": (1 << 20, 1 << 20),
+}
+"""Those of a sealed file that differ: its journal is sealed too, so that it may stay while the file is open."""
 _REMEDIES = {
     "SQLITE_FULL": "the disk is full; make room and try again: nothing was changed",
     "SQLITE_READONLY": "cannot be written; make the file and its folder writable, or copy it elsewhere",
@@ -142,11 +150,16 @@ def connect(path: Path, patience: float) -> sqlite3.Connection:
     return connection
 
 
-def set_pragmas(connection: sqlite3.Connection, path: Path, exclude: Sequence[str] = ()) -> None:
-    """Set every pragma but those named, and raise an error where SQLite did not follow."""
-    for name, (value, expected) in PRAGMAS.items():
-        if name in exclude:
-            continue
+def select_pragmas() -> dict[str, tuple[object, object]]:
+    """The pragmas that a database in memory can follow."""
+    return {name: value for name, value in PRAGMAS.items() if name not in ("journal_mode", "mmap_size")}
+
+
+def set_pragmas(
+    connection: sqlite3.Connection, path: Path, pragmas: Mapping[str, tuple[object, object]] = PRAGMAS
+) -> None:
+    """Set pragmas, and raise an error where SQLite did not follow."""
+    for name, (value, expected) in pragmas.items():
         connection.execute(f"PRAGMA {name}={value}")
         answer = read_pragma(connection, name)
         if answer != expected:
@@ -158,7 +171,8 @@ def set_pragmas(connection: sqlite3.Connection, path: Path, exclude: Sequence[st
 
 def read_pragma(connection: sqlite3.Connection, pragma: str) -> object:
     """What SQLite says to a pragma."""
-    return connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+    (answer,) = connection.execute(f"PRAGMA {pragma}").fetchone()
+    return answer.decode() if isinstance(answer, bytes) else answer
 
 
 def clear_journal(connection: sqlite3.Connection) -> None:
@@ -191,6 +205,13 @@ def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[in
         raise StoreError(f"{path}: its tables are not those of a store; was it changed by another program?")
 
 
+def is_hot(journal: Path) -> bool:
+    """Tell whether a journal that may stay holds a commit that did not come to its end."""
+    with suppress(FileNotFoundError), journal.open("rb") as file:
+        return any(file.read(_JOURNAL_MAGIC))
+    return False
+
+
 def is_sealed(connection: sqlite3.Connection) -> bool:
     """Tell whether the rows of a file are sealed."""
     return read_pragma(connection, "user_version") == SEALED_VERSION
@@ -217,7 +238,7 @@ def check_whole(connection: sqlite3.Connection, path: Path) -> int:
     It may be longer: SQLite cuts off what it needs no more at the end of a commit, and may be killed before that.
     """
     size, stored = PAGE * int(str(read_pragma(connection, "page_count"))), path.stat().st_size
-    longer = stored > size and read_pragma(connection, "quick_check") in ("ok", b"ok")
+    longer = stored > size and read_pragma(connection, "quick_check") == "ok"
     if read_pragma(connection, "page_size") != PAGE or stored % PAGE or not (stored == size or longer):
         raise StoreError(f"{path}: is damaged (cut off, or longer than it says); {DAMAGED}")
     return size

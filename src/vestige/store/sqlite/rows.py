@@ -105,7 +105,7 @@ def open_rows(connection: sqlite3.Connection, path: Path, keyring: Keyring | Non
     rows = SqliteRows(connection, path)
     if keyring is None:
         return rows
-    sealed = SealedRows(rows, keyring)
+    sealed = SealedRows(rows, keyring, is_shared=False)
     with sealed.report_damage():
         sealed.refresh(is_writer=False)
     return sealed

@@ -28,6 +28,7 @@ from vestige.store.paths import clear_drafts, resolve_path
 from vestige.store.sealed_rows import SealedRows
 from vestige.store.search import has_pseudonyms, list_named
 from vestige.store.sqlite.connection import (
+    SEALED_PRAGMAS,
     SEALED_VERSION,
     VERSION,
     acquire_lock,
@@ -38,6 +39,7 @@ from vestige.store.sqlite.connection import (
     create_store,
     is_sealed,
     read_pragma,
+    set_pragmas,
     translate_errors,
     translate_opening_errors,
 )
@@ -156,7 +158,7 @@ class SqliteStore(TableStore):
     def _open_sealed(self, keyring: Keyring) -> None:
         """Use a keyring; a file in clear is sealed with it."""
         plain = self._tables.rows
-        sealed = SealedRows(plain, keyring)
+        sealed = SealedRows(plain, keyring, is_shared=False)
         if not is_sealed(self._connection):
             with sealed.report_damage():
                 try:
@@ -169,6 +171,7 @@ class SqliteStore(TableStore):
                     sealed.roll_back(is_certain=False)
                     raise
             self._vacuum()
+        set_pragmas(self._connection, self.path, SEALED_PRAGMAS)
         self._tables = Tables(sealed)
         with self.transaction():  # settles what a crash has left
             pass
@@ -375,6 +378,9 @@ class SqliteStore(TableStore):
                 super().close()
                 with self._use():
                     clear_drafts(self.path)
+                    if self._keyring is not None:  # its journal may have stayed
+                        with translate_errors(self.path):
+                            self._connection.execute("PRAGMA journal_mode=DELETE")
             finally:
                 self._disconnect()
 

@@ -21,7 +21,7 @@ from vestige.store.keyring import Keyring
 from vestige.store.overdue import check_canaries
 from vestige.store.paths import append_ending, find_siblings, is_draft
 from vestige.store.rows import Rows
-from vestige.store.sqlite.connection import copy_file, open_image, set_pragmas
+from vestige.store.sqlite.connection import copy_file, is_hot, open_image, select_pragmas, set_pragmas
 from vestige.store.sqlite.page_scan import find_residue
 from vestige.store.sqlite.rows import open_rows
 from vestige.store.tables import Tables
@@ -57,7 +57,7 @@ def verify_file(
     """
     moment = to_utc(wall_clock() if at is None else at)
     check_canaries(canaries)
-    found = list(_find_leftovers(path))
+    found = list(_find_leftovers(path, is_sealed=keyring is not None))
     files = _read_siblings(path) if canaries else {}  # first of all: who copies the store clears a journal away
     before, image, bodies = 0, b"", b""
     try:
@@ -90,12 +90,12 @@ def verify_file(
     return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))
 
 
-def _find_leftovers(path: Path) -> Iterator[str]:
+def _find_leftovers(path: Path, *, is_sealed: bool) -> Iterator[str]:
     """Files that should be gone; the journal of a commit that is running and a draft in writing get some time."""
     journal = append_ending(path, "-journal")
-    settling = {
-        file: _identify(file) for file in (journal, *find_siblings(path)) if file == journal or is_draft(path, file)
-    }
+    journals = (journal,) if not is_sealed or is_hot(journal) else ()
+    drafts = [file for file in find_siblings(path) if is_draft(path, file)]
+    settling = {file: _identify(file) for file in (*journals, *drafts)}
     until = time.monotonic() + _SETTLING
     while settling := {
         file: first for file, first in settling.items() if first is not None and _identify(file) == first
@@ -155,7 +155,7 @@ def _check_pragmas() -> Iterable[str]:
     """Whether this build of SQLite follows the pragmas that a store needs."""
     try:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-            set_pragmas(connection, Path("SQLite"), exclude=("journal_mode", "mmap_size"))
+            set_pragmas(connection, Path("SQLite"), select_pragmas())
     except StoreError as problem:
         return [str(problem)]
     return []
