@@ -106,6 +106,36 @@ class Summary:
             waiting += part.open
         return cls(streams, length, due, newest, settled, arrived, waiting)
 
+    def exchange(self, removed: Summary, added: Summary) -> Summary | None:
+        """Sum up the same streams with some removed and others added, without looking at the rest.
+
+        Args:
+            removed: the summary of those that go; the empty one if none does.
+            added: the summary of those that come.
+
+        Returns:
+            The summary; None if only the rest can tell it, because a stream that goes was the first or the last.
+
+        Example:
+            >>> both = Summary(streams=2, due=5, arrived=7)
+            >>> both.exchange(Summary(streams=1, due=9, arrived=3), Summary(streams=1, due=6, arrived=4)).arrived
+            8
+            >>> both.exchange(Summary(streams=1, due=5), Summary(streams=1, due=6)) is None
+            True
+        """
+        lost_first = (removed.due <= self.due < added.due) or (removed.settled <= self.settled < added.settled)
+        if lost_first or removed.newest >= self.newest > added.newest:
+            return None
+        return Summary(
+            self.streams - removed.streams + added.streams,
+            self.length - removed.length + added.length,
+            min(self.due, added.due),
+            max(self.newest, added.newest),
+            min(self.settled, added.settled),
+            self.arrived - removed.arrived + added.arrived,
+            self.open - removed.open + added.open,
+        )
+
 
 def find_bucket(name: bytes, buckets: int) -> int:
     """Find the bucket of a stream.

@@ -56,17 +56,19 @@ class Bucket:
         bucket: the bucket, from 0.
         names: the names of its streams, encoded and sorted.
         entries: their entries, in the same order.
+        summary: what its head has to say; None if that is to be found from the streams.
     """
 
     bucket: int
     names: list[bytes] = field(default_factory=list)
     entries: list[bytes] = field(default_factory=list)
+    summary: Summary | None = None
 
     @classmethod
     def parse(cls, row: BucketRow) -> Bucket:
         """Parse a row."""
         names, lengths = unpack_names(row.names, row.summary.streams)
-        return cls(row.bucket, names, split_entries(row.entries, lengths))
+        return cls(row.bucket, names, split_entries(row.entries, lengths), row.summary)
 
     def get(self, name: bytes) -> bytes | None:
         """Return the entry of a stream; None if it is not here."""
@@ -75,7 +77,7 @@ class Bucket:
 
     def put(self, name: bytes, entry: bytes) -> None:
         """Replace or add the entry of a stream."""
-        at = bisect_left(self.names, name)
+        self.summary, at = None, bisect_left(self.names, name)
         if self.names[at : at + 1] == [name]:
             self.entries[at] = entry
         else:
@@ -84,7 +86,7 @@ class Bucket:
 
     def pop(self, name: bytes) -> None:
         """Remove a stream that is here."""
-        at = bisect_left(self.names, name)
+        self.summary, at = None, bisect_left(self.names, name)
         del self.names[at], self.entries[at]
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
@@ -174,9 +176,24 @@ class Buckets:
         """Write the streams of a bucket."""
         self.write_row(*self.make_row(bucket))
 
+    def change(self, bucket: Bucket, name: bytes, entry: bytes | None) -> None:
+        """Replace or add the entry of a stream, or remove it; the other streams are only checked."""
+        before, old = bucket.summary, bucket.get(name)
+        if entry is None:
+            bucket.pop(name)
+        else:
+            bucket.put(name, entry)
+        if (
+            before is not None
+            and all(is_sound(part, of) for of, part in bucket)
+            and (old is None or is_sound(old, name))
+        ):
+            parts = [Summary() if part is None else self.summarize(name, part) for part in (old, entry)]
+            bucket.summary = before.exchange(*parts)
+
     def make_row(self, bucket: Bucket) -> BucketRow:
         """Make the row of a bucket from its streams."""
-        summary = Summary.join(self.summarize(name, entry) for name, entry in bucket)
+        summary = bucket.summary or Summary.join(self.summarize(name, entry) for name, entry in bucket)
         names = pack_names(bucket.names, [len(entry) for entry in bucket.entries])
         return BucketRow(bucket.bucket, summary, names, b"".join(bucket.entries))
 

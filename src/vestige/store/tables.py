@@ -180,10 +180,7 @@ class Tables:
         old = bucket.get(name)
         before = set() if old is None else self._find_prefixes(name, old)
         after = set() if entry is None else self._find_prefixes(name, entry)
-        if entry is None:
-            bucket.pop(name)
-        else:
-            bucket.put(name, entry)
+        self.buckets.change(bucket, name, entry)
         gone = before - after
         if gone:
             gone -= self._list_prefixes(bucket)
