@@ -1,6 +1,7 @@
 """Where the state of streams lives while no process runs: durable, and gone without a trace when it has to be."""
 
 from vestige.store.address import BACKENDS, open_reader, open_store
+from vestige.store.keyring import Key, Keyring, KeyringFile, KeyTable, open_keyring
 from vestige.store.ledger import Ledger, LedgerEntry
 from vestige.store.memory import MemoryStore
 from vestige.store.place import FamilyPlace, Place
@@ -17,6 +18,10 @@ __all__ = [
     "BACKENDS",
     "RECEIPTS_KEPT",
     "FamilyPlace",
+    "Key",
+    "KeyTable",
+    "Keyring",
+    "KeyringFile",
     "Ledger",
     "LedgerEntry",
     "MemoryStore",
@@ -29,6 +34,7 @@ __all__ = [
     "Store",
     "StoreSnapshot",
     "Terms",
+    "open_keyring",
     "open_reader",
     "open_store",
 ]
