@@ -191,6 +191,12 @@ class KeyTable:
 
     Attributes:
         is_used: whether keys were ever settled in the keyring.
+
+    Example:
+        >>> keys = KeyTable()
+        >>> keys.add({MARKER: Key(1, bytes(32))})
+        >>> keys.newest, keys.is_open
+        (1, False)
     """
 
     def __init__(self, pages: Iterable[Page] = (), *, is_used: bool = True) -> None:
