@@ -257,8 +257,8 @@ def test_a_writer_that_makes_the_file_shorter_or_longer_meanwhile_is_not_a_findi
     with SqliteStore(path) as store:
         Stream(Mean(), retention=9_600, seed=0, store=store.stream("large")).push(1.0)
 
-    def copy_beside_a_writer(place: Path, patience: float) -> bytes:
-        image = copy_file(place, patience) if when == "after" else b""
+    def copy_beside_a_writer(place: Path, patience: float, keyring: None) -> tuple[bytes, None]:
+        image = copy_file(place, patience)[0] if when == "after" else b""
         size = place.stat().st_size
         with SqliteStore(place) as store:
             if when == "before":
@@ -268,7 +268,7 @@ def test_a_writer_that_makes_the_file_shorter_or_longer_meanwhile_is_not_a_findi
                 Stream(Mean(), retention=9_600, seed=0, store=store.stream("more")).push(1.0)
         assert (place.stat().st_size < size) == (when == "before")
         assert (place.stat().st_size > size) == (when == "after")
-        return image or copy_file(place, patience)
+        return image or copy_file(place, patience, keyring)[0], None
 
     monkeypatch.setattr("vestige.store.sqlite.verify.copy_file", copy_beside_a_writer)
     assert open_reader(path).verify(at=TIMES[-1]) == ()

@@ -24,6 +24,7 @@ from vestige.store.bucket import (
 )
 from vestige.store.entry import NO_TIME, Header, is_sound, read_header, read_receipts
 from vestige.store.families import Families
+from vestige.store.keyring.seal import SealError
 from vestige.store.layout import DamagedError
 from vestige.store.receipt import Receipt
 from vestige.store.rows import Rows
@@ -168,9 +169,17 @@ class Buckets:
         if not (text.startswith("row ") and " of the table buckets " in text and words[1].isdigit()):
             return None
         row = int(words[1])
-        stored = self._rows.read("buckets", row, ("head", "names"))
-        said = _say_vanished(row) if stored is None else _check(row, *stored)
-        return row - 1 if row <= self._rows.about.buckets and said == text else None
+        return row - 1 if row <= self._rows.about.buckets and self.describe(row - 1) == text else None
+
+    def describe(self, bucket: int) -> str:
+        """Say what is wrong with a bucket, in the words by which it is removed; nothing if it can be read."""
+        try:
+            self.read_row(bucket)
+        except SealError:
+            return _say_damaged(bucket + 1)
+        except DamagedError as problem:
+            return str(problem)
+        return ""
 
     def write(self, bucket: Bucket) -> None:
         """Write the streams of a bucket."""

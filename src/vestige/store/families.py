@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vestige.store.keyring.seal import SealError
 from vestige.store.layout import DamagedError, pack_position, seal, unpack_position, unseal
 from vestige.store.position import Position
 from vestige.store.rows import Rows, check_row, pack_row_head
@@ -255,7 +256,10 @@ class Families:
             sources: their rows.
         """
         for row in sources:
-            stored = self._rows.read("sources", row)
+            try:
+                stored = self._rows.read("sources", row)
+            except SealError:  # its key is lost, so that any bytes will do
+                stored = (b"",)
             if stored is not None:
                 self._rows.write("sources", row, bytes(len(stored[0])))
                 self._rows.mark_untidy()

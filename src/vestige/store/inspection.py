@@ -53,9 +53,12 @@ def inspect_tables(tables: Tables, at: datetime) -> Iterator[str]:
     Yields:
         One sentence for each finding.
     """
-    where, streams = tables.rows.where, _Streams(tables, at)
+    where, streams, sealed = tables.rows.where, _Streams(tables, at), tables.rows.find_damage()
+    yield from (f"{where}: {text}" for text in sealed.values())
     for bucket, head, _ in tables.buckets.iterate_names():
-        if isinstance(head, str):
+        if ("buckets", bucket + 1) in sealed:
+            streams.damaged.add(bucket)
+        elif isinstance(head, str):
             streams.damaged.add(bucket)
             yield f"{where}: {head} {_CHANGED}"
         else:
@@ -67,7 +70,7 @@ def inspect_tables(tables: Tables, at: datetime) -> Iterator[str]:
         yield str(problem)
     for table in ("terms", "ledger", "subjects"):
         for row, (head_part, body) in tables.rows.iterate(table):
-            if body[int.from_bytes(head_part[8:16], "little") :].strip(b"\0"):
+            if (table, row) not in sealed and body[int.from_bytes(head_part[8:16], "little") :].strip(b"\0"):
                 yield f"{where}: row {row} of the table {table} is not zero behind what it holds"
 
 

@@ -243,6 +243,14 @@ class Rows(ABC):
         """
         return False
 
+    def find_damage(self) -> dict[tuple[str, int], str]:
+        """Find the rows that cannot be opened.
+
+        Returns:
+            Why each of them cannot be opened, by table and number; empty for rows in clear.
+        """
+        return {}
+
     def seal(self) -> None:  # noqa: B027  # only some rows have something to do here
         """Make what was written ready to be committed; last of all before that. Rows in clear are."""
 

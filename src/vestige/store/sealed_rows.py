@@ -17,52 +17,19 @@ from functools import partial
 from heapq import merge
 from typing import TypeVar
 
+import numpy as np
+
 from vestige.errors import StoreError
 from vestige.store.keyring.keyring import KEY, Key, Keyring, KeyTable
-from vestige.store.keyring.seal import SHORT_ID, Prefix, SealError, open_part, seal_parts
+from vestige.store.keyring.seal import SealError, seal_parts
+from vestige.store.opener import ABOUT, ROWS, Opener, find_row, find_slot
 from vestige.store.rows import TABLES, Rows
+from vestige.types import Ints
 
 Row = tuple[bytes, ...]
 _Name = TypeVar("_Name")
 _Value = TypeVar("_Value")
-_NUMBERS = {table: number for number, table in enumerate(TABLES)}
-_TABLE_BITS = 40
-_ABOUT = ("about", 1)
-
-
-def find_slot(table: str, row: int) -> int:
-    """Find the slot of a row's key.
-
-    Args:
-        table: the table.
-        row: the number of the row.
-
-    Returns:
-        The slot.
-
-    Example:
-        >>> find_slot("about", 1), find_row(find_slot("buckets", 7))
-        (1, ('buckets', 7))
-    """
-    return (_NUMBERS[table] << _TABLE_BITS) + row
-
-
-def find_row(slot: int) -> tuple[str, int]:
-    """Find the row whose key a slot holds.
-
-    Args:
-        slot: the slot.
-
-    Returns:
-        The table and the number of the row.
-
-    Raises:
-        SealError: no table has such a slot.
-    """
-    number, row = divmod(slot, 1 << _TABLE_BITS)
-    if number >= len(_NUMBERS):
-        raise SealError(f"slot {slot} belongs to no table")
-    return list(TABLES)[number], row
+_ORDER = list(TABLES)
 
 
 class SealedRows(Rows):
@@ -72,28 +39,35 @@ class SealedRows(Rows):
         inner: where the sealed rows are kept.
         keyring: the keys.
         is_shared: whether other processes may write while this one has the store open.
+        keys: the keys as they were when the rows were copied; default: they are read when they are needed.
     """
 
-    def __init__(self, inner: Rows, keyring: Keyring, *, is_shared: bool) -> None:
+    def __init__(self, inner: Rows, keyring: Keyring, *, is_shared: bool, keys: KeyTable | None = None) -> None:
         super().__init__(inner.where)
         self.inner, self.keyring = inner, keyring
-        self._is_shared = is_shared
-        self._keys = KeyTable()
-        self._seen = 0
+        self._is_shared, self._copied = is_shared, keys
+        self._opener = Opener(keyring)
+        self._is_settled = False
         self._changed: dict[tuple[str, int], Row] = {}
         self._cut: dict[str, int] = {}
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[Callable[[], None]] | None = None
+        """How to take back what was written in the outermost savepoint; None outside of one."""
         self._prepared: dict[int, Key] = {}
         self._emptied: list[int] = []
 
     # The order of a transaction.
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the store was in clear until now: nothing of it was settled yet; after `refresh`."""
+        return not self._opener.keys.is_used
+
     def refresh(self, *, is_writer: bool) -> bool:
         """Find out whether somebody else has written; first of all in a transaction, or before something is read.
 
         Args:
-            is_writer: whether the caller holds a transaction; then keys that a crashed one has left are settled, by
-                which version of the row `about` there is.
+            is_writer: whether the caller holds a transaction; then keys that a crash has left are settled, by which
+                version of the row `about` there is.
 
         Returns:
             Whether something was written since the last call.
@@ -101,21 +75,58 @@ class SealedRows(Rows):
         Raises:
             SealError: the rows are older than the keyring, or newer, or belong to another one.
         """
-        if self._seen and not self._is_shared:
+        before = self._opener.newest
+        if before and not self._is_shared and (self._is_settled or not is_writer):
             return False
-        stored = self.inner.read(*_ABOUT)
+        stored = self.inner.read(*ABOUT)
         if stored is None:
             raise SealError("row 1 of the table about has vanished; restore a copy that is younger than the limits")
-        prefix = self._check_prefix(*_ABOUT, 0, stored[0])
-        self._keys.update(self.keyring.read(0 if self._keys.is_open else self._keys.newest))
-        self._check_version(*_ABOUT, prefix)
-        if self._keys.is_open and is_writer:
-            self._recover(prefix.version)
-        has_changed = prefix.version != self._seen
+        is_whole = self._read_keys()
+        has_changed = self._opener.check_about(stored[0]) != before
         if has_changed:
             self.forget()
-        self._seen = prefix.version
+        if is_writer and (has_changed or self._opener.keys.is_open or not self._is_settled):
+            self._recover(is_whole=is_whole)
         return has_changed
+
+    def _read_keys(self) -> bool:
+        """Read what is new in the keyring; whether all of it was read."""
+        keys = self._opener.keys
+        after = 0 if keys.is_open else keys.newest
+        found = self.keyring.read(after) if self._copied is None else self._copied
+        if after:
+            keys.update(found)
+        else:
+            self._opener.keys = found
+        return not after
+
+    def _recover(self, *, is_whole: bool) -> None:
+        """Settle what a crash has left: keys of writings that are not valid, and of rows that are not there."""
+        opener, keys = self._opener, self._opener.keys
+        slots = keys.find_unsettled(opener.newest)
+        if is_whole:
+            slots = np.union1d(slots, self._find_lost())
+        versions = {}
+        for slot in slots.tolist():
+            live, place = opener.find_live(slot), find_row(slot)
+            is_there = place is not None and self.inner.read(*place, TABLES[place[0]][:1]) is not None
+            versions[slot] = live.version if live is not None and is_there else 0
+        if versions or self.is_new:
+            self.keyring.settle(versions | {find_slot(*ABOUT): opener.newest})
+            keys.keep(versions)
+            keys.is_used = True
+        self._is_settled = True
+
+    def _find_lost(self) -> Ints:
+        """The slots of rows that are not there."""
+        slots, lost = self._opener.keys.list_slots(), [np.empty(0, np.int64)]
+        for table in TABLES:
+            own = slots[(slots >= find_slot(table, 0)) & (slots < find_slot(table, 0) + ROWS)]
+            rows = np.arange(1, self.inner.find_end(table) + 1)
+            if table == "ledger":  # the only one whose rows have gaps
+                rows = np.array([row for row, _ in self.inner.iterate(table, ("head",))], np.int64)
+            lost.append(own[~np.isin(own, find_slot(table, 0) + rows)])
+        return np.concatenate(lost)
 
     def adopt(self, rows: Rows) -> None:
         """Take over all rows of a store in clear, in place of `refresh`.
@@ -126,31 +137,18 @@ class SealedRows(Rows):
         Raises:
             StoreError: the keyring has the keys of another store.
         """
-        self._keys = self.keyring.read()
-        slots = list(self._keys.iterate_slots())
-        if slots and not self._keys.is_used:  # a crash while rows were taken over
-            self.keyring.settle(dict.fromkeys(slots, 0))
-            self._keys = self.keyring.read()
-        elif slots or self._keys.is_used:
+        self._opener.keys = self.keyring.read()
+        if not self.is_new:
             raise StoreError(
                 f"{self.keyring.where}: holds the keys of another store; make one for each store: vestige keyring init"
             )
+        slots = self._opener.keys.list_slots().tolist()
+        if slots:  # a crash while rows were taken over
+            self.keyring.settle(dict.fromkeys(slots, 0))
+            self._opener.keys = self.keyring.read()
         for table in TABLES:
             for row, parts in rows.iterate(table):
                 self.write(table, row, *_strip_padding(parts))
-
-    def _recover(self, version: int) -> None:
-        """Settle keys after a crash: the transaction whose row `about` is there was the last that was committed."""
-        there = {table: {row for row, _ in self.inner.iterate(table, columns[:1])} for table, columns in TABLES.items()}
-        versions = {}
-        for slot in self._keys.iterate_slots():
-            table, row = find_row(slot)
-            held = [key.version for key in self._keys.find(slot)]
-            live = max((key for key in held if key <= version), default=0) if row in there[table] else 0
-            if held != [live]:
-                versions[slot] = live
-        self.keyring.settle(versions)
-        self._keys.keep(versions)
 
     def seal(self) -> None:
         """Seal the rows that were changed, and prepare their keys; last of all before the transaction is committed.
@@ -160,22 +158,28 @@ class SealedRows(Rows):
         """
         if not self._changed and not self._cut:
             return
-        if _ABOUT not in self._changed:
-            self.write(*_ABOUT, self.about.pack())
+        if ABOUT not in self._changed:
+            self.write(*ABOUT, self.about.pack())
         for table, row in self._cut.items():
-            self._emptied += self._list_slots(table, row)
+            slots = self._opener.keys.list_slots(find_slot(table, row), find_slot(table, 0) + ROWS)
+            self._emptied += slots.tolist()
             self.inner.cut(table, row)
-        places = sorted(self._changed, key=lambda place: (place == _ABOUT, _NUMBERS[place[0]], place[1]))
-        versions = enumerate(places, self._keys.newest + 1)
-        self._prepared = {find_slot(*place): Key(version, os.urandom(KEY)) for version, place in versions}
+        places = sorted(self._changed, key=lambda place: (place == ABOUT, _ORDER.index(place[0]), place[1]))
+        versions = enumerate(places, self._opener.keys.newest + 1)
+        keys = {find_slot(*place): Key(version, os.urandom(KEY)) for version, place in versions}
         sealed: dict[str, dict[int, Row]] = {}
         for table, row in places:
             slot = find_slot(table, row)
-            parts = seal_parts(self._changed[table, row], self.keyring.id, slot, self._prepared[slot])
+            parts = seal_parts(self._changed[table, row], self.keyring.id, slot, keys[slot])
             sealed.setdefault(table, {})[row] = parts
         for table, rows in sealed.items():
             self.inner.write_many(table, rows)
-        self.keyring.prepare(self._prepared)
+        try:
+            self.keyring.prepare(keys)
+        except BaseException:
+            self._opener.keys = KeyTable()  # which of them are there is not known
+            raise
+        self._prepared = keys
 
     def settle(self) -> None:
         """Destroy the keys of what was replaced; first of all after the transaction was committed.
@@ -194,27 +198,26 @@ class SealedRows(Rows):
                 f"{self.where}: was written, but the keys of what it replaced could not be destroyed, so that this is "
                 f"overdue; try again: {problem}"
             ) from None
-        self._keys.add(self._prepared)
-        self._keys.keep(versions)
-        self._seen = self._prepared[find_slot(*_ABOUT)].version
+        self._opener.keys.add(self._prepared)
+        self._opener.keys.keep(versions)
+        self._opener.newest = versions[find_slot(*ABOUT)]
         self._clear()
 
     def roll_back(self, *, is_certain: bool) -> None:
         """Forget what was written; if it is not known whether it was committed, the next `refresh` finds out."""
-        prepared = self._prepared
+        opener, prepared = self._opener, self._prepared
         self._clear()
         self.forget()
-        self._seen = 0
-        before = {slot: max((key.version for key in self._keys.find(slot)), default=0) for slot in prepared}
+        before = {slot: max((key.version for key in opener.keys.find(slot)), default=0) for slot in prepared}
         if prepared and is_certain:
             with suppress(StoreError):  # the next refresh settles them
                 self.keyring.settle(before)
         if prepared:
-            self._keys = KeyTable()  # all is read again
+            opener.keys = KeyTable()  # all is read again
+        opener.newest, self._is_settled = 0, False
 
     def _clear(self) -> None:
         self._changed, self._cut, self._prepared = {}, {}, {}
-        self._undo.clear()
         self._emptied = []
 
     # Rows.
@@ -251,15 +254,21 @@ class SealedRows(Rows):
 
     def write(self, table: str, row: int, *parts: bytes) -> None:
         """Write a row at the end of the transaction."""
-        self._undo.append(partial(_restore, self._changed, (table, row), self._changed.get((table, row))))
+        self._note(self._changed, (table, row))
         self._changed[table, row] = parts
 
     def cut(self, table: str, row: int) -> None:
         """Delete all rows from a number on, at the end of the transaction."""
         for place in [place for place in self._changed if place[0] == table and place[1] >= row]:
-            self._undo.append(partial(_restore, self._changed, place, self._changed.pop(place)))
-        self._undo.append(partial(_restore, self._cut, table, self._cut.get(table)))
+            self._note(self._changed, place)
+            del self._changed[place]
+        self._note(self._cut, table)
         self._cut[table] = min(row, self._cut.get(table, row))
+
+    def _note(self, known: dict[_Name, _Value], name: _Name) -> None:
+        """Note what is there, for the savepoint; there may be none."""
+        if self._undo is not None:
+            self._undo.append(partial(_restore, known, name, known.get(name)))
 
     def find_end(self, table: str) -> int:
         """Find the number of the last row."""
@@ -274,14 +283,10 @@ class SealedRows(Rows):
     def _is_cut(self, table: str, row: int) -> bool:
         return table in self._cut and row >= self._cut[table]
 
-    def _list_slots(self, table: str, row: int) -> list[int]:
-        """The slots of the rows of a table from a number on."""
-        first, end = find_slot(table, row), (_NUMBERS[table] + 1) << _TABLE_BITS
-        return [slot for slot in self._keys.iterate_slots() if first <= slot < end]
-
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """Undo what is written inside if an error leaves the block."""
+        is_outermost, self._undo = self._undo is None, self._undo or []
         start = len(self._undo)
         try:
             yield
@@ -289,6 +294,9 @@ class SealedRows(Rows):
             while len(self._undo) > start:
                 self._undo.pop()()
             raise
+        finally:
+            if is_outermost:
+                self._undo = None
 
     def translate_errors(self) -> AbstractContextManager[None]:
         """Turn errors of the backend into ours."""
@@ -296,59 +304,28 @@ class SealedRows(Rows):
 
     # Seals.
 
+    def find_damage(self) -> dict[tuple[str, int], str]:
+        """Find the rows that cannot be opened; the rest is the business of who reads them."""
+        found: dict[tuple[str, int], str] = {}
+        for table, columns in TABLES.items():
+            for row, parts in self.inner.iterate(table):
+                try:
+                    for column, part in zip(columns, parts, strict=True):
+                        self._open(table, row, column, part)
+                except SealError as problem:
+                    found[table, row] = str(problem)
+        return found
+
+    def _open(self, table: str, row: int, column: str, part: bytes) -> bytes:
+        if not self._opener.newest:
+            self.refresh(is_writer=False)
+        return self._opener.open(table, row, column, part)
+
     def _try_open(self, table: str, row: int, column: str, part: bytes) -> bytes:
         try:
             return self._open(table, row, column, part)
         except SealError:
             return b""
-
-    def _open(self, table: str, row: int, column: str, part: bytes) -> bytes:
-        prefix = self._check_prefix(table, row, TABLES[table].index(column), part)
-        key = self._check_version(table, row, prefix)
-        try:
-            return open_part(part, prefix, key)
-        except SealError as problem:
-            raise SealError(f"row {row} of the table {table}: {problem}; {_RESTORE}") from None
-
-    def _check_prefix(self, table: str, row: int, part: int, sealed: object) -> Prefix:
-        """The prefix of a part, which says that it is this part of this row."""
-        name, prefix = f"row {row} of the table {table}", Prefix.read(sealed)
-        if prefix is None:
-            raise SealError(f"{name} is not sealed, or was cut off; {_RESTORE}")
-        if prefix.keyring != self.keyring.id[:SHORT_ID]:
-            raise SealError(
-                f"{name} was sealed with the keyring {prefix.keyring.hex()}, and {self.keyring.where} is "
-                f"{self.keyring.id[:SHORT_ID].hex()}; give the keyring that belongs to it"
-            )
-        if prefix.slot != find_slot(table, row):
-            table, row = find_row(prefix.slot)
-            raise SealError(
-                f"{name} holds what was written as row {row} of the table {table}: rows were swapped; {_RESTORE}"
-            )
-        if prefix.part != part:
-            raise SealError(f"{name} has its parts in another order; {_RESTORE}")
-        return prefix
-
-    def _check_version(self, table: str, row: int, prefix: Prefix) -> Key:
-        """The key of a part."""
-        keys, name = self._keys.find(prefix.slot), f"row {row} of the table {table}"
-        for key in keys:
-            if key.version == prefix.version:
-                return key
-        if prefix.version > self._keys.newest:
-            raise SealError(
-                f"{name} is newer than {self.keyring.where}: this is a keyring of an earlier time (a restored copy), "
-                "and the keys of what was written since are not in it; give the present keyring"
-            )
-        if keys and prefix.version < keys[0].version:
-            raise SealError(
-                f"{name} is older than {self.keyring.where} says: it was rolled back, or comes from a backup, and its "
-                "key was destroyed; give the present store. What the backup holds cannot be opened any more"
-            )
-        raise SealError(f"{name} has no key in {self.keyring.where}: the key was destroyed, or is damaged; {_RESTORE}")
-
-
-_RESTORE = "restore store and keyring from one moment that is younger than the limits, or remove what cannot be opened"
 
 
 def _select(table: str, row: Row, columns: Sequence[str]) -> Row:

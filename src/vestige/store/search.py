@@ -98,9 +98,9 @@ def find_subjects(tables: Tables, pseudonyms: Iterable[str]) -> dict[str, tuple[
     for bucket in sorted(buckets):
         try:
             streams = tables.buckets.read(bucket)
-        except DamagedError as problem:
+        except DamagedError:
             for names in found.values():
-                names.append(encode_text(str(problem)))
+                names.append(encode_text(tables.buckets.describe(bucket)))
             continue
         for name, entry in streams:
             if not is_sound(entry, name):
@@ -159,8 +159,8 @@ def find_receipts(tables: Tables) -> Found:
     for bucket in buckets:
         try:
             streams = tables.buckets.read(bucket)
-        except DamagedError as problem:  # its names
-            wrong.append(str(problem))
+        except DamagedError:  # its names, or in a sealed store all that is not the head
+            wrong.append(tables.buckets.describe(bucket))
             continue
         names += [name for name, entry in streams if not is_sound(entry, name) or entry[CHECKSUM] & RECEIPTS]
     return tuple(map(decode_text, sorted(names))), tuple(wrong)
@@ -175,8 +175,8 @@ def _find(tables: Tables, fits: Callable[[Summary | Heads], Any], limit: int | N
             break
         try:
             names += [name for name, summary in tables.buckets.iterate_summaries(bucket) if fits(summary)]
-        except DamagedError as problem:  # its names
-            wrong.append(str(problem))
+        except DamagedError:  # its names, or in a sealed store all that is not the head
+            wrong.append(tables.buckets.describe(bucket))
     return tuple(map(decode_text, sorted(names))), tuple(wrong)
 
 

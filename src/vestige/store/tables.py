@@ -254,9 +254,9 @@ class Tables:
 
     def recount(self) -> None:
         """Count all streams anew, and bring index and positions in line with them, after damage was removed."""
-        streams, weight, used, damaged = 0, 0, set[int](), False
+        streams, weight, used, damaged, readable = 0, 0, set[int](), False, 0
         for bucket in self.buckets.iterate():
-            streams += len(bucket.names)
+            streams, readable = streams + len(bucket.names), readable + 1
             for name, entry in bucket:
                 try:
                     if not is_sound(entry, name):
@@ -268,7 +268,7 @@ class Tables:
                     damaged = True
         self.about = replace(self.about, streams=streams, weight=weight, untidy=True)
         self.index.replace(self._collect_pairs())
-        if not damaged and not self.survey()[1]:
+        if not damaged and readable == self.about.buckets:
             for number in self.families.list_terms():
                 used |= {*self.families.read(number).sources}
             rows = [row for row, _ in self.rows.iterate("sources")]
@@ -401,7 +401,11 @@ class Tables:
             if had < wanted and self._can_grow:
                 self._can_grow = not any(isinstance(head, str) for _, head, _ in self.buckets.iterate_names())
             while self.about.buckets < wanted and self._can_grow:
-                self._split()
+                try:
+                    with self.rows.savepoint():
+                        self._split()
+                except DamagedError:  # in a sealed store, the streams of a bucket whose names are sound
+                    self._can_grow = False
         return self.about.buckets != had
 
     def _split(self) -> None:

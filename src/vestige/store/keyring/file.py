@@ -1,9 +1,10 @@
 """A keyring in a file: slots of fixed size that are overwritten in place and flushed.
 
 What belongs together lies in one sector of 512 bytes, which disks write whole or not at all: a slot, and the header.
-Guarantee: after `settle` no byte of a destroyed key is in the file, and a kill at any write leaves the keys that were
-live; held by tests/store/test_keyring.py. What the device keeps below the file system is out of reach; docs/store.md
-says so.
+Header and labels are there several times, since there may be no other copy of the file.
+Guarantee: after `settle` no byte of a destroyed key is in the file; a kill at any write, and a loss of power that keeps
+any of the sectors that were not flushed, leaves the keys that were live; held by tests/store/test_keyring.py. What the
+device keeps below the file system is out of reach; docs/store.md says so.
 """
 
 from __future__ import annotations
@@ -13,22 +14,28 @@ import os
 import secrets
 import stat
 import struct
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from vestige.errors import StoreError
 from vestige.store.keyring.keyring import KEYRING_ID, MARKER, PAGE, Key, Keyring, KeyTable, Page, find_page
-from vestige.store.paths import resolve_path, write_private
+from vestige.store.paths import clear_drafts, resolve_path, write_private
 
 VERSION = 1
 """Version of the format of the file."""
 _MAGIC = b"VSTGKEYS"
 _HEADER = struct.Struct("<8sI16s?3xI")
+_SECTOR = 512
+"""Bytes from one copy of the header to the next."""
 _FIRST = 1
 """Where the page of the marker lies: the first one after the header."""
+_SETTLING = 2.0
+"""Seconds in which keys that are being written are settled."""
 
 
 class _Header(NamedTuple):
@@ -43,8 +50,22 @@ class _Header(NamedTuple):
     is_used: bool = False
 
     def pack(self) -> bytes:
-        plain = _HEADER.pack(_MAGIC, VERSION, *self, 0)
-        return plain[:-4] + struct.pack("<I", zlib.crc32(plain[:-4]))
+        plain = _HEADER.pack(_MAGIC, VERSION, *self, 0)[:-4]
+        return (plain + struct.pack("<I", zlib.crc32(plain))).ljust(_SECTOR, b"\0") * (PAGE // _SECTOR)
+
+    @classmethod
+    def unpack(cls, content: bytes) -> _Header | None:
+        """The header by those of its copies that are sound; None if none is."""
+        found = []
+        for copy in _list_copies(content):
+            header = cls(*_HEADER.unpack(copy)[2:-1])
+            found += [header] if header.pack().startswith(copy) else []
+        return cls(found[0].id, any(header.is_used for header in found)) if found else None
+
+
+def _list_copies(content: bytes) -> list[bytes]:
+    copies = [content[at : at + _HEADER.size] for at in range(0, PAGE, _SECTOR)]
+    return [copy for copy in copies if len(copy) == _HEADER.size]
 
 
 class KeyringFile(Keyring):
@@ -77,81 +98,126 @@ class KeyringFile(Keyring):
     def __init__(self, path: str | Path, *, create: bool = False) -> None:
         self.path = resolve_path(path, "keyring")
         self.where = str(self.path)
+        self.id = b""
         self._places: dict[int, int] = {}
-        """Where pages lie in the file, by their numbers; a page never moves."""
-        if create and not self.path.exists():
-            header = _Header(secrets.token_bytes(KEYRING_ID)).pack().ljust(PAGE, b"\0")
-            write_private(self.path, header + Page(find_page(MARKER)).content)
+        """Where pages were found in the file, by their numbers."""
+        if create and not (self.path.exists() and self.path.stat().st_size):
+            self._create()
         with self._open(os.O_RDONLY) as file:
             self.id = self._read_header(file).id
 
     def read(self, after: int = 0) -> KeyTable:
         """Read keys; nothing but the page of the marker if none is newer."""
         with self._open(os.O_RDONLY) as file:
-            is_used = self._read_header(file).is_used
-            first = self._parse(os.pread(file, PAGE, PAGE * _FIRST), _FIRST)
-            found = KeyTable([first], is_used=is_used)
-            if found.newest > after or not after:
-                pages = self._read_pages(file)
-                newer = [page for page in pages if not after or page.find_newest() > after]
-                found.update(KeyTable(newer, is_used=is_used))
-        return found
+            is_used, first = self._read_header(file).is_used, self._read_page(file, _FIRST)
+            if first is not None and after and (found := KeyTable([first], is_used=is_used)).newest == after:
+                return found
+            pages = [page for _, page in self._read_pages(file) if page is not None]
+        newer = (page for page in pages if not after or page.number == find_page(MARKER) or page.find_newest() > after)
+        return KeyTable(newer, is_used=is_used)
 
     def prepare(self, keys: Mapping[int, Key]) -> None:
         """Put keys beside those that are live; durable once this returns."""
         with self._open(os.O_RDWR) as file:
-            self._change(file, keys, lambda page, slot: page.add(slot, keys[slot]))
-            os.fdatasync(file)
+            self._read_header(file)
+            self._check_newest(file, keys)
+            pages = self._change(file, keys, lambda page, slot: page.add(slot, keys[slot]), is_adding=True)
+            self._write(file, dict(sorted(pages.items())))  # the marker first: who is killed after it has to settle
 
     def settle(self, versions: Mapping[int, int]) -> None:
         """Destroy all keys of slots but one; durable once this returns."""
         with self._open(os.O_RDWR) as file:
-            self._change(file, versions, lambda page, slot: page.keep(slot, versions[slot]))
             header = self._read_header(file)
-            if not header.is_used and any(versions.values()):
-                os.pwrite(file, header._replace(is_used=True).pack(), 0)
-            os.fdatasync(file)
+            pages = self._change(file, versions, lambda page, slot: page.keep(slot, versions[slot]), is_adding=False)
+            wanted = header._replace(is_used=header.is_used or bool(versions.get(MARKER))).pack()
+            if os.pread(file, PAGE, 0) != wanted:
+                pages[0] = wanted
+            self._write(file, dict(sorted(pages.items(), reverse=True)))  # the marker last: who is killed settles again
 
     def verify(self) -> tuple[str, ...]:
         """Check the rights of the file, its header, and every slot."""
-        found = []
+        found, before, until = list[str](), self._find_unsettled(), time.monotonic() + _SETTLING
+        while (is_same := self._find_unsettled() == before) and before and time.monotonic() < until:
+            time.sleep(_SETTLING / 100)
         with self._open(os.O_RDONLY) as file:
-            rights = stat.S_IMODE(os.fstat(file).st_mode)
-            self._read_header(file)
-            damaged = list[str]()
-            pages = list(self._read_pages(file, damaged))
+            about, header, pages = os.fstat(file), self._read_header(file), list(self._read_pages(file))
+            raw = os.pread(file, about.st_size, 0)
+        rights = stat.S_IMODE(about.st_mode)
         if rights & 0o077:
             found.append(f"{self.path}: others than its owner may use it (its rights are {rights:o}); chmod 600 it")
-        if KeyTable(pages).is_open:
+        if before and is_same:
             found.append(
-                f"{self.path}: keys are being written, or a process was killed while it wrote them; the next command "
-                "that changes the store settles them"
+                f"{self.path}: holds keys of rows that were replaced, since a commit does not come to its end or a "
+                "process was killed in one; what they open is overdue. Open the store for writing, which destroys "
+                "them: vestige sweep"
             )
-        found += damaged
-        for page in pages:
-            found += [f"{self.path}: slot {slot} is damaged" for slot in page.find_damage()]
+        if raw[:PAGE] != header.pack():
+            found.append(f"{self.path}: a copy of its header is damaged; the next transaction mends it")
+        if about.st_size % PAGE:
+            found.append(f"{self.path}: is cut off; the rows whose keys are missing cannot be opened")
+        for place, page in pages:
+            where = f"{self.path}: the page at byte {PAGE * place:,}"
+            if page is not None and page.is_mended:
+                found.append(f"{where} has a damaged label; the next transaction on its rows mends it")
+            elif page is None and any(raw[PAGE * place : PAGE * (place + 1)]):  # else it was never written
+                found.append(f"{where} is damaged; rows whose keys it holds cannot be opened, but they can be removed")
+            for slot in () if page is None else page.find_damage():
+                found.append(f"{self.path}: slot {slot} is damaged; if its row cannot be opened, remove it")
         return tuple(found)
 
     def destroy(self) -> int:
-        """Overwrite all keys with zeros."""
+        """Overwrite all keys with zeros, damaged ones too."""
         with self._open(os.O_RDWR) as file:
-            pages = list(self._read_pages(file))
-            count = sum(len(page.read(slot)) for page in pages for slot in page.iterate_slots())
-            for page in pages:
-                os.pwrite(file, Page(page.number).content, PAGE * self._places[page.number])
+            pages = [page for _, page in self._read_pages(file) if page is not None]
+            found = sum(len(page.read(slot)) for page in pages for slot in page.list_slots().tolist())
+            places = range(_FIRST, -(-os.fstat(file).st_size // PAGE))
+            self._write(file, dict.fromkeys(places, bytes(PAGE)) | {_FIRST: Page(find_page(MARKER)).content})
+            os.ftruncate(file, PAGE * (_FIRST + 1))
             os.fsync(file)
-        return count
+        return found
 
-    def _change(self, file: int, slots: Iterable[int], change: Callable[[Page, int], None]) -> None:
-        """Change slots, page by page; pages that are not there yet are added at the end."""
+    def _create(self) -> None:
+        """Create the file, unless another process does so meanwhile."""
+        with self._open(os.O_RDWR | os.O_CREAT):
+            if not self.path.stat().st_size:
+                clear_drafts(self.path)
+                header = _Header(secrets.token_bytes(KEYRING_ID))
+                write_private(self.path, header.pack() + Page(find_page(MARKER)).content)
+
+    def _find_unsettled(self) -> tuple[int, ...]:
+        """The slots that are not settled, and what tells them from those of the next transaction; empty if all are."""
+        found = self.read()
+        unsettled = [slot for slot in found.find_unsettled(found.newest).tolist() if len(found.find(slot)) > 1]
+        return (found.newest, *unsettled) if unsettled else ()
+
+    def _check_newest(self, file: int, keys: Mapping[int, Key]) -> None:
+        """Refuse keys that were numbered before others were prepared: the store is a copy of another, or older."""
+        first = self._read_page(file, _FIRST)
+        held = () if first is None else first.read(MARKER)
+        newest = max((key.version for key in held), default=0)
+        if MARKER in keys and keys[MARKER] not in held and min(keys.values()).version != newest + 1:
+            raise StoreError(
+                f"{self.path}: was used by another process since this one has read it; if two copies of one store are "
+                "open with this keyring, close one: what one of them writes, the other cannot open"
+            )
+
+    def _change(
+        self, file: int, slots: Iterable[int], change: Callable[[Page, int], None], *, is_adding: bool
+    ) -> dict[int, bytes | bytearray]:
+        """The pages of slots, changed, by place; nothing is written yet.
+
+        A page that is not there yet comes in the place of a damaged one, which may be the one that is missed, or to the
+        end.
+        """
         chosen: dict[int, list[int]] = {}
         for slot in slots:
             chosen.setdefault(find_page(slot), []).append(slot)
-        self._find_places(file)
-        end = os.fstat(file).st_size // PAGE
+        known, free = self._find_pages(file, chosen)
+        pages: dict[int, bytes | bytearray] = {}
         for number, inside in chosen.items():
-            place = self._places.get(number)
-            page = Page(number) if place is None else self._parse(os.pread(file, PAGE, PAGE * place), place)
+            if number not in known and not is_adding:
+                continue
+            place, page = known.get(number) or (next(free), Page(number))
             for slot in inside:
                 try:
                     change(page, slot)
@@ -159,57 +225,75 @@ class KeyringFile(Keyring):
                     raise StoreError(
                         f"{self.path}: keys of an earlier transaction were not settled; open the store again"
                     ) from None
-            if place is None:
-                place, end = end, end + 1
-            os.pwrite(file, page.content, PAGE * place)
+            pages[place] = page.content
+        return pages
 
-    def _find_places(self, file: int) -> None:
-        """Find where pages lie that were added since, also by other processes."""
-        for place in range(1 + len(self._places), os.fstat(file).st_size // PAGE):
-            self._places[self._parse(os.pread(file, PAGE, PAGE * place), place).number] = place
+    def _find_pages(self, file: int, numbers: Iterable[int]) -> tuple[dict[int, tuple[int, Page]], Iterator[int]]:
+        """Place and content of each page that is there; and the places for those that are not."""
+        known = {}
+        for number in numbers:
+            place = self._places.get(number, 0)
+            page = self._read_page(file, place) if place else None
+            if page is None or page.number != number:  # it is new, or another process has changed the file
+                break
+            known[number] = place, page
+        else:
+            return known, iter(())
+        pages = list(self._read_pages(file))
+        free = [place for place, page in pages if page is None]
+        return {page.number: (at, page) for at, page in pages if page}, chain(free, count(_FIRST + len(pages)))
 
-    def _read_pages(self, file: int, damaged: list[str] | None = None) -> Iterator[Page]:
-        """The pages of the file; one that is damaged is named in the list, or an error without it."""
-        content = os.pread(file, os.fstat(file).st_size, 0)
-        for place in range(1, len(content) // PAGE):
-            try:
-                page = self._parse(content[PAGE * place : PAGE * (place + 1)], place)
-            except StoreError as problem:
-                if damaged is None:
-                    raise
-                damaged.append(str(problem))
-                continue
-            self._places[page.number] = place
-            yield page
-
-    def _parse(self, content: bytes, place: int) -> Page:
+    def _write(self, file: int, pages: Mapping[int, bytes | bytearray]) -> None:
+        """Write pages to their places, in this order, and flush them."""
+        size = os.fstat(file).st_size
         try:
-            return Page.parse(content)
-        except ValueError:
-            raise StoreError(
-                f"{self.path}: the page at byte {PAGE * place:,} is damaged, so what its keys sealed cannot be opened; "
-                "restore a copy of this moment, or remove these streams"
-            ) from None
+            for place, content in pages.items():
+                done = 0
+                while done < PAGE:
+                    done += os.pwrite(file, content[done:], PAGE * place + done)
+            os.fdatasync(file)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(file, size)
+            raise
+
+    def _read_pages(self, file: int) -> Iterator[tuple[int, Page | None]]:
+        """The pages of the file, each with its place; None for one that is damaged."""
+        for place in range(_FIRST, -(-os.fstat(file).st_size // PAGE)):
+            page = self._read_page(file, place)
+            if page is not None:
+                self._places[page.number] = place
+            yield place, page
+
+    def _read_page(self, file: int, place: int) -> Page | None:
+        """A page; None if it is damaged. One that is cut off has no keys where it ends."""
+        with suppress(ValueError):
+            return Page.parse(os.pread(file, PAGE, PAGE * place).ljust(PAGE, b"\0"))
+        return None
 
     def _read_header(self, file: int) -> _Header:
-        content = os.pread(file, _HEADER.size, 0)
-        if not content.startswith(_MAGIC):
+        content, size = os.pread(file, PAGE, 0), os.fstat(file).st_size
+        header = _Header.unpack(content)
+        copies = [copy for copy in _list_copies(content) if copy.startswith(_MAGIC)]
+        if not copies:
             raise StoreError(f"{self.path}: is not a keyring; give another path, or make one: vestige keyring init")
-        _, version, *facts, checksum = _HEADER.unpack(content.ljust(_HEADER.size, b"\0"))
-        if version != VERSION:
+        version = int.from_bytes(copies[0][8:12], "little")
+        if header is None and version != VERSION:
             raise StoreError(
                 f"{self.path}: is a keyring of version {version}, and this Vestige reads version {VERSION}; use the "
                 "Vestige that wrote it"
             )
-        if checksum != zlib.crc32(content[:-4]) or os.fstat(file).st_size % PAGE:
+        if header is None or size < PAGE * (_FIRST + 1):
             raise StoreError(f"{self.path}: is damaged (cut off, or bits changed); restore a copy of this moment")
-        return _Header(*facts)
+        if self.id not in (b"", header.id):
+            raise StoreError(f"{self.path}: another keyring was put in its place; put it back, or open the store again")
+        return header
 
     @contextmanager
     def _open(self, mode: int) -> Iterator[int]:
         """The file, for one process at a time if it is written."""
         try:
-            file = os.open(self.path, mode | os.O_CLOEXEC)
+            file = os.open(self.path, mode | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(file, fcntl.LOCK_SH if mode == os.O_RDONLY else fcntl.LOCK_EX)
                 yield file
@@ -223,5 +307,5 @@ class KeyringFile(Keyring):
         except OSError as problem:
             raise StoreError(
                 f"{self.path}: the keyring cannot be read or written ({problem.strerror}); make room, or run this as "
-                "its owner, and try again: nothing was changed"
+                "its owner, and try again"
             ) from None

@@ -11,8 +11,13 @@ from __future__ import annotations
 import struct
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige.types import Ints
 
 KEY = 32
 """Bytes of a key: AES-256."""
@@ -24,7 +29,9 @@ PAGE = 4096
 """Bytes of a page."""
 SLOTS = 31
 """Number of slots in a page; the label of the page takes the room of one."""
-_LABEL = struct.Struct("<8sQI")
+_LABEL = struct.Struct("<8sQI12x")
+_LABELS = 4
+"""How often the label of a page is there, so that a changed bit does not cost all of its keys."""
 _LABEL_MAGIC = b"VSTGPAGE"
 _HALF = struct.Struct("<Q32sI")
 _SLOT, _HALF_SLOT = 128, 64
@@ -51,6 +58,9 @@ class Page:
         number: number of the page; it holds the slots from 31 times this on.
         content: its bytes; default: a page without keys.
 
+    Attributes:
+        is_mended: whether its label was damaged.
+
     Example:
         >>> page = Page(2)
         >>> page.add(70, Key(5, bytes(range(32))))
@@ -61,12 +71,13 @@ class Page:
     def __init__(self, number: int, content: bytes | None = None) -> None:
         self.number = number
         self.content = bytearray(PAGE if content is None else content)
-        if content is None:
-            _LABEL.pack_into(self.content, 0, _LABEL_MAGIC, number, zlib.crc32(number.to_bytes(8, "little")))
+        label = _pack_label(number) * _LABELS
+        self.is_mended = content is not None and not content.startswith(label)
+        self.content[:_SLOT] = label
 
     @classmethod
     def parse(cls, content: bytes) -> Page:
-        """Read a page by its label.
+        """Read a page by its label, which is there several times; where it is damaged it is mended.
 
         Args:
             content: its bytes.
@@ -75,12 +86,14 @@ class Page:
             The page.
 
         Raises:
-            ValueError: the label is damaged.
+            ValueError: the label is damaged wherever it is, or these are not the bytes of a page.
         """
-        magic, number, checksum = _LABEL.unpack_from(content)
-        if magic != _LABEL_MAGIC or checksum != zlib.crc32(number.to_bytes(8, "little")) or len(content) != PAGE:
-            raise ValueError("the label of a page is damaged")
-        return cls(number, content)
+        if len(content) == PAGE:
+            for at in range(0, _SLOT, _LABEL.size):
+                _, number, _ = _LABEL.unpack_from(content, at)
+                if content[at : at + _LABEL.size] == _pack_label(number):
+                    return cls(number, content)
+        raise ValueError("the label of a page is damaged")
 
     def read(self, slot: int) -> tuple[Key, ...]:
         """Read the keys of a slot.
@@ -91,27 +104,35 @@ class Page:
         Returns:
             Its keys, the oldest first; one that is damaged is left out.
         """
-        found = []
-        for half in (0, 1):
-            version, secret, checksum = _HALF.unpack_from(self.content, self._find(slot, half))
-            if version and checksum == _compute_checksum(slot, version, secret):
-                found.append(Key(version, secret))
-        return tuple(sorted(found))
+        halves = self._read_half(slot, 0), self._read_half(slot, 1)
+        return tuple(sorted([key for key in halves if key is not None]))
+
+    def _read_half(self, slot: int, half: int) -> Key | None:
+        """The key in a half of a slot; None if there is none, or it is damaged."""
+        version, secret, checksum = _HALF.unpack_from(self.content, self._find(slot, half))
+        if not version or checksum != _compute_checksum(slot, version, secret):
+            return None
+        return Key(version, secret)
 
     def add(self, slot: int, key: Key) -> None:
-        """Put a key beside the one that is there.
+        """Put a key beside the one that is there; nothing happens if it is there already.
 
         Args:
             slot: the number of the slot.
             key: the key.
 
         Raises:
-            ValueError: there are two.
+            ValueError: there are two others.
         """
+        held = self.read(slot)
+        if key in held:
+            return
         for half in (0, 1):
             at = self._find(slot, half)
-            if not any(self.content[at : at + _HALF_SLOT]):
-                _HALF.pack_into(self.content, at, *key, _compute_checksum(slot, *key))
+            if self._read_half(slot, half) is None:  # empty, or damaged and of no use any more
+                self.content[at : at + _HALF_SLOT] = _HALF.pack(*key, _compute_checksum(slot, *key)).ljust(
+                    _HALF_SLOT, b"\0"
+                )
                 return
         raise ValueError("the slot holds two keys")
 
@@ -128,38 +149,55 @@ class Page:
                 self.content[at : at + _HALF_SLOT] = bytes(_HALF_SLOT)
 
     def find_newest(self) -> int:
-        """Find the newest version in the page.
+        """Find the newest version in the page, whether its key is damaged or not.
 
         Returns:
             The version; 0 if the page holds no key.
         """
-        return max((key.version for slot in self.iterate_slots() for key in self.read(slot)), default=0)
+        return int(self.list_versions().max())
 
-    def iterate_slots(self) -> Iterator[int]:
-        """Iterate over the slots that hold anything.
+    def list_versions(self) -> NDArray[np.uint64]:
+        """List the versions of the keys in the page, whether they are damaged or not.
 
-        Yields:
-            Their numbers.
+        Returns:
+            Those of the two keys of each slot; 0 where there is none; shape (31, 2).
         """
-        for place in range(1, SLOTS + 1):
-            if any(self.content[place * _SLOT : (place + 1) * _SLOT]):
-                yield self.number * SLOTS + place - 1
+        return self._view()[:, :, 0]
 
-    def find_damage(self) -> Iterator[int]:
+    def list_slots(self) -> Ints:
+        """List the slots that hold anything.
+
+        Returns:
+            Their numbers, ascending.
+        """
+        return self.number * SLOTS + np.flatnonzero(self._view().any(axis=(1, 2)))
+
+    def find_damage(self) -> list[int]:
         """Find the slots with a key whose checksum does not fit, or with bytes where none belong.
 
-        Yields:
-            Their numbers.
+        Returns:
+            Their numbers, ascending.
         """
-        for slot in self.iterate_slots():
-            at = [self._find(slot, half) for half in (0, 1)]
-            used = sum(any(self.content[start : start + _HALF_SLOT]) for start in at)
-            if len(self.read(slot)) != used or any(any(self.content[i + _HALF.size : i + _HALF_SLOT]) for i in at):
-                yield slot
+        damaged = []
+        for slot in self.list_slots().tolist():
+            for half in (0, 1):
+                at, key = self._find(slot, half), self._read_half(slot, half)
+                rest = self.content[at + _HALF.size if key else at : at + _HALF_SLOT]
+                if any(rest) and slot not in damaged:
+                    damaged.append(slot)
+        return damaged
+
+    def _view(self) -> NDArray[np.uint64]:
+        """The halves of the slots as words of eight bytes, the first of which is the version; shape (31, 2, 8)."""
+        return np.frombuffer(self.content, "<u8")[_SLOT // 8 :].reshape(SLOTS, 2, -1)
 
     def _find(self, slot: int, half: int) -> int:
         """Where a half of a slot lies."""
         return (slot - self.number * SLOTS + 1) * _SLOT + half * _HALF_SLOT
+
+
+def _pack_label(number: int) -> bytes:
+    return _LABEL.pack(_LABEL_MAGIC, number, zlib.crc32(number.to_bytes(8, "little")))
 
 
 def _compute_checksum(slot: int, version: int, secret: bytes) -> int:
@@ -225,14 +263,47 @@ class KeyTable:
         page = self._pages.get(find_page(slot))
         return () if page is None else page.read(slot)
 
-    def iterate_slots(self) -> Iterator[int]:
-        """Iterate over the slots that hold a key.
+    def has_slot(self, slot: int) -> bool:
+        """Tell whether a slot holds anything, be it damaged.
 
-        Yields:
+        Args:
+            slot: the number of the slot.
+
+        Returns:
+            False if the slot is empty.
+        """
+        page = self._pages.get(find_page(slot))
+        return page is not None and slot in page.list_slots()
+
+    def list_slots(self, first: int = 0, end: int | None = None) -> Ints:
+        """List the slots that hold anything.
+
+        Args:
+            first: the first slot to look at.
+            end: the slot before which to end; default: all are looked at.
+
+        Returns:
             Their numbers.
         """
+        pages = [page for page in self._pages.values() if page.number >= find_page(first)]
+        slots = np.concatenate([np.empty(0, np.int64), *(page.list_slots() for page in pages)])
+        return slots[(slots >= first) & (slots < (np.iinfo(np.int64).max if end is None else end))]
+
+    def find_unsettled(self, version: int) -> Ints:
+        """Find the slots that a transaction has left unsettled.
+
+        Args:
+            version: the newest version that was committed.
+
+        Returns:
+            The numbers of slots that hold two keys, or a newer one.
+        """
+        found = [np.empty(0, np.int64)]
         for page in self._pages.values():
-            yield from page.iterate_slots()
+            versions = page.list_versions()
+            is_wrong = np.logical_or(versions.all(axis=1), (versions > np.uint64(version)).any(axis=1))
+            found.append(page.number * SLOTS + np.flatnonzero(is_wrong))
+        return np.concatenate(found)
 
     def update(self, other: KeyTable) -> None:
         """Take over pages that were read later.

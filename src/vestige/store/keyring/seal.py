@@ -116,13 +116,17 @@ def open_part(sealed: bytes, prefix: Prefix, key: Key) -> bytes:
     Raises:
         SealError: it is not what was sealed with this key.
     """
+    cipher, end = load_cipher()(key.secret), PREFIX + prefix.length
+    try:
+        return cipher.decrypt(_make_nonce(prefix.part), sealed[PREFIX:end], sealed[:PREFIX])
+    except _load_refusal():
+        raise SealError("its seal does not fit: bits were changed outside Vestige, or rows were swapped") from None
+
+
+def _load_refusal() -> type[Exception]:
     from cryptography.exceptions import InvalidTag  # noqa: PLC0415  # an extra
 
-    try:
-        cipher, end = load_cipher()(key.secret), PREFIX + prefix.length
-        return cipher.decrypt(_make_nonce(prefix.part), sealed[PREFIX:end], sealed[:PREFIX])
-    except InvalidTag:
-        raise SealError("its seal does not fit: bits were changed outside Vestige, or rows were swapped") from None
+    return InvalidTag
 
 
 def _make_nonce(part: int) -> bytes:

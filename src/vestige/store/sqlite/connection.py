@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store.bucket import Summary, pack_head
+from vestige.store.keyring import Keyring, KeyTable
 from vestige.store.paths import append_ending, make_private, write_private
 from vestige.store.rows import DAMAGED, TABLES, About
 from vestige.store.sqlite import version1, version6
@@ -271,10 +272,10 @@ def acquire_lock(path: Path) -> sqlite3.Connection:
     return lock
 
 
-def copy_file(path: Path, patience: float) -> bytes:
-    """All bytes of the file at one moment, page by page; a commit waits no longer than this takes."""
+def copy_file(path: Path, patience: float, keyring: Keyring | None = None) -> tuple[bytes, KeyTable | None]:
+    """All bytes of the file at one moment, and its keys; a commit waits no longer than this takes."""
     with read_file(path, patience) as connection:
-        return connection.serialize()
+        return connection.serialize(), None if keyring is None else keyring.read()
 
 
 @contextmanager
@@ -288,7 +289,8 @@ def read_file(path: Path, patience: float) -> Iterator[sqlite3.Connection]:
         check_whole(connection, path)
         yield connection
         connection.execute("COMMIT")
-        if append_ending(path, "-journal").exists():  # of a writer that is at work, or of one that was killed
+        journal = append_ending(path, "-journal")  # of a writer that is at work, or of one that was killed
+        if journal.exists() and not is_sealed(connection):  # that of a sealed file may stay
             connection.execute("PRAGMA busy_timeout=0")
             with suppress(sqlite3.Error):
                 clear_journal(connection)

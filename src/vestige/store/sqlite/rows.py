@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from vestige.errors import StoreError
-from vestige.store.keyring import Keyring
+from vestige.store.keyring import Keyring, KeyTable
 from vestige.store.rows import TABLES, Rows
 from vestige.store.sealed_rows import SealedRows
 from vestige.store.sqlite.connection import is_sealed, translate_errors
@@ -87,13 +87,16 @@ class SqliteRows(Rows):
         return translate_errors(self.path)
 
 
-def open_rows(connection: sqlite3.Connection, path: Path, keyring: Keyring | None) -> Rows:
+def open_rows(
+    connection: sqlite3.Connection, path: Path, keyring: Keyring | None, keys: KeyTable | None = None
+) -> Rows:
     """Open the rows of a file for reading.
 
     Args:
         connection: to the file, or to a copy of it.
         path: the file, for error messages.
         keyring: its keyring; None if it is not sealed.
+        keys: the keys at the moment of the copy; default: the connection is to the file itself.
 
     Returns:
         The rows, in clear.
@@ -105,7 +108,7 @@ def open_rows(connection: sqlite3.Connection, path: Path, keyring: Keyring | Non
     rows = SqliteRows(connection, path)
     if keyring is None:
         return rows
-    sealed = SealedRows(rows, keyring, is_shared=False)
+    sealed = SealedRows(rows, keyring, is_shared=False, keys=keys)
     with sealed.report_damage():
         sealed.refresh(is_writer=False)
     return sealed

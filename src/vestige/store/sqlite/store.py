@@ -158,18 +158,16 @@ class SqliteStore(TableStore):
     def _open_sealed(self, keyring: Keyring) -> None:
         """Use a keyring; a file in clear is sealed with it."""
         plain = self._tables.rows
-        sealed = SealedRows(plain, keyring, is_shared=False)
         if not is_sealed(self._connection):
-            with sealed.report_damage():
-                try:
-                    with self.transaction():
-                        sealed.adopt(plain)
-                        sealed.seal()
-                        self._connection.execute(f"PRAGMA user_version={SEALED_VERSION}")
-                    sealed.settle()
-                except BaseException:
-                    sealed.roll_back(is_certain=False)
-                    raise
+            with plain.report_damage(), self.transaction():
+                made = SealedRows(plain, keyring, is_shared=False)
+                made.adopt(plain)
+                made.seal()
+                self._connection.execute(f"PRAGMA user_version={SEALED_VERSION}")
+        sealed = SealedRows(plain, keyring, is_shared=False)
+        with sealed.report_damage():
+            sealed.refresh(is_writer=False)
+        if sealed.is_new:  # bytes in clear may lie between the rows, also after a crash
             self._vacuum()
         set_pragmas(self._connection, self.path, SEALED_PRAGMAS)
         self._tables = Tables(sealed)

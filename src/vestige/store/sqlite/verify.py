@@ -62,10 +62,10 @@ def verify_file(
     before, image, bodies = 0, b"", b""
     try:
         before = path.stat().st_size if path.exists() else 0
-        image = copy_file(path, patience)
+        image, keys = copy_file(path, patience, keyring)
         with open_image(image, path) as connection:
             found += _check_integrity(connection)
-            tables = Tables(open_rows(connection, path, keyring))
+            tables = Tables(open_rows(connection, path, keyring, keys))
             with tables.rows.report_damage():
                 found += inspect_tables(tables, moment)
             bodies = _join_bodies(tables.rows) if canaries else b""
@@ -85,7 +85,7 @@ def verify_file(
     found += _check_permissions(path)
     found += _check_pragmas()
     found += Inbox(path).find_troubles()
-    found += () if keyring is None else keyring.verify()
+    found += () if keyring is None else _check_keyring(keyring)
     found += _find_canaries(path.name, {path.name: image} | files, bodies, canaries)
     return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))
 
@@ -126,6 +126,13 @@ def _check_permissions(path: Path) -> Iterator[str]:
             rights = stat.S_IMODE(file.stat().st_mode)
             if rights & 0o077:
                 yield f"{file}: others than its owner may use it (its rights are {rights:o}); chmod 600 {file}"
+
+
+def _check_keyring(keyring: Keyring) -> Iterable[str]:
+    try:
+        return keyring.verify()
+    except StoreError as problem:
+        return [str(problem)]
 
 
 def _identify(file: Path) -> tuple[int, int] | None:
