@@ -32,9 +32,7 @@ def forget_subject(shards: Shards, name: str, *, now: bool) -> tuple[list[int], 
         # a receipt of its own is not kept once it has been met
         stream.forget(rounds=held.rounds[held.subjects == name], now=now, keep_receipt=timedelta(0))
 
-    shards.requests += 1
-    for shard in shards:
-        shard.track_requests()
+    shards.begin_request(shards.requests + 1)
     troubles, asked = {}, shards.find_subject(name)
     for number in asked:
         problem = shards.attempt(number, forget)
@@ -75,11 +73,11 @@ def settle_store(store: TableStore, swept: int | None) -> None:
         store: the store.
         swept: the time of a sweep, in microseconds since 1970; None if there was none.
     """
-    ledger = store.read_ledger()
-    with store._use() as tables:
+    with store.transaction(), store._use() as tables:  # nobody files a request meanwhile
+        ledger = store.read_ledger()
         heads, wrong = tables.buckets.read_heads()
-    if not wrong:
-        settled, arrived = int(heads.settled.min()), sum(heads.arrived.tolist())
-        left = settle(ledger, settled, arrived, swept, has_open=bool(heads.open.any()))
-        if left is not ledger:
-            store.write_ledger(left)
+        if not wrong:
+            settled, arrived = int(heads.settled.min()), sum(heads.arrived.tolist())
+            left = settle(ledger, settled, arrived, swept, has_open=bool(heads.open.any()))
+            if left is not ledger:
+                store.write_ledger(left)

@@ -124,6 +124,16 @@ class Shards:
                 shard.add_streams(size, self.requests, is_batched=self.is_batched)
             shard.count = size
 
+    def begin_request(self, number: int) -> None:
+        """Note that there are removal requests up to a number; from now on streams note which they have met.
+
+        Args:
+            number: number of the newest of them.
+        """
+        self.requests = number
+        for shard in self._shards:
+            shard.track_requests()
+
     def read(self, number: int) -> tuple[Clock, Records]:
         """Read the state of a stream.
 

@@ -609,7 +609,9 @@ class KeyedStreams(Generic[E_co]):
         """Check that the streams may be written, and note which requests the store has had meanwhile."""
         if self._place is not None:
             self._place.check_open()
-            self._shards.requests = self._place.store.newest_request
+            newest = self._place.store.newest_request
+            if newest != self._shards.requests:  # also requests that other processes have filed
+                self._shards.begin_request(newest)
 
     def _mark(self, numbers: Ints) -> None:
         """Note that streams have changed."""

@@ -33,10 +33,11 @@ def confirm_requests(store: Store, troubles: dict[str, str], *, swept: datetime 
             none.
     """
     try:
-        ledger, now = store.read_ledger(), wall_clock()
-        left = _settle(store, ledger, now, swept).drop_expired(now)
-        if left is not ledger:
-            store.write_ledger(left)
+        with store.transaction():  # nobody files a request meanwhile
+            ledger, now = store.read_ledger(), wall_clock()
+            left = _settle(store, ledger, now, swept).drop_expired(now)
+            if left is not ledger:
+                store.write_ledger(left)
     except StoreBusyError:
         raise
     except StoreError as problem:

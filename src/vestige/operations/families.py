@@ -66,8 +66,7 @@ def begin_request(store: Store) -> None:
         store: the store.
     """
     for family in list_families(store):
-        for shard in family._shards:
-            shard.track_requests()
+        family._shards.begin_request(store.newest_request)
 
 
 class Member:

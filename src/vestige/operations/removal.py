@@ -265,7 +265,8 @@ class _Filing:
             for receipt_id, reference in zip(self.ids, self.references, strict=True)
         ]
         filed = tuple(receipt.mark_erased(asked.t, at) if now and not failed else receipt for receipt in made)
-        store.write_ledger(store.read_ledger().file(filed, self.streams, failed))
+        with store.transaction():
+            store.write_ledger(store.read_ledger().file(filed, self.streams, failed))
         return filed
 
 

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from vestige.store.table_store import TableStore
 
 
+_NOT_OPEN = (
+    "is not open here any more: its store was closed, it was removed, or it was opened again since; use the newer one, "
+    "or open it again"
+)
+
+
 class OpenStream(Protocol):
     """A stream that is open."""
 
@@ -81,6 +87,7 @@ class Place(ABC):
     Attributes:
         lost: whether what was committed here may be missing from the store, because what it was written together with
             failed.
+        fate: what became of the stream if somebody else has ended it here, for error messages.
 
     Example:
         >>> from vestige import Mean, Stream, open_store
@@ -94,6 +101,7 @@ class Place(ABC):
         self.name = name
         self.about = about
         self.lost = False
+        self.fate = ""
 
     @abstractmethod
     def read(self, terms: Terms) -> State:
@@ -150,7 +158,13 @@ class Place(ABC):
         Args:
             stream: the stream.
         """
+        earlier = self.store._open.get(self.name, (self,))[0]
         self.store._open[self.name] = (self, stream)
+        if earlier is not self:
+            earlier.give_up()
+
+    def give_up(self) -> None:  # noqa: B027  # only some stores have something to do here
+        """Let others open the stream, which is not open here any more; a store with one writer has nothing to do."""
 
     def commit(self, terms: Terms, state: State) -> None:
         """Write `state`, provided that the stream is still the one that is open here.
@@ -163,7 +177,9 @@ class Place(ABC):
             StoreError: the stream was closed, removed or opened again; or the store cannot be written.
         """
         self.check_open()
-        self.write(terms, state)
+        with self.store.transaction():
+            self.check_open()  # again: a store that had to be connected anew may have lost the stream
+            self.write(terms, state)
         self.lost = False
 
     def check_open(self) -> None:
@@ -173,14 +189,17 @@ class Place(ABC):
             StoreError: it was closed, removed or opened again; or this process was forked since.
         """
         if self.store._open.get(self.name, (None,))[0] is not self:
-            raise StoreError(
-                f"stream {self.name!r} is not open here any more: its store was closed, it was removed, or it was "
-                "opened again since; use the newer one, or open it again"
-            )
+            raise StoreError(f"stream {self.name!r} {self.fate or _NOT_OPEN}")
         if os.getpid() != self.store._process:
             raise StoreError(
                 f"stream {self.name!r} was opened before this process was forked; open it again in this process"
             )
+
+
+_NOT_ALL_OPEN = (
+    "are not open here any more: their store was closed, or they were opened again since; use the newer ones, or open "
+    "them again"
+)
 
 
 class FamilyPlace:
@@ -189,6 +208,9 @@ class FamilyPlace:
     Args:
         store: the store.
         about: what else must stay the same whenever the streams are opened, as plain data.
+
+    Attributes:
+        fate: what became of the streams if somebody else has ended them here, for error messages.
 
     Example:
         >>> from vestige import KeyedStreams, Mean, open_store
@@ -203,6 +225,7 @@ class FamilyPlace:
     def __init__(self, store: TableStore, about: Mapping[str, object]) -> None:
         self.store = store
         self.about = about
+        self.fate = ""
         self._terms = ""
 
     def open(self, terms: Terms) -> None:
@@ -225,6 +248,9 @@ class FamilyPlace:
         """
         self.store._families[self._terms] = self, streams
 
+    def give_up(self) -> None:
+        """Let others open the streams, which are not open here any more; a store with one writer has nothing to do."""
+
     def check_open(self) -> None:
         """Check that the streams are still those that are open here.
 
@@ -232,10 +258,7 @@ class FamilyPlace:
             StoreError: they were closed or opened again; or this process was forked since.
         """
         if self.store._families.get(self._terms, (None,))[0] is not self:
-            raise StoreError(
-                "these streams are not open here any more: their store was closed, or they were opened again since; "
-                "use the newer ones, or open them again"
-            )
+            raise StoreError(f"these streams {self.fate or _NOT_ALL_OPEN}")
         if os.getpid() != self.store._process:
             raise StoreError(
                 "these streams were opened before this process was forked; open them again in this process"

@@ -306,7 +306,7 @@ class Store(Reader):
                 self.release_stream(name)
         if terms in self._families:
             self._families[terms][1].flush()
-            del self._families[terms]
+            self._families.pop(terms)[0].give_up()
 
     def positions(self, source: str, about: Mapping[str, object] | None = None) -> dict[str, Position]:
         """Find how far a source was read into each stream.
@@ -411,13 +411,19 @@ class Store(Reader):
         """
         family = next((family for family in self.families if check_name("name", name) in family), None)
         if family is not None or self.has(name):  # a damaged stream can be removed too
-            ledger = self.read_ledger()
-            if (left := ledger.without_stream(name)) is not ledger:
-                self.write_ledger(left)
+            with self.transaction():
+                ledger = self.read_ledger()
+                if (left := ledger.without_stream(name)) is not ledger:
+                    self.write_ledger(left)
             self._erase(name) if family is None else family.remove(name)
         elif name not in self._open:
             self.terms(name)  # raises: there is no such stream
-        self._open.pop(name, None)
+        self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        """Close a stream, if it is open here, without writing what it has not written yet."""
+        if name in self._open:
+            self._open.pop(name)[0].give_up()
 
     def release_stream(self, name: str) -> None:
         """Write what one stream has not written yet, and close it; it can be opened again.
@@ -431,7 +437,7 @@ class Store(Reader):
         stream = self.live(name)
         if stream is not None:
             stream.flush()
-            del self._open[name]
+            self._drop(name)
 
     def release(self) -> None:
         """Write what the streams have not written yet, and close them; they can be opened again.
@@ -440,8 +446,10 @@ class Store(Reader):
             StoreError: the store cannot be written.
         """
         self.flush()
-        self._open.clear()
-        self._families.clear()
+        for name in tuple(self._open):
+            self._drop(name)
+        for terms in tuple(self._families):
+            self._families.pop(terms)[0].give_up()
 
     def close(self) -> None:
         """Write what the streams have not written yet, and close the store.

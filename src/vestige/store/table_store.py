@@ -33,7 +33,11 @@ class TableStore(TableReader, Store):
             raise ParameterError(
                 "about holds something that is not plain data; pass texts, numbers, lists and dicts only"
             ) from None
-        return FamilyPlace(self, dict(about or {}))
+        return self._family_place(dict(about or {}))
+
+    def _family_place(self, about: Mapping[str, object]) -> FamilyPlace:
+        """Where the streams of a family live, or are to live."""
+        return FamilyPlace(self, about)
 
     def names(self) -> tuple[str, ...]:
         """List the streams in the store, sorted."""
@@ -115,13 +119,16 @@ class TableStore(TableReader, Store):
             tables.erase(name)
 
     def _place(self, name: str, about: Mapping[str, object]) -> Place:
-        return _Place(self, name, about)
+        return TablePlace(self, name, about)
 
 
-class _Place(Place):
+class TablePlace(Place):
+    """The place of one stream in tables."""
+
     store: TableStore
 
     def read(self, terms: Terms) -> State:
+        """Read the state as it was last written."""
         found = self.store.read_stream(self.name)
         if found is None:
             return State.empty(terms.columns)
@@ -129,4 +136,5 @@ class _Place(Place):
         return found[1]
 
     def write(self, terms: Terms, state: State) -> None:
+        """Replace the stored state."""
         self.store.write(self.name, terms, state)

@@ -144,7 +144,8 @@ class Tables:
     def put(self, name: str, terms: Terms, state: State) -> None:
         """Replace a state: all of it or nothing, also where others are written in the same transaction.
 
-        A stream that is there keeps the terms that it was created with.
+        A stream that is there keeps the terms that it was created with; an error if these are others, since another
+        process has created it then.
         """
         encoded = check_stream_name(encode_text(name))
         with self.rows.report_damage(name):
@@ -162,7 +163,10 @@ class Tables:
                 else:
                     with self.rows.report_damage(name):
                         number = read_header(known).terms
-                        terms = self.families.terms(number)
+                        stored = self.families.terms(number)
+                        if stored != terms:
+                            stored.check(name, terms)
+                        terms = stored
                         own = self.families.read_own(encoded, read_sources(known, terms.columns))
                 with self.rows.report_damage(name):
                     sources = self.families.write_own(encoded, own, self._find_own(number, state.positions))
