@@ -22,7 +22,7 @@ from vestige.errors import ParameterError, StoreError
 from vestige.store import RECEIPTS_KEPT, State, open_reader
 from vestige.store.entry import pack_entry
 from vestige.store.sqlite.connection import copy_file
-from vestige.store.table_store import _Place
+from vestige.store.table_store import TablePlace
 
 NOW = datetime(2024, 2, 1, tzinfo=UTC)
 TIMES = [NOW - timedelta(days=31) + timedelta(hours=i) for i in range(100)]
@@ -71,7 +71,7 @@ def rewritten(path: Path, name: str, change: Callable[[State], State]) -> None:
     with SqliteStore(path) as store:
         terms = store.terms(name)
         place = store.stream(name, about=terms.about)
-        assert isinstance(place, _Place)
+        assert isinstance(place, TablePlace)
         place.write(terms, change(place.read(terms)))
 
 

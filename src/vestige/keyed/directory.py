@@ -47,6 +47,14 @@ class Directory:
             self._place(first)
         return first
 
+    def has_all(self) -> bool:
+        """Tell whether all streams that have a name are in their buckets.
+
+        Returns:
+            Whether `add_streams` would add none.
+        """
+        return self._count >= self._names.count
+
     def find_buckets(self, first: int) -> Ints:
         """Find the buckets of the streams from a number on.
 

@@ -179,6 +179,16 @@ class KeyedPositions:
             own.pop(name, None)
         self.changed_streams.discard(name)
 
+    def replace(self, stored: KeyedPositions) -> None:
+        """Take over what a store knows; a source that only this object knows still has to be saved.
+
+        Args:
+            stored: what was read from the store.
+        """
+        unknown = {source: at for source, at in self.shared.items() if source not in stored.shared}
+        self.shared, self.own = {**stored.shared, **unknown}, stored.own
+        self.changed_sources, self.changed_streams = stored.changed_sources | unknown.keys(), stored.changed_streams
+
     def mark_saved(self) -> None:
         """Note that all positions were saved."""
         self.changed_sources.clear()

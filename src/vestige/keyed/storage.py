@@ -36,13 +36,12 @@ from vestige.keyed.names import KeyNames, Texts
 from vestige.keyed.positions import KeyedPositions
 from vestige.keyed.shard import Shard
 from vestige.keyed.shards import Shards
-from vestige.store import Position, State, Terms
+from vestige.store import FamilyPlace, Position, State, Terms
 from vestige.store.bucket import Summary, find_bucket, find_weight
 from vestige.store.buckets import Bucket, BucketRow
 from vestige.store.entry import CHECKSUM, is_sound, pack_entry, read_header, read_sources, unpack_entry
 from vestige.store.layout import DamagedError
 from vestige.store.subject_index import Pairs, join_pairs
-from vestige.store.table_store import TableStore
 from vestige.store.tables import Tables
 from vestige.store.text import decode_text, encode_text
 from vestige.types import Bools, Ints, Words
@@ -202,7 +201,7 @@ class FamilyStorage:
     """The streams of a family in a store.
 
     Args:
-        store: the store.
+        place: where the streams live.
         terms: the terms of the streams.
         names: the names of the streams.
         shards: the streams.
@@ -212,8 +211,8 @@ class FamilyStorage:
         positions: how far sources were read into the streams.
     """
 
-    def __init__(self, store: TableStore, terms: Terms, names: KeyNames, shards: Shards, workers: Executor) -> None:
-        self._store, self._terms, self._workers = store, terms, workers
+    def __init__(self, place: FamilyPlace, terms: Terms, names: KeyNames, shards: Shards, workers: Executor) -> None:
+        self._place, self._store, self._terms, self._workers = place, place.store, terms, workers
         self._names, self._shards = names, shards
         self._directory = Directory(names)
         self._removed, self._written = set[bytes](), Written()
@@ -261,7 +260,15 @@ class FamilyStorage:
         That is, if their bucket cannot be read, or if there is a stream of their name in another family.
         """
         directory = self._directory
-        first = directory.add_streams()
+        if directory.has_all():
+            return
+        with self._store._use() as tables:
+            directory.resize(tables.about.buckets)  # another process may have changed it
+            self._block_conflicts(directory.add_streams())
+
+    def _block_conflicts(self, first: int) -> None:
+        """Block the streams from a number on that cannot be written."""
+        directory = self._directory
         buckets = directory.find_buckets(first)
         others = self._store.count() > directory.count_stored() or self._store.live_names()
         if not len(buckets) or not (self._damaged or others or len(self._store.families) > 1):
@@ -277,7 +284,7 @@ class FamilyStorage:
         if bucket in self._damaged:
             yield from ((number, self._damaged[bucket]) for number in numbers)
             return
-        with self._store._use() as tables:
+        with self._store._use() as tables, tables.rows.report_damage():
             there = tables.buckets.read(bucket)
             for number in numbers:
                 name = self._names[number]
@@ -410,6 +417,7 @@ class FamilyStorage:
         if not self.is_dirty:
             return
         with self._store.transaction(), self._store._use() as tables:
+            self._place.check_open()  # a store that had to be connected anew may have lost the streams
             family = next(iter(tables.find_families(self._terms)), None) or tables.add_family(self._terms)
             weight = find_weight(self._terms)
             tables.reserve(weight * max(directory.count_new(), 0))
@@ -440,7 +448,7 @@ class FamilyStorage:
         new = [packed.get_row(i) for i in range(len(buckets))]
         for i, row in enumerate(old):
             if row.summary.streams != packed.stored[i]:
-                new[i] = self._merge(tables, row, new[i])
+                new[i] = self._merge(tables, family, row, new[i])
             tables.write_row(new[i].bucket, new[i].summary, new[i].names, new[i].entries)
         more = sum(row.summary.streams for row in new) - sum(row.summary.streams for row in old)
         tables.add_streams(more, more * find_weight(self._terms))
@@ -504,13 +512,27 @@ class FamilyStorage:
         facts.settled[row], facts.is_open[row] = header.settled if header.count else NEVER, is_open
         return entry
 
-    def _merge(self, tables: Tables, old: BucketRow, ours: BucketRow) -> BucketRow:
+    def _merge(self, tables: Tables, family: int, old: BucketRow, ours: BucketRow) -> BucketRow:
         """Put streams of other families, and damaged ones, beside those of this one."""
         merged, before = Bucket.parse(ours), Bucket.parse(old)
-        for name, entry in zip(before.names, before.entries, strict=True):
-            if name not in self._removed and merged.get(name) is None:
+        for name, entry in before:
+            if name in self._removed:
+                continue
+            if merged.get(name) is None:
                 merged.put(name, entry)
+            elif is_sound(entry, name) and read_header(entry).terms != family:
+                self._check_same(decode_text(name), tables.families.terms(read_header(entry).terms))
         return tables.buckets.make_row(merged)
+
+    def _check_same(self, name: str, terms: Terms) -> None:
+        """Check the terms of a stream that is there; one that another process has created with others is blocked."""
+        try:
+            terms.check(name, self._terms)
+        except StoreError as problem:
+            number = self._find(name)
+            self._directory.ignore(number)
+            self._shards.block(number, problem)
+            raise
 
 
 def _bound_bytes(shard: Shard, keys: Ints) -> int:

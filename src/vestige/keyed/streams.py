@@ -105,6 +105,7 @@ class KeyedStreams(Generic[E_co]):
             raise ParameterError(
                 f"store={show_value(store)} is not a place in a store; pass store.family() of an open one"
             )
+        self._seed = seed
         self._names = KeyNames()
         self._shards = Shards(self._rules, seed)
         self._ledger, self._positions = Ledger(), KeyedPositions()
@@ -117,14 +118,23 @@ class KeyedStreams(Generic[E_co]):
 
     def _open(self, place: FamilyPlace) -> FamilyStorage:
         """Read the streams from their store, and be the ones that are open there."""
-        from vestige.keyed.storage import FamilyStorage  # noqa: PLC0415  # it takes long to import
-
         with self._lock:
             place.open(self._terms)
-            self._shards.requests = place.store.newest_request
-            storage = FamilyStorage(place.store, self._terms, self._names, self._shards, self._workers)
-            storage.load()
+            try:
+                storage = self._load(place)
+            except BaseException:
+                place.give_up()
+                raise
             place.take(self)
+        return storage
+
+    def _load(self, place: FamilyPlace) -> FamilyStorage:
+        """Read the streams into arrays that are empty."""
+        from vestige.keyed.storage import FamilyStorage  # noqa: PLC0415  # it takes long to import
+
+        self._shards.requests = place.store.newest_request
+        storage = FamilyStorage(place, self._terms, self._names, self._shards, self._workers)
+        storage.load()
         return storage
 
     def __len__(self) -> int:
@@ -510,6 +520,37 @@ class KeyedStreams(Generic[E_co]):
             if self._storage is not None and self._place is not None:
                 self._place.check_open()
                 self._storage.flush()
+
+    def reload(self) -> None:
+        """Read all streams again, because another process has changed them; without a store there is nothing to read.
+
+        What was not flushed is lost. A store that lends its streams to other processes calls this.
+
+        Raises:
+            StoreError: the store cannot be read.
+
+        Example:
+            >>> from vestige import Mean, open_store
+            >>> with open_store("memory:") as store:
+            ...     shops = KeyedStreams(Mean(), retention=96, store=store.family())
+            ...     _ = shops.extend(["DE"], [1.0])
+            ...     _ = shops.take(["DE"], [3.0])
+            ...     shops.reload()
+            ...     print(shops.estimate("DE").value)
+            1.0
+        """
+        with self._lock:
+            if self._storage is None or self._place is None:
+                return
+            before = self._names, self._shards
+            self._names, self._shards = KeyNames(), Shards(self._rules, self._seed)
+            try:
+                storage = self._load(self._place)
+            except BaseException:
+                self._names, self._shards = before
+                raise
+            self._storage.positions.replace(storage.positions)
+            storage.positions, self._storage = self._storage.positions, storage
 
     @property
     def positions(self) -> KeyedPositions:

@@ -37,6 +37,9 @@ class OpenStream(Protocol):
     def flush(self) -> None:
         """Write what it has not written yet."""
 
+    def reload(self) -> None:
+        """Continue from what the store has."""
+
 
 class OpenFamily(Protocol):
     """Streams of a family that are open together."""
@@ -49,6 +52,9 @@ class OpenFamily(Protocol):
 
     def flush(self) -> None:
         """Write what they have not written yet."""
+
+    def reload(self) -> None:
+        """Continue from what the store has."""
 
     def mark_lost(self) -> None:
         """Note that what was written last may be missing from the store."""

@@ -126,25 +126,38 @@ class Stream(Generic[E_co]):
         backend_errors = () if store is None else store.store.backend_errors
         self._store_errors: tuple[type[Exception], ...] = (StoreError, *backend_errors)
         self._terms = make_terms(rules, {} if store is None else store.about)
-        saved = None if store is None else store.open(self._terms)
-        if saved is not None:
-            retained, clock = saved.retained, saved.clock
-        retained, clock = check_restart(policy, retained, clock)
-        check_schedule(rules, retained, clock)
         self._is_timed, self._max_magnitude = rules.is_timed, policy.max_magnitude
         self._column_names = find_names(policy, self._terms.about)
-        if store is not None and not self._column_names and clock.t:
-            self._terms = adopt_names(self._terms, store.store.terms(store.name))
-            self._column_names = find_names(policy, self._terms.about)
         self._pending = Pending(rules.update_every, policy.columns, quick=not rules.is_timed)  # at hand for push
-        self._state = StreamState(saved or State(clock, retained), self._pending)
+        if store is None:
+            retained, clock = check_restart(policy, retained, clock)
+            self._resume(State(clock, retained))
+        else:
+            self._open(store)
+
+    def _open(self, place: Place) -> None:
+        """Continue from a store, and be the one that is open there."""
+        saved = place.open(self._terms)
+        try:
+            if not self._column_names and saved.clock.t:
+                self._terms = adopt_names(self._terms, place.store.terms(place.name))
+                self._column_names = find_names(self._rules.policy, self._terms.about)
+            self._resume(saved)
+        except BaseException:
+            place.give_up()
+            raise
+        place.take(self)
+
+    def _resume(self, saved: State) -> None:
+        """Continue from a state."""
+        retained, clock = check_restart(self._rules.policy, saved.retained, saved.clock)
+        check_schedule(self._rules, retained, clock)
+        self._state = StreamState(saved, self._pending)
         if not len(retained):
             self._state.settled = self._find_newest_request()  # of nothing, nothing is left to be erased
         self._note_saved()
         self._schedule()
         self._erase_expired()
-        if store is not None:
-            store.take(self)
 
     def push(self, row: ArrayLike, *, time: Time | None = None, subject: str | None = None) -> bool:
         """Take one record.
@@ -490,6 +503,27 @@ class Stream(Generic[E_co]):
             lost = place is not None and place.lost and (state.t or state.positions or state.receipts)
             if lost or self._unsaved or self._saved != (state.t, state.positions):
                 self._save()
+
+    def reload(self) -> None:
+        """Continue from what the store has, because another process has changed it; without a store nothing is done.
+
+        What was not flushed is lost. A store that lends its streams to other processes calls this.
+
+        Raises:
+            StoreError: the store cannot be read.
+
+        Example:
+            >>> from vestige import Mean, MemoryStore
+            >>> stream = Stream(Mean(), retention=96, store=MemoryStore().stream("delays"))
+            >>> stream.push(1.5)
+            True
+            >>> stream.reload()
+            >>> stream.t
+            0
+        """
+        with self._lock:
+            if self._place is not None:
+                self._resume(self._place.read(self._terms))
 
     @property
     def clock(self) -> Clock:
