@@ -1,12 +1,21 @@
-"""Set up before any kernel is loaded: a cache of compiled kernels, files in memory, and reproducible properties."""
+"""Set up before any kernel is loaded: a cache of compiled kernels, files in memory, and reproducible properties.
+
+And what several tests share: a PostgreSQL server of their own, for each process that runs tests.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from postgres import Database, Server
 
 ROOT = Path(__file__).parent
 
@@ -25,3 +34,26 @@ if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A PostgreSQL server, which is ended with the tests, also if they are interrupted."""
+    from postgres import Server, find_programs  # noqa: PLC0415
+
+    programs = find_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed (initdb is not found); install the package postgresql to run this")
+    made = Server(programs)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def database(server: Server, tmp_path: Path) -> Iterator[Database]:
+    """A place for one store on the server."""
+    from postgres import Database  # noqa: PLC0415
+
+    made = Database.create(server, tmp_path)
+    yield made
+    server.ask(f'DROP SCHEMA IF EXISTS "{made.schema}" CASCADE')

@@ -74,7 +74,16 @@ class StoreError(VestigeError):
 
 
 class StoreBusyError(StoreError):
-    """Another process holds the store; the call did not change it and can be repeated."""
+    """Another process holds the store, or a stream of it; the call did not change it and can be repeated.
+
+    Args:
+        message: who holds what.
+        stream: the name of the stream that is held; None if it is the store.
+    """
+
+    def __init__(self, message: str, stream: str | None = None) -> None:
+        super().__init__(message)
+        self.stream = stream
 
 
 class SignatureError(VestigeError):

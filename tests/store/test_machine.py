@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, stores in a file and in memory are at every step what a dictionary is."""
+"""Whatever happens in whatever order, stores of each kind are at every step what a dictionary is."""
 
 from __future__ import annotations
 
@@ -7,18 +7,39 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from plain_store import PlainStore
-from reading import read_streams
+from postgres import Database, Server
 from vestige import Clock, Mean, Policy, Records, Stream, Window
 from vestige.errors import NoRecordsError, ParameterError
-from vestige.store import MemoryStore, Place, Position, Reader, Receipt, SqliteStore, State, Store, Terms, open_reader
+from vestige.store import (
+    KeyringFile,
+    MemoryStore,
+    Place,
+    Position,
+    PostgresStore,
+    Reader,
+    Receipt,
+    SqliteStore,
+    State,
+    Store,
+    Terms,
+    open_reader,
+)
 from vestige.store.position import decode_count
 
 POLICIES: dict[str, tuple[Policy, int]] = {
@@ -74,11 +95,24 @@ class AllStores(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name, "streams.db")
-        self.file: Store = SqliteStore(self.path)
+        self.file = self.open_store()
         self.memory, self.plain = MemoryStore(), PlainStore()
         self.timed = ""
         self.now = START  # by the clock of the stream with a time limit
         self.streams: dict[str, tuple[Stream, Stream, Stream]] = {}
+
+    def open_store(self) -> Store:
+        """Open the store that is durable."""
+        return SqliteStore(self.path)
+
+    def open_reader(self) -> Reader:
+        """Read the store that is durable."""
+        return open_reader(self.path)
+
+    def abandon(self) -> None:
+        """Let go of the store that is durable, as a crash does."""
+        assert isinstance(self.file, SqliteStore)
+        self.file._disconnect()
 
     @initialize(timed=names)
     def begin(self, timed: str) -> None:
@@ -161,33 +195,31 @@ class AllStores(RuleBasedStateMachine):
         self.file.close()
         self.memory.release()
         self.plain.release()
-        self.file = SqliteStore(self.path)
+        self.file = self.open_store()
         self.open_streams()
 
     @rule()
     def crash(self) -> None:
         """Let go of all that is not durable."""
-        assert isinstance(self.file, SqliteStore)
-        self.file._disconnect()
+        self.abandon()
         survived, plain = MemoryStore(), PlainStore()
         survived._rows._tables, survived._key = copy.deepcopy(self.memory._rows._tables), self.memory._key
         plain._kept, plain._key = dict(self.plain._kept), self.plain._key
-        self.memory, self.plain, self.file = survived, plain, SqliteStore(self.path)
+        self.memory, self.plain, self.file = survived, plain, self.open_store()
         self.open_streams()
 
     @rule()
     def tidy(self) -> None:
-        assert isinstance(self.file, SqliteStore)
         self.file.tidy()
         self.memory.tidy()
 
     @rule()
     def read(self) -> None:
         """What a reader sees is what was last made durable."""
-        seen = read_streams(self.path)
+        seen = self.open_reader().snapshot().all_streams()
         assert self.file.names() == self.memory.names() == self.plain.names() == tuple(seen)
         for name, (terms, state) in seen.items():
-            readers: tuple[Reader, ...] = (self.plain, self.memory, open_reader(self.path))
+            readers: tuple[Reader, ...] = (self.plain, self.memory, self.open_reader())
             for durable in (reader.read_stream(name) for reader in readers):
                 assert durable is not None
                 assert terms.text == durable[0].text
@@ -235,20 +267,51 @@ class AllStores(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.file.close()
-            assert self.path.exists()
-            assert open_reader(self.path).verify(at=self.now) == ()
+            assert self.open_reader().verify(at=self.now) == ()
         finally:
             self.folder.cleanup()
 
 
-TestAllStores = AllStores.TestCase
-TestAllStores.settings = settings(
+SETTINGS = settings(
     max_examples=25,
     stateful_step_count=30,
     deadline=None,
     phases=[Phase.reuse, Phase.generate],  # with Phase.shrink a failure is short, and takes minutes
     suppress_health_check=[HealthCheck.too_slow],
 )
+TestAllStores = AllStores.TestCase
+TestAllStores.settings = SETTINGS
+
+
+class OnServer(AllStores):
+    """The same with a store in PostgreSQL, whose sessions are lost now and then."""
+
+    server: ClassVar[Server]
+
+    @property
+    def database(self) -> Database:
+        return Database(self.server, f"machine_{Path(self.folder.name).name.lower()}", self.path)
+
+    def open_store(self) -> Store:
+        KeyringFile(self.path, create=True)
+        return self.database.open()
+
+    def open_reader(self) -> Reader:
+        return self.database.read()
+
+    def abandon(self) -> None:
+        assert isinstance(self.file, PostgresStore)
+        self.file._session.close()
+
+    @rule()
+    def lose_sessions(self) -> None:
+        """Have the server end all sessions; nothing is lost by that, since nobody else writes."""
+        self.database.end_sessions()
+
+
+def test_a_store_in_postgresql_is_the_same(server: Server) -> None:
+    OnServer.server = server
+    run_state_machine_as_test(OnServer, settings=settings(SETTINGS, max_examples=8))
 
 
 def day_old(policy: Policy, retention: int, store: MemoryStore) -> Stream:

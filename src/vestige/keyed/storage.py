@@ -262,9 +262,10 @@ class FamilyStorage:
         directory = self._directory
         if directory.has_all():
             return
+        first = directory.add_streams()
         with self._store._use() as tables:
             directory.resize(tables.about.buckets)  # another process may have changed it
-            self._block_conflicts(directory.add_streams())
+            self._block_conflicts(first)
 
     def _block_conflicts(self, first: int) -> None:
         """Block the streams from a number on that cannot be written."""

@@ -213,12 +213,26 @@ def find_due_names(store: Store, at: datetime, troubles: dict[str, str]) -> tupl
     if not is_large(store):
         return find_names(store, troubles)
     flush_families(store)
-    names, present = set(store.live_names()), wall_clock()
-    for moment in {at, max(at, present)}:
+    return tuple(sorted({*store.live_names(), *find_due(store, at, troubles)}))
+
+
+def find_due(store: Store, at: datetime, troubles: dict[str, str]) -> set[str]:
+    """Find the streams in which something is due, as they were last written.
+
+    Args:
+        store: the store.
+        at: the time that limits in time are checked against; requests are due by the machine's clock.
+        troubles: where rows without a readable name are noted.
+
+    Returns:
+        Their names.
+    """
+    names = set[str]()
+    for moment in {at, max(at, wall_clock())}:
         due, wrong = store.find_due(moment)
         names |= {*due}
         troubles |= dict.fromkeys(wrong, UNNAMED)
-    return tuple(sorted(names))
+    return names
 
 
 def count_arrived(store: Store) -> tuple[int, tuple[str, ...]]:

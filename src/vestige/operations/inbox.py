@@ -51,6 +51,7 @@ def process_inbox(store: Store) -> InboxResult:
         ()
     """
     check_open(store)
+    store.lend()
     inbox = store.inbox
     if inbox is None:
         return InboxResult()

@@ -186,17 +186,35 @@ def forget_pseudonyms(
         None if streams is None else tuple(dict.fromkeys(streams)),
         keep_receipts,
     )
+    with store.borrow(filing.streams) as kept:
+        return _forget_all(store, filing, ids, pseudonyms, rounds, kept, now=now, is_repeated=request is not None)
+
+
+def _forget_all(
+    store: Store,
+    filing: _Filing,
+    ids: _Ids,
+    pseudonyms: Sequence[str],
+    rounds: Sequence[int],
+    kept: Mapping[str, str],
+    *,
+    now: bool,
+    is_repeated: bool,
+) -> ForgetResult:
+    """Carry out a request in all streams but those that another process keeps, and file it."""
+    streams = filing.streams
     if done := filing.find_done(store):
         return ForgetResult(done)
     troubles: dict[str, str] = {}
-    missing = [name for name in dict.fromkeys(streams or ()) if not _is_there(store, name)]
-    left = tuple(name for name in dict.fromkeys(streams or ()) if name not in missing)
+    missing = [name for name in streams or () if name not in kept and not _is_there(store, name)]
+    left = tuple(name for name in streams or () if name not in missing)
     begin_request(store)
-    if missing and not (request and left):
+    if missing and not (is_repeated and left):
         there = find_names(store, {})
         raise ParameterError(f"there is no stream {missing[0]!r}; there is {', '.join(there[:5]) or 'none yet'}")
     names = _find_asked(store, pseudonyms, troubles) if streams is None else left
     unreadable = tuple(troubles)
+    troubles |= kept
     troubles |= dict.fromkeys(
         missing, "there is no such stream, so nothing was erased from it; all others were processed"
     )
@@ -207,6 +225,8 @@ def forget_pseudonyms(
     for start in range(0, len(names), TOGETHER):
         with store.transaction():
             for name in names[start : start + TOGETHER]:
+                if name in kept:
+                    continue
                 with isolate_errors(store, name, troubles):
                     entry = Entry.find(store, name)
                     found = _find_rounds(entry.state.retained, places)
@@ -458,9 +478,14 @@ def remove(store: Store, streams: Sequence[str]) -> RemoveResult:
     check_list("streams", streams, str, "names of streams")
     gone: list[int] = []
     troubles: dict[str, str] = {}
-    for place, name in enumerate(streams):
-        with isolate_errors(store, name, troubles):
-            if find_member(store, name) is not None or store.has(name) or store.live(name) is not None:
-                store.remove(name)
-            gone.append(place)
+    for start in range(0, len(streams), TOGETHER):
+        with store.borrow(streams[start : start + TOGETHER]) as missing:
+            troubles |= missing
+            for place, name in enumerate(streams[start : start + TOGETHER], start):
+                if name in missing:
+                    continue
+                with isolate_errors(store, name, troubles):
+                    if find_member(store, name) is not None or store.has(name) or store.live(name) is not None:
+                        store.remove(name)
+                    gone.append(place)
     return RemoveResult(tuple(gone), troubles)

@@ -194,7 +194,11 @@ def isolate_errors(store: Store, name: str, troubles: dict[str, str]) -> Iterato
     """
     try:
         yield
-    except (StoreBusyError, OSError):
+    except StoreBusyError as problem:
+        if problem.stream is None:
+            raise
+        troubles[name] = str(problem)
+    except OSError:
         raise
     except store.backend_errors:
         raise

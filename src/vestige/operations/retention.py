@@ -14,7 +14,7 @@ from datetime import datetime
 
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError
 from vestige.operations.confirmation import confirm_requests
-from vestige.operations.entry import Entry, find_due_names
+from vestige.operations.entry import Entry, find_due, find_due_names
 from vestige.operations.erasure import erase_overdue
 from vestige.operations.families import flush_families
 from vestige.operations.results import Erasure, SweepResult, isolate_errors
@@ -65,10 +65,15 @@ def sweep(
     done: dict[str, Erasure] = {}
     troubles: dict[str, str] = {}
     names = [name for name in find_due_names(store, moment, troubles) if name not in excluded]
+    changing = set() if dry_run else find_due(store, moment, {})
     swept = None if troubles or excluded or moment > wall_clock() else moment
     for start in range(0, len(names), TOGETHER):
-        with store.transaction():
-            for name in names[start : start + TOGETHER]:
+        group = names[start : start + TOGETHER]
+        with store.borrow([name for name in group if name in changing]) as missing, store.transaction():
+            troubles |= missing
+            for name in group:
+                if name in missing:
+                    continue
                 with isolate_errors(store, name, troubles):
                     entry = Entry.find(store, name)
                     done[name] = _preview(entry, moment) if dry_run else _sweep(store, entry, moment)

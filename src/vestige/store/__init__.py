@@ -6,6 +6,7 @@ from vestige.store.ledger import Ledger, LedgerEntry
 from vestige.store.memory import MemoryStore
 from vestige.store.place import FamilyPlace, Place
 from vestige.store.position import Position
+from vestige.store.postgres import PostgresStore
 from vestige.store.reader import Reader
 from vestige.store.receipt import RECEIPTS_KEPT, Receipt
 from vestige.store.snapshot import StoreSnapshot
@@ -27,6 +28,7 @@ __all__ = [
     "MemoryStore",
     "Place",
     "Position",
+    "PostgresStore",
     "Reader",
     "Receipt",
     "SqliteStore",

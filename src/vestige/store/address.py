@@ -13,6 +13,7 @@ from pathlib import Path
 from vestige.errors import ParameterError
 from vestige.store.keyring import Keyring
 from vestige.store.memory import MemoryStore
+from vestige.store.postgres import PostgresStore
 from vestige.store.reader import Reader
 from vestige.store.sqlite import SqliteStore
 from vestige.store.store import PATIENCE, Store
@@ -21,6 +22,8 @@ from vestige.validation import check_bool
 BACKENDS: dict[str, type[Store]] = {
     "": SqliteStore,
     "memory": MemoryStore,
+    "postgres": PostgresStore,
+    "postgresql": PostgresStore,
 }
 """The kinds of store by the scheme of their addresses; without a scheme an address is the path of a file."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://.*)?", re.DOTALL)

@@ -105,7 +105,8 @@ class KeyFile:
 
     Args:
         path: the file, which is created when a key is first needed; default: beside the store.
-        store: the store.
+        store: the store, or another file that the key lies beside.
+        where: where the store is, for error messages; default: `store`.
 
     Raises:
         ParameterError: `path` is not a path.
@@ -120,9 +121,9 @@ class KeyFile:
         True
     """
 
-    def __init__(self, path: str | Path | None, *, store: Path) -> None:
+    def __init__(self, path: str | Path | None, *, store: Path, where: str = "") -> None:
         self.path = append_ending(store, ".key") if path is None else resolve_path(path, "key")
-        self._store = store
+        self._store = where or str(store)
 
     def read(self) -> bytes | None:
         """Read the key.

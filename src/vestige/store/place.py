@@ -217,6 +217,7 @@ class FamilyPlace:
 
     Attributes:
         fate: what became of the streams if somebody else has ended them here, for error messages.
+        terms: the fixed text of the terms that the streams were opened with.
 
     Example:
         >>> from vestige import KeyedStreams, Mean, open_store
@@ -232,7 +233,7 @@ class FamilyPlace:
         self.store = store
         self.about = about
         self.fate = ""
-        self._terms = ""
+        self.terms = ""
 
     def open(self, terms: Terms) -> None:
         """Close the streams of the family that are open here; they write what they have not written yet.
@@ -243,8 +244,8 @@ class FamilyPlace:
         Raises:
             StoreError: what was not written yet cannot be.
         """
-        self._terms = terms.fixed_text
-        self.store._close_family(self._terms)
+        self.terms = terms.fixed_text
+        self.store._close_family(self.terms)
 
     def take(self, streams: OpenFamily) -> None:
         """Make `streams` those that are open here.
@@ -252,7 +253,7 @@ class FamilyPlace:
         Args:
             streams: the streams.
         """
-        self.store._families[self._terms] = self, streams
+        self.store._families[self.terms] = self, streams
 
     def give_up(self) -> None:
         """Let others open the streams, which are not open here any more; a store with one writer has nothing to do."""
@@ -263,7 +264,7 @@ class FamilyPlace:
         Raises:
             StoreError: they were closed or opened again; or this process was forked since.
         """
-        if self.store._families.get(self._terms, (None,))[0] is not self:
+        if self.store._families.get(self.terms, (None,))[0] is not self:
             raise StoreError(f"these streams {self.fate or _NOT_ALL_OPEN}")
         if os.getpid() != self.store._process:
             raise StoreError(

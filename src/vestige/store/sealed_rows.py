@@ -150,13 +150,18 @@ class SealedRows(Rows):
             for row, parts in rows.iterate(table):
                 self.write(table, row, *_strip_padding(parts))
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether something was written in this transaction."""
+        return bool(self._changed or self._cut)
+
     def seal(self) -> None:
         """Seal the rows that were changed, and prepare their keys; last of all before the transaction is committed.
 
         Raises:
             StoreError: the keyring cannot be written.
         """
-        if not self._changed and not self._cut:
+        if not self.has_changes:
             return
         if ABOUT not in self._changed:
             self.write(*ABOUT, self.about.pack())

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import threading
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, NoReturn, Self
@@ -23,10 +23,26 @@ from vestige.store.position import Position
 from vestige.store.reader import Reader
 from vestige.store.state import State
 from vestige.store.terms import Terms, drop_defaults
-from vestige.validation import check_int, show_value
+from vestige.validation import check_float, check_int, show_value
 
 PATIENCE = 5.0
 """Seconds for which a commit waits for others who read the store."""
+_LONGEST = 10**6  # seconds
+
+
+def check_patience(patience: object) -> None:
+    """Check that it is a time that somebody could wait.
+
+    Args:
+        patience: a number of seconds.
+
+    Raises:
+        ParameterError: it is not.
+
+    Example:
+        >>> check_patience(5.0)
+    """
+    check_float("patience", patience, lambda n: 0.0 <= n <= _LONGEST, f"a number of seconds from 0 to {_LONGEST:,}")
 
 
 class Store(Reader):
@@ -220,6 +236,34 @@ class Store(Reader):
         """The number of the newest request in the ledger."""
         return self.read_ledger().newest
 
+    @contextmanager
+    def borrow(self, names: Sequence[str] | None = None) -> Iterator[dict[str, str]]:  # noqa: ARG002
+        """Have other processes lend streams that they have open, to be changed here within the block.
+
+        They write what they have not written yet, and continue with what was changed here; see `lend`. Not within
+        `transaction`.
+
+        Args:
+            names: the names of the streams; default: all, also those that were not written yet.
+
+        Yields:
+            Why streams could not be had, by name; empty for a store that has one writer.
+
+        Raises:
+            StoreBusyError: all were asked for, and another process keeps some.
+        """
+        yield {}
+
+    def lend(self) -> None:
+        """Let other processes have the streams that they wait for, and continue with what they have changed.
+
+        `vestige.operations.process_inbox` calls this: call that one every second while you hold streams. A stream that
+        was removed meanwhile cannot write any more; `live` then returns None.
+
+        Raises:
+            StoreError: the store cannot be read or written.
+        """
+
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
         """Make all that is written inside durable at once, at the end; nothing of it if an error leaves the block.
@@ -306,7 +350,7 @@ class Store(Reader):
                 self.release_stream(name)
         if terms in self._families:
             self._families[terms][1].flush()
-            self._families.pop(terms)[0].give_up()
+            self._drop_family(terms)
 
     def positions(self, source: str, about: Mapping[str, object] | None = None) -> dict[str, Position]:
         """Find how far a source was read into each stream.
@@ -425,6 +469,11 @@ class Store(Reader):
         if name in self._open:
             self._open.pop(name)[0].give_up()
 
+    def _drop_family(self, terms: str) -> None:
+        """Close the streams of a family, if they are open here, without writing what they have not written yet."""
+        if terms in self._families:
+            self._families.pop(terms)[0].give_up()
+
     def release_stream(self, name: str) -> None:
         """Write what one stream has not written yet, and close it; it can be opened again.
 
@@ -449,7 +498,7 @@ class Store(Reader):
         for name in tuple(self._open):
             self._drop(name)
         for terms in tuple(self._families):
-            self._families.pop(terms)[0].give_up()
+            self._drop_family(terms)
 
     def close(self) -> None:
         """Write what the streams have not written yet, and close the store.

@@ -22,13 +22,12 @@ from vestige.store.paths import append_ending, make_private, write_private
 from vestige.store.rows import DAMAGED, TABLES, About
 from vestige.store.sqlite import version1, version6
 from vestige.store.sqlite.padding import pad_body
-from vestige.validation import check_float
+from vestige.store.store import check_patience
 
 APPLICATION, VERSION, SEALED_VERSION = 0x56535447, 7, 8
 """What the header of the file says: that it is a store ("VSTG"), and in which version of the format: that of rows in
 clear, or that of the same rows, sealed with a keyring."""
 PAGE = 4096
-_LONGEST = 10**6  # seconds
 _JOURNAL_MAGIC = 8
 """Bytes at the start of a journal that are zero once its commit has come to its end."""
 SCHEMA = tuple(
@@ -123,11 +122,6 @@ def create_store(path: Path) -> None:
         )
     with closing(create_empty()) as made:
         write_private(path, made.serialize())
-
-
-def check_patience(patience: object) -> None:
-    """An error unless it is a time that somebody could wait."""
-    check_float("patience", patience, lambda n: 0.0 <= n <= _LONGEST, f"a number of seconds from 0 to {_LONGEST:,}")
 
 
 def connect(path: Path, patience: float) -> sqlite3.Connection:

@@ -15,10 +15,10 @@ from vestige.store.inbox import Inbox
 from vestige.store.keyring import Keyring, open_keyring
 from vestige.store.keys import KeyFile
 from vestige.store.paths import resolve_path
-from vestige.store.sqlite.connection import check_exists, check_kind, check_patience, read_file
+from vestige.store.sqlite.connection import check_exists, check_kind, read_file
 from vestige.store.sqlite.rows import open_rows
 from vestige.store.sqlite.verify import verify_file
-from vestige.store.store import PATIENCE
+from vestige.store.store import PATIENCE, check_patience
 from vestige.store.table_reader import TableReader
 from vestige.store.tables import Tables
 

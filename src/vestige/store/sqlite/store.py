@@ -34,7 +34,6 @@ from vestige.store.sqlite.connection import (
     acquire_lock,
     check_exists,
     check_kind,
-    check_patience,
     connect,
     create_store,
     is_sealed,
@@ -46,7 +45,7 @@ from vestige.store.sqlite.connection import (
 from vestige.store.sqlite.reader import SqliteReader
 from vestige.store.sqlite.rewrite import Streams, build_store, copy_database, read_earlier_version
 from vestige.store.sqlite.rows import SqliteRows, check_keyring
-from vestige.store.store import PATIENCE
+from vestige.store.store import PATIENCE, check_patience
 from vestige.store.table_store import TableStore
 from vestige.store.tables import Tables
 

@@ -1,0 +1,357 @@
+"""Locks of a store in PostgreSQL: transactions one after the other, one writer for each stream, and fences.
+
+All locks are advisory ones of a session, so they end with it, however it ends. Then somebody else may open a stream,
+erase records of it, and close it again; what was in memory here must not be written over that. So each transaction that
+writes under a right that was acquired since marks the fences of that right with a random token, in the same
+transaction; whoever acquires a right again compares the tokens with those that it knows.
+Guarantee: a stream is written by one process at a time, and never from a state that is older than what another has
+written; held by tests/store/test_postgres_locks.py and tests/store/test_postgres_lost.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from vestige.errors import StoreBusyError, StoreError
+from vestige.store.postgres.connection import Connection
+from vestige.store.postgres.schema import quote_schema
+from vestige.store.text import encode_text
+
+FENCES = 65_536
+"""Number of fences; two rights that share one are only taken for changed more often."""
+
+
+class Lock(NamedTuple):
+    """A lock on the server.
+
+    Attributes:
+        id: its number there.
+        is_shared: whether others may hold it as well, if they share it too.
+    """
+
+    id: int
+    is_shared: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Right:
+    """The right to write something: the locks that give it, and the fences that tell who wrote last.
+
+    Attributes:
+        name: the stream, or an empty text.
+        family: the fixed text of the terms of the stream or the streams; None if that is not known.
+        locks: the locks.
+        marked: the fences that are marked when something is written by this right.
+        watched: the fences that others mark when they write the same.
+        known: tokens in watched fences that are no news, by fence; more than one while the outcome of a commit is not
+            known.
+        is_marked: whether the fences were marked since the right was acquired.
+    """
+
+    name: str
+    family: str | None
+    locks: tuple[Lock, ...]
+    marked: frozenset[int] = frozenset()
+    watched: frozenset[int] = frozenset()
+    known: dict[int, frozenset[int]] = field(default_factory=dict)
+    is_marked: bool = False
+
+
+class Locks:
+    """The locks of one session on a store.
+
+    Args:
+        connection: the session.
+        keyring: the id of the keyring; who does not have it cannot find out which lock is whose.
+        store: the id of the store.
+
+    Attributes:
+        held: the rights that are held.
+    """
+
+    def __init__(self, connection: Connection, keyring: bytes, store: bytes) -> None:
+        self._connection, self._key, self._store = connection, keyring, store
+        self._fences = f"{quote_schema(connection)}.fences"
+        self._whole = self._number("store", "")
+        self._writers = self._number("writers", "")
+        self._fresh: list[Right] = []
+        self.held: dict[Right, None] = {}
+        self._by_name: dict[str, list[Right]] = {}
+
+    def _number(self, kind: str, name: str) -> int:
+        text = self._store + kind.encode() + b"\0" + encode_text(name)
+        return int.from_bytes(hashlib.blake2b(text, key=self._key, digest_size=8).digest(), "little", signed=True)
+
+    # Rights.
+
+    def make_stream(self, name: str, family: str | None) -> Right:
+        """Make the right to write one stream.
+
+        Args:
+            name: the name of the stream.
+            family: the fixed text of its terms; None if they are not known.
+
+        Returns:
+            The right, which is not held yet.
+        """
+        own = self._number("stream", name)
+        if family is None:
+            return Right(name, None, (Lock(own),), frozenset({own % FENCES}), frozenset({own % FENCES}))
+        whole, single = self._number("family", family), self._number("member", family)
+        return Right(
+            name,
+            family,
+            (Lock(own), Lock(whole, is_shared=True)),
+            marked=frozenset({own % FENCES, single % FENCES}),
+            watched=frozenset({own % FENCES, whole % FENCES}),
+        )
+
+    def make_family(self, family: str) -> Right:
+        """Make the right to write all streams of a family.
+
+        Args:
+            family: the fixed text of their terms.
+
+        Returns:
+            The right, which is not held yet.
+        """
+        whole, single = self._number("family", family), self._number("member", family)
+        fences = frozenset({whole % FENCES, single % FENCES})
+        return Right("", family, (Lock(whole),), marked=frozenset({whole % FENCES}), watched=fences)
+
+    def make_writer(self, *, is_only: bool = False) -> Right:
+        """Make the right to be one of those who write to the store.
+
+        Args:
+            is_only: whether to be the only one, who may write all streams.
+
+        Returns:
+            The right, which is not held yet.
+        """
+        return Right("", None, (Lock(self._writers, is_shared=not is_only),))
+
+    def acquire(self, rights: Sequence[Right]) -> tuple[list[Right], list[Right]]:
+        """Acquire rights without waiting, those that can be had.
+
+        Args:
+            rights: the rights; those that were lost with an earlier session may be among them.
+
+        Returns:
+            Those that could not be had; and those that others have used since they were held here.
+        """
+        try:
+            taken = self._try([lock for right in rights for lock in right.locks])
+        except StoreError:
+            self._connection.drop()  # nobody can say which of them are held
+            raise
+        failed, left = list[Right](), list[Lock]()
+        for right in rights:
+            mine, taken = taken[: len(right.locks)], taken[len(right.locks) :]
+            if all(mine):
+                self._hold(right)
+                right.is_marked = False
+            else:
+                failed.append(right)
+                left += [lock for lock, has in zip(right.locks, mine, strict=True) if has]
+        self._unlock(left)
+        gained = [right for right in rights if right in self.held]
+        return failed, self._compare(gained)
+
+    def _hold(self, right: Right) -> None:
+        self.held[right] = None
+        self._by_name.setdefault(right.name, []).append(right)
+
+    def has(self, name: str, family: str | None) -> bool:
+        """Tell whether the right to write a stream is held.
+
+        Args:
+            name: the name of the stream.
+            family: the fixed text of its terms; None if it does not matter.
+
+        Returns:
+            Whether it is.
+        """
+        return any(family in (None, right.family) for right in self._by_name.get(name, ()))
+
+    def forget(self) -> None:
+        """Note that nothing is held any more, since the session was lost."""
+        self.held, self._by_name, self._fresh = {}, {}, []
+
+    def _try(self, locks: Sequence[Lock]) -> list[bool]:
+        has = dict[int, bool]()
+        for is_shared in (False, True):
+            chosen = [at for at, lock in enumerate(locks) if lock.is_shared == is_shared]
+            if chosen:
+                name = "pg_try_advisory_lock_shared" if is_shared else "pg_try_advisory_lock"
+                found = self._connection.execute(
+                    f"SELECT {name}(id) FROM unnest(%s::bigint[]) AS id",  # noqa: S608
+                    [locks[at].id for at in chosen],
+                )
+                has |= {at: got for at, (got,) in zip(chosen, found, strict=True)}
+        return [has[at] for at in range(len(locks))]
+
+    def _compare(self, rights: Iterable[Right]) -> list[Right]:
+        """The rights whose fences others have marked; from now on, what was found is known."""
+        watched = sorted({fence for right in rights for fence in right.watched})
+        if not watched:
+            return []
+        found = dict(self._connection.execute(f"SELECT id, epoch FROM {self._fences} WHERE id = ANY(%s)", watched))  # noqa: S608
+        moved = []
+        for right in rights:
+            now = {fence: found.get(fence, 0) for fence in right.watched}
+            if any(token not in right.known.get(fence, {token}) for fence, token in now.items()):
+                moved.append(right)
+            right.known = {fence: frozenset({token}) for fence, token in now.items()}
+        return moved
+
+    def release(self, rights: Iterable[Right]) -> None:
+        """Give rights back, if they are held.
+
+        Args:
+            rights: the rights.
+        """
+        given = [right for right in rights if right in self.held]
+        for right in given:
+            del self.held[right]
+            self._by_name[right.name].remove(right)
+            if not self._by_name[right.name]:
+                del self._by_name[right.name]
+        if self._connection.is_open:
+            self._unlock([lock for right in given for lock in right.locks])
+
+    def _unlock(self, locks: Sequence[Lock]) -> None:
+        for is_shared in (False, True):
+            chosen = [lock.id for lock in locks if lock.is_shared == is_shared]
+            if chosen:
+                name = "pg_advisory_unlock_shared" if is_shared else "pg_advisory_unlock"
+                self._connection.execute(f"SELECT {name}(id) FROM unnest(%s::bigint[]) AS id", chosen)  # noqa: S608
+
+    def find_wanted(self) -> list[Lock]:
+        """Find the locks of rights that are held here and that others wait for.
+
+        Returns:
+            The locks.
+        """
+        waiting = {
+            number
+            for (number,) in self._connection.execute(
+                "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory' "
+                "AND NOT granted AND objsubid = 1 "
+                "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            )
+        }
+        return [lock for right in self.held for lock in right.locks if lock.id in waiting]
+
+    def exchange(
+        self, rights: Sequence[Right], locks: Sequence[Lock], seconds: float
+    ) -> tuple[list[Right], list[Right]]:
+        """Let others have what is held here until they give it back, and acquire it again, with other rights.
+
+        While this waits, it holds nothing but what it has waited for, in the order of the locks' numbers, so that no
+        two processes wait for each other.
+
+        Args:
+            rights: the rights to hold in the end: those that are held, and others.
+            locks: the locks to wait for, since others wait for them or hold them.
+            seconds: how long to wait.
+
+        Returns:
+            The rights that could not be had; and those that others have used meanwhile.
+        """
+        until, moved = time.monotonic() + seconds, dict[Right, None]()
+        while True:
+            self.release(rights)
+            in_time = self._wait(locks, until)
+            failed, changed = self.acquire(rights)
+            moved |= dict.fromkeys(changed)
+            if not failed or not in_time:
+                return failed, [right for right in moved if right in self.held]
+            locks = [lock for right in failed for lock in right.locks]
+
+    def _wait(self, locks: Iterable[Lock], until: float) -> bool:
+        """Wait until each lock can be had; whether that was in time."""
+        got = list[Lock]()
+        try:
+            for lock in sorted(set(locks)):
+                with self._limit(until - time.monotonic()):
+                    self._lock(lock)
+                got.append(lock)
+        except StoreBusyError:
+            return False
+        finally:
+            if self._connection.is_open:
+                self._unlock(got)
+        return True
+
+    @contextmanager
+    def _limit(self, seconds: float) -> Iterator[None]:
+        """Wait for locks for another time than usual."""
+        change = "SELECT set_config('lock_timeout', %s, false)"
+        self._connection.execute(change, str(max(1, round(seconds * 1000))))
+        try:
+            yield
+        finally:
+            if self._connection.is_open:
+                self._connection.execute(change, str(max(1, round(self._connection.patience * 1000))))
+
+    # The whole store.
+
+    @contextmanager
+    def hold_store(self, *, is_writer: bool) -> Iterator[None]:
+        """Hold the store: nobody else writes it meanwhile, and for a writer nobody reads it either.
+
+        Args:
+            is_writer: whether to hold it alone.
+
+        Yields:
+            Nothing.
+
+        Raises:
+            StoreBusyError: others hold it for longer than this waits.
+        """
+        lock = Lock(self._whole, is_shared=not is_writer)
+        self._lock(lock)
+        try:
+            yield
+        finally:
+            if self._connection.is_open:
+                self._unlock([lock])
+
+    def _lock(self, lock: Lock) -> None:
+        name = "pg_advisory_lock_shared" if lock.is_shared else "pg_advisory_lock"
+        found = self._connection.execute(f"SELECT pg_backend_pid(), {name}(%s)", lock.id)
+        self._connection.check_session(found[0][0])
+
+    # Fences.
+
+    def mark(self) -> None:
+        """Mark the fences of rights that were acquired since they were last marked; within a transaction that writes.
+
+        A token is never used twice. So it does no harm to know one that was rolled back; and if the outcome of a commit
+        is not known, neither the token before it nor the new one is news.
+        """
+        self._fresh = [right for right in self.held if right.marked and not right.is_marked]
+        if not self._fresh:
+            return
+        token, fences = secrets.randbits(63), frozenset().union(*(right.marked for right in self._fresh))
+        self._connection.execute(
+            f"INSERT INTO {self._fences} SELECT id, %s FROM unnest(%s::int[]) AS id "  # noqa: S608
+            "ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch",
+            token,
+            sorted(fences),
+        )
+        for right in self.held:
+            for fence in right.watched & fences:
+                right.known[fence] |= {token}
+
+    def note_commit(self) -> None:
+        """Note that the transaction in which fences were marked was committed."""
+        for right in self._fresh:
+            right.is_marked = True
+        self._fresh = []

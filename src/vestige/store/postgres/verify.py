@@ -1,0 +1,73 @@
+"""Is a store in PostgreSQL what it claims to be? The rules of retention, every row, the keyring, and the server.
+
+Guarantee: finds records that are overdue, rows that were changed, keys that were not settled, settings of the server
+with which a commit may be lost, and any canary that should be gone; held by tests/store/test_postgres_verify.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from vestige.errors import StoreBusyError, StoreError
+from vestige.store.inspection import inspect_tables
+from vestige.store.keyring import Keyring
+from vestige.store.memory_rows import MemoryRows, copy_rows
+from vestige.store.overdue import check_canaries
+from vestige.store.postgres.connection import Connection
+from vestige.store.postgres.session import Session
+from vestige.store.tables import Tables
+from vestige.times import to_utc, wall_clock
+
+_SETTINGS = {
+    "fsync": "so that a crash of its host may leave rows whose keys are gone, or lose what was committed",
+    "full_page_writes": "so that a crash of its host may leave torn pages",
+}
+
+
+def verify_store(
+    session: Session, keyring: Keyring, *, at: datetime | None, canaries: Sequence[bytes]
+) -> tuple[str, ...]:
+    """Find what is wrong with a store, which may be written meanwhile: it is copied first.
+
+    Args:
+        session: a session on the store.
+        keyring: its keyring.
+        at: the time that limits in time are checked against; default: the machine's clock.
+        canaries: bytes that must not be in the store.
+
+    Returns:
+        One sentence for each finding; empty if nothing is wrong.
+
+    Raises:
+        ParameterError: a canary is empty, or is not bytes.
+    """
+    moment = to_utc(wall_clock() if at is None else at)
+    check_canaries(canaries)
+    found = list[str]()
+    try:
+        with session.read() as tables, tables.rows.report_damage():
+            found += _check_settings(session.connection)
+            found += keyring.verify()  # first: nobody writes meanwhile
+            copy = copy_rows(tables.rows)
+        found += inspect_tables(Tables(copy), moment)
+        found += _find_canaries(copy, canaries)
+    except StoreBusyError as problem:
+        found.append(f"Overdue: {problem}")
+    except StoreError as problem:
+        found.append(str(problem))
+    return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))
+
+
+def _check_settings(connection: Connection) -> Iterator[str]:
+    """The settings of the server with which a store does not hold what it promises."""
+    for name, effect in _SETTINGS.items():
+        if connection.execute("SELECT current_setting(%s)", name) != [("on",)]:
+            yield f"{connection.where}: the server has {name}=off, {effect}; have its administrator switch it on"
+
+
+def _find_canaries(rows: MemoryRows, canaries: Sequence[bytes]) -> Iterator[str]:
+    held = rows.to_bytes() if canaries else b""
+    for number, canary in enumerate(canaries, 1):
+        if canary in held:
+            yield f"canary {number} of {len(canaries)} is in the store"
