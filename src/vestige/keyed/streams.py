@@ -697,10 +697,14 @@ class KeyedStreams(Generic[E_co]):
 
     def _number(self, texts: Texts) -> Ints:
         """Find the number of each row's stream, and make room for new ones."""
-        numbers = self._names.number(texts, self._workers)
+        known, numbers = self._names.count, self._names.number(texts, self._workers)
         self._shards.resize(self._names.count)
         if self._storage is not None:
-            self._storage.add_streams()
+            try:
+                self._storage.add_streams()
+            except BaseException:
+                self._truncate(known)
+                raise
         return numbers
 
     def _truncate(self, count: int) -> None:
