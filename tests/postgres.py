@@ -180,8 +180,8 @@ class Database:
         return self.server.address(self.schema)
 
     def ask(self, question: str, *values: object) -> list[tuple[Any, ...]]:
-        """What the server answers to a question of the superuser, in which SCHEMA stands for the schema."""
-        return self.server.ask(question.replace("SCHEMA", self.schema), *values)
+        """What the server answers to a question of the superuser, in which OURS stands for the schema."""
+        return self.server.ask(question.replace("OURS", self.schema), *values)
 
     def open(self, *, patience: float = 5.0, create: bool = True) -> PostgresStore:
         """Open the store for writing."""

@@ -97,7 +97,7 @@ def test_nothing_is_in_any_file_of_the_server_in_clear(database: Database) -> No
     with database.open() as store:
         Stream(Mean(), retention=96, store=store.stream(name)).extend([value] * 5, subjects=["ada"] * 5)
     data, planted = database.server.folder / "data", b"what can be found"
-    database.ask("CREATE TABLE SCHEMA.planted AS SELECT %s::bytea AS body", planted)
+    database.ask("CREATE TABLE OURS.planted AS SELECT %s::bytea AS body", planted)
     database.ask("CHECKPOINT")
     assert len(find_in_files(data, planted)) >= 2  # the table and the write-ahead log
     assert find_in_files(data, name.encode()) == []
@@ -109,9 +109,9 @@ def test_what_was_erased_cannot_be_opened_in_any_copy(database: Database) -> Non
         stream = Stream(Mean(), retention=96, store=store.stream("a"))
         stream.extend(np.arange(10.0), subjects=["ada"] * 10)
         stream.flush()
-        (backup,) = database.ask("SELECT head, names, body FROM SCHEMA.buckets WHERE id = 1")
+        (backup,) = database.ask("SELECT head, names, body FROM OURS.buckets WHERE id = 1")
         stream.forget(subject="ada", now=True)
-    database.ask("UPDATE SCHEMA.buckets SET head = %s, names = %s, body = %s WHERE id = 1", *backup)
+    database.ask("UPDATE OURS.buckets SET head = %s, names = %s, body = %s WHERE id = 1", *backup)
     with database.open() as store, pytest.raises(StoreError, match="rolled back, or comes from a backup"):
         store.read_stream("a")
 

@@ -157,7 +157,7 @@ def test_a_commit_whose_outcome_is_not_known_is_found_out(
         found = other.read_stream("a")
         assert found is not None
         assert found[1].clock.t == (110 if committed else 100)
-        assert other.verify() == () or "keys are being written" in other.verify()[0]
+        assert [text for text in other.verify() if "holds keys of rows that were" not in text] == []
         stream.push(ROWS[110])
         store.flush()
         assert other.read_stream("a")[1].clock == stream.clock  # type: ignore[index]

@@ -95,7 +95,20 @@ def copy_rows(rows: Rows) -> MemoryRows:
     Returns:
         The same rows, and what the store says of itself now.
     """
+    copy = copy_sealed(rows)
+    copy.about = rows.about
+    return copy
+
+
+def copy_sealed(rows: Rows) -> MemoryRows:
+    """Copy all rows of a store as they are stored, sealed or not.
+
+    Args:
+        rows: the rows.
+
+    Returns:
+        The same rows.
+    """
     copy = MemoryRows(rows.where)
     copy._tables = {table: dict(rows.iterate(table)) for table in TABLES}
-    copy.about = rows.about
     return copy

@@ -55,7 +55,7 @@ class Connection:
         self.sessions = 0
         self._connection: psycopg.Connection[Any] | None = None
         self._cursor: psycopg.Cursor[Any]
-        self._pid, self._began = 0, ""
+        self._pid, self._began, self._is_pooled = 0, "", False
 
     # A session.
 
@@ -69,6 +69,8 @@ class Connection:
             StoreError: the server cannot be reached, refuses the connection, or cannot hold a store.
         """
         self.close()
+        if self._is_pooled:
+            self._refuse_pooler()
         until = time.monotonic() + self.patience
         while True:
             try:
@@ -175,6 +177,7 @@ class Connection:
             self._refuse_pooler()
 
     def _refuse_pooler(self) -> None:
+        self._is_pooled = True
         raise StoreError(
             f"{self.where}: a pooler hands statements to sessions that others use too, where the locks of a store do "
             "not hold; connect to the server itself, or set the pooler to pool_mode=session"

@@ -66,7 +66,11 @@ def read_store(connection: Connection) -> StoreRow | None:
     Raises:
         StoreError: the tables are not those of a store, or may not be read.
     """
-    (found,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", f"{quote_schema(connection)}.store")[0]
+    found = connection.execute(  # to_regclass may remember that there is none
+        "SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+        "WHERE nspname = %s AND relname = 'store'",
+        connection.address.schema,
+    )
     if not found:
         return None
     rows = connection.execute(f"SELECT version, store, keyring FROM {quote_schema(connection)}.store")  # noqa: S608

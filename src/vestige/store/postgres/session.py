@@ -43,7 +43,8 @@ class Session:
     Attributes:
         connection: the session on the server.
         locks: the locks of the store.
-        tables: the tables of the store, for those who hold `read` or `transaction`.
+        rows: the rows of the store, for those who hold `read` or `transaction`.
+        tables: the tables of the store, for the same.
         depth: 1 in a transaction, else 0.
         is_reading: whether something is read outside of a transaction.
         changes: a number that grows when others have written.
@@ -53,8 +54,8 @@ class Session:
 
     def __init__(self, connection: Connection, keyring: Keyring, rejoin: Callable[[], None] = lambda: None) -> None:
         self.connection, self._keyring, self._rejoin = connection, keyring, rejoin
-        self._rows = SealedRows(PostgresRows(connection), keyring, is_shared=True)
-        self.tables = Tables(self._rows)
+        self.rows = SealedRows(PostgresRows(connection), keyring, is_shared=True)
+        self.tables = Tables(self.rows)
         self.depth, self.is_reading, self.changes = 0, False, 0
         self._store: StoreRow | None = None
 
@@ -93,8 +94,8 @@ class Session:
 
     def _create(self) -> None:
         """Create the store, unless another process does at the same time."""
-        connection, rows = self.connection, self._rows
-        connection.execute("BEGIN")
+        connection, rows = self.connection, self.rows
+        connection.execute("BEGIN READ WRITE")
         is_certain = True
         try:
             lock_creation(connection)
@@ -122,7 +123,7 @@ class Session:
                 f"{self.connection.where}: is open for writing elsewhere, and has to be brought up to date first; "
                 "close it there"
             )
-        self.connection.execute("BEGIN")
+        self.connection.execute("BEGIN READ WRITE")
         try:
             lock_creation(self.connection)
             found = self._check(read_store(self.connection))
@@ -215,7 +216,7 @@ class Session:
                 f"{self.connection.where}: cannot be written while it is being read; read to the end first"
             )
         with self._hold(is_writer=True):
-            is_certain, rows = True, self._rows
+            is_certain, rows = True, self.rows
             try:
                 self.connection.begin(is_writer=True)
                 self.depth = 1
@@ -264,8 +265,8 @@ class Session:
 
     def _refresh(self, *, is_writer: bool) -> None:
         """Forget what others have written anew."""
-        with self._rows.report_damage():
-            if self._rows.refresh(is_writer=is_writer):
+        with self.rows.report_damage():
+            if self.rows.refresh(is_writer=is_writer):
                 self.tables.forget()
                 self.changes += 1
 

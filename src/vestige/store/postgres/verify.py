@@ -12,10 +12,12 @@ from datetime import datetime
 from vestige.errors import StoreBusyError, StoreError
 from vestige.store.inspection import inspect_tables
 from vestige.store.keyring import Keyring
-from vestige.store.memory_rows import MemoryRows, copy_rows
+from vestige.store.memory_rows import copy_sealed
 from vestige.store.overdue import check_canaries
 from vestige.store.postgres.connection import Connection
 from vestige.store.postgres.session import Session
+from vestige.store.rows import TABLES
+from vestige.store.sealed_rows import SealedRows
 from vestige.store.tables import Tables
 from vestige.times import to_utc, wall_clock
 
@@ -46,12 +48,13 @@ def verify_store(
     check_canaries(canaries)
     found = list[str]()
     try:
-        with session.read() as tables, tables.rows.report_damage():
+        found += keyring.verify()
+        with session.read():
             found += _check_settings(session.connection)
-            found += keyring.verify()  # first: nobody writes meanwhile
-            copy = copy_rows(tables.rows)
-        found += inspect_tables(Tables(copy), moment)
-        found += _find_canaries(copy, canaries)
+            copy = SealedRows(copy_sealed(session.rows.inner), keyring, is_shared=False, keys=keyring.read())
+        with copy.report_damage():
+            found += inspect_tables(Tables(copy), moment)
+            found += _find_canaries(copy, canaries)
     except StoreBusyError as problem:
         found.append(f"Overdue: {problem}")
     except StoreError as problem:
@@ -66,8 +69,12 @@ def _check_settings(connection: Connection) -> Iterator[str]:
             yield f"{connection.where}: the server has {name}=off, {effect}; have its administrator switch it on"
 
 
-def _find_canaries(rows: MemoryRows, canaries: Sequence[bytes]) -> Iterator[str]:
-    held = rows.to_bytes() if canaries else b""
+def _find_canaries(rows: SealedRows, canaries: Sequence[bytes]) -> Iterator[str]:
+    """Where canaries are: in what was sealed, and in all that is stored in clear."""
+    tables = [*TABLES] if canaries else []
+    held = b"".join(
+        part for table in tables for each in (rows, rows.inner) for _, parts in each.iterate(table) for part in parts
+    )
     for number, canary in enumerate(canaries, 1):
         if canary in held:
             yield f"canary {number} of {len(canaries)} is in the store"
