@@ -40,8 +40,16 @@ def sessions() -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 @pytest.mark.parametrize(("page", "steps"), sessions(), ids=lambda value: str(value)[:60])
-def test_console_examples(page: str, steps: list[tuple[str, str]], tmp_path: Path) -> None:  # noqa: ARG001
+def test_console_examples(
+    page: str,  # noqa: ARG001
+    steps: list[tuple[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
     assert steps
+    if any("$DATABASE" in command for command, _ in steps):
+        monkeypatch.setenv("DATABASE", request.getfixturevalue("database").address)
     for command, shown in steps:
         run_example(command, shown, tmp_path)
 
