@@ -293,7 +293,7 @@ def test_times_that_run_backwards_are_refused_and_nothing_is_lost(tmp_path: Path
 def test_somebody_who_holds_the_file_is_reported_and_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vestige.cli.run.open_store", partial(open_store, patience=0.5))
+    monkeypatch.setattr("vestige.cli.store_options.open_store", partial(open_store, patience=0.5))
     path, store = write(tmp_path / "a.csv", 0, 200), tmp_path / "a.db"
     said(*run(path, store))
     hold = (

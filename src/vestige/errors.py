@@ -10,7 +10,8 @@
     ├── StreamsError       some of many streams failed                   (the others did not)
     ├── SourceError        a source of records cannot be read
     ├── StoreError         a store cannot be used in its present state
-    │   └── StoreBusyError another process holds the store               (nothing was changed: try again)
+    │   ├── StoreBusyError another process holds the store               (nothing was changed: try again)
+    │   └── NoStoreError   there is no store at the address
     ├── SignatureError     a signed file is not what was signed
     └── MissingExtraError  an optional dependency is not installed       (also an ImportError)
 
@@ -84,6 +85,10 @@ class StoreBusyError(StoreError):
     def __init__(self, message: str, stream: str | None = None) -> None:
         super().__init__(message)
         self.stream = stream
+
+
+class NoStoreError(StoreError):
+    """There is no store at the address; nothing was created."""
 
 
 class SignatureError(VestigeError):

@@ -11,6 +11,7 @@ import vestige
 from vestige import Mean, MemoryStore, SqliteStore, Stream, open_reader, open_store
 from vestige.errors import ParameterError, StoreError
 from vestige.store import BACKENDS, Store
+from vestige.store.address import find_file, hide_passwords, show_address
 
 SOURCE = Path(vestige.__file__).parent
 
@@ -49,6 +50,33 @@ def test_an_unknown_scheme_is_refused_with_those_that_there_are(
         opened(address)
     assert "secret" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("visits.db", "visits.db"),
+        ("a:b@c.db", "a:b@c.db"),
+        ("postgresql://host/db", "postgresql://host/db"),
+        ("postgresql://ada@host/db", "postgresql://ada@host/db"),
+        ("postgresql://ada:secret@host:5432/db", "postgresql://ada:***@host:5432/db"),
+        ("postgresql://ada:s/e@c?r:e t@host/db", "postgresql://ada:***@host/db"),
+        ("postgresql://:secret@/db", "postgresql://:***@/db"),
+        ("postgresql://ada@host/db?sslpassword=secret&x=1", "postgresql://ada@host/db?sslpassword=***&x=1"),
+        ("redis://ada:secret@host", "redis://ada:***@host"),
+        (Path("postgresql://ada"), "postgresql:/ada"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(address: str | Path, shown: str) -> None:
+    assert show_address(address) == shown
+    assert "secret" not in hide_passwords(f"{address}: is wrong; use {address}")
+
+
+def test_which_addresses_are_files() -> None:
+    assert find_file("a.db") == Path("a.db")
+    assert find_file(Path("memory:")) == Path("memory:")
+    assert find_file("memory:") is None
+    assert find_file("postgresql://ada:secret@host/db") is None
 
 
 @pytest.mark.parametrize("address", ["memory://x", "memory:"])

@@ -54,3 +54,12 @@ def test_a_kill_at_any_write_leaves_a_store_that_works(shim: Path, tmp_path: Pat
     kills = run(shim, "killed.py", tmp_path, step)
     assert kills.keys() == {"make", "name", "renew", "replace", "upgrade version 1", "upgrade version 2", "remove"}
     assert min(kills.values()) >= 3, kills
+
+
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_kill_while_keys_are_rotated_leaves_a_store_that_its_keyring_opens(
+    shim: Path, tmp_path: Path, step: int
+) -> None:
+    kills = run(shim, "rotated.py", tmp_path, step)
+    assert kills.keys() == {"renew", "change"}
+    assert min(kills.values()) >= 5, kills

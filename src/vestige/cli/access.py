@@ -7,28 +7,24 @@ once, so that it never delays an erasure.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any
 
 import click
 
-from vestige.cli.config import config_option
 from vestige.cli.group import parse_time
 from vestige.cli.output import SHOWN, announce_if_slow, warn
+from vestige.cli.store_options import StoreOptions
 from vestige.errors import StoreBusyError, StoreError, VestigeError
 from vestige.ingest.names import find_hashed
 from vestige.operations import InboxResult
-from vestige.store import Ledger, Reader, State, StoreSnapshot, Terms, open_reader
+from vestige.store import Ledger, Reader, State, StoreSnapshot, Terms
 from vestige.store.snapshot import UNNAMED
 from vestige.store.stored_streams import StoredStreams
 
-required_store_argument = click.argument("store")
-"""STORE for commands that cannot be undone, so that nobody calls them without naming it."""
-_optional_store = click.argument("store", required=False)
 streams_option = click.option(
     "--stream", "names", multiple=True, help="Name of a stream to use; may be repeated.  [default: all]"
 )
@@ -46,11 +42,6 @@ _MANY = 1_000
 """Number of streams from which a copy of all of them is faster than one look-up for each."""
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be erased; change nothing.")
-
-
-def store_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add STORE to a command, and --config, whose file names the store if STORE is left out."""
-    return _optional_store(config_option(function))
 
 
 def hash_names(reader: Reader, names: Sequence[str]) -> tuple[str, ...]:
@@ -73,7 +64,7 @@ def _has(reader: Reader, name: str) -> bool:
         return False
 
 
-def choose_streams(reader: Reader, names: Sequence[str], store: str) -> tuple[str, ...]:
+def choose_streams(reader: Reader, names: Sequence[str], store: StoreOptions) -> tuple[str, ...]:
     """The streams that were asked for, each looked up by its name."""
     chosen = tuple(dict.fromkeys(hash_names(reader, names)))
     for name in chosen:
@@ -85,9 +76,9 @@ def choose_streams(reader: Reader, names: Sequence[str], store: str) -> tuple[st
     return chosen
 
 
-def read_snapshot(store: str, names: Sequence[str] = (), *, has_ledger: bool = False) -> StoreSnapshot:
+def read_snapshot(store: StoreOptions, names: Sequence[str] = (), *, has_ledger: bool = False) -> StoreSnapshot:
     """The streams that were asked for, without reading others; all at one moment if none was."""
-    reader = open_reader(store)
+    reader = store.open_reader()
     with announce_if_slow(f"Reading {store} ..."):
         if not names:
             return reader.snapshot()

@@ -9,11 +9,10 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from vestige.cli.output import warn
 from vestige.cli.run_options import RunOptions
-from vestige.errors import ParameterError, SourceError
+from vestige.errors import NoStoreError, ParameterError, SourceError
 from vestige.ingest import StreamNames
 from vestige.policies import Bundle, Count, Distinct, NamedPolicy
 from vestige.policies.metrics import join_options
@@ -21,7 +20,6 @@ from vestige.serialization import from_dict
 from vestige.sources import FileSource
 from vestige.sources.categories import find_categories
 from vestige.sources.listing import order_by_time
-from vestige.store import open_store
 from vestige.store.terms import drop_defaults
 
 _NUMBER = re.compile(r"\s*[+-]?[.,]?\d[\d.,]*(?:[eE][+-]?\d+)?\s*$")
@@ -130,10 +128,14 @@ def _has_no_numbers(source: FileSource, column: str) -> bool:
 
 def _find_stored(options: RunOptions) -> dict[str, tuple[str, ...]] | None:
     """The categories that the streams of this run have in the store; None if there are no such streams yet."""
-    if options.path is None or not Path(options.path).exists():
+    if options.store is None:
         return None
     names = None if options.by else (StreamNames(None, options.name).find_name(""),)
-    with open_store(options.path, key=options.key) as store:
+    try:
+        opened = options.store.open()
+    except NoStoreError:
+        return None
+    with opened as store:
         for _, terms in store.iterate_terms(names):
             policy = from_dict(terms.policy).unwrap()
             if terms.fixed == drop_defaults(options.about) and isinstance(policy, NamedPolicy):

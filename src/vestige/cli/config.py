@@ -29,7 +29,7 @@ FILE = "vestige.toml"
 _PARAMETER = "config"
 _META = "vestige.config"
 _RECEIPTS = "keep-receipts"
-_STORE_KEYS = ("store", "key", _RECEIPTS)
+_STORE_KEYS = ("store", "key", "keyring", _RECEIPTS)
 """Keys that commands on a store use; the other keys are those of `vestige run`."""
 _NOT_IN_FILES = ("config", "help", "progress")
 _REPLACED = {
@@ -235,11 +235,11 @@ def _check_value(file: Path, key: str, value: str | Sequence[str], param: click.
 
 
 def _is_path(param: click.Parameter) -> bool:
-    return isinstance(param, click.Argument) or param.metavar == "FILE"
+    return isinstance(param, click.Argument) or param.metavar in ("FILE", "ADDRESS")
 
 
 def _resolve(file: Path, path: str) -> str:
-    """A path in a file is relative to the file; standard input and addresses of other stores stay as they are."""
+    """A path in a file is relative to the file; standard input and addresses with a scheme stay as they are."""
     folder = os.path.dirname(file)
     if path == "-" or path.endswith(":") or "://" in path:
         return path

@@ -30,6 +30,7 @@ COMMANDS = {
     "forget": ("vestige.cli.removal", "Request that records leave STORE."),
     "init": ("vestige.cli.init", "Write vestige.toml from a look at FILE."),
     "keygen": ("vestige.cli.signature", "Make a pair of keys to sign receipts with."),
+    "keyring": ("vestige.cli.keyring", "Make, check, rotate and destroy the keys of a sealed store."),
     "lab": ("vestige.cli.lab", "Test the claims of the paper."),
     "list": ("vestige.cli.store", "Show the streams in STORE and their limits."),
     "plan": ("vestige.cli.plan", "Predict the retention required for a target error."),
@@ -39,7 +40,7 @@ COMMANDS = {
     "retained": ("vestige.cli.store", "Export the records that STORE holds."),
     "run": ("vestige.cli.run", "Stream SOURCE and print an all-time statistic."),
     "sweep": ("vestige.cli.retention", "Erase what is due in STORE."),
-    "verify": ("vestige.cli.store", "Check that nothing is left in STORE that should be gone."),
+    "verify": ("vestige.cli.verify", "Check that nothing is left in STORE that should be gone."),
     "verify-receipts": ("vestige.cli.signature", "Check that signed receipts were not changed."),
     "warm": ("vestige.cli.warm", "Compile the kernels ahead of the first run."),
 }
@@ -103,13 +104,25 @@ class _Command(Commands):
         """Run the subcommand."""
         try:
             return super().invoke(ctx)
+        except click.UsageError as problem:  # it may repeat an address that was given in the wrong place
+            said = problem.format_message()
+            if said == (shown := _hide_passwords(said)):
+                raise
+            raise click.UsageError(shown, problem.ctx) from None
         except VestigeError as problem:
-            raise click.ClickException(escape(str(problem))) from None
+            raise click.ClickException(escape(_hide_passwords(str(problem)))) from None
         except BrokenPipeError:  # the reader of our output has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except OSError as problem:
             raise click.ClickException(escape(f"{problem.filename or 'input/output'}: {problem.strerror}")) from None
+
+
+def _hide_passwords(text: str) -> str:
+    """The text of an error without the passwords in it."""
+    from vestige.store.address import hide_passwords  # noqa: PLC0415  # takes long to import
+
+    return hide_passwords(text)
 
 
 @click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -11,9 +11,10 @@ import click
 from vestige.cli.access import report_anyway
 from vestige.cli.group import parse_duration
 from vestige.cli.output import announce_if_slow, warn
+from vestige.cli.store_options import StoreOptions
 from vestige.errors import StoreBusyError
 from vestige.operations import ForgetResult, InboxResult, RemoveResult, SweepResult, process_inbox, send_request
-from vestige.store import Store, open_store
+from vestige.store import Store
 from vestige.store.inbox import Request
 
 Done = TypeVar("Done", ForgetResult, SweepResult, RemoveResult)
@@ -29,33 +30,35 @@ wait_option = click.option(
 
 
 def perform(
-    store: str,
+    store: StoreOptions,
     kind: type[Done],
     act: Callable[[Store], Done],
     request: Callable[[], Request],
     *,
     wait: timedelta,
-    key: str | None = None,
 ) -> tuple[Done, InboxResult]:
     """Act on a store, or ask the process that holds it to; the result, and that of other requests on the way."""
     try:
-        opened = open_store(store, key=key, create=False)
+        opened = store.open()
     except StoreBusyError:
-        return _ask_holder(store, kind, request(), wait, key)
+        return _ask_holder(store, kind, request(), wait)
     with announce_if_slow(f"Reading {store} ..."), opened:
         attended = process_inbox(opened)
         with report_anyway(attended.troubles):
             return act(opened), attended
 
 
-def _ask_holder(
-    store: str, kind: type[Done], request: Request, wait: timedelta, key: str | None
-) -> tuple[Done, InboxResult]:
+def _ask_holder(store: StoreOptions, kind: type[Done], request: Request, wait: timedelta) -> tuple[Done, InboxResult]:
     seconds, others = wait.total_seconds(), dict[str, str]()
     warn(f"{store}: asking the process that holds it; waiting {seconds:g} s for its reply ...")
     with report_anyway(others):
         done = send_request(
-            store, request, key=key, patience=seconds, tell=lambda attended: others.update(attended.troubles)
+            store.address,
+            request,
+            key=store.key,
+            keyring=store.keyring,
+            patience=seconds,
+            tell=lambda attended: others.update(attended.troubles),
         )
         if done is None:
             raise StoreBusyError(

@@ -149,6 +149,8 @@ def _write_options(
     yield f"source = {quote_toml(source)}"
     yield from (f"{key} = {quote_toml(value)}" for key, value in dialect.items())
     yield f"store = {quote_toml(stem + '.db')}"
+    yield "# Keyring that seals the store, so that its backups are erased with it; vestige keyring init makes one."
+    yield f"# keyring = {quote_toml('/another/device/' + stem + '.keyring')}"
     yield "\n# What is kept: a column, a colon, and statistics with commas between them. Remove what you do not need."
     yield from ("metric = [", *(f"    {quote_toml(metric)}," for metric in metrics), "]")
     yield "\n# Age at which a record is erased."

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import click
 
-from vestige.cli.access import exit_with, read_snapshot, report_anyway, required_store_argument
+from vestige.cli.access import exit_with, read_snapshot, report_anyway
 from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, say
+from vestige.cli.store_options import StoreOptions, required_store_argument
 from vestige.operations import process_inbox
-from vestige.store import open_store
 
 
 @command.command("rekey")
 @required_store_argument
 @click.option("--key", metavar="FILE", help="File for the new key.  [default: STORE.key]")
-def rekey(store: str, key: str | None) -> None:
+def rekey(store: StoreOptions) -> None:
     """Create a new key for the subjects in STORE.
 
     Use this if the old key is lost for good. The statistics continue, and subjects can be named again. The records that
@@ -22,7 +22,7 @@ def rekey(store: str, key: str | None) -> None:
     A damaged stream is named and left unchanged, and the exit status is 1. Requests that wait for STORE are carried out
     first.
     """
-    with announce_if_slow(f"Opening {store} ..."), open_store(store, key=key, create=False) as opened:
+    with announce_if_slow(f"Opening {store} ..."), store.open() as opened:
         attended = process_inbox(opened)
         with report_anyway(attended.troubles):
             opened.rekey()

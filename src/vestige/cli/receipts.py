@@ -11,14 +11,15 @@ from typing import TextIO
 
 import click
 
-from vestige.cli.access import exit_with, store_argument
+from vestige.cli.access import exit_with
 from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, escape, format_count, format_time, say, show_table
 from vestige.cli.rows import check_output
+from vestige.cli.store_options import StoreOptions, store_argument
 from vestige.errors import ParameterError, StoreError
 from vestige.operations.entry import FEW
 from vestige.operations.signature import sign_receipts
-from vestige.store import Receipt, StoreSnapshot, open_reader
+from vestige.store import Receipt, StoreSnapshot
 from vestige.times import wall_clock
 
 Given = tuple[str | None, Receipt]
@@ -50,13 +51,13 @@ _HEADER = ("receipt", "reference", "stream", "requested", "due", "erased")
     show_default=True,
     help="Form of the output.",
 )
-@click.option("--sign", "key", metavar="KEY", help="Private key to sign the receipts with; see vestige keygen.")
+@click.option("--sign", "private_key", metavar="KEY", help="Private key to sign the receipts with; see vestige keygen.")
 @click.option(
     "--out",
     metavar="FILE",
     help="File to write, with --format json or csv; or, with --sign, the file for the signed receipts, in JSON.",
 )
-def receipts(store: str, reference: str | None, form: str, key: str | None, out: str | None) -> None:
+def receipts(store: StoreOptions, reference: str | None, form: str, private_key: str | None, out: str | None) -> None:
     """Show the removal requests in STORE.
 
     These are the open ones, and those whose receipts are kept: as long as vestige forget --keep-receipts said. A
@@ -71,24 +72,24 @@ def receipts(store: str, reference: str | None, form: str, key: str | None, out:
     Example:
       vestige receipts visits.db
     """  # noqa: D301  # the sign says to leave the lines as they are
-    if key is None:
+    if private_key is None:
         if form == "table" and out is not None:
             raise ParameterError(f"--out {out} needs --format json or csv, or --sign; give one of them")
-        check_output(form, out, store)
+        check_output(form, out, store.files)
     elif out is None:
         raise ParameterError("--sign needs --out, the file for the signed receipts; give both")
     elif form != "table":
         raise ParameterError(f"--sign writes JSON to --out; leave out --format {form}")
     elif out == "-" or Path(out).exists():
         raise ParameterError(f"--out {out} is not a new file; signed receipts are not overwritten: give another name")
-    reader = open_reader(store)
+    reader = store.open_reader()
     with announce_if_slow(f"Reading {store} ..."):
         copy = reader.snapshot() if reader.count() <= FEW else reader.read_receipts()
     given = [entry for entry in copy.find_receipts(wall_clock()) if reference in (None, entry[1].reference)]
     if reference is not None and not given:
         raise StoreError(f"{store}: no receipt has the reference {reference!r}; it may have expired")
-    if key is not None and out is not None:
-        _write_signed(copy, key, out, reference)
+    if private_key is not None and out is not None:
+        _write_signed(copy, private_key, out, reference)
     elif form == "table":
         show_receipts(given, copy.troubles)
     elif out is None:

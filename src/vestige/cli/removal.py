@@ -19,14 +19,13 @@ from vestige.cli.access import (
     json_option,
     read_snapshot,
     read_streams,
-    required_store_argument,
-    store_argument,
     streams_option,
 )
 from vestige.cli.group import command, parse_duration
 from vestige.cli.holder import perform, wait_option
 from vestige.cli.output import SHOWN, format_count, list_some, print_json, say, show_table, warn
 from vestige.cli.receipts import receipt_facts, show_receipts
+from vestige.cli.store_options import StoreOptions, key_option, required_store_argument, store_argument
 from vestige.cli.subjects import Subjects, read_subjects
 from vestige.errors import ParameterError, StoreError
 from vestige.operations import ForgetResult, RemoveResult
@@ -35,7 +34,7 @@ from vestige.operations import remove as remove_from
 from vestige.operations.entry import FEW
 from vestige.operations.removal import check_references, preview_forget
 from vestige.records import Records
-from vestige.store import Reader, Store, StoreSnapshot, open_reader
+from vestige.store import Reader, Store, StoreSnapshot
 from vestige.store.inbox import Request
 from vestige.store.keys import EARLIER
 from vestige.store.ledger import Ledger
@@ -87,11 +86,11 @@ _BE = ("is", "are")
     "--now", "at_once", is_flag=True, help="Erase immediately instead of with the next update; may reduce accuracy."
 )
 @dry_run_option
-@click.option("--key", metavar="FILE", help="File with the key that subjects are hashed with.  [default: STORE.key]")
+@key_option
 @wait_option
 @json_option
 def forget(
-    store: str,
+    store: StoreOptions,
     names: tuple[str, ...],
     given: tuple[str, ...],
     files: tuple[str, ...],
@@ -102,7 +101,6 @@ def forget(
     keep_receipts: timedelta,
     at_once: bool,
     dry_run: bool,
-    key: str | None,
     wait: timedelta,
     machine: bool,
 ) -> None:
@@ -133,7 +131,7 @@ def forget(
         raise ParameterError(
             f"--round {rounds[0]} needs one --stream, since rounds are counted in each stream separately"
         )
-    reader = open_reader(store, key=key)
+    reader = store.open_reader()
     names = hash_names(reader, names)
     people = read_subjects(given, files, () if rounds else references, with_references=with_references)
     marks = check_references(references or None if rounds else people.references, people.texts)
@@ -163,7 +161,7 @@ def forget(
             keep_receipts=keep_receipts,
         )
 
-    done, attended = perform(store, ForgetResult, act, request, wait=wait, key=key)
+    done, attended = perform(store, ForgetResult, act, request, wait=wait)
     _show_removals(store, done, people, machine=machine)
     _warn_of_earlier(earlier)
     exit_with(done.troubles, attended)
@@ -186,7 +184,7 @@ def _warn_of_earlier(references: Sequence[str]) -> None:
     )
 
 
-def _show_removals(store: str, done: ForgetResult, people: Subjects, *, machine: bool) -> None:
+def _show_removals(store: StoreOptions, done: ForgetResult, people: Subjects, *, machine: bool) -> None:
     if machine:
         labels = people.labels or (None,)
         receipts = [
@@ -212,7 +210,7 @@ def _collect_facts(done: ForgetResult, people: Subjects) -> dict[str, object]:
     }
 
 
-def _summarize(store: str, done: ForgetResult, people: Subjects, restart: str = "restart") -> Sequence[str]:
+def _summarize(store: StoreOptions, done: ForgetResult, people: Subjects, restart: str = "restart") -> Sequence[str]:
     lines, unknown = [], [people.labels[place] for place in done.unknown]
     total = len(people.texts)
     found = "was found" if done.troubles else "is held"
@@ -237,7 +235,7 @@ def _summarize(store: str, done: ForgetResult, people: Subjects, restart: str = 
 
 def _show_preview(
     reader: Reader,
-    store: str,
+    store: StoreOptions,
     names: tuple[str, ...],
     people: Subjects,
     rounds: tuple[int, ...],
@@ -274,7 +272,7 @@ def _show_preview(
     exit_with(done.troubles)
 
 
-def _read_concerned(reader: Reader, store: str, names: tuple[str, ...], marks: Sequence[str]) -> StoreSnapshot:
+def _read_concerned(reader: Reader, store: StoreOptions, names: tuple[str, ...], marks: Sequence[str]) -> StoreSnapshot:
     """The streams that a request is about: those that were named; else all, or in a large store those of the index."""
     if names or reader.count() <= FEW:
         return read_snapshot(store, names, has_ledger=True)
@@ -297,10 +295,11 @@ def _list_times(records: Records) -> Sequence[tuple[int, str | None]]:
 
 @command.command()
 @required_store_argument
+@key_option
 @click.option("--stream", "names", multiple=True, required=True, help="Name of a stream to erase; may be repeated.")
 @wait_option
 @json_option
-def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool) -> None:
+def remove(store: StoreOptions, names: tuple[str, ...], *, wait: timedelta, machine: bool) -> None:
     """Erase whole streams of STORE, their names included.
 
     All data of the streams is erased: records, positions, receipts and the name. There is no confirmation. If another
@@ -313,7 +312,7 @@ def remove(store: str, names: tuple[str, ...], *, wait: timedelta, machine: bool
     Example:
       vestige remove visits.db --stream main
     """  # noqa: D301  # the sign says to leave the lines as they are
-    wanted = choose_streams(open_reader(store), names, store)
+    wanted = choose_streams(store.open_reader(), names, store)
     done, attended = perform(
         store,
         RemoveResult,

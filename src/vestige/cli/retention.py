@@ -12,15 +12,15 @@ from vestige.cli.access import (
     json_option,
     read_snapshot,
     read_streams,
-    store_argument,
 )
 from vestige.cli.group import command
 from vestige.cli.holder import perform, wait_option
 from vestige.cli.output import SHOWN, announce_if_slow, format_count, list_some, print_json, say, show_table
+from vestige.cli.store_options import StoreOptions, store_argument
 from vestige.operations import Erasure, InboxResult, SweepResult, preview
 from vestige.operations import sweep as sweep_through
 from vestige.operations.entry import FEW
-from vestige.store import StoreSnapshot, open_reader
+from vestige.store import StoreSnapshot
 from vestige.store.inbox import Request
 from vestige.store.snapshot import UNNAMED
 from vestige.times import wall_clock
@@ -32,7 +32,7 @@ from vestige.times import wall_clock
 @dry_run_option
 @wait_option
 @json_option
-def sweep(store: str, at: datetime | None, *, dry_run: bool, wait: timedelta, machine: bool) -> None:
+def sweep(store: StoreOptions, at: datetime | None, *, dry_run: bool, wait: timedelta, machine: bool) -> None:
     """Erase what is due in STORE.
 
     No new record has to arrive for this. Expired receipts are deleted too, and the store is tidied. Let a scheduler run
@@ -69,14 +69,14 @@ def sweep(store: str, at: datetime | None, *, dry_run: bool, wait: timedelta, ma
             facts["undecided"] = {name: done.streams[name].undecided for name in closed}
         print_json(facts)
     else:
-        there = open_reader(store).count()
+        there = store.open_reader().count()
         _show_erasures(done, there if there > FEW else len(done.streams), dry_run=dry_run)
     exit_with(done.troubles, attended)
 
 
-def _read_due(store: str, at: datetime | None) -> StoreSnapshot:
+def _read_due(store: StoreOptions, at: datetime | None) -> StoreSnapshot:
     """The streams that a sweep looks at: all, or in a large store those in which something is due."""
-    reader = open_reader(store)
+    reader = store.open_reader()
     if reader.count() <= FEW:
         return read_snapshot(store)
     with announce_if_slow(f"Reading {store} ..."):

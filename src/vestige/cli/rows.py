@@ -47,13 +47,13 @@ FORMATS = ("table", "json", "csv", "parquet")
 Row = dict[str, Any]
 
 
-def check_output(form: str, out: str | None, store: str) -> None:
+def check_output(form: str, out: str | None, files: Iterable[str]) -> None:
     """Check that a format can be written where it should be, before anything is computed.
 
     Args:
         form: one of `FORMATS`.
         out: the file to write; None for standard output.
-        store: address of the store, which is never overwritten.
+        files: the files of the store, which are never overwritten.
 
     Raises:
         ParameterError: a table cannot be written to a file, Parquet not to a terminal, and nothing over the store.
@@ -62,7 +62,7 @@ def check_output(form: str, out: str | None, store: str) -> None:
         raise ParameterError(f"--out {out} cannot be used with --format table; use json, csv or parquet")
     if out == "-":
         raise ParameterError("--out - is not a file; leave it out to print, or give the name of a file")
-    if out is not None and _is_same(out, (store, f"{store}.key", f"{store}.lock")):
+    if out is not None and _is_same(out, files):
         raise ParameterError(f"--out {out} is a file of the store, which would be overwritten; use another file")
     if form == "parquet" and out is None and _is_terminal():
         raise ParameterError("--format parquet is not for a terminal; give --out FILE, or redirect the output")

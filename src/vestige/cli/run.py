@@ -41,6 +41,7 @@ from vestige.cli.run_report import (
     show_answers,
 )
 from vestige.cli.signals import catch_signals, end_by_signal
+from vestige.cli.store_options import key_option, keyring_option
 from vestige.cli.store_terms import check_keyed, complete_options
 from vestige.cli.summary import check_strict
 from vestige.errors import NoAnswerError, SourceError
@@ -56,7 +57,7 @@ from vestige.sources import FileSource, IfReplaced
 from vestige.sources.listing import list_files, split_by_time
 from vestige.sources.protocol import Unit
 from vestige.sources.resumption import has_new_rows
-from vestige.store import Store, open_store
+from vestige.store import Store
 from vestige.stream import Stream
 from vestige.times import format_duration, wall_clock
 
@@ -149,7 +150,13 @@ _SMALL = 1 << 20
     is_flag=True,
     help="Keep keyed hashes of the keys in place of the keys, with the key of the store; needs --by and --store.",
 )
-@click.option("--store", "path", metavar="FILE", help="Store that keeps the streams; created if it does not exist.")
+@click.option(
+    "--store",
+    "path",
+    metavar="ADDRESS",
+    help="Store that keeps the streams, such as the name of a file; created if it does not exist.",
+)
+@keyring_option
 @click.option(
     "--stream", "name", help="Name of the stream in the store; with --by, a prefix of the keys.  [default: main]"
 )
@@ -158,7 +165,7 @@ _SMALL = 1 << 20
     metavar="COLUMN",
     help="Column with the person a record is about, for removals; needs --store. A row may have none.",
 )
-@click.option("--key", metavar="FILE", help="File with the key that subjects are hashed with.  [default: STORE.key]")
+@key_option
 @click.option(
     "--if-replaced",
     type=click.Choice(get_args(IfReplaced)),
@@ -265,8 +272,9 @@ def run(ctx: click.Context, /, **given: Any) -> None:
 
 def _ingest(options: RunOptions, sources: Sequence[FileSource], policy: Policy) -> tuple[Ingest, Answers]:
     """Read the sources into streams, and ask each of them; a signal ends the program between two blocks."""
-    path = options.path
-    opening: AbstractContextManager[Store | None] = nullcontext() if path is None else open_store(path, key=options.key)
+    opening: AbstractContextManager[Store | None] = (
+        nullcontext() if options.store is None else options.store.open(create=True)
+    )
     with opening as store, catch_signals() as caught:
         if store is not None and options.by:
             check_hashed((terms.about for terms in store.list_terms()), options.about)

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from vestige.cli.noise_options import add_standard_error, wrap_policy
 from vestige.cli.reports import make_policy
+from vestige.cli.store_options import StoreOptions
 from vestige.errors import ParameterError
 from vestige.ingest.maintenance import EVERY
 from vestige.keyed import KeyedStreams
@@ -22,6 +23,7 @@ from vestige.sources.dialect import SEPARATORS, Dialect
 from vestige.sources.keys import By
 from vestige.sources.protocol import Unit
 from vestige.store import Store
+from vestige.store.address import show_address
 from vestige.store.terms import DEFAULTS
 from vestige.stream import Stream
 from vestige.times import format_duration
@@ -59,6 +61,7 @@ class RunOptions:
         name: name of the stream; with `by`, a prefix of the keys.
         subject: column of subjects.
         key: file with the key that subjects are hashed with.
+        keyring: address of the keyring that the store is sealed with.
         if_replaced: what to do with a source that was replaced.
         channel: name of the channel.
         standard_error: whether the variance of a mean is kept too.
@@ -96,6 +99,7 @@ class RunOptions:
     name: str | None
     subject: str | None
     key: str | None
+    keyring: str | None
     if_replaced: IfReplaced
     channel: str
     standard_error: bool
@@ -139,6 +143,11 @@ class RunOptions:
         if "separator" in told:
             told["separator"] = SEPARATORS.get(told["separator"], told["separator"])
         return Dialect(**told)
+
+    @property
+    def store(self) -> StoreOptions | None:
+        """What opens the store; None if there is none."""
+        return None if self.path is None else StoreOptions(self.path, self.key, self.keyring)
 
     @property
     def keys(self) -> By:
@@ -218,6 +227,7 @@ class RunOptions:
             )
         if not self.hash_keys:
             _check_use("--key", self.key, "--subject", self.subject)
+        _check_use("--keyring", None if self.keyring is None else show_address(self.keyring), "--store", self.path)
         _check_use("--time-unit", self.time_unit, "--time", self.time_column)
         _check_use("--max-ahead", self.max_ahead, "--max-age", self.max_age)
         _check_use("--lateness", self.lateness, "--max-age", self.max_age)

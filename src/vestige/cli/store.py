@@ -1,4 +1,4 @@
-"""The commands that read a store: list, estimate, retained, verify.
+"""The commands that read a store: list, estimate, retained.
 
 A stream that cannot be read is named in its row; the others are shown, and the exit status is 1.
 """
@@ -10,19 +10,16 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
-from datetime import datetime
 
 import click
 import numpy as np
 
 from vestige.cli.access import (
-    at_option,
     exit_with,
     json_option,
     list_terms,
     read_snapshot,
     read_streams,
-    store_argument,
     streams_option,
 )
 from vestige.cli.config import find_files
@@ -30,15 +27,14 @@ from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, escape, format_count, print_json, say, show_progress, show_table
 from vestige.cli.rows import FORMATS, Row, check_output, check_sources, write_rows
 from vestige.cli.store_answers import StoreAnswers
-from vestige.errors import NoAnswerError, ParameterError, SourceError, StoreError, VestigeError
-from vestige.ingest import verify_sources
+from vestige.cli.store_options import StoreOptions, key_option, store_argument
+from vestige.errors import NoAnswerError, SourceError, VestigeError
 from vestige.records import Records
 from vestige.serialization import from_dict
-from vestige.sources.comparison import UNCHECKED
 from vestige.sources.identity import FileIdentity
 from vestige.sources.listing import list_files
 from vestige.sources.positions import decode_position
-from vestige.store import Reader, State, StoreSnapshot, Terms, open_reader
+from vestige.store import State, StoreSnapshot, Terms
 from vestige.store.snapshot import UNNAMED
 from vestige.stream.frames import find_names
 from vestige.times import format_duration
@@ -55,7 +51,7 @@ _TELL_EACH = 100
     "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Number of streams to show at most."
 )
 @json_option
-def list_streams(store: str, after: str | None, limit: int, *, machine: bool) -> None:
+def list_streams(store: StoreOptions, after: str | None, limit: int, *, machine: bool) -> None:
     """Show the streams in STORE and their limits.
 
     arrived: number of records that have ever arrived; since: the first record that the statistic counts, 1 unless it
@@ -70,7 +66,7 @@ def list_streams(store: str, after: str | None, limit: int, *, machine: bool) ->
       vestige list visits.db
       vestige list visits.db --after shop/4711 --limit 200
     """  # noqa: D301  # the sign says to leave the lines as they are
-    reader = open_reader(store)
+    reader = store.open_reader()
     with announce_if_slow(f"Reading {store} ..."):
         names, wrong = reader.survey(after, limit + 1)
         copy, total = read_streams(reader, names[:limit]), reader.count()
@@ -136,6 +132,7 @@ def _format_or_dash(value: object) -> str:
 
 @command.command()
 @store_argument
+@key_option
 @streams_option
 @click.option(
     "--strict",
@@ -153,7 +150,7 @@ def _format_or_dash(value: object) -> str:
 @click.option("--out", metavar="FILE", help="File to write json, csv or parquet to; default: standard output.")
 @click.pass_context
 def estimate(
-    ctx: click.Context, store: str, names: tuple[str, ...], *, strict: bool, form: str, out: str | None
+    ctx: click.Context, store: StoreOptions, names: tuple[str, ...], *, strict: bool, form: str, out: str | None
 ) -> None:
     """Print the answers in STORE.
 
@@ -166,10 +163,10 @@ def estimate(
       vestige estimate visits.db --stream main --strict
       vestige estimate visits.db --format json
     """  # noqa: D301  # the sign says to leave the lines as they are
-    check_output(form, out, store)
+    check_output(form, out, store.files)
     copy = read_snapshot(store, names)
     if out is not None:
-        _refuse_sources(ctx, out, open_reader(store).sources())
+        _refuse_sources(ctx, out, store.open_reader().sources())
     with announce_if_slow("Answering ..."):
         answers = StoreAnswers.ask(copy)
     if form != "table":
@@ -225,9 +222,10 @@ def _read_texts(value: object) -> Iterator[str]:
 
 @command.command()
 @store_argument
+@key_option
 @streams_option
 @json_option
-def retained(store: str, names: tuple[str, ...], *, machine: bool) -> None:
+def retained(store: StoreOptions, names: tuple[str, ...], *, machine: bool) -> None:
     """Export the records that STORE holds.
 
     The records and their values are printed as CSV, or as one JSON object per line. STORE holds nothing else of the
@@ -285,67 +283,3 @@ def _iterate_records(records: Records) -> Iterator[tuple[int, str | None, str | 
     columns = (records.rounds, records.subjects, records.leaving, records.values)
     rounds, subjects, leaving, values = (column.tolist() for column in columns)
     return zip(rounds, times, subjects, leaving, values, strict=True)
-
-
-@command.command("verify")
-@store_argument
-@at_option
-@click.option(
-    "--canary", "texts", multiple=True, help="Text that must not occur in any file of STORE; may be repeated."
-)
-@click.option(
-    "--canary-hex", "codes", multiple=True, help="Bytes, in hexadecimal, that must not occur in any file of STORE."
-)
-@json_option
-def verify_store(
-    store: str, at: datetime | None, texts: tuple[str, ...], codes: tuple[str, ...], *, machine: bool
-) -> None:
-    """Check that nothing is left in STORE that should be gone.
-
-    This checks the limits, the file, every unused byte, canaries, and whether the sources are still the same files and
-    contain the held rows unchanged. STORE may be in use. The exit status is 1 if anything is found. Only files are
-    checked, not the device, its snapshots or backups.
-    """
-    try:
-        canaries = [text.encode() for text in texts] + [bytes.fromhex(code) for code in codes]
-    except ValueError:
-        raise ParameterError("--canary-hex is not hexadecimal; write bytes such as 0f1e2d") from None
-    with announce_if_slow(f"Verifying {store} ..."):
-        reader = open_reader(store)
-        found = reader.verify(at=at, canaries=canaries)
-        changed, gone = _check_sources(reader)
-        found += changed
-    if machine:
-        print_json({"findings": list(found)} | ({"notes": list(gone)} if gone else {}))
-    else:
-        for text in found + _summarize_notes(gone):
-            click.echo(escape(text))
-        if not found:
-            say(f"{store}: nothing found; limits, pragmas, pages and files are as they should be.")
-    if found:
-        sys.exit(1)
-
-
-def _summarize_notes(notes: tuple[str, ...]) -> tuple[str, ...]:
-    """The notes for people: those of files of which no record is held are one, since there are more every night."""
-    unchecked = [note for note in notes if note.endswith(UNCHECKED)]
-    if len(unchecked) < 2:
-        return notes
-    summary = (
-        f"{len(unchecked):,} sources were read before, but no record of them is held, so whether they were replaced "
-        "could not be checked; --json names them."
-    )
-    return (*(note for note in notes if note not in unchecked), summary)
-
-
-def _check_sources(reader: Reader) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The sources that changed, and those that are gone; neither if the store cannot be read, as `verify` says."""
-    try:
-        snapshot = reader.snapshot()
-    except StoreError:
-        return (), ()
-    try:
-        reader.pseudonym("")
-    except StoreError:
-        return verify_sources(snapshot.streams)
-    return verify_sources(snapshot.streams, reader.pseudonym)

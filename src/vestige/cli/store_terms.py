@@ -8,7 +8,6 @@ tests/test_cli_store_terms.py.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -17,18 +16,19 @@ import click
 from click.core import ParameterSource
 
 from vestige.cli.run_options import REMEMBERED
-from vestige.errors import ParameterError, StoreError
+from vestige.cli.store_options import StoreOptions
+from vestige.errors import NoStoreError, ParameterError, StoreError
 from vestige.ingest.names import read_by
 from vestige.policies import NamedPolicy
 from vestige.serialization import from_dict
-from vestige.store import Store, Terms, open_store
+from vestige.store import Store, Terms
 from vestige.store.terms import DEFAULTS
 from vestige.times import format_duration
 
 _LIMITS = ("retention", "notice", "max_age")
 _KEPT = ("columns", "metrics")
 _BESIDE = {*_LIMITS, *REMEMBERED, "sources", "time_column", "subject", "by", "hash_keys", "path", "name"}
-_BESIDE |= {"key", "if_replaced", "seed", "strict", "machine"}
+_BESIDE |= {"key", "keyring", "if_replaced", "seed", "strict", "machine"}
 """Options that do not say which statistic is kept, so that they may be given beside that of a store."""
 
 
@@ -49,18 +49,20 @@ def complete_options(ctx: click.Context, given: Mapping[str, Any]) -> tuple[dict
     options = dict(given)
     said = {name for name in options if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     is_complete = said.intersection(_KEPT) and said.intersection(_LIMITS)
-    path = options["path"]
-    if path is None or is_complete:
+    if options["path"] is None and "keyring" not in said:
+        options["keyring"] = None  # the one of the environment belongs to a store
+    if options["path"] is None or is_complete:
         return options, ""
-    streams = _select(_read_terms(path, options["key"]), options["name"])
+    store = StoreOptions(options["path"], options["key"], options["keyring"])
+    streams = _select(_read_terms(store), options["name"])
     if not streams:
         return options, ""
-    terms = _find_common(path, streams)
-    found = _list_common(path, streams, terms, said)
+    terms = _find_common(store, streams)
+    found = _list_common(store, streams, terms, said)
     if not said.intersection(_KEPT):
-        found |= _find_statistic(ctx, path, terms, said)
+        found |= _find_statistic(ctx, store, terms, said)
     added = {name: value for name, value in found.items() if name not in said and value not in (None, (), False)}
-    return options | added, _describe(ctx, path, added)
+    return options | added, _describe(ctx, store, added)
 
 
 def check_keyed(store: Store, now: Terms) -> None:
@@ -86,16 +88,14 @@ def check_keyed(store: Store, now: Terms) -> None:
         raise StoreError(f"{different}; with --by, --stream gives new streams a prefix")
 
 
-def _read_terms(path: str, key: str | None) -> dict[str, Terms]:
+def _read_terms(store: StoreOptions) -> dict[str, Terms]:
     """The terms of all streams; a damaged one is reported when it is opened."""
     try:
-        opened = open_store(path, key=key, create=False)
-    except StoreError:
-        if os.path.exists(path):
-            raise
+        opened = store.open()
+    except NoStoreError:
         return {}
-    with opened as store:
-        return dict(store.iterate_terms())
+    with opened:
+        return dict(opened.iterate_terms())
 
 
 def _select(streams: Mapping[str, Terms], wanted: str | None) -> dict[str, Terms]:
@@ -109,7 +109,7 @@ def _select(streams: Mapping[str, Terms], wanted: str | None) -> dict[str, Terms
     }
 
 
-def _find_common(path: str, streams: Mapping[str, Terms]) -> Terms:
+def _find_common(store: StoreOptions, streams: Mapping[str, Terms]) -> Terms:
     """The terms that all streams have."""
     (first, terms), *others = streams.items()
     remedy = "name one with --stream, or give --column or --metric and a limit"
@@ -118,14 +118,14 @@ def _find_common(path: str, streams: Mapping[str, Terms]) -> Terms:
             terms.check(first, other)
         except StoreError:
             raise ParameterError(
-                f"{path}: its streams {first!r} and {name!r} have different terms, so there is no default; {remedy}"
+                f"{store}: its streams {first!r} and {name!r} have different terms, so there is no default; {remedy}"
             ) from None
     if len(streams) > 1 and terms.about.get("by") is None:
-        raise ParameterError(f"{path}: has several streams, {first!r} and {others[0][0]!r} among them; {remedy}")
+        raise ParameterError(f"{store}: has several streams, {first!r} and {others[0][0]!r} among them; {remedy}")
     return terms
 
 
-def _list_common(path: str, streams: Mapping[str, Terms], terms: Terms, said: set[str]) -> dict[str, Any]:
+def _list_common(store: StoreOptions, streams: Mapping[str, Terms], terms: Terms, said: set[str]) -> dict[str, Any]:
     """The options of the streams, besides their statistic."""
     about = terms.about
     found = {name: getattr(terms, name) for name in _LIMITS}
@@ -138,7 +138,7 @@ def _list_common(path: str, streams: Mapping[str, Terms], terms: Terms, said: se
         values = [_read_default(each, option) for each in streams.values()]
         if option not in said and values.count(values[0]) < len(values):
             raise ParameterError(
-                f"{path}: its streams were made with different values of --{option.replace('_', '-')}; give one"
+                f"{store}: its streams were made with different values of --{option.replace('_', '-')}; give one"
             )
         found[option] = values[0]
     return found
@@ -150,25 +150,25 @@ def _read_default(terms: Terms, option: str) -> object:
     return timedelta(seconds=value) if isinstance(value, float) else value
 
 
-def _find_statistic(ctx: click.Context, path: str, terms: Terms, said: set[str]) -> dict[str, Any]:
+def _find_statistic(ctx: click.Context, store: StoreOptions, terms: Terms, said: set[str]) -> dict[str, Any]:
     """The policy of the streams, and the columns that it is about."""
     for name in sorted(said - _BESIDE):
         option = next(max(param.opts, key=len) for param in ctx.command.params if param.name == name)
-        raise ParameterError(f"{option} needs --column or --metric; without, the statistic is that of {path}")
+        raise ParameterError(f"{option} needs --column or --metric; without, the statistic is that of {store}")
     about, policy = terms.about, from_dict(terms.policy)
     columns, targets = about.get("columns"), about.get("targets")
     if not isinstance(policy.unwrap(), NamedPolicy) or not isinstance(columns, list) or not isinstance(targets, list):
         raise ParameterError(
-            f"{path}: its streams were not made by vestige run, so that their columns are not known; give --column or "
+            f"{store}: its streams were not made by vestige run, so that their columns are not known; give --column or "
             "--metric"
         )
     return {"policy": policy, "columns": tuple(columns), "targets": tuple(targets), "statistic": about["statistic"]}
 
 
-def _describe(ctx: click.Context, path: str, added: Mapping[str, Any]) -> str:
+def _describe(ctx: click.Context, store: StoreOptions, added: Mapping[str, Any]) -> str:
     names = {param.name: max(param.opts, key=len).lstrip("-") for param in ctx.command.params}
     parts = [f"{names[name]} {_format(value)}" for name, value in added.items() if name in names]
-    return f"From {path}: {'; '.join(parts)}." if parts else ""
+    return f"From {store}: {'; '.join(parts)}." if parts else ""
 
 
 def _format(value: object) -> str:

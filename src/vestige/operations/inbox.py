@@ -19,7 +19,8 @@ from vestige.operations.entry import check_open
 from vestige.operations.removal import forget_pseudonyms, remove
 from vestige.operations.results import ForgetResult, InboxResult, RemoveResult, SweepResult
 from vestige.operations.retention import sweep
-from vestige.store import Store, open_reader, open_store
+from vestige.store import Keyring, Store, open_reader, open_store
+from vestige.store.address import show_address
 from vestige.store.inbox import Request
 from vestige.validation import check_float, show_value
 
@@ -105,6 +106,7 @@ def send_request(
     request: Request,
     *,
     key: str | Path | None = None,
+    keyring: str | Path | Keyring | None = None,
     patience: float,
     tell: Callable[[InboxResult], object] = lambda _: None,
 ) -> Outcome | None:
@@ -116,6 +118,7 @@ def send_request(
         address: the address of the store.
         request: what to do.
         key: the file with the key of the subjects; default: beside the store.
+        keyring: the keyring that the store is sealed with, or its address; default: none.
         patience: seconds to wait.
         tell: called with the results of other requests that were processed here on the way.
 
@@ -137,14 +140,14 @@ def send_request(
     if not isinstance(request, Request):
         raise ParameterError(f"request={show_value(request)} is not a request; pass a vestige.store.inbox.Request")
     patience = check_float("patience", patience, lambda seconds: 0.0 <= seconds < inf, "seconds, 0 or more")
-    inbox, until = open_reader(address).inbox, time.monotonic() + patience
+    inbox, until = open_reader(address, key=key, keyring=keyring).inbox, time.monotonic() + patience
     if inbox is None:
-        raise StoreError(f"{address}: has no inbox, so that no other process can be asked")
+        raise StoreError(f"{show_address(address)}: has no inbox, so that no other process can be asked")
     inbox.leave(request)
     while (facts := inbox.collect(request.id)) is None:
         if time.monotonic() > until:
             return None
-        with suppress(StoreBusyError), open_store(address, key=key, create=False) as store:
+        with suppress(StoreBusyError), open_store(address, key=key, keyring=keyring, create=False) as store:
             others = process_inbox(store)
             tell(replace(others, troubles={k: v for k, v in others.troubles.items() if request.id not in k}))
         time.sleep(_LOOK)

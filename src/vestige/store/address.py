@@ -2,7 +2,7 @@
 
 A kind of store is one module with a subclass of `vestige.store.Store`, and one line in `BACKENDS`.
 Guarantee: an unknown scheme is refused with a list of those that exist, and nothing is created; held by
-tests/store/test_address.py.
+tests/store/test_address.py. An address is shown without its password; held by tests/store/test_address.py.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ BACKENDS: dict[str, type[Store]] = {
 }
 """The kinds of store by the scheme of their addresses; without a scheme an address is the path of a file."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://.*)?", re.DOTALL)
+_PASSWORD = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://?[^\s:/?#@]*:)\S*(?=@)")  # one slash: taken for a path
+_SECRET = re.compile(r"(?i)([?&][^=&\s]*(?:password|secret|token)[^=&\s]*=)[^&\s]*")
 
 
 def open_store(
@@ -52,7 +54,8 @@ def open_store(
     Raises:
         ParameterError: the address has a scheme that is not known.
         StoreBusyError: another process has the store open for writing.
-        StoreError: there is no such store and `create` is false; or it is damaged, or cannot be written.
+        NoStoreError: there is no such store, and `create` is false.
+        StoreError: it is damaged, or cannot be written.
 
     Example:
         >>> from vestige import Mean, Stream
@@ -86,7 +89,7 @@ def open_reader(
 
     Raises:
         ParameterError: the address has a scheme that is not known.
-        StoreError: there is no such store.
+        NoStoreError: there is no such store.
 
     Example:
         >>> import tempfile
@@ -117,9 +120,64 @@ def find_backend(address: str | Path) -> type[Store]:
         Traceback (most recent call last):
         vestige.errors.ParameterError: the address has the unknown scheme 'redis:'; use the path of a file, or memory:
     """
-    match = _SCHEME.fullmatch(address) if isinstance(address, str) else None
-    scheme = "" if match is None else match[1].lower()
+    scheme = _find_scheme(address)
     if scheme not in BACKENDS:
         known = ", or ".join(dict.fromkeys(backend.address_form for backend in BACKENDS.values()))
         raise ParameterError(f"the address has the unknown scheme '{scheme}:'; use {known}")  # it may hold a password
     return BACKENDS[scheme]
+
+
+def find_file(address: str | Path) -> Path | None:
+    """Find the file that an address leads to.
+
+    Args:
+        address: the address of a store or of a keyring.
+
+    Returns:
+        The path, which need not exist; None if the address has a scheme, so that it is not the path of a file.
+
+    Example:
+        >>> find_file("visits.db").name, find_file("postgresql://db.example.org/visits")
+        ('visits.db', None)
+    """
+    return Path(address) if not _find_scheme(address) else None
+
+
+def show_address(address: str | Path) -> str:
+    """Replace the password of an address by asterisks, so that it can be printed.
+
+    Args:
+        address: the address of a store or of a keyring.
+
+    Returns:
+        The address. If a password has an at sign of its own, everything up to the last one is hidden.
+
+    Example:
+        >>> show_address("postgresql://ada:secret@db.example.org/visits")
+        'postgresql://ada:***@db.example.org/visits'
+        >>> show_address("postgresql://db.example.org/visits?user=ada&password=secret")
+        'postgresql://db.example.org/visits?user=ada&password=***'
+    """
+    return hide_passwords(re.sub(r"\s", "+", str(address))) if _find_scheme(address) else str(address)
+
+
+def hide_passwords(text: str) -> str:
+    """Replace the passwords of the addresses in a text by asterisks.
+
+    Args:
+        text: any text, such as that of an error.
+
+    Returns:
+        The text.
+
+    Example:
+        >>> hide_passwords("Got unexpected extra argument (postgresql://ada:secret@db.example.org/visits)")
+        'Got unexpected extra argument (postgresql://ada:***@db.example.org/visits)'
+    """
+    return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1***", text))
+
+
+def _find_scheme(address: str | Path) -> str:
+    """The scheme of an address, in small letters; empty for the path of a file."""
+    match = _SCHEME.fullmatch(address) if isinstance(address, str) else None
+    return "" if match is None else match[1].lower()

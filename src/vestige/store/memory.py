@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, NoReturn
 
-from vestige.errors import ParameterError, StoreError
+from vestige.errors import NoStoreError, ParameterError
 from vestige.store.canonical import arrange
 from vestige.store.keyring import Keyring
 from vestige.store.keys import SIZE, hash_subject, hide_subjects
@@ -85,7 +85,7 @@ class MemoryStore(TableStore):
 
     @classmethod
     def _refuse(cls) -> NoReturn:
-        raise StoreError(
+        raise NoStoreError(
             f"{cls.address_form} there is no such store: one in memory ends with its process; give the path of a file"
         )
 

@@ -267,6 +267,48 @@ class Reader(ABC):
             StoreError: there is no such store.
         """
 
+    def verify_keys(self) -> tuple[str, ...]:
+        """Check that the keyring of the store opens each of its rows, and holds no key besides those.
+
+        Returns:
+            What is wrong, one sentence each; empty if nothing is.
+
+        Raises:
+            StoreError: the store is not sealed with a keyring, or cannot be read.
+
+        Example:
+            >>> import tempfile
+            >>> from vestige.store import open_keyring, open_store
+            >>> folder = tempfile.TemporaryDirectory()
+            >>> keyring = open_keyring(folder.name + "/visits.keyring", create=True)
+            >>> with open_store(folder.name + "/visits.db", keyring=keyring) as store:
+            ...     print(store.verify_keys())
+            ()
+            >>> folder.cleanup()
+        """
+        raise StoreError(f"a {type(self).__name__} is not sealed with a keyring, so there are no keys to check")
+
+    def list_versions(self) -> dict[int, int]:
+        """List which writing of each row the store holds, for `vestige.store.keyring.backup.inspect_backup`.
+
+        Returns:
+            The version of each row's key, by the slot of the key.
+
+        Raises:
+            StoreError: the store is not sealed with a keyring, or cannot be read.
+
+        Example:
+            >>> import tempfile
+            >>> from vestige.store import open_keyring, open_store
+            >>> folder = tempfile.TemporaryDirectory()
+            >>> keyring = open_keyring(folder.name + "/visits.keyring", create=True)
+            >>> with open_store(folder.name + "/visits.db", keyring=keyring) as store:
+            ...     print(len(store.list_versions()))
+            2
+            >>> folder.cleanup()
+        """
+        raise StoreError(f"a {type(self).__name__} is not sealed with a keyring, so its rows have no versions")
+
     @abstractmethod
     def pseudonym(self, subject: str) -> str:
         """Return the pseudonym of a subject in this store.

@@ -150,6 +150,15 @@ class SealedRows(Rows):
             for row, parts in rows.iterate(table):
                 self.write(table, row, *_strip_padding(parts))
 
+    def use_keyring(self, keyring: Keyring) -> None:
+        """Go on with another keyring, with whose keys the rows were sealed meanwhile.
+
+        Args:
+            keyring: the other keyring.
+        """
+        self.keyring, self._opener, self._is_settled = keyring, Opener(keyring), False
+        self.forget()
+
     @property
     def has_changes(self) -> bool:
         """Whether something was written in this transaction."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -105,7 +105,8 @@ class Store(Reader):
 
         Raises:
             ParameterError: the address or an option does not fit this kind of store.
-            StoreError: there is no store and `create` is false, or it cannot be opened.
+            NoStoreError: there is no store, and `create` is false.
+            StoreError: it cannot be opened.
         """
 
     @classmethod
@@ -283,6 +284,42 @@ class Store(Reader):
         Raises:
             StoreError: the key is not lost; or requests that name subjects by it are waiting.
         """
+
+    def rotate(
+        self,
+        keyring: str | Path | Keyring | None = None,  # noqa: ARG002  # this kind of store has none
+        *,
+        tell: Callable[[float], object] = lambda _: None,  # noqa: ARG002
+    ) -> int:
+        """Seal all rows with fresh keys, and destroy the old ones: for a keyring that somebody may have copied.
+
+        What a copy of the keyring opens then is what copies of the store hold from before; the present rows are out of
+        its reach. Rows are sealed some hundred at a time, and a process that is killed leaves a store that its keyring
+        opens; call this again.
+
+        Args:
+            keyring: another keyring, which was never used, or its address: all rows are sealed with its keys in one
+                transaction, and then the old keyring is destroyed. A process that is killed leaves a store that one
+                of the two opens. Streams that are open have to be opened again. Default: the one that the store has.
+            tell: called with the share of the rows that have new keys.
+
+        Returns:
+            The number of rows that have new keys.
+
+        Raises:
+            StoreError: the store is not sealed; a row cannot be opened; or the other keyring is in use.
+
+        Example:
+            >>> import tempfile
+            >>> from vestige.store import open_keyring, open_store
+            >>> folder = tempfile.TemporaryDirectory()
+            >>> keyring = open_keyring(folder.name + "/visits.keyring", create=True)
+            >>> with open_store(folder.name + "/visits.db", keyring=keyring) as store:
+            ...     print(store.rotate())
+            2
+            >>> folder.cleanup()
+        """
+        raise StoreError(f"a {type(self).__name__} is not sealed with a keyring, so there are no keys to rotate")
 
     @abstractmethod
     def tidy(self) -> None:

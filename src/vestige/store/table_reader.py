@@ -13,10 +13,12 @@ from datetime import datetime
 
 from vestige.errors import StoreError
 from vestige.store import search
+from vestige.store.keyring import Keyring
 from vestige.store.ledger import Ledger
 from vestige.store.memory_rows import copy_rows
 from vestige.store.place import check_name
 from vestige.store.reader import Reader
+from vestige.store.row_keys import check_sealed, find_orphans, list_versions
 from vestige.store.snapshot import UNNAMED, StoreSnapshot
 from vestige.store.state import State
 from vestige.store.stored_streams import StoredStreams
@@ -27,6 +29,8 @@ from vestige.times import to_ticks
 
 class TableReader(Reader):
     """A store that keeps its streams in tables, as a reader sees it."""
+
+    _keyring: Keyring | None = None
 
     @abstractmethod
     def _use(self) -> AbstractContextManager[Tables]:
@@ -94,6 +98,17 @@ class TableReader(Reader):
                 else:
                     streams |= {} if found is None else {name: found}
             return _make_snapshot(tables, streams, troubles)
+
+    def verify_keys(self) -> tuple[str, ...]:
+        """Check that the keyring opens each row, and holds no key besides those."""
+        with self._use() as tables, tables.rows.report_damage():
+            rows = check_sealed(tables.rows)
+            return (*(f"{rows.where}: {text}" for text in rows.find_damage().values()), *find_orphans(rows))
+
+    def list_versions(self) -> dict[int, int]:
+        """List which writing of each row the store holds."""
+        with self._use() as tables, tables.rows.report_damage():
+            return list_versions(check_sealed(tables.rows))
 
     def snapshot(self) -> StoreSnapshot:
         """Copy all streams as they were last written, at one moment; each is unpacked when it is looked at."""

@@ -6,13 +6,19 @@ Guarantee: finds by deadline and by subject what reading every stream would find
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
 from vestige.errors import ParameterError, StoreError
 from vestige.store import search
+from vestige.store.keyring import Keyring, open_keyring
 from vestige.store.ledger import Ledger
 from vestige.store.place import FamilyPlace, Place, check_name
 from vestige.store.position import Position
+from vestige.store.rotation import change_keyring, destroy_replaced, renew_keys
+from vestige.store.row_keys import check_sealed
+from vestige.store.sealed_rows import SealedRows
 from vestige.store.state import State
 from vestige.store.store import Store
 from vestige.store.table_reader import TableReader
@@ -113,6 +119,40 @@ class TableStore(TableReader, Store):
         """
         with self.transaction(), self._use() as tables:
             tables.put(name, terms, state)
+
+    def rotate(
+        self, keyring: str | Path | Keyring | None = None, *, tell: Callable[[float], object] = lambda _: None
+    ) -> int:
+        """Seal all rows with fresh keys, of the same keyring or of another one, and destroy the old keys."""
+        earlier = self._transactions
+        with self._begin_sealed() as rows:
+            if self._transactions == earlier:
+                raise StoreError(f"{rows.where}: cannot get new keys within transaction(); leave that block first")
+        if keyring is None:
+            return renew_keys(self._begin_sealed, tell)
+        opened, old = open_keyring(keyring), rows.keyring
+        self.release()
+        count = change_keyring(self._begin_sealed, opened, self._note_keyring, tell)
+        self._use_keyring(opened)
+        with self.transaction():  # notes that the keyring is in use
+            pass
+        destroy_replaced(old, opened, rows.where)
+        return count
+
+    @contextmanager
+    def _begin_sealed(self) -> Iterator[SealedRows]:
+        """A transaction, and the rows in it."""
+        with self.transaction(), self._use() as tables:
+            yield check_sealed(tables.rows)
+
+    def _note_keyring(self, keyring: Keyring) -> None:
+        """Note in the store, within a transaction, that its rows are sealed with another keyring; a file says that."""
+
+    def _use_keyring(self, keyring: Keyring) -> None:
+        """Go on with another keyring, which the rows were sealed with."""
+        with self.lock:
+            self._keyring = keyring
+            check_sealed(self._tables.rows).use_keyring(keyring)
 
     def _erase(self, name: str) -> None:
         with self.transaction(), self._use() as tables:

@@ -16,10 +16,11 @@ from vestige.cli.access import exit_with
 from vestige.cli.audit.declaration import Declaration
 from vestige.cli.audit.group import audit, json_option, seed_option
 from vestige.cli.output import SHOWN, announce_if_slow, format_count, list_some, print_json, say, show_progress, warn
+from vestige.cli.store_options import StoreOptions, keyring_option
 from vestige.errors import StoreError
 from vestige.operations.entry import FEW
 from vestige.random.generators import make_generator
-from vestige.store import StoreSnapshot, Terms, open_reader
+from vestige.store import StoreSnapshot, Terms
 from vestige.store.stored_streams import StoredStreams
 
 SAMPLE = 1_000
@@ -29,6 +30,7 @@ _UNTESTED = "Nothing to test yet"
 
 @audit.command("store")
 @click.argument("stores", nargs=-1, required=True, metavar="STORE...")
+@keyring_option
 @click.option("--stream", "names", multiple=True, help="Audit only this stream; may be repeated.")
 @click.option(
     "--level",
@@ -47,7 +49,13 @@ _UNTESTED = "Nothing to test yet"
 @seed_option
 @json_option
 def audit_store(
-    stores: tuple[str, ...], names: tuple[str, ...], level: float, sample: int | None, seed: int, machine: bool
+    stores: tuple[str, ...],
+    keyring: str | None,
+    names: tuple[str, ...],
+    level: float,
+    sample: int | None,
+    seed: int,
+    machine: bool,
 ) -> None:
     """Test whether records were kept honestly.
 
@@ -65,9 +73,10 @@ def audit_store(
       vestige audit store monday.db tuesday.db wednesday.db --stream main
       vestige audit store shops.db --sample 10000
     """  # noqa: D301
-    copies = [_read(store) for store in stores]
+    opened = [StoreOptions(store, keyring=keyring) for store in stores]
+    copies = [_read(store) for store in opened]
     there = sorted({name for copy in copies for name in copy.streams})
-    _check_names(stores[0], copies, names)
+    _check_names(opened[0], copies, names)
     wanted = [name for name in there if not names or name in names]
     tested = _choose(wanted, sample, seed)
     declared = _read_declarations(copies, set(wanted))
@@ -181,12 +190,12 @@ def _print_conclusion(declared: dict[str, Declaration], rejected: list[str]) -> 
         )
 
 
-def _read(store: str) -> StoreSnapshot:
+def _read(store: StoreOptions) -> StoreSnapshot:
     with announce_if_slow(f"Reading {store} ..."):
-        return open_reader(store).snapshot()
+        return store.open_reader().snapshot()
 
 
-def _check_names(store: str, copies: list[StoreSnapshot], names: tuple[str, ...]) -> None:
+def _check_names(store: StoreOptions, copies: list[StoreSnapshot], names: tuple[str, ...]) -> None:
     there = sorted({name for copy in copies for name in copy.names})
     for name in names:
         if name not in there:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import click
 
-from vestige.cli.access import exit_with, json_option, read_snapshot, store_argument, streams_option
+from vestige.cli.access import exit_with, json_option, read_snapshot, streams_option
 from vestige.cli.export.contents import Contents
 from vestige.cli.export.databases import Database, DuckdbDatabase, SqliteDatabase
 from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, format_count, format_time, print_json, say, show_progress, to_iso
 from vestige.cli.signals import catch_signals
+from vestige.cli.store_options import StoreOptions, key_option, store_argument
 from vestige.errors import ParameterError, StoreError
 from vestige.store.paths import append_ending, resolve_path
 from vestige.times import wall_clock
@@ -25,13 +26,14 @@ from vestige.times import wall_clock
 
 @command.command("export")
 @store_argument
+@key_option
 @click.option("--sqlite", metavar="FILE", help="SQLite database to make.")
 @click.option("--duckdb", metavar="FILE", help="DuckDB database to make; needs the extra duckdb.")
 @streams_option
 @click.option("--replace", is_flag=True, help="Replace FILE if it is an earlier export.")
 @json_option
 def export(
-    store: str, sqlite: str | None, duckdb: str | None, names: tuple[str, ...], *, replace: bool, machine: bool
+    store: StoreOptions, sqlite: str | None, duckdb: str | None, names: tuple[str, ...], *, replace: bool, machine: bool
 ) -> None:
     """Copy STORE into a database for SQL.
 
@@ -67,7 +69,9 @@ def export(
     exit_with(contents.troubles)
 
 
-def _check_targets(store: str, sqlite: str | None, duckdb: str | None, *, replace: bool) -> dict[Path, Database]:
+def _check_targets(
+    store: StoreOptions, sqlite: str | None, duckdb: str | None, *, replace: bool
+) -> dict[Path, Database]:
     """The files to make, each with its kind of database; refused before anything is read."""
     targets: dict[Path, Database] = {}
     for option, given, kind in (("--sqlite", sqlite, SqliteDatabase), ("--duckdb", duckdb, DuckdbDatabase)):
@@ -82,9 +86,9 @@ def _check_targets(store: str, sqlite: str | None, duckdb: str | None, *, replac
     return targets
 
 
-def _check_target(path: Path, database: Database, store: str, *, replace: bool) -> None:
-    source = Path(store).resolve()
-    if path.parent == source.parent and path.name.startswith(source.name):
+def _check_target(path: Path, database: Database, store: StoreOptions, *, replace: bool) -> None:
+    source = None if store.file is None else store.file.resolve()
+    if source is not None and path.parent == source.parent and path.name.startswith(source.name):
         raise StoreError(f"{path}: has the name of a file of {store}; give a name that does not begin with it")
     there = [file for ending in ("", *database.endings) if (file := append_ending(path, ending)).exists()]
     if there and not replace:

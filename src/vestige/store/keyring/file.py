@@ -28,7 +28,8 @@ from vestige.store.paths import clear_drafts, resolve_path, write_private
 
 VERSION = 1
 """Version of the format of the file."""
-_MAGIC = b"VSTGKEYS"
+MAGIC = b"VSTGKEYS"
+"""How the file begins."""
 _HEADER = struct.Struct("<8sI16s?3xI")
 _SECTOR = 512
 """Bytes from one copy of the header to the next."""
@@ -50,7 +51,7 @@ class _Header(NamedTuple):
     is_used: bool = False
 
     def pack(self) -> bytes:
-        plain = _HEADER.pack(_MAGIC, VERSION, *self, 0)[:-4]
+        plain = _HEADER.pack(MAGIC, VERSION, *self, 0)[:-4]
         return (plain + struct.pack("<I", zlib.crc32(plain))).ljust(_SECTOR, b"\0") * (PAGE // _SECTOR)
 
     @classmethod
@@ -274,7 +275,7 @@ class KeyringFile(Keyring):
     def _read_header(self, file: int) -> _Header:
         content, size = os.pread(file, PAGE, 0), os.fstat(file).st_size
         header = _Header.unpack(content)
-        copies = [copy for copy in _list_copies(content) if copy.startswith(_MAGIC)]
+        copies = [copy for copy in _list_copies(content) if copy.startswith(MAGIC)]
         if not copies:
             raise StoreError(f"{self.path}: is not a keyring; give another path, or make one: vestige keyring init")
         version = int.from_bytes(copies[0][8:12], "little")

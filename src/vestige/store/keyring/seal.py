@@ -71,10 +71,23 @@ class Prefix(NamedTuple):
         Returns:
             The prefix; None if there is none, or the bytes are cut off.
         """
-        if not isinstance(sealed, bytes) or len(sealed) < PREFIX or not sealed.startswith(MAGIC):
+        if not isinstance(sealed, bytes) or (found := cls.parse(sealed)) is None:
             return None
-        found = cls(*_PREFIX.unpack_from(sealed)[1:])
         return found if PREFIX + found.length <= len(sealed) else None
+
+    @classmethod
+    def parse(cls, start: bytes) -> Prefix | None:
+        """Read a prefix, of whatever comes after it.
+
+        Args:
+            start: the bytes from its first one on.
+
+        Returns:
+            The prefix; None if there is none.
+        """
+        if len(start) < PREFIX or not start.startswith(MAGIC):
+            return None
+        return cls(*_PREFIX.unpack_from(start)[1:])
 
 
 def seal_parts(parts: Sequence[bytes], keyring: bytes, slot: int, key: Key) -> tuple[bytes, ...]:
@@ -127,6 +140,31 @@ def _load_refusal() -> type[Exception]:
     from cryptography.exceptions import InvalidTag  # noqa: PLC0415  # an extra
 
     return InvalidTag
+
+
+def decrypt_start(start: bytes, part: int, key: Key) -> bytes:
+    """Decrypt the first bytes of a part of which the others, and so its tag, are not at hand.
+
+    GCM encrypts in counter mode, whose counter is 1 for the tag and begins at 2 for the first block (NIST SP 800-38D).
+
+    Args:
+        start: the first bytes after the prefix.
+        part: which part of the row it is.
+        key: the key of its version.
+
+    Returns:
+        As many bytes; noise if they are not what was sealed with this key.
+
+    Example:
+        >>> key = Key(1, bytes(32))
+        >>> (sealed,) = seal_parts([b"visits of a shop"], bytes(16), 7, key)
+        >>> decrypt_start(sealed[PREFIX : PREFIX + 6], 0, key)
+        b'visits'
+    """
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415  # an extra
+
+    counter = _make_nonce(part) + (2).to_bytes(4, "big")
+    return Cipher(algorithms.AES(key.secret), modes.CTR(counter)).decryptor().update(start)
 
 
 def _make_nonce(part: int) -> bytes:

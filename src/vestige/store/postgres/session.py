@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
-from vestige.errors import StoreBusyError, StoreError
+from vestige.errors import NoStoreError, StoreBusyError, StoreError
 from vestige.store.keyring import Keyring
 from vestige.store.memory_rows import MemoryRows
 from vestige.store.postgres.connection import Connection
@@ -84,7 +84,7 @@ class Session:
     def _check(self, found: StoreRow | None) -> StoreRow:
         where = self.connection.where
         if found is None:
-            raise StoreError(f"{where}: there is no such store; create one with vestige run --store, or open_store")
+            raise NoStoreError(f"{where}: there is no such store; create one with vestige run --store, or open_store")
         if found.keyring != self._keyring.id:
             raise StoreError(
                 f"{where}: was sealed with the keyring {found.keyring[:8].hex()}, and {self._keyring.where} is "

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from vestige.errors import StoreBusyError, StoreError
+from vestige.errors import NoStoreError, StoreBusyError, StoreError
 from vestige.store.bucket import Summary, pack_head
 from vestige.store.keyring import Keyring, KeyTable
 from vestige.store.paths import append_ending, make_private, write_private
@@ -215,7 +215,9 @@ def is_sealed(connection: sqlite3.Connection) -> bool:
 def check_exists(path: Path) -> None:
     """An error if there is no file."""
     if not path.exists():
-        raise StoreError(f"{path}: there is no such store; create one with vestige run --store, or vestige.open_store")
+        raise NoStoreError(
+            f"{path}: there is no such store; create one with vestige run --store, or vestige.open_store"
+        )
 
 
 def check_not_empty(path: Path) -> None:

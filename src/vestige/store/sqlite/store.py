@@ -9,6 +9,7 @@ an error the store can be used further; held by tests/store/test_faults.py.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,8 @@ from vestige.store.sqlite.rows import SqliteRows, check_keyring
 from vestige.store.store import PATIENCE, check_patience
 from vestige.store.table_store import TableStore
 from vestige.store.tables import Tables
+
+_log = logging.getLogger("vestige")
 
 
 class SqliteStore(TableStore):
@@ -142,7 +145,8 @@ class SqliteStore(TableStore):
     def _connect(self) -> None:
         clear_drafts(self.path)
         self._check_one_name()
-        if not self.path.exists():
+        is_new = not self.path.exists()
+        if is_new:
             create_store(self.path)
         self._connection = connect(self.path, self._patience)
         self._tables = Tables(SqliteRows(self._connection, self.path))
@@ -152,9 +156,9 @@ class SqliteStore(TableStore):
         if self._keyring is None:
             check_keyring(self._connection, self.path, None)
         else:
-            self._open_sealed(self._keyring)
+            self._open_sealed(self._keyring, is_new=is_new)
 
-    def _open_sealed(self, keyring: Keyring) -> None:
+    def _open_sealed(self, keyring: Keyring, *, is_new: bool) -> None:
         """Use a keyring; a file in clear is sealed with it."""
         plain = self._tables.rows
         if not is_sealed(self._connection):
@@ -168,6 +172,13 @@ class SqliteStore(TableStore):
             sealed.refresh(is_writer=False)
         if sealed.is_new:  # bytes in clear may lie between the rows, also after a crash
             self._vacuum()
+            if not is_new:
+                _log.warning(
+                    "%s: was in clear, and is sealed with %s from now on; delete its earlier copies and backups, which "
+                    "are in clear",
+                    self.path,
+                    keyring.where,
+                )
         set_pragmas(self._connection, self.path, SEALED_PRAGMAS)
         self._tables = Tables(sealed)
         with self.transaction():  # settles what a crash has left

@@ -20,7 +20,9 @@ from vestige.store.inspection import inspect_tables
 from vestige.store.keyring import Keyring
 from vestige.store.overdue import check_canaries
 from vestige.store.paths import append_ending, find_siblings, is_draft
+from vestige.store.row_keys import find_orphans
 from vestige.store.rows import Rows
+from vestige.store.sealed_rows import SealedRows
 from vestige.store.sqlite.connection import copy_file, is_hot, open_image, select_pragmas, set_pragmas
 from vestige.store.sqlite.page_scan import find_residue
 from vestige.store.sqlite.rows import open_rows
@@ -68,6 +70,7 @@ def verify_file(
             tables = Tables(open_rows(connection, path, keyring, keys))
             with tables.rows.report_damage():
                 found += inspect_tables(tables, moment)
+                found += find_orphans(tables.rows) if isinstance(tables.rows, SealedRows) else ()
             bodies = _join_bodies(tables.rows) if canaries else b""
     except StoreBusyError as problem:
         found.append(f"Overdue: {problem}")

@@ -1,0 +1,345 @@
+"""Backups against the keyring: what was erased from the store cannot be opened in a copy from before."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import shutil
+import sqlite3
+import struct
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vestige import Mean, SqliteStore, Stream
+from vestige.errors import ParameterError
+from vestige.store import Keyring, KeyringFile, open_reader
+from vestige.store.keyring import backup, backup_scan
+from vestige.store.keyring.backup import BackupReport, inspect_backup
+from vestige.store.keyring.backup_scan import Versions
+from vestige.store.keyring.seal import PREFIX, Prefix
+from vestige.store.rows import TABLES
+
+GONE, STAYING = "the stream of ada lovelace", "the stream that stays"
+CANARY = GONE.encode()
+
+
+@dataclass(frozen=True)
+class Site:
+    """A sealed store from which a stream was removed; and copies of it and of its keyring from before."""
+
+    folder: Path
+    keyring: Keyring
+    old_keyring: Keyring
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "a.db"
+
+    @property
+    def old(self) -> Path:
+        return self.folder / "old.db"
+
+    def inspect(self, path: Path, keyring: Keyring | None = None, canaries: tuple[bytes, ...] = ()) -> BackupReport:
+        reader = open_reader(self.store, keyring=self.keyring)
+        return inspect_backup(path, keyring or self.keyring, reader.list_versions, canaries=canaries)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sealed")
+    with SqliteStore(folder / "a.db", keyring=KeyringFile(folder / "a.keyring", create=True)) as store:
+        streams = [Stream(Mean(), retention=96, seed=0, store=store.stream(name)) for name in (GONE, STAYING)]
+        for stream in streams:
+            stream.extend(range(100), source="x")
+        store.flush()
+        shutil.copy(folder / "a.db", folder / "old.db")
+        shutil.copy(folder / "a.keyring", folder / "old.keyring")
+        store.remove(GONE)
+    return folder
+
+
+@pytest.fixture
+def site(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setattr(backup, "_PAUSE", 0.01)
+    folder = tmp_path / "site"
+    shutil.copytree(made, folder)
+    return Site(folder, KeyringFile(folder / "a.keyring"), KeyringFile(folder / "old.keyring"))
+
+
+def iterate_parts(path: Path) -> Iterator[tuple[str, int, list[bytes]]]:
+    """The rows of a sealed file, their parts without padding."""
+    with closing(sqlite3.connect(path)) as connection:
+        for table, columns in TABLES.items():
+            for row, *parts in connection.execute(f"SELECT id, {', '.join(columns)} FROM {table}"):  # noqa: S608
+                prefixes = [Prefix.parse(part) for part in parts]
+                yield (
+                    table,
+                    row,
+                    [part[: PREFIX + prefix.length] for part, prefix in zip(parts, prefixes, strict=True) if prefix],
+                )
+
+
+def dump(path: Path) -> bytes:
+    """A store as `pg_dump` writes it: hexadecimal, in lines of COPY."""
+    lines = [b"--\n-- PostgreSQL database dump\n--\n"]
+    for table, row, parts in iterate_parts(path):
+        lines.append(f"COPY vestige.{table} (id, {', '.join(TABLES[table])}) FROM stdin;\n".encode())
+        lines.append(b"\t".join([str(row).encode(), *(rb"\\x" + part.hex().encode() for part in parts)]) + b"\n\\.\n")
+    return b"".join(lines)
+
+
+def pack_tar(name: str, content: bytes, mode: str = "w") -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode=mode) as archive:  # type: ignore[call-overload]
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+PACKED: dict[str, Callable[[Path], bytes]] = {
+    "old.db": Path.read_bytes,
+    "dump.sql": dump,
+    "dump.sql.gz": lambda path: gzip.compress(dump(path)),
+    "dump.sql.bz2": lambda path: bz2.compress(dump(path)),
+    "dump.sql.xz": lambda path: lzma.compress(dump(path)),
+    "base.tar": lambda path: pack_tar("base/5/16384", path.read_bytes()),
+    "base.tar.gz": lambda path: pack_tar("base/5/16384", path.read_bytes(), "w:gz"),
+    "packed twice": lambda path: gzip.compress(pack_tar("dump.sql.gz", gzip.compress(dump(path)))),
+    "image": lambda path: os.urandom(5_000) + path.read_bytes() + os.urandom(5_000),
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_what_was_erased_cannot_be_opened_in_a_copy_from_before(site: Site, tmp_path: Path, name: str) -> None:
+    copy = tmp_path / name
+    copy.write_bytes(PACKED[name](site.old))
+    report = site.inspect(copy, canaries=(CANARY,))
+    count = sum(1 for _ in iterate_parts(site.old))
+    assert (report.rows, report.openable, report.findings, report.notes) == (count, 0, (), ())
+    assert report.current == 2, "the rows of the terms and of the sources did not change"
+    assert report.destroyed == count - 2
+    assert report.text == (
+        f"{copy}: {count} sealed rows; 2 of them are in the store now; {count - 2} cannot be opened: their keys were "
+        "destroyed."
+    )
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_with_a_keyring_that_was_not_erased_it_can(site: Site, tmp_path: Path, name: str) -> None:
+    copy = tmp_path / name
+    copy.write_bytes(PACKED[name](site.old))
+    report = site.inspect(copy, site.old_keyring, (CANARY,))
+    assert (report.rows, report.current, report.destroyed) == (report.openable + 2, 2, 0)
+    found = "\n".join(report.findings)
+    assert "canary 1 of 1 is in" in found
+    assert "row 1 of the table buckets, which can be opened" in found
+    assert f"{report.openable} sealed rows that are not in the store now can be opened" in found
+    assert f"{report.openable} are not, and can still be opened." in report.text
+
+
+def test_a_folder_is_looked_at_as_a_whole(site: Site, tmp_path: Path) -> None:
+    (folder := tmp_path / "backups").mkdir()
+    (folder / "base").mkdir()
+    shutil.copy(site.old, folder / "base" / "monday.db")
+    (folder / "dump.sql").write_bytes(dump(site.store))
+    (folder / "again").symlink_to(folder)
+    os.mkfifo(folder / "pipe")
+    report = site.inspect(folder)
+    assert report.findings == ()
+    assert report.current == sum(1 for _ in iterate_parts(site.store))
+    assert report.rows == len({part for path in (site.old, site.store) for *_, (part, *_) in iterate_parts(path)})
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_what_lies_across_two_windows_is_found(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """At each distance from the border of a window: a part, a store in clear, a copy of the keyring, a canary."""
+    monkeypatch.setattr(backup_scan, "_WINDOW", 256)
+    SqliteStore(tmp_path / "plain.db").close()
+    part = next(parts[1] for table, _, parts in iterate_parts(site.old) if table == "buckets")
+    things = [part, CANARY] if width == 1 else [part.hex().encode(), CANARY.hex().encode()]
+    things += [(tmp_path / "plain.db").read_bytes()[:100], (site.folder / "a.keyring").read_bytes()[:100]]
+    for shift in range(256):
+        for thing in things:
+            (tmp_path / "copy").write_bytes(bytes(600 + shift) + thing + bytes(400))
+            report = site.inspect(tmp_path / "copy", canaries=(CANARY,))
+            assert report.rows == (thing is things[0])
+            assert len(report.findings) == (thing is not things[0]), (shift, report)
+
+
+def test_a_part_in_pieces_is_judged_by_its_first_one(site: Site, tmp_path: Path) -> None:
+    """As PostgreSQL does: pieces in the order of the page, from its end on."""
+    names = next(parts[1] for table, _, parts in iterate_parts(site.old) if table == "buckets")
+    pieces = [names[:90], names[90:]]
+    copy = tmp_path / "16387"
+    copy.write_bytes(bytes(8_000) + pieces[1] + bytes(100) + pieces[0] + bytes(8_000))
+    report = site.inspect(copy, canaries=(CANARY[:10],))
+    assert (report.rows, report.destroyed, report.findings) == (1, 1, ())
+    report = site.inspect(copy, site.old_keyring, (CANARY[:10],))
+    assert (report.rows, report.openable) == (1, 1)
+    assert "canary 1 of 1 is in 16387, in row 1 of the table buckets" in report.findings[0]
+
+
+def write_wal(records: bytes, page: int = 8_192) -> bytes:
+    """A segment of a write-ahead log: records that go on behind the header of the next page."""
+    pages, first = [], True
+    while records or first:
+        header = struct.pack("<HHIQI4x", 0xD110, 2 if first else 1, 1, 0, 0)
+        header += struct.pack("<QII", 7, 16 << 20, page) if first else b""
+        room = page - len(header)
+        pages.append(header + records[:room].ljust(room, b"\0"))
+        records, first = records[room:], False
+    return b"".join(pages)
+
+
+@pytest.mark.parametrize("cut", [1, 6, 20, PREFIX, PREFIX + 30])
+def test_a_record_of_wal_that_goes_on_behind_the_next_header_is_opened(site: Site, tmp_path: Path, cut: int) -> None:
+    part = next(parts[1] for table, _, parts in iterate_parts(site.old) if table == "buckets")
+    copy = tmp_path / "000000010000000000000001"
+    copy.write_bytes(write_wal(bytes(8_192 - 40 - cut) + part + bytes(9_000)))
+    assert part not in copy.read_bytes()
+    report = site.inspect(copy, site.old_keyring, (CANARY,))
+    assert (report.rows, report.openable) == (1, 1)
+    assert "row 1 of the table buckets" in report.findings[0]
+
+
+def test_a_store_from_before_it_was_sealed_is_a_finding(site: Site, tmp_path: Path) -> None:
+    SqliteStore(tmp_path / "plain.db").close()
+    (found,) = site.inspect(tmp_path / "plain.db").findings
+    assert "plain.db holds a store in clear (version 7 of the format)" in found
+    (tmp_path / "b.tar").write_bytes(pack_tar("monday.db", (tmp_path / "plain.db").read_bytes()))
+    (found,) = site.inspect(tmp_path / "b.tar").findings
+    assert found.startswith("b.tar/monday.db holds a store in clear")
+
+
+def test_a_row_in_clear_in_a_sealed_store_is_a_finding(site: Site) -> None:
+    with closing(sqlite3.connect(site.old)) as connection, connection:
+        connection.execute("UPDATE terms SET body = x'00'")
+    assert "old.db holds row 1 of the table terms in clear; delete it" in site.inspect(site.old).findings
+
+
+def test_a_copy_of_the_keyring_is_a_finding(site: Site, tmp_path: Path) -> None:
+    (folder := tmp_path / "backups").mkdir()
+    shutil.copy(site.old, folder)
+    (folder / "home.tar.gz").write_bytes(pack_tar("visits.keyring", (site.folder / "old.keyring").read_bytes(), "w:gz"))
+    (found,) = site.inspect(folder).findings
+    assert found.startswith("home.tar.gz/visits.keyring holds the keyring, or a copy of it")
+    KeyringFile(folder / "other.keyring", create=True)
+    assert len(site.inspect(folder).findings) == 1
+
+
+def test_rows_of_another_keyring_are_counted_and_noted(site: Site, tmp_path: Path) -> None:
+    other = KeyringFile(tmp_path / "b.keyring", create=True)
+    SqliteStore(tmp_path / "b.db", keyring=other).close()
+    report = site.inspect(tmp_path / "b.db")
+    assert (report.rows, report.others, report.findings) == (0, 2, ())
+    assert f"2 sealed rows are of another keyring ({other.id[:8].hex()})" in report.notes[0]
+    assert report.text.endswith("no sealed row of this keyring.")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"PGDMP\x01\x0e\x00 ...", "pg_restore -f dump.sql FILE"),
+        (b"\x28\xb5\x2f\xfd ...", "zstd -d FILE"),
+        (b"PK\x03\x04 ...", "unzip FILE"),
+        (gzip.compress(bytes(10_000))[:-20], "cannot be read to its end (it is damaged or cut off)"),
+        (b"\x1f\x8b\x08 not gzip at all", "cannot be read to its end"),
+        (os.urandom(10_000), "nothing was recognised"),
+        (b"", "nothing was recognised"),
+    ],
+)
+def test_what_cannot_be_looked_into_is_a_finding(site: Site, tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "dump").write_bytes(content)
+    report = site.inspect(tmp_path / "dump")
+    assert said in report.findings[0]
+    (folder := tmp_path / "folder").mkdir()
+    shutil.copy(site.old, folder)
+    (folder / "dump").write_bytes(content)
+    assert bool(site.inspect(folder).findings) == ("nothing" not in said), "the other file is a backup of the store"
+
+
+def test_a_file_that_is_gone_is_a_finding(site: Site) -> None:
+    (site.folder / "more").mkdir()
+    shutil.copy(site.old, site.folder / "more")
+    (site.folder / "more" / "link").symlink_to("nowhere")
+    (found,) = site.inspect(site.folder / "more").findings
+    assert "link cannot be read (No such file or directory), so it was not looked at" in found
+
+
+def test_a_keyring_of_an_earlier_time_is_named(site: Site) -> None:
+    reader = open_reader(site.store, keyring=site.old_keyring)
+    report = inspect_backup(site.store, site.old_keyring, reader.list_versions)
+    assert (report.newer, report.openable) == (report.rows - 2, 2)
+    assert "newer than the keyring, so it is a copy from an earlier time" in report.findings[-1]
+
+
+def test_a_keyring_that_was_destroyed_opens_nothing(site: Site) -> None:
+    site.old_keyring.destroy()
+    report = inspect_backup(site.old, site.old_keyring, dict)
+    assert (report.destroyed, report.newer, report.findings) == (report.rows, 0, ())
+
+
+def test_keys_that_a_crash_has_left_are_found(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row is written again, and the process ends before it destroys the old key."""
+    shutil.copy(site.store, site.folder / "before.db")
+    settle, crashed = KeyringFile.settle, tmp_path / "crashed"
+
+    def copy_first(keyring: KeyringFile, versions: Mapping[int, int]) -> None:
+        if not crashed.exists():
+            shutil.copytree(site.folder, crashed)
+        settle(keyring, versions)
+
+    with SqliteStore(site.store, keyring=site.keyring) as store:
+        monkeypatch.setattr(KeyringFile, "settle", copy_first)
+        Stream(Mean(), retention=96, seed=0, store=store.stream(STAYING)).extend(range(100, 200), source="x")
+    assert site.inspect(site.folder / "before.db").findings == ()
+    left = Site(crashed, KeyringFile(crashed / "a.keyring"), site.old_keyring)
+    report = left.inspect(crashed / "before.db")
+    assert report.openable >= 2
+    assert "can be opened, since the keys are left" in report.findings[-1]
+    SqliteStore(left.store, keyring=left.keyring).close()  # which settles them
+    assert left.inspect(crashed / "before.db").findings == ()
+
+
+def test_a_store_that_cannot_be_read_holds_nothing_that_counts(site: Site) -> None:
+    reader = open_reader(site.store, keyring=site.old_keyring)
+    report = inspect_backup(site.old, site.old_keyring, reader.list_versions)
+    assert (report.current, report.openable) == (0, report.rows)
+    assert "the rows of the store cannot be read" in report.notes[0]
+
+
+def test_progress_ends_at_the_whole(site: Site) -> None:
+    told: list[float] = []
+    inspect_backup(site.folder, site.keyring, dict, tell=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
+def test_wrong_arguments(site: Site, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="there is no such file or folder"):
+        site.inspect(tmp_path / "none")
+    with pytest.raises(ParameterError, match="canar"):
+        site.inspect(site.old, canaries=(b"",))
+
+
+@given(st.lists(st.integers(1, 1 << 50) | st.integers(1, 5_000)))
+def test_versions_are_a_set(numbers: list[int]) -> None:
+    versions = Versions()
+    for number in numbers:
+        versions.add(number)
+    assert versions.count == len(set(numbers))
+    assert all(number in versions for number in numbers)
+    assert all((number + 1 in versions) == (number + 1 in set(numbers)) for number in numbers)
