@@ -244,7 +244,7 @@ class FamilyStorage:
 
     def _iterate_rows(self, tables: Tables) -> Iterator[BucketRow]:
         """The rows of all buckets that can be read; the others are noted."""
-        for bucket in range(tables.about.buckets):
+        for bucket in tables.buckets.iterate_ahead(range(tables.about.buckets)):
             try:
                 row = tables.read_row(bucket)
             except StoreBusyError:
@@ -444,7 +444,7 @@ class FamilyStorage:
 
     def _write(self, tables: Tables, family: int, buckets: Ints) -> tuple[Ints, Pairs, Pairs]:
         """Write some buckets; return the streams that are in them, and how the index of subjects changes."""
-        old = [tables.read_row(int(bucket)) for bucket in buckets]
+        old = [tables.read_row(bucket) for bucket in tables.buckets.iterate_ahead(buckets.tolist())]
         packed = self._pack(tables, family, buckets)
         new = [packed.get_row(i) for i in range(len(buckets))]
         for i, row in enumerate(old):

@@ -7,7 +7,7 @@ concerns one stream; held by tests/store/test_damage.py.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,6 +31,10 @@ from vestige.store.rows import Rows
 
 BROKEN = (DamagedError, ValueError, KeyError, TypeError, IndexError)
 """What reading damaged bytes raises."""
+
+
+AHEAD = 256
+"""Number of rows that are read ahead: a few megabytes."""
 
 
 class BucketRow(NamedTuple):
@@ -123,12 +127,19 @@ class Buckets:
 
     def iterate(self) -> Iterator[Bucket]:
         """Iterate over the streams of all buckets that can be read."""
-        for bucket in range(self._rows.about.buckets):
+        for bucket in self.iterate_ahead(range(self._rows.about.buckets)):
             try:
                 found = self.read(bucket)
             except DamagedError:
                 continue
             yield found
+
+    def iterate_ahead(self, buckets: Sequence[int]) -> Iterator[int]:
+        """Iterate over numbers of buckets, whose rows are ready to be read."""
+        for start in range(0, len(buckets), AHEAD):
+            group = buckets[start : start + AHEAD]
+            self._rows.read_ahead("buckets", [bucket + 1 for bucket in group])
+            yield from group
 
     def iterate_names(self) -> Iterator[tuple[int, Summary | str, bytes]]:
         """Iterate over what each head says, or what is wrong with it, and the names; entries are not read."""

@@ -92,7 +92,7 @@ def arrange(tables: Tables) -> None:
 def _scan(tables: Tables) -> _Scan:
     """Look through all streams in order; an error if anything of them is damaged."""
     made = _Scan()
-    for number in range(tables.about.buckets):
+    for number in tables.buckets.iterate_ahead(range(tables.about.buckets)):
         for name, entry in tables.buckets.read(number):
             if not is_sound(entry, name):
                 raise DamagedError("a stored row is damaged")

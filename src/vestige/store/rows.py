@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
@@ -162,6 +162,14 @@ class Rows(ABC):
 
         Yields:
             The number of a row, and its parts.
+        """
+
+    def read_ahead(self, table: str, rows: Iterable[int]) -> None:  # noqa: B027  # only some rows are far away
+        """Have rows ready that are read next, so that a server is not asked for each; only a hint.
+
+        Args:
+            table: the table.
+            rows: the numbers of the rows, as many as there is memory for.
         """
 
     def read_column(self, table: str, column: str) -> list[tuple[int, bytes]]:

@@ -11,7 +11,7 @@ tests/store/test_sealed_crashes.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from heapq import merge
@@ -245,6 +245,10 @@ class SealedRows(Rows):
         if stored is None:
             return None
         return tuple(self._open(table, row, name, part) for name, part in zip(names, stored, strict=True))
+
+    def read_ahead(self, table: str, rows: Iterable[int]) -> None:
+        """Have rows ready that are read next."""
+        self.inner.read_ahead(table, [row for row in rows if (table, row) not in self._changed])
 
     def iterate(self, table: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, Row]]:
         """Iterate over the rows of a table; a part that cannot be opened is empty, so that it counts as damaged."""

@@ -376,7 +376,7 @@ class Tables:
 
     def iterate_rows(self) -> Iterator[BucketRow]:
         """Yield the rows of all buckets, in order; an error at one whose head or names are damaged."""
-        for bucket in range(self.about.buckets):
+        for bucket in self.buckets.iterate_ahead(range(self.about.buckets)):
             yield self.read_row(bucket)
 
     def write_row(self, bucket: int, summary: Summary, names: bytes, entries: bytes) -> None:

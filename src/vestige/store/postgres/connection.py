@@ -47,12 +47,12 @@ class Connection:
         address: where the store is.
         where: the same for messages.
         patience: seconds to wait.
-        sessions: how many sessions were begun.
+        transactions: how many transactions were begun.
     """
 
     def __init__(self, address: Address, patience: float) -> None:
         self.address, self.where, self.patience = address, address.where, patience
-        self.sessions = 0
+        self.transactions = 0
         self._connection: psycopg.Connection[Any] | None = None
         self._cursor: psycopg.Cursor[Any]
         self._pid, self._began, self._is_pooled = 0, "", False
@@ -86,7 +86,6 @@ class Connection:
         except BaseException:
             connection.close()
             raise
-        self.sessions += 1
 
     def _connect(self) -> psycopg.Connection[Any]:
         driver = load_psycopg()
@@ -252,6 +251,7 @@ class Connection:
         Args:
             is_writer: whether it may write.
         """
+        self.transactions += 1
         self.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ {'WRITE' if is_writer else 'ONLY'}")
 
     def commit(self) -> None:

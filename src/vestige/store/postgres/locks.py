@@ -146,13 +146,13 @@ class Locks:
             Those that could not be had; and those that others have used since they were held here.
         """
         try:
-            taken = self._try([lock for right in rights for lock in right.locks])
+            taken = iter(self._try([lock for right in rights for lock in right.locks]))
         except StoreError:
             self._connection.drop()  # nobody can say which of them are held
             raise
         failed, left = list[Right](), list[Lock]()
         for right in rights:
-            mine, taken = taken[: len(right.locks)], taken[len(right.locks) :]
+            mine = [next(taken) for _ in right.locks]
             if all(mine):
                 self._hold(right)
                 right.is_marked = False
@@ -184,17 +184,22 @@ class Locks:
         self.held, self._by_name, self._fresh = {}, {}, []
 
     def _try(self, locks: Sequence[Lock]) -> list[bool]:
-        has = dict[int, bool]()
-        for is_shared in (False, True):
-            chosen = [at for at, lock in enumerate(locks) if lock.is_shared == is_shared]
-            if chosen:
-                name = "pg_try_advisory_lock_shared" if is_shared else "pg_try_advisory_lock"
-                found = self._connection.execute(
-                    f"SELECT {name}(id) FROM unnest(%s::bigint[]) AS id",  # noqa: S608
-                    [locks[at].id for at in chosen],
-                )
-                has |= {at: got for at, (got,) in zip(chosen, found, strict=True)}
-        return [has[at] for at in range(len(locks))]
+        return self._for_each(locks, "pg_try_advisory_lock_shared(id)", "pg_try_advisory_lock(id)")
+
+    def _unlock(self, locks: Sequence[Lock]) -> None:
+        self._for_each(locks, "pg_advisory_unlock_shared(id)", "pg_advisory_unlock(id)")
+
+    def _for_each(self, locks: Sequence[Lock], shared: str, alone: str) -> list[bool]:
+        """What a function says of each lock: that for shared locks, or that for the others."""
+        if not locks:
+            return []
+        found = self._connection.execute(
+            f"SELECT CASE WHEN is_shared THEN {shared} ELSE {alone} END "  # noqa: S608
+            "FROM unnest(%s::bigint[], %s::bool[]) AS each (id, is_shared)",
+            [lock.id for lock in locks],
+            [lock.is_shared for lock in locks],
+        )
+        return [has for (has,) in found]
 
     def _compare(self, rights: Iterable[Right]) -> list[Right]:
         """The rights whose fences others have marked; from now on, what was found is known."""
@@ -224,13 +229,6 @@ class Locks:
                 del self._by_name[right.name]
         if self._connection.is_open:
             self._unlock([lock for right in given for lock in right.locks])
-
-    def _unlock(self, locks: Sequence[Lock]) -> None:
-        for is_shared in (False, True):
-            chosen = [lock.id for lock in locks if lock.is_shared == is_shared]
-            if chosen:
-                name = "pg_advisory_unlock_shared" if is_shared else "pg_advisory_unlock"
-                self._connection.execute(f"SELECT {name}(id) FROM unnest(%s::bigint[]) AS id", chosen)  # noqa: S608
 
     def find_wanted(self) -> list[Lock]:
         """Find the locks of rights that are held here and that others wait for.

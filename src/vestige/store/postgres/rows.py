@@ -5,7 +5,7 @@ Guarantee: held by tests/store/test_postgres_rows.py; what is sealed, see `vesti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 from vestige.errors import StoreError
@@ -27,9 +27,21 @@ class PostgresRows(Rows):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection.where)
         self._connection, self._schema = connection, quote_schema(connection)
+        self._ahead: dict[tuple[str, int], tuple[bytes, ...]] = {}
+        self._moment = 0
+
+    def read_ahead(self, table: str, rows: Iterable[int]) -> None:
+        """Read rows that are needed next, in one go; they are forgotten with the transaction."""
+        query = f"SELECT id, {_join(table, ())} FROM {self._name(table)} WHERE id = ANY(%s)"  # noqa: S608
+        found = self._connection.execute(query, list(rows))
+        self._ahead = {(table, row): tuple(parts) for row, *parts in found}
+        self._moment = self._connection.transactions
 
     def read(self, table: str, row: int, columns: Sequence[str] = ()) -> tuple[bytes, ...] | None:
         """Read a row."""
+        ready = self._ahead.pop((table, row), None)
+        if ready is not None and self._moment == self._connection.transactions:
+            return tuple(ready[TABLES[table].index(column)] for column in columns or TABLES[table])
         found = self._connection.execute(f"SELECT {_join(table, columns)} FROM {self._name(table)} WHERE id = %s", row)  # noqa: S608
         return found[0] if found else None
 
@@ -53,6 +65,7 @@ class PostgresRows(Rows):
 
     def write_many(self, table: str, rows: Mapping[int, Sequence[bytes]]) -> None:
         """Write several rows of a table, without waiting for the server after each."""
+        self._ahead = {}
         columns = TABLES[table]
         query = (
             f"INSERT INTO {self._name(table)} VALUES (%s{', %s' * len(columns)}) ON CONFLICT (id) DO UPDATE SET "  # noqa: S608
@@ -62,6 +75,7 @@ class PostgresRows(Rows):
 
     def cut(self, table: str, row: int) -> None:
         """Delete all rows from a number on."""
+        self._ahead = {}
         self._connection.execute(f"DELETE FROM {self._name(table)} WHERE id >= %s", row)  # noqa: S608
 
     def find_end(self, table: str) -> int:

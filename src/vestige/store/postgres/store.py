@@ -246,6 +246,11 @@ class PostgresStore(TableStore):
         with self._guard():
             self.holdings.lend()
 
+    def release(self) -> None:
+        """Write what the streams have not written yet, and close them; they can be opened again."""
+        with self.transaction():  # their locks are released together, at its end
+            super().release()
+
     def close(self) -> None:
         """Write what the streams have not written yet, and end the session; a second call does nothing."""
         if not self._is_closed:
