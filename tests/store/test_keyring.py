@@ -17,7 +17,7 @@ import pytest
 
 from vestige.errors import ParameterError, StoreError
 from vestige.store.keyring import Key, KeyringFile, KeyTable, open_keyring
-from vestige.store.keyring.keyring import MARKER, PAGE, SLOTS, Page
+from vestige.store.keyring.keyring import MARKER, PAGE, SLOTS, Page, compute_mark
 from vestige.store.paths import write_private
 
 FAR = 5 << 40
@@ -276,6 +276,33 @@ def test_keys_that_were_numbered_before_others_were_prepared_are_refused(keyring
             keyring.prepare(keys)
     assert path.read_bytes() == content
     assert keyring.read().find(50) == (known[50],)
+
+
+def read_mark(keyring: KeyringFile) -> bytes:
+    return compute_mark(keyring.read().find(MARKER))
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_change_that_comes_late_is_refused(keyring: KeyringFile, path: Path, *, is_committed: bool) -> None:
+    """It would destroy keys of the next transaction, which has the same versions if the one before was rolled back."""
+    before, known, first = fill(keyring, [4]), make_keys([4], 3), read_mark(keyring)
+    for _ in range(2):
+        keyring.prepare(known, mark=first)  # the second time, they are there
+    mark = read_mark(keyring)
+    versions = {slot: key.version for slot, key in (known if is_committed else before).items()}
+    for _ in range(2):
+        keyring.settle(versions, mark=mark)  # the second time, there is nothing to settle
+    following = {slot: Key(key.version, bytes(32)) for slot, key in make_keys([4], keyring.read().newest + 1).items()}
+    keyring.prepare(following, mark=read_mark(keyring))
+    content = path.read_bytes()
+    refused = "was used by another process since this one has read it; nothing was changed"
+    with pytest.raises(StoreError, match=refused):
+        keyring.settle(versions, mark=mark)
+    with pytest.raises(StoreError, match=refused):
+        keyring.prepare({50: Key(9, bytes(32))}, mark=mark)
+    assert path.read_bytes() == content
+    keyring.settle({slot: key.version for slot, key in following.items()}, mark=read_mark(keyring))
+    assert read_all(keyring) == live(following)
 
 
 # The file, its folder, and its rights.

@@ -30,7 +30,7 @@ COMMANDS = {
     "forget": ("vestige.cli.removal", "Request that records leave STORE."),
     "init": ("vestige.cli.init", "Write vestige.toml from a look at FILE."),
     "keygen": ("vestige.cli.signature", "Make a pair of keys to sign receipts with."),
-    "keyring": ("vestige.cli.keyring", "Make, check, rotate and destroy the keys of a sealed store."),
+    "keyring": ("vestige.cli.keyring_serve", "Make, check, rotate and destroy the keys of a sealed store."),
     "lab": ("vestige.cli.lab", "Test the claims of the paper."),
     "list": ("vestige.cli.store", "Show the streams in STORE and their limits."),
     "plan": ("vestige.cli.plan", "Predict the retention required for a target error."),

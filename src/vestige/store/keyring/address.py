@@ -1,27 +1,34 @@
 """Keyrings by address: the path of a file, or the address of a server.
 
-Guarantee: an unknown scheme is refused with a list of those that exist; held by tests/store/test_keyring.py.
+Guarantee: an unknown scheme is refused with a list of those that exist; held by tests/store/test_keyring_client.py.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from vestige.errors import ParameterError
 from vestige.store.keyring.file import KeyringFile
 from vestige.store.keyring.keyring import Keyring
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 def open_keyring(address: str | Path | Keyring, *, create: bool = False) -> Keyring:
     """Open a keyring.
 
     Args:
-        address: the path of a file; or a keyring, which is returned.
-        create: whether to create the file if there is none.
+        address: the path of a file; `https://HOST:PORT` for a server, whose token is in the environment (see
+            `vestige.store.keyring.client.KeyringClient`); or a keyring, which is returned.
+        create: whether to create the file if there is none; a server has its own.
 
     Returns:
         The keyring.
 
     Raises:
+        MissingExtraError: the address is that of a server, and httpx is not installed.
+        ParameterError: there is no such kind of keyring.
         StoreError: there is no such keyring, or it cannot be read.
 
     Example:
@@ -29,5 +36,19 @@ def open_keyring(address: str | Path | Keyring, *, create: bool = False) -> Keyr
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     print(len(open_keyring(folder + "/visits.keyring", create=True).id))
         16
+        >>> open_keyring("ftp://keys.example.org")
+        Traceback (most recent call last):
+        vestige.errors.ParameterError: keyring: there is no scheme ftp://; give the path of a file, or https://HOST:PORT
     """
-    return address if isinstance(address, Keyring) else KeyringFile(address, create=create)
+    if isinstance(address, Keyring):
+        return address
+    scheme = _SCHEME.match(str(address)) if isinstance(address, str) else None
+    if scheme is None:
+        return KeyringFile(address, create=create)
+    if scheme[1].lower() not in ("https", "http"):
+        raise ParameterError(
+            f"keyring: there is no scheme {scheme[1]}://; give {KeyringFile.address_form}, or https://HOST:PORT"
+        )
+    from vestige.store.keyring.client import KeyringClient  # noqa: PLC0415  # an extra
+
+    return KeyringClient(str(address))

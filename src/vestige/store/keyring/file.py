@@ -23,7 +23,17 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from vestige.errors import StoreError
-from vestige.store.keyring.keyring import KEYRING_ID, MARKER, PAGE, Key, Keyring, KeyTable, Page, find_page
+from vestige.store.keyring.keyring import (
+    KEYRING_ID,
+    MARKER,
+    PAGE,
+    Key,
+    Keyring,
+    KeyTable,
+    Page,
+    compute_mark,
+    find_page,
+)
 from vestige.store.paths import clear_drafts, resolve_path, write_private
 
 VERSION = 1
@@ -117,19 +127,39 @@ class KeyringFile(Keyring):
         newer = (page for page in pages if not after or page.number == find_page(MARKER) or page.find_newest() > after)
         return KeyTable(newer, is_used=is_used)
 
-    def prepare(self, keys: Mapping[int, Key]) -> None:
-        """Put keys beside those that are live; durable once this returns."""
+    def prepare(self, keys: Mapping[int, Key], *, mark: bytes | None = None) -> None:
+        """Put keys beside those that are live; durable once this returns.
+
+        Args:
+            keys: see `Keyring.prepare`.
+            mark: see `compute_mark`; if the keyring has another one, a call that would change it is refused. Default:
+                the caller holds the lock of the store, and the call cannot be late.
+
+        Raises:
+            StoreError: see `Keyring.prepare`.
+        """
         with self._open(os.O_RDWR) as file:
             self._read_header(file)
             self._check_newest(file, keys)
             pages = self._change(file, keys, lambda page, slot: page.add(slot, keys[slot]), is_adding=True)
+            self._check_mark(file, mark, pages)
             self._write(file, dict(sorted(pages.items())))  # the marker first: who is killed after it has to settle
 
-    def settle(self, versions: Mapping[int, int]) -> None:
-        """Destroy all keys of slots but one; durable once this returns."""
+    def settle(self, versions: Mapping[int, int], *, mark: bytes | None = None) -> None:
+        """Destroy all keys of slots but one; durable once this returns.
+
+        Args:
+            versions: see `Keyring.settle`.
+            mark: see `compute_mark`; if the keyring has another one, a call that would change it is refused. Default:
+                the caller holds the lock of the store, and the call cannot be late.
+
+        Raises:
+            StoreError: see `Keyring.settle`.
+        """
         with self._open(os.O_RDWR) as file:
             header = self._read_header(file)
             pages = self._change(file, versions, lambda page, slot: page.keep(slot, versions[slot]), is_adding=False)
+            self._check_mark(file, mark, pages)
             wanted = header._replace(is_used=header.is_used or bool(versions.get(MARKER))).pack()
             if os.pread(file, PAGE, 0) != wanted:
                 pages[0] = wanted
@@ -200,6 +230,17 @@ class KeyringFile(Keyring):
             raise StoreError(
                 f"{self.path}: was used by another process since this one has read it; if two copies of one store are "
                 "open with this keyring, close one: what one of them writes, the other cannot open"
+            )
+
+    def _check_mark(self, file: int, mark: bytes | None, pages: Mapping[int, bytes | bytearray]) -> None:
+        """Refuse what comes late, after others have written: it could destroy their keys."""
+        first = self._read_page(file, _FIRST)
+        if mark in (None, compute_mark(() if first is None else first.read(MARKER))):
+            return
+        if any(os.pread(file, PAGE, PAGE * place) != content for place, content in pages.items()):
+            raise StoreError(
+                f"{self.path}: was used by another process since this one has read it; nothing was changed: begin the "
+                "transaction again"
             )
 
     def _change(

@@ -8,6 +8,7 @@ Guarantee: after `settle` only the keys that it names are left; held by tests/st
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import zlib
 from abc import ABC, abstractmethod
@@ -220,6 +221,22 @@ def find_page(slot: int) -> int:
     return slot // SLOTS
 
 
+def compute_mark(marker: Iterable[Key]) -> bytes:
+    """Compute the mark of a keyring: it tells each transaction from all others, since each draws new keys.
+
+    Args:
+        marker: the keys in the slot of the marker, the oldest first.
+
+    Returns:
+        A digest of 32 bytes.
+
+    Example:
+        >>> compute_mark([Key(1, bytes(32))]) == compute_mark([Key(1, bytes(31) + b"1")])
+        False
+    """
+    return hashlib.sha256(b"".join(_HALF.pack(*key, 0) for key in marker)).digest()
+
+
 class KeyTable:
     """The keys of a keyring, as they were read; pages are looked at when they are needed.
 
@@ -304,6 +321,14 @@ class KeyTable:
             is_wrong = np.logical_or(versions.all(axis=1), (versions > np.uint64(version)).any(axis=1))
             found.append(page.number * SLOTS + np.flatnonzero(is_wrong))
         return np.concatenate(found)
+
+    def list_pages(self) -> tuple[Page, ...]:
+        """List the pages.
+
+        Returns:
+            The pages, in the order in which they were read.
+        """
+        return tuple(self._pages.values())
 
     def update(self, other: KeyTable) -> None:
         """Take over pages that were read later.

@@ -1,0 +1,169 @@
+"""`vestige keyring serve` and `vestige keyring token`: a keyring for stores that several hosts write.
+
+Guarantee: a token is printed once, on standard output, and nothing else is; held by tests/store/test_keyring_server.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import click
+
+from vestige.cli.access import json_option
+from vestige.cli.keyring import keyring_group
+from vestige.cli.output import print_json, say, show_table, warn
+from vestige.store.keyring import KeyringFile
+from vestige.store.keyring.tokens import SCOPES, create_token, read_tokens, revoke_token
+
+
+@keyring_group.command()
+@click.argument("file")
+@click.option(
+    "--tokens",
+    required=True,
+    metavar="FILE",
+    help="File with the tokens of those who may use the keyring; vestige keyring token makes it.",
+)
+@click.option(
+    "--certificate",
+    metavar="FILE",
+    help="File with the certificate of this host and those that it was signed with, in PEM.",
+)
+@click.option(
+    "--private-key",
+    metavar="FILE",
+    help="File with the private key of the certificate, in PEM and without a passphrase.  [default: in --certificate]",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Name or address of this host to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8443,
+    show_default=True,
+    help="Port to listen on; 0 chooses one that is free.",
+)
+@click.option(
+    "--without-tls",
+    is_flag=True,
+    help="Listen in clear, for clients on this host alone; any other --host is refused.",
+)
+@click.option(
+    "--log-requests",
+    is_flag=True,
+    help="Log each request, not only those that are refused: label of the token, path and status.",
+)
+def serve(
+    file: str,
+    tokens: str,
+    certificate: str | None,
+    private_key: str | None,
+    host: str,
+    port: int,
+    *,
+    without_tls: bool,
+    log_requests: bool,
+) -> None:
+    """Serve the keyring in FILE to other hosts.
+
+    Stores name the server as their keyring: --keyring https://HOST:PORT, with a token in the variable
+    VESTIGE_KEYRING_TOKEN, and in VESTIGE_KEYRING_CA the certificate of who signed that of the server, if this is not
+    an authority that all hosts trust.
+
+    A change is confirmed once it is flushed to the device of FILE. SIGTERM and Ctrl-C end the server after the requests
+    that are under way; clients try again for ten seconds, enough for a restart. The log is on standard error, and never
+    has keys or tokens. A keyring cannot be destroyed over the network.
+
+    \b
+    Examples:
+      vestige keyring token visits.tokens --add collector-1
+      vestige keyring serve visits.keyring --tokens visits.tokens --host 0.0.0.0 \\
+          --certificate server.pem --private-key server.key
+      vestige keyring serve visits.keyring --tokens visits.tokens --without-tls
+    """  # noqa: D301  # the escape keeps click from rewrapping the lines
+    from vestige.store.keyring.listener import serve as listen  # noqa: PLC0415  # an extra
+
+    if without_tls == (certificate is not None):
+        raise click.UsageError("give --certificate, or --without-tls for clients on this host alone")
+    if private_key is not None and certificate is None:
+        raise click.UsageError("--private-key belongs to --certificate; give both, or neither")
+    keyring = KeyringFile(file)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    for name, level in (
+        ("vestige.keyring", logging.INFO if log_requests else logging.WARNING),
+        ("uvicorn", logging.WARNING),
+    ):
+        log = logging.getLogger(name)
+        log.addHandler(handler)
+        log.setLevel(level)
+
+    def announce(address: str) -> None:
+        click.echo(f"Serving the keyring {keyring.id.hex()} at {address}")
+
+    try:
+        listen(
+            keyring,
+            tokens,
+            host=host,
+            port=port,
+            certificate=certificate,
+            private_key=private_key,
+            without_tls=without_tls,
+            announce=announce,
+        )
+    except KeyboardInterrupt:
+        sys.exit(130)  # what shells expect of Ctrl-C
+
+
+@keyring_group.command()
+@click.argument("file")
+@click.option("--add", metavar="LABEL", help="Make a token with this label and print it; it is shown this once.")
+@click.option(
+    "--scope",
+    type=click.Choice(SCOPES),
+    help="What the new token allows: read keys and check the keyring, or also write.  [default: write]",
+)
+@click.option(
+    "--revoke", metavar="LABEL", help="Revoke the token with this label; a running server refuses it at once."
+)
+@json_option
+def token(file: str, add: str | None, scope: str | None, revoke: str | None, *, machine: bool) -> None:
+    """Make, list or revoke the tokens of a keyring server.
+
+    FILE has a line for each token, with its label, scope and hash; the tokens themselves are not in it. Without --add
+    and --revoke, the tokens are listed. Hosts that write a store need --scope write; for those that read it, and for
+    auditors, --scope read is enough.
+
+    \b
+    Examples:
+      vestige keyring token visits.tokens --add collector-1
+      vestige keyring token visits.tokens --add auditor --scope read > auditor.token
+      vestige keyring token visits.tokens
+      vestige keyring token visits.tokens --revoke collector-1
+    """  # noqa: D301  # the escape keeps click from rewrapping the lines
+    if add is not None and revoke is not None:
+        raise click.UsageError("--add and --revoke are both given; give one of them")
+    if scope is not None and add is None:
+        raise click.UsageError("--scope belongs to --add; give both, or neither")
+    if add is not None:
+        secret = create_token(file, add, scope=scope or "write")
+        if machine:
+            print_json({"label": add, "scope": scope or "write", "token": secret})
+        else:
+            click.echo(secret)
+            warn(f"This is the token {add}; it is shown this once. Put it into VESTIGE_KEYRING_TOKEN of its host.")
+        return
+    if revoke is not None:
+        revoke_token(file, revoke)
+    known = read_tokens(file)
+    if machine:
+        print_json([{"label": each.label, "scope": each.scope, "created": each.created} for each in known])
+    elif revoke is not None:
+        say(f"{file}: the token {revoke} is revoked; {len(known)} left.")
+    else:
+        show_table(
+            ("label", "scope", "created"),
+            [(each.label, each.scope, each.created) for each in known],
+            ("scope", "created"),
+        )
