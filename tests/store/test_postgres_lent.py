@@ -16,7 +16,7 @@ from postgres import Database
 from vestige import KeyedStreams, Mean, Stream
 from vestige.errors import StoreBusyError, StoreError
 from vestige.operations import forget, process_inbox, remove, sweep
-from vestige.store import PostgresStore, Store
+from vestige.store import Ledger, PostgresStore, Store
 from vestige.store.postgres.locks import Locks, Right
 
 ROWS = np.random.default_rng(0).normal(size=1_000)
@@ -304,6 +304,30 @@ def test_requests_of_two_processes_are_all_filed(database: Database) -> None:
         ledger = one.read_ledger()
         assert len({receipt.reference for receipt in ledger.receipts}) == 20
         assert ledger.newest == 20
+
+
+def test_requests_that_are_filed_at_the_same_time_are_all_filed(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.open() as one, database.open() as other:
+        open_stream(one).push(1.0)
+        open_stream(other, "b").push(1.0)
+        read, threads = one.read_ledger, list[threading.Thread]()
+
+        def read_and_wait() -> Ledger:
+            """Give the other some time to file its request after this one has read the ledger."""
+            found = read()
+            threads.append(threading.Thread(target=forget, args=(other, ["ada"]), kwargs={"streams": ["b"]}))
+            threads[-1].start()
+            threads[-1].join(0.3)
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(one, "read_ledger", read_and_wait)
+            forget(one, ["ada"], streams=["a"])
+        for thread in threads:
+            thread.join()
+        assert len(one.read_ledger().receipts) == 1 + len(threads)
 
 
 def test_reading_continues_where_it_was_after_streams_were_lent(database: Database) -> None:

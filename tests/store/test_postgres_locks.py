@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from postgres import Database
-from vestige import KeyedStreams, Mean, Stream
-from vestige.errors import StoreBusyError, StoreError
-from vestige.store import MemoryStore, PostgresStore, Store
+from vestige import Clock, KeyedStreams, Mean, Records, Stream
+from vestige.errors import ParameterError, StoreBusyError, StoreError
+from vestige.store import MemoryStore, PostgresStore, State, Store
 from vestige.store.postgres.locks import Locks, Right
 
 
@@ -46,6 +46,10 @@ def test_a_stream_that_could_not_be_opened_is_free_for_others(database: Database
         with pytest.raises(StoreError, match="other terms"):
             open_stream(one, "a", retention=48)
         assert open_stream(other, "a").t == 1
+        one.stream("bad").write(open_stream(one, "new").terms, State(Clock(t=100), Records.empty(1)))
+        for store in (one, other):
+            with pytest.raises(ParameterError, match="does not fit updates"):
+                open_stream(store, "bad")
 
 
 def test_a_family_is_open_as_a_whole_or_stream_by_stream(database: Database) -> None:

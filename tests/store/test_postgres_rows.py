@@ -49,6 +49,21 @@ def test_a_row_replaces_the_one_that_is_there(rows: PostgresRows) -> None:
     rows.write_many("sources", {})
 
 
+def test_rows_that_were_read_ahead_are_forgotten_with_the_transaction(database: Database, rows: PostgresRows) -> None:
+    connection = rows._connection
+    rows.write_many("sources", dict.fromkeys(range(1, 5), (b"one",)))
+    connection.commit()
+    connection.begin(is_writer=True)
+    rows.read_ahead("sources", [1, 2, 3, 9])
+    rows.write("sources", 2, b"two")
+    rows.read_ahead("sources", [1, 2, 3, 9])
+    assert [rows.read("sources", row) for row in (1, 2, 9)] == [(b"one",), (b"two",), None]
+    connection.commit()
+    database.ask("UPDATE OURS.sources SET body = 'other'")
+    connection.begin(is_writer=True)
+    assert rows.read("sources", 3) == (b"other",)
+
+
 def test_a_savepoint_undoes_what_failed(rows: PostgresRows) -> None:
     rows.write("sources", 1, b"one")
     with suppress(ValueError), rows.savepoint():

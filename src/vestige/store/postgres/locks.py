@@ -14,7 +14,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -51,7 +51,6 @@ class Right:
         watched: the fences that others mark when they write the same.
         known: tokens in watched fences that are no news, by fence; more than one while the outcome of a commit is not
             known.
-        is_marked: whether the fences were marked since the right was acquired.
     """
 
     name: str
@@ -60,7 +59,6 @@ class Right:
     marked: frozenset[int] = frozenset()
     watched: frozenset[int] = frozenset()
     known: dict[int, frozenset[int]] = field(default_factory=dict)
-    is_marked: bool = False
 
 
 class Locks:
@@ -80,7 +78,9 @@ class Locks:
         self._fences = f"{quote_schema(connection)}.fences"
         self._whole = self._number("store", "")
         self._writers = self._number("writers", "")
-        self._fresh: list[Right] = []
+        self._unmarked: dict[Right, None] = {}
+        """Rights whose fences were not marked since they were acquired."""
+        self._marking: list[Right] = []
         self.held: dict[Right, None] = {}
         self._by_name: dict[str, list[Right]] = {}
 
@@ -155,7 +155,6 @@ class Locks:
             mine = [next(taken) for _ in right.locks]
             if all(mine):
                 self._hold(right)
-                right.is_marked = False
             else:
                 failed.append(right)
                 left += [lock for lock, has in zip(right.locks, mine, strict=True) if has]
@@ -165,6 +164,7 @@ class Locks:
 
     def _hold(self, right: Right) -> None:
         self.held[right] = None
+        self._unmarked[right] = None
         self._by_name.setdefault(right.name, []).append(right)
 
     def has(self, name: str, family: str | None) -> bool:
@@ -181,7 +181,7 @@ class Locks:
 
     def forget(self) -> None:
         """Note that nothing is held any more, since the session was lost."""
-        self.held, self._by_name, self._fresh = {}, {}, []
+        self.held, self._by_name, self._unmarked, self._marking = {}, {}, {}, []
 
     def _try(self, locks: Sequence[Lock]) -> list[bool]:
         return self._for_each(locks, "pg_try_advisory_lock_shared(id)", "pg_try_advisory_lock(id)")
@@ -224,6 +224,7 @@ class Locks:
         given = [right for right in rights if right in self.held]
         for right in given:
             del self.held[right]
+            self._unmarked.pop(right, None)
             self._by_name[right.name].remove(right)
             if not self._by_name[right.name]:
                 del self._by_name[right.name]
@@ -265,38 +266,32 @@ class Locks:
         until, moved = time.monotonic() + seconds, dict[Right, None]()
         while True:
             self.release(rights)
-            in_time = self._wait(locks, until)
-            failed, changed = self.acquire(rights)
+            with self._wait(locks, until) as in_time:
+                failed, changed = self.acquire(rights)
             moved |= dict.fromkeys(changed)
             if not failed or not in_time:
                 return failed, [right for right in moved if right in self.held]
             locks = [lock for right in failed for lock in right.locks]
 
-    def _wait(self, locks: Iterable[Lock], until: float) -> bool:
-        """Wait until each lock can be had; whether that was in time."""
-        got = list[Lock]()
-        try:
-            for lock in sorted(set(locks)):
-                with self._limit(until - time.monotonic()):
-                    self._lock(lock)
-                got.append(lock)
-        except StoreBusyError:
-            return False
-        finally:
-            if self._connection.is_open:
-                self._unlock(got)
-        return True
-
     @contextmanager
-    def _limit(self, seconds: float) -> Iterator[None]:
-        """Wait for locks for another time than usual."""
-        change = "SELECT set_config('lock_timeout', %s, false)"
-        self._connection.execute(change, str(max(1, round(seconds * 1000))))
+    def _wait(self, locks: Iterable[Lock], until: float) -> Iterator[bool]:
+        """Hold locks within the block, as many as can be had in time; whether these are all."""
+        got, wanted = list[Lock](), sorted(set(locks))
         try:
-            yield
+            with suppress(StoreBusyError):
+                for lock in wanted:
+                    self._limit(until - time.monotonic())
+                    self._lock(lock)
+                    got.append(lock)
+            yield len(got) == len(wanted)
         finally:
             if self._connection.is_open:
-                self._connection.execute(change, str(max(1, round(self._connection.patience * 1000))))
+                self._limit(self._connection.patience)
+                self._unlock(got)
+
+    def _limit(self, seconds: float) -> None:
+        """Let locks be waited for so long."""
+        self._connection.execute("SELECT set_config('lock_timeout', %s, false)", str(max(1, round(seconds * 1000))))
 
     # The whole store.
 
@@ -334,10 +329,11 @@ class Locks:
         A token is never used twice. So it does no harm to know one that was rolled back; and if the outcome of a commit
         is not known, neither the token before it nor the new one is news.
         """
-        self._fresh = [right for right in self.held if right.marked and not right.is_marked]
-        if not self._fresh:
+        self._marking = list(self._unmarked)
+        fences = frozenset[int]().union(*(right.marked for right in self._marking))
+        if not fences:
             return
-        token, fences = secrets.randbits(63), frozenset().union(*(right.marked for right in self._fresh))
+        token = secrets.randbits(63)
         self._connection.execute(
             f"INSERT INTO {self._fences} SELECT id, %s FROM unnest(%s::int[]) AS id "  # noqa: S608
             "ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch",
@@ -350,6 +346,6 @@ class Locks:
 
     def note_commit(self) -> None:
         """Note that the transaction in which fences were marked was committed."""
-        for right in self._fresh:
-            right.is_marked = True
-        self._fresh = []
+        for right in self._marking:
+            self._unmarked.pop(right, None)
+        self._marking = []
