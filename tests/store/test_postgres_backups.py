@@ -190,15 +190,15 @@ def check(server: Archive, tmp_path: Path, records: int, keys: int) -> None:
     replica.catch_up()
     replica.stop()
     server.stop(signal.SIGINT)
-    keys, older_keys = read_keys(keyring.path.read_bytes()), read_keys(older)
+    secrets, older_secrets = read_keys(keyring.path.read_bytes()), read_keys(older)
     size, opened, old = 0, set[int](), set[int]()
     for content in iterate_files(server.folder):
         size += len(content)
         assert not find_values(content, everything), "in clear"
         assert b"canary-" not in content, "in clear"
-        for plain in open_all(content, keyring.id, keys):
+        for plain in open_all(content, keyring.id, secrets):
             opened |= find_values(plain, everything)
-        for plain in open_all(content, keyring.id, older_keys):
+        for plain in open_all(content, keyring.id, older_secrets):
             old |= find_values(plain, everything)
     assert size > 10 * 8 * records
     assert not opened & set(erased.tolist()), "what was erased opens with the keyring of today"
