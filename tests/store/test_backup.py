@@ -189,7 +189,7 @@ def test_a_part_in_pieces_is_judged_by_its_first_one(site: Site, tmp_path: Path)
     assert (report.rows, report.destroyed, report.findings) == (1, 1, ())
     report = site.inspect(copy, site.old_keyring, (CANARY[:10],))
     assert (report.rows, report.openable) == (1, 1)
-    assert "canary 1 of 1 is in 16387, in row 1 of the table buckets" in report.findings[0]
+    assert "canary 1 of 1 is in it, in row 1 of the table buckets" in report.findings[0]
 
 
 def write_wal(records: bytes, page: int = 8_192) -> bytes:
@@ -218,16 +218,16 @@ def test_a_record_of_wal_that_goes_on_behind_the_next_header_is_opened(site: Sit
 def test_a_store_from_before_it_was_sealed_is_a_finding(site: Site, tmp_path: Path) -> None:
     SqliteStore(tmp_path / "plain.db").close()
     (found,) = site.inspect(tmp_path / "plain.db").findings
-    assert "plain.db holds a store in clear (version 7 of the format)" in found
+    assert found.startswith("it holds a store in clear (version 7 of the format)")
     (tmp_path / "b.tar").write_bytes(pack_tar("monday.db", (tmp_path / "plain.db").read_bytes()))
     (found,) = site.inspect(tmp_path / "b.tar").findings
-    assert found.startswith("b.tar/monday.db holds a store in clear")
+    assert found.startswith("monday.db holds a store in clear")
 
 
 def test_a_row_in_clear_in_a_sealed_store_is_a_finding(site: Site) -> None:
     with closing(sqlite3.connect(site.old)) as connection, connection:
         connection.execute("UPDATE terms SET body = x'00'")
-    assert "old.db holds row 1 of the table terms in clear; delete it" in site.inspect(site.old).findings
+    assert "it holds row 1 of the table terms in clear; delete it" in site.inspect(site.old).findings
 
 
 def test_a_copy_of_the_keyring_is_a_finding(site: Site, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +96,7 @@ def test_another_keyring_takes_over_and_the_old_one_is_destroyed(folder: Path, m
     with pytest.raises(StoreError, match="was sealed with the keyring"):
         read(folder)
     shutil.copy(folder / "old.db", folder / "a.db")
-    with pytest.raises(StoreError, match="has no keys, since they were destroyed"):
+    with pytest.raises(StoreError, match="all of its keys were destroyed"):
         read(folder)
 
 
@@ -107,7 +106,7 @@ def test_keyrings_that_cannot_take_over(folder: Path, tmp_path: Path) -> None:
     before = read(folder)
     shutil.copy(folder / "a.keyring", folder / "same.keyring")
     with SqliteStore(folder / "a.db", keyring=folder / "a.keyring") as store:
-        with pytest.raises(StoreError, match="was used for another store"):
+        with pytest.raises(StoreError, match="holds the keys of another store"):
             store.rotate(tmp_path / "other" / "a.keyring")
         with pytest.raises(StoreError, match="is the keyring that"):
             store.rotate(folder / "same.keyring")
@@ -124,7 +123,7 @@ def test_a_damaged_row_keeps_the_store_where_it_is(folder: Path) -> None:
     with SqliteStore(folder / "a.db", keyring=folder / "a.keyring") as store:
         with store.transaction():
             store._connection.execute("UPDATE buckets SET head = zeroblob(80) WHERE id = 2")
-        with pytest.raises(StoreError, match="row 2 of the table buckets is not sealed, or was cut off"):
+        with pytest.raises(StoreError, match=r"row 2 of the table buckets \(head\) is not sealed, or was cut off"):
             store.rotate(KeyringFile(folder / "b.keyring", create=True))
     ids = {prefix.keyring for part in read_parts(folder) if (prefix := Prefix.parse(part)) is not None}
     assert ids == {KeyringFile(folder / "a.keyring").id[:8]}
@@ -166,10 +165,9 @@ def test_a_key_without_a_row_is_found(folder: Path) -> None:
     slot = next(slot for slot in keyring.read().list_slots().tolist() if find_row(slot) == ("buckets", 3))
     keyring.prepare({slot: Key(1, bytes(32))})
     (found,) = open_reader(folder / "a.db", keyring=keyring).verify_keys()
-    assert "a.keyring: has a key of an earlier writing of row 3 of the table buckets" in found
+    assert "a.keyring: has a key of another writing of row 3 of the table buckets" in found
     assert found in open_reader(folder / "a.db", keyring=keyring).verify()
-    with SqliteStore(folder / "a.db", keyring=keyring) as store:
-        store.rotate()
+    SqliteStore(folder / "a.db", keyring=keyring).close()
     check_sound(folder)
 
 
@@ -178,37 +176,4 @@ def test_a_row_without_a_key_is_found(folder: Path) -> None:
     slot = next(slot for slot in keyring.read().list_slots().tolist() if find_row(slot) == ("buckets", 3))
     keyring.settle({slot: 0})
     (found,) = open_reader(folder / "a.db", keyring=keyring).verify_keys()
-    assert "a.db: row 3 of the table buckets has no key in" in found
-
-
-def test_a_keyring_whose_first_transaction_was_not_settled_is_in_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else another store could take it, which would destroy the keys of this one."""
-    settle = KeyringFile.settle
-
-    def copy_first(keyring: KeyringFile, versions: Mapping[int, int]) -> None:
-        if not (tmp_path / "crashed").exists():
-            shutil.copytree(tmp_path / "a", tmp_path / "crashed")
-        settle(keyring, versions)
-
-    (tmp_path / "a").mkdir()
-    monkeypatch.setattr(KeyringFile, "settle", copy_first)
-    fill(tmp_path / "a", 1)
-    crashed = tmp_path / "crashed"
-    assert not KeyringFile(crashed / "a.keyring").read().is_used
-    SqliteStore(crashed / "a.db", keyring=crashed / "a.keyring").close()
-    with pytest.raises(StoreError, match="was used for another store"):
-        SqliteStore(crashed / "b.db", keyring=crashed / "a.keyring")
-    check_sound(crashed)
-
-
-def test_a_destroyed_keyring_overwrites_damaged_pages_too(folder: Path) -> None:
-    path = folder / "a.keyring"
-    content = bytearray(path.read_bytes())
-    content[-4096:-4088] = bytes(8)  # the label of the last page
-    path.write_bytes(content)
-    assert KeyringFile(path).destroy() > 0
-    left = path.read_bytes()[4096:]
-    keys = [content[at : at + 64] for at in range(4096, len(content), 64)]
-    assert not any(key in left for key in keys if any(key[:40]) and key[:8] != b"VSTGPAGE")
+    assert "a.db: row 3 of the table buckets (head) has no key in" in found

@@ -148,6 +148,8 @@ def rotate(store: StoreOptions, target: str | None, *, machine: bool) -> None:
     replaced = "the old ones" if new is None else f"all keys of {old.where}"
     sealed = f"{format_count(rows, 'row')} sealed with fresh keys of {(new or old).where}"
     say(f"{store}: {sealed}; {replaced} are destroyed.")
+    if new is not None and store.file is None and store.key is None and Path(f"{old.where}.key").exists():
+        say(f"The key of its subjects is still {old.where}.key; move it to {new.where}.key, or give it by --key.")
 
 
 def _check_sealed(store: StoreOptions, old: str, target: str | None) -> None:

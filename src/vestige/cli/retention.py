@@ -70,7 +70,7 @@ def sweep(store: StoreOptions, at: datetime | None, *, dry_run: bool, wait: time
         print_json(facts)
     else:
         there = store.open_reader().count()
-        _show_erasures(done, there if there > FEW else len(done.streams), dry_run=dry_run)
+        _show_erasures(store, done, there if there > FEW else len(done.streams), dry_run=dry_run)
     exit_with(done.troubles, attended)
 
 
@@ -86,13 +86,14 @@ def _read_due(store: StoreOptions, at: datetime | None) -> StoreSnapshot:
     return replace(copy, troubles={**dict.fromkeys(found[0][1], UNNAMED), **copy.troubles})
 
 
-def _show_erasures(done: SweepResult, there: int, *, dry_run: bool) -> None:
+def _show_erasures(store: StoreOptions, done: SweepResult, there: int, *, dry_run: bool) -> None:
     """Show what was erased, or would be, from so many streams."""
     losing = sum(erasure.erased > 0 for erasure in done.streams.values())
     erased, streams = format_count(done.erased, "record"), f"{losing:,} of {format_count(there, 'stream')}"
     if not dry_run:
-        order = "the file is tidy" if done.tidy else "the file could not be tidied, because a stream cannot be read"
-        say(f"{erased} erased from {streams}; {order}.")
+        what = "store" if store.file is None else "file"
+        order = "is tidy" if done.tidy else "could not be tidied, because a stream cannot be read"
+        say(f"{erased} erased from {streams}; the {what} {order}.")
     else:
         least = more = ""
         if closing := sum(erasure.closed for erasure in done.streams.values()):

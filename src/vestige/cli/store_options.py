@@ -21,6 +21,7 @@ from vestige.store import Reader, Store, open_reader, open_store
 from vestige.store.address import find_file, show_address
 from vestige.store.paths import append_ending
 
+_ENDINGS = (".key", ".lock")
 VARIABLE = "VESTIGE_KEYRING"
 """The environment variable with the default of --keyring."""
 keyring_option = click.option(
@@ -31,7 +32,9 @@ keyring_option = click.option(
     help="Keyring that STORE is sealed with: a file, or the address of a keyring server.",
 )
 key_option = click.option(
-    "--key", metavar="FILE", help="File with the key that subjects are hashed with.  [default: STORE.key]"
+    "--key",
+    metavar="FILE",
+    help="File with the key that subjects are hashed with.  [default: STORE.key; of a store on a server, KEYRING.key]",
 )
 
 
@@ -60,9 +63,9 @@ class StoreOptions:
     @property
     def files(self) -> tuple[str, ...]:
         """The files that belong to the store, which must not be overwritten; they need not exist."""
-        own = () if self.file is None else (self.file, *(append_ending(self.file, end) for end in (".key", ".lock")))
-        given = [find_file(each) for each in (self.key, self.keyring) if each is not None]
-        return tuple(str(file) for file in (*own, *given) if file is not None)
+        given = [find_file(each) for each in (self.address, self.keyring, self.key) if each is not None]
+        files = [file for file in given if file is not None]
+        return tuple(str(file) for file in (*files, *(append_ending(file, end) for file in files for end in _ENDINGS)))
 
     def open(self, *, create: bool = False) -> Store:
         """Open it for writing."""

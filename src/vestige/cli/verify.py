@@ -70,8 +70,8 @@ def verify_store(
     is a finding; so is a store in clear, a copy of the keyring, and a backup in which nothing is recognised.
 
     This proves what the present keyring opens, and no more: it does not see copies of the keyring that lie elsewhere,
-    which is why a keyring belongs into no backup. Rows in a backup that is encrypted, or in pages of WAL that were
-    compressed (wal_compression), are not counted; they are sealed with the same keys.
+    which is why a keyring belongs into no backup. Rows in a backup that is encrypted, and those that WAL holds only in
+    part or compressed, are not counted; they are sealed with the same keys.
 
     \b
     Examples:
@@ -97,7 +97,8 @@ def verify_store(
         for text in found + _summarize_notes(gone):
             click.echo(escape(text))
         if not found:
-            say(f"{store}: nothing found; limits, pragmas, pages and files are as they should be.")
+            checked = "limits, rows, keys and the server" if store.file is None else "limits, pragmas, pages and files"
+            say(f"{store}: nothing found; {checked} are as they should be.")
         for report in reports:
             _show(report)
     if found or any(report.findings for report in reports):

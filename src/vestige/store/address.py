@@ -116,9 +116,9 @@ def find_backend(address: str | Path) -> type[Store]:
     Example:
         >>> find_backend("memory:").__name__
         'MemoryStore'
-        >>> find_backend("redis://localhost")
+        >>> find_backend("redis://localhost")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        vestige.errors.ParameterError: the address has the unknown scheme 'redis:'; use the path of a file, or memory:
+        vestige.errors.ParameterError: the address has the unknown scheme 'redis:'; use the path of a file, or ...
     """
     scheme = _find_scheme(address)
     if scheme not in BACKENDS:

@@ -88,7 +88,9 @@ def _clear_unused(keyring: Keyring) -> None:
     """Check that a keyring was never used, and destroy what a call that was interrupted has left in it."""
     keys = keyring.read()
     if keys.is_used:
-        raise StoreError(f"{keyring.where}: was used for another store; make one for each store: vestige keyring init")
+        raise StoreError(
+            f"{keyring.where}: holds the keys of another store; make one for each store: vestige keyring init"
+        )
     if slots := keys.list_slots().tolist():
         keyring.settle(dict.fromkeys(slots, 0))
 

@@ -13,7 +13,6 @@ from datetime import datetime
 
 from vestige.errors import StoreError
 from vestige.store import search
-from vestige.store.keyring import Keyring
 from vestige.store.ledger import Ledger
 from vestige.store.memory_rows import copy_rows
 from vestige.store.place import check_name
@@ -29,8 +28,6 @@ from vestige.times import to_ticks
 
 class TableReader(Reader):
     """A store that keeps its streams in tables, as a reader sees it."""
-
-    _keyring: Keyring | None = None
 
     @abstractmethod
     def _use(self) -> AbstractContextManager[Tables]:

@@ -150,9 +150,8 @@ class TableStore(TableReader, Store):
 
     def _use_keyring(self, keyring: Keyring) -> None:
         """Go on with another keyring, which the rows were sealed with."""
-        with self.lock:
-            self._keyring = keyring
-            check_sealed(self._tables.rows).use_keyring(keyring)
+        with self._use() as tables:
+            check_sealed(tables.rows).use_keyring(keyring)
 
     def _erase(self, name: str) -> None:
         with self.transaction(), self._use() as tables:

@@ -19,12 +19,12 @@ from urllib.parse import quote
 
 from vestige.errors import ParameterError, StoreError
 from vestige.store.keyring.backup_scan import BackupScan
-from vestige.store.keyring.backup_streams import read_backup
+from vestige.store.keyring.backup_streams import IT, read_backup
 from vestige.store.keyring.keyring import MARKER, Keyring, KeyTable
 from vestige.store.keyring.seal import Prefix
 from vestige.store.overdue import check_canaries
-from vestige.store.rows import TABLES
 from vestige.store.row_keys import name_row
+from vestige.store.rows import TABLES
 
 _NAMED = 5
 """Number of rows that are named in a sentence."""
@@ -127,7 +127,7 @@ def inspect_backup(
     scan = BackupScan(keyring, canaries)
     read_backup(place, scan.read, scan.findings.append, tell)
     for name in dict.fromkeys(scan.sealed_files):
-        scan.findings += _find_rows_in_clear(name, place / name if place.is_dir() else place)
+        scan.findings += _find_rows_in_clear(name or IT, place / name)
     return _judge(str(path), scan, keyring, list_versions)
 
 

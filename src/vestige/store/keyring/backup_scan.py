@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vestige.store.keyring.backup_streams import Bytes
+from vestige.store.keyring.backup_streams import IT, Bytes
 from vestige.store.keyring.file import MAGIC as KEYRING_MAGIC
 from vestige.store.keyring.keyring import Key, Keyring
 from vestige.store.keyring.seal import MAGIC, PREFIX, SHORT_ID, TAG, Prefix, SealError, decrypt_start, open_part
@@ -93,29 +93,29 @@ class BackupScan:
         """Search the bytes of a file.
 
         Args:
-            name: its name, for the findings.
+            name: its name, for the findings; empty for the backup itself.
             source: its bytes.
         """
-        window, is_over = _Window(source), False
+        window, is_over, called = _Window(source), False, name or IT
         while not is_over:
             is_over = not window.extend(_WINDOW)
             limit = max(len(window.data) - (0 if is_over else self._overlap), 0)
             for width, needle in enumerate((MAGIC, MAGIC.hex().encode()), 1):
                 for at in window.find_all(needle, limit):
-                    self._read_part(name, window, at, width)
+                    self._read_part(called, window, at, width)
             for at in window.find_all(_SQLITE, limit):
                 self._read_sqlite(name, window, at)
             for at in window.find_all(KEYRING_MAGIC, limit):
                 if window.take(at + _KEYRING_ID_AT, len(self._keyring.id)) == self._keyring.id:
                     self._report(
-                        f"{name} holds the keyring, or a copy of it, which opens all that was in the store when it was "
-                        "made; keep the keyring out of backups, delete copies of it, and make them useless: vestige "
-                        "keyring rotate"
+                        f"{called} holds the keyring, or a copy of it, which opens all that was in the store when it "
+                        "was made; keep the keyring out of backups, delete copies of it, and make them useless: "
+                        "vestige keyring rotate"
                     )
             for number, canary in enumerate(self._canaries, 1):
                 for form in (canary, canary.hex().encode()):
                     if any(True for _ in window.find_all(form, limit)):
-                        self._report(f"canary {number} of {len(self._canaries)} is in {name}, in clear")
+                        self._report(f"canary {number} of {len(self._canaries)} is in {called}, in clear")
             window.drop(limit)
 
     def _report(self, text: str) -> None:
@@ -159,8 +159,8 @@ class BackupScan:
             self.sealed_files.append(name)
         elif application == APPLICATION:
             self._report(
-                f"{name} holds a store in clear (version {version} of the format), of the time before it was sealed or "
-                "of another store: whoever has it can read all that is in it; delete it"
+                f"{name or IT} holds a store in clear (version {version} of the format), of the time before it was "
+                "sealed or of another store: whoever has it can read all that is in it; delete it"
             )
 
 

@@ -19,6 +19,8 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, Protocol
 
+IT = "it"
+"""What a backup that is one file is called in a sentence about it."""
 _HEAD = 512
 """Bytes by which the kind of a file is recognised: a header of tar."""
 _DEPTH = 4
@@ -60,19 +62,20 @@ def read_backup(path: Path, scan: Scan, report: Callable[[str], None], tell: Cal
 
     Args:
         path: a file, or a folder with all that is in it; links are followed.
-        scan: called with the name and the bytes of each file; of an archive, of each file in it.
+        scan: called with the name and the bytes of each file; of an archive, of each file in it. The name is relative
+            to the backup, and empty for the backup itself.
         report: called with a sentence about each file that cannot be read.
         tell: called with the share of the bytes that was read.
     """
     files = list(_list_files(path, report))
     total, done = max(sum(size for _, size in files), 1), 0
     for file, size in files:
-        name = path.name if file == path else str(file.relative_to(path))
+        name = "" if file == path else str(file.relative_to(path))
         try:
             with file.open("rb") as opened:
                 _unpack(name, _Counted(opened, tell, done, total), scan, report)
         except _FAILURES as problem:
-            report(f"{name} cannot be read to its end ({_explain(problem)}), so the rest of it was not looked at")
+            report(f"{name or IT} cannot be read to its end ({_explain(problem)}), so the rest was not looked at")
         done += size
 
 
@@ -104,7 +107,7 @@ def _unpack(name: str, source: Bytes, scan: Scan, report: Callable[[str], None],
     stream = _Stream(source)
     for magic, text in _PACKED.items():
         if stream.head.startswith(magic):
-            report(f"{name} {text}")
+            report(f"{name or IT} {text}")
     unpacker = next((each for magic, each in _UNPACKERS.items() if stream.head.startswith(magic)), None)
     if depth == _DEPTH:
         scan(name, stream)
@@ -114,7 +117,7 @@ def _unpack(name: str, source: Bytes, scan: Scan, report: Callable[[str], None],
         with tarfile.open(fileobj=BufferedReader(stream), mode="r|") as archive:
             for member in archive:
                 if (inner := archive.extractfile(member) if member.isfile() else None) is not None:
-                    _unpack(f"{name}/{member.name}", inner, scan, report, depth + 1)
+                    _unpack(f"{name}/{member.name}".lstrip("/"), inner, scan, report, depth + 1)
     else:
         scan(name, _strip_wal_headers(stream))
 

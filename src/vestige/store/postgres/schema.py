@@ -112,6 +112,16 @@ def create_tables(connection: Connection, keyring: bytes) -> StoreRow:
     return made
 
 
+def note_keyring(connection: Connection, keyring: bytes) -> None:
+    """Note that a store is sealed with another keyring; the caller holds a transaction.
+
+    Args:
+        connection: a session.
+        keyring: the id of the other keyring.
+    """
+    connection.execute(f"UPDATE {quote_schema(connection)}.store SET keyring = %s", keyring)  # noqa: S608
+
+
 def _check_right(connection: Connection, question: str, values: tuple[str, ...], schema: str) -> None:
     if connection.execute(f"SELECT {question}", *values) != [(True,)]:
         (user,) = connection.execute("SELECT current_user::text")[0]

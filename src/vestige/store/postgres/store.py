@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from vestige.errors import StoreError
+from vestige.errors import StoreBusyError, StoreError
 from vestige.store.canonical import arrange
 from vestige.store.keyring import Keyring
 from vestige.store.keys import NO_KEY, fingerprint, hash_subject, hide_subjects
@@ -29,6 +29,7 @@ from vestige.store.postgres.holdings import Holdings
 from vestige.store.postgres.keys import check_key_file, check_keyring, find_key_file
 from vestige.store.postgres.place import PostgresFamilyPlace, PostgresPlace
 from vestige.store.postgres.reader import PostgresReader
+from vestige.store.postgres.schema import note_keyring
 from vestige.store.postgres.session import Session
 from vestige.store.postgres.verify import verify_store
 from vestige.store.search import list_named
@@ -83,7 +84,11 @@ class PostgresStore(TableStore):
         self._key: tuple[int, bytes] | None = None
         """The key of the subjects, and how many changes by others there were when it was read."""
         self._is_closed = False
-        self._session = Session(Connection(self.address, patience), self._keyring, self._rejoin)
+        self._start(create=create)
+
+    def _start(self, *, create: bool) -> None:
+        """Begin the session on the store."""
+        self._session = Session(Connection(self.address, self._patience), self._keyring, self._rejoin)
         try:
             self._session.open(create=create, is_writer=True)
             self.holdings = Holdings(self, self._session)
@@ -182,6 +187,22 @@ class PostgresStore(TableStore):
 
     def _family_place(self, about: Mapping[str, object]) -> PostgresFamilyPlace:
         return PostgresFamilyPlace(self, about)
+
+    # The keyring.
+
+    def _note_keyring(self, keyring: Keyring) -> None:
+        only = self._session.locks.make_writer(is_only=True)
+        if self._session.locks.acquire([only])[0]:
+            raise StoreBusyError(
+                f"{self.address.where}: is open for writing elsewhere, with the keyring that it has; close it there"
+            )
+        note_keyring(self._session.connection, keyring.id)
+
+    def _use_keyring(self, keyring: Keyring) -> None:
+        with self._guard():
+            self._session.close()
+            self._keyring = keyring
+            self._start(create=False)
 
     # Subjects.
 

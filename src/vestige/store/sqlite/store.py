@@ -184,6 +184,10 @@ class SqliteStore(TableStore):
         with self.transaction():  # settles what a crash has left
             pass
 
+    def _use_keyring(self, keyring: Keyring) -> None:
+        super()._use_keyring(keyring)
+        self._keyring = keyring
+
     def _check_one_name(self) -> None:
         if self.path.exists() and self.path.stat().st_nlink > 1:
             raise StoreError(
