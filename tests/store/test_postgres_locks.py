@@ -12,7 +12,7 @@ import pytest
 from postgres import Database
 from vestige import Clock, KeyedStreams, Mean, Records, Stream
 from vestige.errors import ParameterError, StoreBusyError, StoreError
-from vestige.store import MemoryStore, PostgresStore, State, Store
+from vestige.store import KeyringFile, MemoryStore, PostgresStore, State, Store
 from vestige.store.postgres.locks import Locks, Right
 
 
@@ -216,6 +216,18 @@ def test_locks_of_one_store_are_not_those_of_another(database: Database, tmp_pat
     with database.open() as one, another.open() as other:
         open_stream(one, "a")
         open_stream(other, "a")
+
+
+def test_a_rotation_that_fails_lets_others_open_the_store(database: Database, tmp_path: Path) -> None:
+    def stop(_: float) -> None:
+        raise ValueError
+
+    with database.open() as store:
+        with pytest.raises(ValueError, match="^$"):
+            store.rotate(KeyringFile(tmp_path / "new", create=True), tell=stop)
+        with database.open(patience=0.2) as other:
+            assert open_stream(other, "a").t == 0
+        assert store.verify() == ()
 
 
 def test_too_many_streams_for_the_locks_of_the_server_are_refused_with_the_setting(database: Database) -> None:

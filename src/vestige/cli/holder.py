@@ -16,6 +16,7 @@ from vestige.errors import StoreBusyError
 from vestige.operations import ForgetResult, InboxResult, RemoveResult, SweepResult, process_inbox, send_request
 from vestige.store import Store
 from vestige.store.inbox import Request
+from vestige.store.store import PATIENCE
 
 Done = TypeVar("Done", ForgetResult, SweepResult, RemoveResult)
 
@@ -37,10 +38,15 @@ def perform(
     *,
     wait: timedelta,
 ) -> tuple[Done, InboxResult]:
-    """Act on a store, or ask the process that holds it to; the result, and that of other requests on the way."""
+    """Act on a store, or ask the process that holds it to; the result, and that of other requests on the way.
+
+    A store without an inbox is one whose streams are lent by those who hold them, which are waited for.
+    """
     try:
-        opened = store.open()
+        opened = store.open(patience=max(PATIENCE, wait.total_seconds()))
     except StoreBusyError:
+        if store.open_reader().inbox is None:
+            raise
         return _ask_holder(store, kind, request(), wait)
     with announce_if_slow(f"Reading {store} ..."), opened:
         attended = process_inbox(opened)

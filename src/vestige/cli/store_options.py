@@ -20,6 +20,7 @@ from vestige.errors import ParameterError
 from vestige.store import Reader, Store, open_reader, open_store
 from vestige.store.address import find_file, show_address
 from vestige.store.paths import append_ending
+from vestige.store.store import PATIENCE
 
 _ENDINGS = (".key", ".lock")
 VARIABLE = "VESTIGE_KEYRING"
@@ -67,9 +68,9 @@ class StoreOptions:
         files = [file for file in given if file is not None]
         return tuple(str(file) for file in (*files, *(append_ending(file, end) for file in files for end in _ENDINGS)))
 
-    def open(self, *, create: bool = False) -> Store:
+    def open(self, *, create: bool = False, patience: float = PATIENCE) -> Store:
         """Open it for writing."""
-        return open_store(self.address, key=self.key, keyring=self.keyring, create=create)
+        return open_store(self.address, key=self.key, keyring=self.keyring, create=create, patience=patience)
 
     def open_reader(self) -> Reader:
         """Open it for reading."""

@@ -107,6 +107,19 @@ class Holdings:
             return
         self._leaving.append(self._acquire(right, f"stream {name!r} is", name))
 
+    def acquire_all_for_now(self) -> None:
+        """Acquire the right to be the only one who has the store open for writing, in this transaction.
+
+        Raises:
+            StoreBusyError: another process has it open.
+        """
+        right = self._locks.make_writer(is_only=True)
+        if self._locks.acquire([right])[0]:
+            raise StoreBusyError(
+                f"{self._where}: is open for writing elsewhere, with the keyring that it has; close it there"
+            )
+        self._leaving.append(right)
+
     def _acquire(self, right: Right, subject: str, name: str | None = None) -> Right:
         with self._store._guard(), self.let_go():
             if self._session.attempt(lambda: self._locks.acquire([right]))[0]:

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from vestige.errors import StoreBusyError, StoreError
+from vestige.errors import StoreError
 from vestige.store.canonical import arrange
 from vestige.store.keyring import Keyring
 from vestige.store.keys import NO_KEY, fingerprint, hash_subject, hide_subjects
@@ -191,11 +191,7 @@ class PostgresStore(TableStore):
     # The keyring.
 
     def _note_keyring(self, keyring: Keyring) -> None:
-        only = self._session.locks.make_writer(is_only=True)
-        if self._session.locks.acquire([only])[0]:
-            raise StoreBusyError(
-                f"{self.address.where}: is open for writing elsewhere, with the keyring that it has; close it there"
-            )
+        self.holdings.acquire_all_for_now()
         note_keyring(self._session.connection, keyring.id)
 
     def _use_keyring(self, keyring: Keyring) -> None:

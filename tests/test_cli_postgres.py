@@ -1,0 +1,89 @@
+"""Commands on a store in PostgreSQL reach the streams that a live `vestige run` holds: it lends them, and goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from click.testing import CliRunner, Result
+
+from postgres import Database
+from vestige import KeyedStreams, Mean
+from vestige.cli import command
+
+
+@pytest.fixture(autouse=True)
+def warm() -> None:
+    """Kernels are compiled before a run has to lend its streams in time."""
+    KeyedStreams(Mean(), retention=96).extend(["a"] * 100, [1.0] * 100, subjects=["b"] * 100)
+
+
+def vestige(database: Database, name: str, *options: str) -> Result:
+    words = [name, database.address, "--keyring", str(database.keyring), *options]
+    return CliRunner().invoke(command, words)
+
+
+def said(database: Database, name: str, *options: str) -> dict[str, object]:
+    result = vestige(database, name, *options, "--wait", "60s", "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, object] = json.loads(result.stdout)
+    return found
+
+
+def make_rows(start: int, stop: int) -> str:
+    return "".join(f"s{i % 3},{'ada' if i % 2 else 'bob'},{i}\n" for i in range(start, stop))
+
+
+@contextmanager
+def running(database: Database, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """A run that was given 60 rows through a pipe, and waits for more."""
+    words = ["-m", "vestige", "run", "-", "--column", "amount", "--subject", "who", "--retention", "96"]
+    words += ["--store", database.address, "--keyring", str(database.keyring), *options]
+    with subprocess.Popen(
+        [sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write("shop,who,amount\n" + make_rows(0, 60))
+        process.stdin.flush()
+        until = time.monotonic() + 60
+        while not _has_taken_rows(database, is_keyed=bool(options)):
+            assert time.monotonic() < until
+            assert process.poll() is None
+            time.sleep(0.1)
+        yield process
+
+
+def _has_taken_rows(database: Database, *, is_keyed: bool) -> bool:
+    """Whether the run holds its streams, besides being one of those who write."""
+    held = database.ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted")[0][0]
+    return bool(held >= (2 if is_keyed else 3))
+
+
+@pytest.mark.parametrize("options", [(), ("--by", "shop")])
+def test_requests_reach_a_live_run(database: Database, options: tuple[str, ...]) -> None:
+    with running(database, *options) as run:
+        until = time.monotonic() + 60
+        while said(database, "forget", "--subject", "ada", "--now")["unknown"]:  # its rows may still be in the pipe
+            assert time.monotonic() < until
+        names = database.read().snapshot().names
+        assert said(database, "sweep")["troubles"] == {}
+        if options:
+            assert said(database, "remove", "--stream", "s1")["removed"] == ["s1"]
+        out, problems = run.communicate(make_rows(60, 90), timeout=120)
+        assert run.returncode == 0, problems
+        assert "Taken: 90 rows" in out
+    assert len(names) == (3 if options else 1)
+    found = database.read().snapshot().all_streams()
+    with database.open() as store:
+        mark = store.pseudonym("ada")
+    arrived = {name: state.clock.t for name, (_, state) in found.items()}
+    assert arrived == ({"s0": 30, "s1": 10, "s2": 30} if options else {names[0]: 90})
+    for _, state in found.values():
+        held = state.retained
+        assert not (held.subjects[held.values[:, 0] < 60] == mark).any(), "what came before the request is gone"
+    assert vestige(database, "verify").exit_code == 0
