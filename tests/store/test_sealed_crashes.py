@@ -346,6 +346,37 @@ def test_the_journal_stays_while_the_store_is_open_and_no_longer(paths: tuple[Pa
     assert open_reader(path, keyring=keys).verify() == ()
 
 
+def test_each_step_of_a_commit_is_flushed_before_the_next(shim: Path, paths: tuple[Path, Path]) -> None:
+    """Else a loss of power could leave rows whose keys are gone: what SQLite does under these pragmas, call by call."""
+    program = """
+import ctypes, os, sys
+from vestige import Mean, SqliteStore, Stream
+store = SqliteStore(sys.argv[1], keyring=sys.argv[2])
+stream = Stream(Mean(), retention=64, seed=0, store=store.stream("a"))
+for number in range(3):
+    stream.push(1.0)
+    ctypes.CDLL(None).fault_tell(1 if number == 2 else -1)
+    store.flush()
+os._exit(0)
+"""
+    command, env = [sys.executable, "-c", program, *map(str, paths)], os.environ | {"LD_PRELOAD": str(shim)}
+    done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
+    calls = [line for line in done.stdout.splitlines() if not line.endswith(paths[0].parent.name)]
+    steps = [call for number, call in enumerate(calls) if call != (calls[number - 1] if number else "")]
+    assert steps[: steps.index("flush keyring") + 1][-2:] == ["write keyring", "flush keyring"]
+    assert "write a.db" not in steps[: steps.index("flush keyring")]
+    written = steps.index("write a.db")
+    assert steps[written - 1] == "flush a.db-journal", "so that it can be rolled back"
+    assert steps[written:] == [
+        "write a.db",
+        "flush a.db",
+        "write a.db-journal",  # zeros over its header: from here on it is committed
+        "flush a.db-journal",
+        "write keyring",  # zeros over the keys that were replaced
+        "flush keyring",
+    ]
+
+
 def test_a_hot_journal_is_named_and_rolled_back(paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that was killed in a commit, after SQLite has begun to write to the file itself."""
     path, keys = paths

@@ -23,8 +23,8 @@ from vestige.store.keyring.backup_streams import IT, read_backup
 from vestige.store.keyring.keyring import MARKER, Keyring, KeyTable
 from vestige.store.keyring.seal import Prefix
 from vestige.store.overdue import check_canaries
-from vestige.store.rows import TABLES
 from vestige.store.row_keys import name_row
+from vestige.store.rows import TABLES
 
 _NAMED = 5
 """Number of rows that are named in a sentence."""
