@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vestige import Bundle, KeyedStreams, Mean, Moments, Policy, StoreError, Stream, Window, open_reader, open_store
-from vestige.store import MemoryStore, Store
+from vestige.store import KeyringFile, MemoryStore, Store
 from vestige.store.entry import pack_entry
 from vestige.stream import open_stream
 
@@ -32,10 +32,11 @@ CASES: dict[str, dict[str, Any]] = {
 class Twins:
     """The same streams in a store and in memory, under pseudonyms of the same key."""
 
-    def __init__(self, path: Path, case: str) -> None:
+    def __init__(self, path: Path, case: str, *, is_sealed: bool = False) -> None:
         self.path, self.terms = path, dict(CASES[case])
         self.policy: Policy = self.terms.pop("policy")
-        self.store, self.now = open_store(path), START
+        self.keyring = KeyringFile(path.with_suffix(".keyring"), create=True) if is_sealed else None
+        self.store, self.now = open_store(path, keyring=self.keyring), START
         self.kept = self.open()
         self.memory: KeyedStreams = KeyedStreams(self.policy, **self.terms, seed=5)
         self.memory._hash_subject = self.hash_subject  # type: ignore[method-assign]
@@ -48,7 +49,7 @@ class Twins:
 
     def reopen(self) -> None:
         self.store.close()
-        self.store = open_store(self.path)
+        self.store = open_store(self.path, keyring=self.keyring)
         self.kept = self.open()
 
     def do(self, action: Any) -> None:
@@ -101,7 +102,17 @@ def act(twins: Twins, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_store_holds_what_memory_holds(case: str, seed: int, tmp_path: Path) -> None:
-    rng, twins = np.random.default_rng(seed), Twins(tmp_path / "a.db", case)
+    check_twins(Twins(tmp_path / "a.db", case), seed)
+
+
+@pytest.mark.parametrize("case", ["times", "notice", "window"])
+def test_a_sealed_store_holds_what_memory_holds(case: str, tmp_path: Path) -> None:
+    check_twins(Twins(tmp_path / "a.db", case, is_sealed=True), 3)
+
+
+def check_twins(twins: Twins, seed: int) -> None:
+    """Do a lot to both."""
+    rng = np.random.default_rng(seed)
     for _ in range(16):
         act(twins, rng)
         twins.check()

@@ -14,10 +14,12 @@ import numpy as np
 
 from vestige import Mean, SqliteStore, Stream, operations
 from vestige.errors import StoreError
-from vestige.store import open_reader
+from vestige.store import KeyringFile, open_reader
 
 ROWS = np.random.default_rng(3).normal(size=400)
 FOREVER = 10**9
+SEALED = "sealed" in sys.argv
+"""Whether the stores are sealed, so that writes to the keyring fail, too."""
 faults = ctypes.CDLL(None)
 
 
@@ -25,8 +27,14 @@ def opened(store: SqliteStore, name: str = "a") -> Stream:
     return Stream(Mean(), retention=96, seed=0, store=store.stream(name))
 
 
+def find_keyring(path: Path) -> Path | None:
+    """The keyring of a store that is sealed."""
+    return path.with_suffix(".keyring") if SEALED else None
+
+
 def start(path: Path) -> tuple[SqliteStore, Stream]:
-    store = SqliteStore(path)
+    keyring = find_keyring(path)
+    store = SqliteStore(path, keyring=None if keyring is None else KeyringFile(keyring, create=True))
     stream = opened(store)
     stream.extend(ROWS[:150], source="x")
     stream.forget(rounds=[150])
@@ -86,8 +94,8 @@ def finish(store: SqliteStore, stream: Stream, path: Path) -> tuple[object, ...]
     """Go on with all streams to their end; what is in the file then."""
     stream.extend(ROWS[stream.t :], source="y")
     store.close()
-    there = open_reader(path).snapshot().all_streams()
-    found = open_reader(path).verify()
+    there = open_reader(path, keyring=find_keyring(path)).snapshot().all_streams()
+    found = open_reader(path, keyring=find_keyring(path)).verify()
     assert found == (), found
     return tuple((name, state.clock, state.retained.values.tolist()) for name, (_, state) in there.items())
 
@@ -123,4 +131,4 @@ def run(folder: Path, way: str, *, thorough: bool) -> dict[str, int]:
 
 if __name__ == "__main__":
     folder, *how = sys.argv[1:]
-    sys.stdout.write(json.dumps({way: run(Path(folder), way, thorough=bool(how)) for way in WAYS}))
+    sys.stdout.write(json.dumps({way: run(Path(folder), way, thorough="thorough" in how) for way in WAYS}))

@@ -15,11 +15,13 @@ from vestige import MemoryStore, SqliteStore
 from vestige.checks import check_store
 from vestige.errors import CheckError
 from vestige.records import Records
-from vestige.store import Ledger, LedgerEntry, Place, State, StoreSnapshot, Terms
+from vestige.store import KeyringFile, Ledger, LedgerEntry, Place, State, StoreSnapshot, Terms
 
 
 def test_ours_pass(tmp_path: Path) -> None:
     check_store(lambda: SqliteStore(tmp_path / "a.db"))
+    keyring = KeyringFile(tmp_path / "keyring", create=True)
+    check_store(lambda: SqliteStore(tmp_path / "b.db", keyring=keyring))
     for store in (MemoryStore(), PlainStore()):
         check_store(lambda store=store: store)  # type: ignore[misc]
 

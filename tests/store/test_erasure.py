@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 from reading import read_streams
+from store.sealed_decoder import list_parts, open_parts
 from vestige import Clock, Mean, Policy, Records, Stream, Window
 from vestige.errors import StoreBusyError, StoreError
-from vestige.store import Position, Receipt, SqliteStore, State, Store, Terms, open_reader
+from vestige.store import KeyringFile, Position, Receipt, SqliteStore, State, Store, Terms, open_reader
 from vestige.store.position import encode_count
 from vestige.store.receipt import RECEIPTS_KEPT
 from vestige.times import wall_clock
@@ -40,10 +41,10 @@ import json, sys
 from select import select
 from vestige.store import open_reader
 print("ready", flush=True)
-looks, found = 0, []
+path, keyring, looks, found = sys.argv[1], (sys.argv[2:] or [None])[0], 0, []
 while not select([sys.stdin], [], [], 0.01)[0]:
-    open_reader(sys.argv[1], patience=20.0).snapshot().all_streams()
-    found += open_reader(sys.argv[1], patience=20.0).verify()
+    open_reader(path, keyring=keyring, patience=20.0).snapshot().all_streams()
+    found += open_reader(path, keyring=keyring, patience=20.0).verify()
     looks += 1
 print(json.dumps([looks, found]))
 """
@@ -166,9 +167,9 @@ def check_forgotten(rng: np.random.Generator, one: Planted) -> None:
 
 
 @contextmanager
-def readers(path: Path) -> Iterator[None]:
+def readers(path: Path, *keyring: Path) -> Iterator[None]:
     """Another process that reads and verifies the store all the time."""
-    command = [sys.executable, "-c", READER, str(path)]
+    command = [sys.executable, "-c", READER, str(path), *map(str, keyring)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -222,6 +223,49 @@ def test_nothing_is_left_of_records_that_are_gone(path: Path) -> None:
     assert sorted(read_files(path)) == ["", "people.db", "people.db.key", "people.db.lock"]
     gone = [struct.pack("<d", one.values[0]) for one in planted.values()]
     assert open_reader(path).verify(canaries=gone) == ()
+
+
+def test_no_copy_of_a_sealed_store_opens_to_what_is_gone(path: Path, tmp_path: Path) -> None:
+    """All copies that were ever made are tried with all keys that there are; nothing in them is in clear."""
+    rng, keys, parts = np.random.default_rng(6), tmp_path / "keyring", set[bytes]()
+    crowd, total, looked, step = people(rng), 0, 0, 0
+    with SqliteStore(path, keyring=KeyringFile(keys, create=True), patience=20.0) as store:
+        planted = {name: Planted(opened(store, name)) for name in POLICIES}
+        store.flush()
+        with readers(path, keys):
+            while total < RECORDS // 3:
+                name, n = str(rng.choice(list(POLICIES))), int(rng.integers(1, 80))
+                planted[name].extend(*drawn(rng, name, crowd, n))
+                total, step = total + n, step + 1
+                if step % 4 == 0:
+                    check_forgotten(rng, planted[name])
+                if step % 9 == 0:
+                    store.tidy()
+                store.flush()
+                files = read_files(path)
+                parts |= list_parts([(files[path.name], files.get(f"{path.name}-journal", b""))], tmp_path / "scratch")
+                if step % 3 == 0:
+                    looked += check_opened(files, b"".join(open_parts(parts, keys.read_bytes())), store, planted)
+    print(f"{len(parts)} parts of rows in copies; {looked} looks for records that are gone")
+    assert looked > 3 * RECORDS
+    assert sorted(read_files(path)) == ["", "people.db", "people.db.key", "people.db.lock"]
+    assert open_reader(path, keyring=keys).verify() == ()
+
+
+def check_opened(files: Mapping[str, bytes], content: bytes, store: Store, planted: Mapping[str, Planted]) -> int:
+    """What opens is what is held, and nothing of it is in the files; how many records that are gone we looked for."""
+    there, clear = all_words(content), set[int]().union(*map(all_words, files.values()))
+    held, gone, people_held, known = list[float](), list[float](), set[str | None](), set[str | None]()
+    for one in planted.values():
+        places, known = set(one.held), known | {*one.subjects}
+        held += [one.values[place] for place in places]
+        gone += [value for place, value in enumerate(one.values) if place not in places]
+        people_held |= {one.subjects[place] for place in places}
+    assert words(struct.pack(f"<{len(held)}d", *held)) <= there
+    assert of_pseudonyms(people_held, store) <= there
+    assert not (of_values(gone) | of_subjects(known) | of_pseudonyms(known - people_held, store)) & there
+    assert not (of_values(held + gone) | of_subjects(known) | of_pseudonyms(known, store)) & clear
+    return len(gone)
 
 
 def test_a_store_that_is_opened_anew_for_each_few_records(path: Path) -> None:

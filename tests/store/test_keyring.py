@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -423,23 +424,20 @@ tell(lambda: keyring.settle({4: 9}))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-def test_a_folder_and_a_file_that_one_may_only_read(tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    path = folder / "a.keyring"
-    fill(KeyringFile(path, create=True), [4])
-    for place in (folder, *folder.parents):
-        with suppress(PermissionError):
-            place.chmod(place.stat().st_mode | 0o055)
-    path.chmod(0o644)
-    content = path.read_bytes()
-    command = [sys.executable, "-c", NOBODY, str(folder)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+def test_a_folder_and_a_file_that_one_may_only_read() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # pytest's own folders are closed to others
+        folder, path = Path(name), Path(name, "a.keyring")
+        folder.chmod(0o755)
+        fill(KeyringFile(path, create=True), [4])
+        path.chmod(0o644)
+        content = path.read_bytes()
+        command = [sys.executable, "-c", NOBODY, str(folder)]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        assert path.read_bytes() == content
+        assert [file.name for file in folder.iterdir()] == [path.name]
     assert said[1] == "2"
     for text in (said[0], *said[2:]):
         assert text.startswith("the keyring cannot be read or written (Permission denied); make room, or run this as")
-    assert path.read_bytes() == content
-    assert [file.name for file in folder.iterdir()] == [path.name]
 
 
 def test_another_keyring_in_its_place_is_noticed(keyring: KeyringFile, path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
@@ -25,7 +26,7 @@ from hypothesis.stateful import (
 from plain_store import PlainStore
 from postgres import Database, Server
 from vestige import Clock, Mean, Policy, Records, Stream, Window
-from vestige.errors import NoRecordsError, ParameterError
+from vestige.errors import NoRecordsError, ParameterError, StoreError
 from vestige.store import (
     KeyringFile,
     MemoryStore,
@@ -281,6 +282,37 @@ SETTINGS = settings(
 )
 TestAllStores = AllStores.TestCase
 TestAllStores.settings = SETTINGS
+
+
+class Sealed(AllStores):
+    """The same with a file that is sealed, whose keyring may fail to be written."""
+
+    @property
+    def keyring(self) -> KeyringFile:
+        return KeyringFile(self.path.with_suffix(".keyring"), create=True)
+
+    def open_store(self) -> Store:
+        return SqliteStore(self.path, keyring=self.keyring)
+
+    def open_reader(self) -> Reader:
+        return open_reader(self.path, keyring=self.keyring)
+
+    @rule(name=any_stream, step=st.sampled_from(["prepare", "settle"]))
+    def fail(self, name: str, step: str) -> None:
+        """Let the keyring fail once: streams and store go on, and nothing is lost or erased twice."""
+        stream = self.same(name)[0]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(KeyringFile, step, lambda *_: self._refuse())
+            with suppress(StoreError):
+                stream.flush()
+        self.flush(None)
+
+    def _refuse(self) -> None:
+        raise StoreError("the keyring cannot be written")
+
+
+TestSealed = Sealed.TestCase
+TestSealed.settings = settings(SETTINGS, max_examples=12)
 
 
 class OnServer(AllStores):

@@ -27,6 +27,7 @@ from vestige.store.entry import (
 )
 from vestige.store.families import Family, name_family, name_stream, pack_family
 from vestige.store.layout import DamagedError
+from vestige.store.ledger_rows import read_ledger
 from vestige.store.tables import Tables
 from vestige.store.text import decode_text
 
@@ -66,7 +67,7 @@ def arrange(tables: Tables) -> None:
         tables: the tables of the store.
 
     Raises:
-        DamagedError: a stream is damaged.
+        DamagedError: a stream is damaged, or the ledger is.
     """
     scan = _scan(tables)
     families = {number: tables.families.read(number) for number in scan.streams}
@@ -177,6 +178,7 @@ def _renumber_entry(name: bytes, entry: bytes, families: dict[int, Family], orde
 def _drop_empty_rows(tables: Tables) -> None:
     """Drop what is left of requests that have expired, and an index without subjects."""
     rows = tables.rows
+    read_ledger(rows)  # a damaged one is left as it is
     kept = [(row, parts) for row, parts in rows.iterate("ledger") if any(parts[0][4:8])]
     if len(kept) < sum(1 for _ in rows.iterate("ledger", ("head",))):
         rows.cut("ledger", 1)

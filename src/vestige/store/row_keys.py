@@ -71,7 +71,8 @@ def list_versions(rows: SealedRows) -> dict[int, int]:
 def find_orphans(rows: SealedRows) -> Iterator[str]:
     """Find the keys that belong to no row as it is; with them, a copy of an earlier writing can be opened.
 
-    While the keys of a transaction are not settled there are such keys, and `Keyring.verify` says so.
+    While the keys of a transaction are not settled there are such keys, and `Keyring.verify` says so. If the only key
+    of a row does not fit, the row was changed outside Vestige, and not the key: `SealedRows.find_damage` says so.
 
     Args:
         rows: the rows.
@@ -80,9 +81,10 @@ def find_orphans(rows: SealedRows) -> Iterator[str]:
         What is wrong with each, and what to do.
     """
     versions, keys = list_versions(rows), rows.keyring.read()
-    last = versions.get(MARKER, 0)
+    last, there = versions.get(MARKER, 0), {find_slot(*place) for place in list_places(rows)}
     for slot in () if keys.is_open else keys.list_slots().tolist():
-        if any(versions.get(slot) != key.version <= last for key in keys.find(slot)):
+        others = [key for key in keys.find(slot) if versions.get(slot) != key.version <= last]
+        if others and (slot not in there or len(keys.find(slot)) > 1):
             yield (
                 f"{rows.keyring.where}: has a key of another writing of {name_row(slot)} than the store holds, with "
                 "which a copy of that can be opened; open the store for writing, which destroys it: vestige sweep"

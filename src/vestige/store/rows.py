@@ -281,8 +281,9 @@ class Rows(ABC):
                 found = self.read("about", 1)
                 if found is None:
                     raise DamagedError("row 1 of the table about has vanished")
-                self._about = self._stored = About.unpack(found[0])
-                self._check_ends(self._about)
+                about = About.unpack(found[0])
+                self._check_ends(about)
+                self._about = self._stored = about
         return self._about
 
     @about.setter

@@ -21,8 +21,9 @@ import numpy as np
 
 from vestige.errors import StoreError
 from vestige.store.keyring.keyring import KEY, Key, Keyring, KeyTable
-from vestige.store.keyring.seal import SealError, seal_parts
-from vestige.store.opener import ABOUT, ROWS, Opener, find_row, find_slot
+from vestige.store.keyring.seal import SealError, find_end, seal_parts
+from vestige.store.ledger_rows import read_ledger
+from vestige.store.opener import ABOUT, ROWS, Opener, find_slot
 from vestige.store.rows import TABLES, Rows
 from vestige.types import Ints
 
@@ -102,15 +103,15 @@ class SealedRows(Rows):
 
     def _recover(self, *, is_whole: bool) -> None:
         """Settle what a crash has left: keys of writings that are not valid, and of rows that are not there."""
-        opener, keys = self._opener, self._opener.keys
-        slots = keys.find_unsettled(opener.newest)
+        opener, keys, versions = self._opener, self._opener.keys, dict[int, int]()
+        for slot in keys.find_unsettled(opener.newest).tolist():
+            live = opener.find_live(slot)
+            versions[slot] = 0 if live is None else live.version
         if is_whole:
-            slots = np.union1d(slots, self._find_lost())
-        versions = {}
-        for slot in slots.tolist():
-            live, place = opener.find_live(slot), find_row(slot)
-            is_there = place is not None and self.inner.read(*place, TABLES[place[0]][:1]) is not None
-            versions[slot] = live.version if live is not None and is_there else 0
+            with suppress(StoreError):  # a row that should be there may be put back, and needs its key then
+                self._check_ends(self.about)
+                read_ledger(self)
+                versions |= dict.fromkeys(self._find_lost().tolist(), 0)
         if versions or self.is_new:
             self.keyring.settle(versions | {find_slot(*ABOUT): opener.newest})
             keys.keep(versions)
@@ -330,6 +331,8 @@ class SealedRows(Rows):
                 try:
                     for column, part in zip(columns, parts, strict=True):
                         self._open(table, row, column, part)
+                        if part[find_end(part) :].strip(b"\0"):
+                            found[table, row] = f"row {row} of the table {table} is not zero behind its seal"
                 except SealError as problem:
                     found[table, row] = str(problem)
         return found

@@ -90,6 +90,22 @@ class Prefix(NamedTuple):
         return cls(*_PREFIX.unpack_from(start)[1:])
 
 
+def find_end(sealed: bytes) -> int:
+    """Find where a sealed part ends; what comes after it is padding.
+
+    Args:
+        sealed: the part, which has a prefix, and what may come after it.
+
+    Returns:
+        Its number of bytes.
+
+    Example:
+        >>> find_end(seal_parts([b"visits"], bytes(16), 7, Key(1, bytes(32)))[0] + bytes(10))
+        58
+    """
+    return PREFIX + int(_PREFIX.unpack_from(sealed)[-1])
+
+
 def seal_parts(parts: Sequence[bytes], keyring: bytes, slot: int, key: Key) -> tuple[bytes, ...]:
     """Seal the parts of a row.
 
