@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from store.served import HOST, Served, host_server
 from vestige import Mean, SqliteStore, Stream
 from vestige.errors import StoreError
 from vestige.store import Key, KeyringFile, MemoryStore, open_reader, rotation
+from vestige.store.keyring.client import KeyringClient
 from vestige.store.keyring.seal import Prefix
 from vestige.store.opener import find_row
 
@@ -151,6 +153,25 @@ def test_an_old_keyring_that_cannot_be_destroyed_from_here_is_named(
     with SqliteStore(folder / "a.db", keyring=folder / "a.keyring") as store, pytest.raises(StoreError, match=said):
         store.rotate(new)
     check_sound(folder, "b.keyring")
+
+
+def test_a_store_moves_to_a_server_and_back(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    before, served = read(folder), Served(tmp_path / "server")
+    KeyringFile(folder / "c.keyring", create=True)
+    with host_server(served.file, served.tokens) as port:
+        client = KeyringClient(f"http://{HOST}:{port}", token=served.writer)
+        with SqliteStore(folder / "a.db", keyring=folder / "a.keyring") as store:
+            store.rotate(client)
+        with SqliteStore(folder / "a.db", keyring=client) as store:
+            store.rotate()
+            assert (store.verify(), store.verify_keys()) == ((), ())
+            with pytest.raises(StoreError, match="is not destroyed over the network; run vestige keyring destroy wh"):
+                store.rotate(folder / "c.keyring")
+        client.close()
+    assert read(folder, "c.keyring") == before
+    assert served.file.destroy() > 6
+    check_sound(folder, "c.keyring")
 
 
 def test_a_store_in_clear_has_no_keys(tmp_path: Path) -> None:
