@@ -223,7 +223,7 @@ def test_a_rotation_that_fails_lets_others_open_the_store(database: Database, tm
         raise ValueError
 
     with database.open() as store:
-        with pytest.raises(ValueError, match="^$"):
+        with pytest.raises(ValueError, match=r"^$"):
             store.rotate(KeyringFile(tmp_path / "new", create=True), tell=stop)
         with database.open(patience=0.2) as other:
             assert open_stream(other, "a").t == 0

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige.clock import Clock
-from vestige.errors import DataError, ParameterError, StoreError, StreamsError
+from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError, StreamsError
 from vestige.estimate import E_co
 from vestige.keyed.answers import count_streams, make_estimates
 from vestige.keyed.arrivals import UNKNOWN, RawRows, find_problem, find_refused, read_raw_rows
@@ -190,6 +190,7 @@ class KeyedStreams(Generic[E_co]):
         Raises:
             DataError: a row cannot be taken; then none of them was.
             StreamsError: the policy failed in some streams, which have not taken all of their rows; all others have.
+            StoreError: the store cannot be written; the rows were taken, and `flush` writes them later.
 
         Example:
             >>> from vestige import Mean
@@ -213,7 +214,14 @@ class KeyedStreams(Generic[E_co]):
                     self._truncate(known)
                     raise
             made = self._take(numbers, new, known, np.arange(len(new)), {})
-            self.flush()
+            try:
+                self.flush()
+            except StoreError as problem:
+                kind = StoreBusyError if isinstance(problem, StoreBusyError) else StoreError
+                raise kind(
+                    f"{problem}. The rows were taken, and wait in memory: call flush() to write them, and do not pass "
+                    "them again, which would count them twice"
+                ) from problem
         failed = {key: trouble.problem for key, trouble in made.troubles.items()}
         _raise_troubles(failed, f"{made.taken:,} rows were taken, all of those of other streams among them")
         return made.taken

@@ -112,6 +112,8 @@ class KeyringFile(Keyring):
         self.id = b""
         self._places: dict[int, int] = {}
         """Where pages were found in the file, by their numbers."""
+        self._marker: tuple[Key, ...] | None = None
+        """The keys of the marker, as this process has read or written them; None if it has not."""
         if create and not (self.path.exists() and self.path.stat().st_size):
             self._create()
         with self._open(os.O_RDONLY) as file:
@@ -121,11 +123,14 @@ class KeyringFile(Keyring):
         """Read keys; nothing but the page of the marker if none is newer."""
         with self._open(os.O_RDONLY) as file:
             is_used, first = self._read_header(file).is_used, self._read_page(file, _FIRST)
-            if first is not None and after and (found := KeyTable([first], is_used=is_used)).newest == after:
-                return found
-            pages = [page for _, page in self._read_pages(file) if page is not None]
-        newer = (page for page in pages if not after or page.number == find_page(MARKER) or page.find_newest() > after)
-        return KeyTable(newer, is_used=is_used)
+            found = KeyTable(() if first is None else [first], is_used=is_used)
+            if first is None or not after or found.newest != after:
+                pages = [page for _, page in self._read_pages(file) if page is not None]
+                marked = find_page(MARKER)
+                newer = (page for page in pages if not after or page.number == marked or page.find_newest() > after)
+                found = KeyTable(newer, is_used=is_used)
+        self._marker = found.find(MARKER)
+        return found
 
     def prepare(self, keys: Mapping[int, Key], *, mark: bytes | None = None) -> None:
         """Put keys beside those that are live; durable once this returns.
@@ -133,7 +138,7 @@ class KeyringFile(Keyring):
         Args:
             keys: see `Keyring.prepare`.
             mark: see `compute_mark`; if the keyring has another one, a call that would change it is refused. Default:
-                the caller holds the lock of the store, and the call cannot be late.
+                that of the keys as they were last read or written here.
 
         Raises:
             StoreError: see `Keyring.prepare`.
@@ -144,6 +149,7 @@ class KeyringFile(Keyring):
             pages = self._change(file, keys, lambda page, slot: page.add(slot, keys[slot]), is_adding=True)
             self._check_mark(file, mark, pages)
             self._write(file, dict(sorted(pages.items())))  # the marker first: who is killed after it has to settle
+            self._note_marker(file)
 
     def settle(self, versions: Mapping[int, int], *, mark: bytes | None = None) -> None:
         """Destroy all keys of slots but one; durable once this returns.
@@ -151,7 +157,7 @@ class KeyringFile(Keyring):
         Args:
             versions: see `Keyring.settle`.
             mark: see `compute_mark`; if the keyring has another one, a call that would change it is refused. Default:
-                the caller holds the lock of the store, and the call cannot be late.
+                that of the keys as they were last read or written here.
 
         Raises:
             StoreError: see `Keyring.settle`.
@@ -164,6 +170,7 @@ class KeyringFile(Keyring):
             if os.pread(file, PAGE, 0) != wanted:
                 pages[0] = wanted
             self._write(file, dict(sorted(pages.items(), reverse=True)))  # the marker last: who is killed settles again
+            self._note_marker(file)
 
     def verify(self) -> tuple[str, ...]:
         """Check the rights of the file, its header, and every slot."""
@@ -232,10 +239,18 @@ class KeyringFile(Keyring):
                 "open with this keyring, close one: what one of them writes, the other cannot open"
             )
 
+    def _read_marker(self, file: int) -> tuple[Key, ...]:
+        first = self._read_page(file, _FIRST)
+        return () if first is None else first.read(MARKER)
+
+    def _note_marker(self, file: int) -> None:
+        self._marker = self._read_marker(file)
+
     def _check_mark(self, file: int, mark: bytes | None, pages: Mapping[int, bytes | bytearray]) -> None:
         """Refuse what comes late, after others have written: it could destroy their keys."""
-        first = self._read_page(file, _FIRST)
-        if mark in (None, compute_mark(() if first is None else first.read(MARKER))):
+        if mark is None and self._marker is not None:
+            mark = compute_mark(self._marker)
+        if mark in (None, compute_mark(self._read_marker(file))):
             return
         if any(os.pread(file, PAGE, PAGE * place) != content for place, content in pages.items()):
             raise StoreError(

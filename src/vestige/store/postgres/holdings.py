@@ -9,7 +9,7 @@ overwritten; held by tests/store/test_postgres_lent.py and tests/store/test_post
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ _LENT = 60.0
 """Seconds for which streams that were lent are waited for."""
 _STOLEN = "opened by another process while the connection was lost; open it again: what was not flushed is lost"
 _KEPT = "lent to another process, which has not given it back; open it again"
+_UNREAD = "lent to another process, and could not be read again; open it again"
 _CHANGED = "changed by another process, and cannot be read any more"
 _Place = PostgresPlace | PostgresFamilyPlace
 
@@ -283,6 +284,20 @@ class Holdings:
         """Let others have what is held here, and acquire other rights with it; returns those that could not be had."""
         self._store.flush()
         held = self._list()
+        try:
+            return self._exchange_held(held, others, locks, seconds)
+        except BaseException:  # what others have written is not read here: it must not be overwritten
+            for opened in held.values():
+                self._close(opened, _UNREAD)
+            raise
+
+    def _exchange_held(
+        self,
+        held: Mapping[Right, tuple[_Place, OpenStream | OpenFamily] | None],
+        others: Sequence[Right],
+        locks: Sequence[Lock],
+        seconds: float,
+    ) -> list[Right]:
         failed, moved = self._locks.exchange([*held, *others], locks, seconds)
         if self._writer in failed:
             self._session.connection.drop()
@@ -295,6 +310,18 @@ class Holdings:
             for right in moved:
                 self._reload(held.get(right))
         return [right for right in failed if right in others]
+
+    def check_held(self, right: Right | None) -> None:
+        """Check that a right is still held: a session that was lost while streams were read has lost it.
+
+        Args:
+            right: the right.
+
+        Raises:
+            StoreError: it is not.
+        """
+        if right is not None and right not in self._locks.held:
+            raise StoreError(f"{self._where}: the connection was lost while streams were opened; open them again")
 
     def _reload(self, opened: tuple[_Place, OpenStream | OpenFamily] | None) -> None:
         """Read a stream, or a family, again; one that was removed is closed."""

@@ -66,7 +66,7 @@ class Locks:
 
     Args:
         connection: the session.
-        keyring: the id of the keyring; who does not have it cannot find out which lock is whose.
+        keyring: the id of the keyring.
         store: the id of the store.
 
     Attributes:
@@ -314,7 +314,10 @@ class Locks:
             yield
         finally:
             if self._connection.is_open:
-                self._unlock([lock])
+                try:
+                    self._unlock([lock])
+                except StoreError:  # what was done is done; the end of the session lets go of the lock
+                    self._connection.drop()
 
     def _lock(self, lock: Lock) -> None:
         name = "pg_advisory_lock_shared" if lock.is_shared else "pg_advisory_lock"

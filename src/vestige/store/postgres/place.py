@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from vestige.store.place import FamilyPlace
+from vestige.store.place import FamilyPlace, OpenFamily, OpenStream
 from vestige.store.postgres.locks import Right
 from vestige.store.state import State
 from vestige.store.table_store import TablePlace
@@ -51,6 +51,11 @@ class PostgresPlace(TablePlace):
         self.is_stored = bool(state.clock.t or state.positions or state.receipts)
         return state
 
+    def take(self, stream: OpenStream) -> None:
+        """Make `stream` the one that is open here, provided that the right to write it was not lost meanwhile."""
+        self.store.holdings.check_held(self.right)
+        super().take(stream)
+
     def give_up(self) -> None:
         """Let others open the stream."""
         right, self.right = self.right, None
@@ -88,6 +93,11 @@ class PostgresFamilyPlace(FamilyPlace):
         super().open(terms)
         self.give_up()
         self.right = self.store.holdings.acquire_family(terms.fixed_text)
+
+    def take(self, streams: OpenFamily) -> None:
+        """Make `streams` those that are open here, provided that the right to write them was not lost meanwhile."""
+        self.store.holdings.check_held(self.right)
+        super().take(streams)
 
     def give_up(self) -> None:
         """Let others open the streams."""

@@ -63,6 +63,13 @@ class PostgresStore(TableStore):
     Attributes:
         address: where it is.
         holdings: what this process holds of it.
+
+    Example:
+        >>> PostgresStore("postgresql://db.example.org/visits", keyring=None)
+        Traceback (most recent call last):
+        vestige.errors.ParameterError: keyring is missing: PostgreSQL keeps what is deleted in its write-ahead log, in
+        replicas and in dumps, so a store there is sealed, and erases by destroying keys; make a keyring with vestige
+        keyring init PATH, and pass keyring=PATH (--keyring)
     """
 
     address_form: ClassVar = FORM
