@@ -220,10 +220,10 @@ def test_locks_of_one_store_are_not_those_of_another(database: Database, tmp_pat
 
 def test_a_rotation_that_fails_lets_others_open_the_store(database: Database, tmp_path: Path) -> None:
     def stop(_: float) -> None:
-        raise ValueError
+        raise KeyboardInterrupt
 
     with database.open() as store:
-        with pytest.raises(ValueError, match=r"^$"):
+        with pytest.raises(KeyboardInterrupt):
             store.rotate(KeyringFile(tmp_path / "new", create=True), tell=stop)
         with database.open(patience=0.2) as other:
             assert open_stream(other, "a").t == 0

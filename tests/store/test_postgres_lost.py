@@ -345,6 +345,37 @@ def test_an_interrupt_after_a_commit_does_not_destroy_what_was_committed(
         assert store.verify() == ()
 
 
+@pytest.mark.parametrize("method", ["prepare", "settle"])
+def test_a_process_that_was_stopped_for_long_does_not_destroy_keys_of_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """It had the lock of the store when it was stopped, and has lost it when it goes on."""
+    with database.open() as store, database.open() as other:
+        streams = open_stream(store), open_stream(other, "b")
+        for stream in streams:
+            stream.extend(ROWS[:40])
+            stream.flush()
+        act, stops = getattr(KeyringFile, method), [True]
+
+        def stop(keyring: KeyringFile, *values: object) -> None:
+            if stops and keyring is store._keyring:
+                stops.clear()
+                end_sessions(database)
+                streams[1].extend(ROWS[40:140])
+                streams[1].flush()
+            act(keyring, *values)
+
+        monkeypatch.setattr(KeyringFile, method, stop)
+        streams[0].extend(ROWS[40:45])
+        with pytest.raises(StoreError):
+            streams[0].flush()
+        assert not stops
+        assert other.read_stream("b")[1].clock.t == 140  # type: ignore[index]
+        store.flush()
+        assert store.read_stream("a")[1].clock.t == 45  # type: ignore[index]
+        assert other.verify() == ()
+
+
 def test_keys_that_could_not_be_destroyed_are_destroyed_later(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,7 @@ def perform(
     A store without an inbox is one whose streams are lent by those who hold them, which are waited for.
     """
     try:
-        opened = store.open(patience=max(PATIENCE, wait.total_seconds()))
+        opened = store.open(patience=wait.total_seconds() if store.file is None else PATIENCE)
     except StoreBusyError:
         if store.open_reader().inbox is None:
             raise

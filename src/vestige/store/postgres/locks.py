@@ -164,7 +164,7 @@ class Locks:
 
     def _hold(self, right: Right) -> None:
         self.held[right] = None
-        self._unmarked.setdefault(right) if right.known == {} else None
+        self._unmarked[right] = None
         self._by_name.setdefault(right.name, []).append(right)
 
     def has(self, name: str, family: str | None) -> bool:
