@@ -16,7 +16,6 @@ from vestige.errors import StoreBusyError
 from vestige.operations import ForgetResult, InboxResult, RemoveResult, SweepResult, process_inbox, send_request
 from vestige.store import Store
 from vestige.store.inbox import Request
-from vestige.store.store import PATIENCE
 
 Done = TypeVar("Done", ForgetResult, SweepResult, RemoveResult)
 
@@ -43,7 +42,7 @@ def perform(
     A store without an inbox is one whose streams are lent by those who hold them, which are waited for.
     """
     try:
-        opened = store.open(patience=wait.total_seconds() if store.file is None else PATIENCE)
+        opened = store.open(wait=wait)
     except StoreBusyError:
         if store.open_reader().inbox is None:
             raise

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from datetime import timedelta
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from vestige.errors import ParameterError
 from vestige.store import Reader, Store, open_reader, open_store
 from vestige.store.address import find_file, show_address
 from vestige.store.paths import append_ending
-from vestige.store.store import PATIENCE
 
 _ENDINGS = (".key", ".lock")
 VARIABLE = "VESTIGE_KEYRING"
@@ -68,9 +68,10 @@ class StoreOptions:
         files = [file for file in given if file is not None]
         return tuple(str(file) for file in (*files, *(append_ending(file, end) for file in files for end in _ENDINGS)))
 
-    def open(self, *, create: bool = False, patience: float = PATIENCE) -> Store:
-        """Open it for writing."""
-        return open_store(self.address, key=self.key, keyring=self.keyring, create=create, patience=patience)
+    def open(self, *, create: bool = False, wait: timedelta | None = None) -> Store:
+        """Open it for writing; one whose streams other processes lend waits so long for them."""
+        opener = open_store if wait is None or self.file else partial(open_store, patience=wait.total_seconds())
+        return opener(self.address, key=self.key, keyring=self.keyring, create=create)
 
     def open_reader(self) -> Reader:
         """Open it for reading."""
