@@ -142,7 +142,8 @@ class KeyringFile(Keyring):
             self._read_header(file)
             self._check_newest(file, keys)
             pages = self._change(file, keys, lambda page, slot: page.add(slot, keys[slot]), is_adding=True)
-            self._check_mark(file, mark, pages)
+            if keys.get(MARKER) not in self._read_marker(file):  # or a part of this very call was carried out before
+                self._check_mark(file, mark, pages)
             self._write(file, dict(sorted(pages.items())))  # the marker first: who is killed after it has to settle
 
     def settle(self, versions: Mapping[int, int], *, mark: bytes | None = None) -> None:
@@ -223,8 +224,7 @@ class KeyringFile(Keyring):
 
     def _check_newest(self, file: int, keys: Mapping[int, Key]) -> None:
         """Refuse keys that were numbered before others were prepared: the store is a copy of another, or older."""
-        first = self._read_page(file, _FIRST)
-        held = () if first is None else first.read(MARKER)
+        held = self._read_marker(file)
         newest = max((key.version for key in held), default=0)
         if MARKER in keys and keys[MARKER] not in held and min(keys.values()).version != newest + 1:
             raise StoreError(
@@ -234,8 +234,7 @@ class KeyringFile(Keyring):
 
     def _check_mark(self, file: int, mark: bytes | None, pages: Mapping[int, bytes | bytearray]) -> None:
         """Refuse what comes late, after others have written: it could destroy their keys."""
-        first = self._read_page(file, _FIRST)
-        if mark in (None, compute_mark(() if first is None else first.read(MARKER))):
+        if mark in (None, compute_mark(self._read_marker(file))):
             return
         if any(os.pread(file, PAGE, PAGE * place) != content for place, content in pages.items()):
             raise StoreError(
@@ -306,6 +305,11 @@ class KeyringFile(Keyring):
             if page is not None:
                 self._places[page.number] = place
             yield place, page
+
+    def _read_marker(self, file: int) -> tuple[Key, ...]:
+        """The keys of the marker."""
+        first = self._read_page(file, _FIRST)
+        return () if first is None else first.read(MARKER)
 
     def _read_page(self, file: int, place: int) -> Page | None:
         """A page; None if it is damaged. One that is cut off has no keys where it ends."""
