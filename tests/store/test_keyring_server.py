@@ -546,7 +546,7 @@ def test_a_client_works_on_while_the_server_is_killed(tmp_path: Path, nursery: N
     """It is told of nothing: what was cut off is completed by the next try."""
     rng, end = random.Random(4), threading.Event()  # noqa: S311
 
-    def work() -> tuple[Held, int]:
+    def work(served: Served) -> tuple[Held, int]:
         held, newest = Held(), 0
         with connected(served, patience=60.0) as client:
             while not end.is_set():
@@ -558,16 +558,16 @@ def test_a_client_works_on_while_the_server_is_killed(tmp_path: Path, nursery: N
                 held |= {slot: (key,) for slot, key in keys.items()}
         return held, newest // 61
 
-    with Served(tmp_path, nursery) as served, ThreadPoolExecutor(1) as pool:
-        written = pool.submit(work)
+    with Served(tmp_path, nursery) as started, ThreadPoolExecutor(1) as pool:
+        written = pool.submit(work, started)
         for _ in range(20):
             time.sleep(rng.uniform(0.0, 0.3))
-            served.stop()
-            served.start()
+            started.stop()
+            started.start()
         end.set()
         held, transactions = written.result()
     assert transactions > 20
-    table = served.file.read()
+    table = started.file.read()
     assert {slot: table.find(slot) for slot in table.list_slots().tolist()} == held
 
 
