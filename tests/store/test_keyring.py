@@ -279,6 +279,18 @@ def test_keys_that_were_numbered_before_others_were_prepared_are_refused(keyring
     assert keyring.read().find(50) == (known[50],)
 
 
+def test_what_was_prepared_in_part_is_completed(keyring: KeyringFile, path: Path) -> None:
+    """Whoever was told nothing, since a server was killed while it wrote, asks again with the mark of before."""
+    fill(keyring, [4, FAR])
+    mark, before, keys = read_mark(keyring), path.read_bytes(), make_keys([4, FAR], 4)
+    keyring.prepare(keys, mark=mark)
+    whole = path.read_bytes()
+    for end in range(PAGE, len(whole) + PAGE, PAGE):  # pages are written in this order, that of the marker first
+        path.write_bytes(whole[:end] + before[end:])
+        keyring.prepare(keys, mark=mark)
+        assert path.read_bytes() == whole
+
+
 def read_mark(keyring: KeyringFile) -> bytes:
     return compute_mark(keyring.read().find(MARKER))
 

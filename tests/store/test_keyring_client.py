@@ -210,6 +210,7 @@ def test_a_client_goes_on_after_a_kill(served: Served) -> None:
 def test_another_keyring_is_noticed(served: Served, tmp_path: Path) -> None:
     other = KeyringFile(tmp_path / "other", create=True)
     client = served.connect()
+    client.read()
     served.stop()
     served.start(other.path)
     before = other.path.read_bytes()

@@ -24,8 +24,9 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from postgres import Database
 from store.served import HOST, Nursery, Served, host_server, make_key
-from vestige import Mean, SqliteStore, Stream
+from vestige import Mean, SqliteStore, Stream, open_store
 from vestige.cli import command
 from vestige.errors import StoreError
 from vestige.store.keyring import Key, KeyringFile, listener, protocol, server
@@ -110,6 +111,34 @@ def test_a_store_is_sealed_over_the_network(served: Served, tmp_path: Path, monk
         again = Stream(Mean(), retention=96, seed=0, store=store.stream("a"))
         assert again.estimate().value == alone.estimate().value
         assert again.t == alone.t == 400
+        assert store.verify() == ()
+
+
+def test_hosts_share_a_store_in_postgres(served: Served, database: Database) -> None:
+    """Two that write at the same time, each with a connection of its own, while the server is killed and restarted."""
+
+    def write(name: str) -> float:
+        rows = np.random.default_rng(len(name)).normal(size=600)
+        with connected(served) as client, open_store(database.address, keyring=client) as store:
+            stream = Stream(Mean(), retention=96, seed=0, store=store.stream(name))
+            for part in np.split(rows, 6):
+                barrier.wait(60.0)
+                stream.extend(part)
+        return float(rows.mean())
+
+    barrier = threading.Barrier(3)
+    with ThreadPoolExecutor(2) as pool:
+        means = pool.map(write, ("a", "bb"))
+        for _ in range(6):
+            barrier.wait(60.0)
+            served.stop()
+            served.start()
+        expected = dict(zip(("a", "bb"), means, strict=True))
+    with open_store(database.address, keyring=served.file) as store:
+        for name, mean in expected.items():
+            stream = Stream(Mean(), retention=96, seed=0, store=store.stream(name))
+            assert stream.t == 600
+            assert stream.estimate().value == pytest.approx(mean, abs=0.05)
         assert store.verify() == ()
 
 
@@ -511,6 +540,35 @@ def kill_many_times(tmp_path: Path, nursery: Nursery, times: int) -> None:
 
 def test_a_server_that_is_killed_has_what_it_has_confirmed(tmp_path: Path, nursery: Nursery) -> None:
     kill_many_times(tmp_path, nursery, 40)
+
+
+def test_a_client_works_on_while_the_server_is_killed(tmp_path: Path, nursery: Nursery) -> None:
+    """It is told of nothing: what was cut off is completed by the next try."""
+    rng, end = random.Random(4), threading.Event()  # noqa: S311
+
+    def work(served: Served) -> tuple[Held, int]:
+        held, newest = Held(), 0
+        with connected(served, patience=60.0) as client:
+            while not end.is_set():
+                slots = [*random.Random(newest).sample(range(2, 40 * SLOTS), 60), MARKER]  # noqa: S311
+                keys = {slot: make_key(newest + i) for i, slot in enumerate(slots, 1)}
+                newest += len(keys)
+                client.prepare(keys)
+                client.settle({slot: key.version for slot, key in keys.items()})
+                held |= {slot: (key,) for slot, key in keys.items()}
+        return held, newest // 61
+
+    with Served(tmp_path, nursery) as started, ThreadPoolExecutor(1) as pool:
+        written = pool.submit(work, started)
+        for _ in range(20):
+            time.sleep(rng.uniform(0.0, 0.3))
+            started.stop()
+            started.start()
+        end.set()
+        held, transactions = written.result()
+    assert transactions > 20
+    table = started.file.read()
+    assert {slot: table.find(slot) for slot in table.list_slots().tolist()} == held
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ TIMEOUT = 30.0
 PATIENCE = 10.0
 """Seconds for which a server that cannot be reached is tried again, by default; enough to restart it."""
 _CONNECT_SECONDS = 5.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2
 _KEEP_SECONDS = 20.0
 """Seconds for which a connection is kept for the next request; less than the server keeps it."""
 _BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)

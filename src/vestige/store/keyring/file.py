@@ -112,8 +112,8 @@ class KeyringFile(Keyring):
         self.id = b""
         self._places: dict[int, int] = {}
         """Where pages were found in the file, by their numbers."""
-        self._marker: tuple[Key, ...] | None = None
-        """The keys of the marker, as this process has read or written them; None if it has not."""
+        self._mark: bytes | None = None
+        """The mark of what was last read or written here."""
         if create and not (self.path.exists() and self.path.stat().st_size):
             self._create()
         with self._open(os.O_RDONLY) as file:
@@ -123,14 +123,12 @@ class KeyringFile(Keyring):
         """Read keys; nothing but the page of the marker if none is newer."""
         with self._open(os.O_RDONLY) as file:
             is_used, first = self._read_header(file).is_used, self._read_page(file, _FIRST)
-            found = KeyTable(() if first is None else [first], is_used=is_used)
-            if first is None or not after or found.newest != after:
-                pages = [page for _, page in self._read_pages(file) if page is not None]
-                marked = find_page(MARKER)
-                newer = (page for page in pages if not after or page.number == marked or page.find_newest() > after)
-                found = KeyTable(newer, is_used=is_used)
-        self._marker = found.find(MARKER)
-        return found
+            self._mark = self._find_mark(file)
+            if first is not None and after and (found := KeyTable([first], is_used=is_used)).newest == after:
+                return found
+            pages = [page for _, page in self._read_pages(file) if page is not None]
+        newer = (page for page in pages if not after or page.number == find_page(MARKER) or page.find_newest() > after)
+        return KeyTable(newer, is_used=is_used)
 
     def prepare(self, keys: Mapping[int, Key], *, mark: bytes | None = None) -> None:
         """Put keys beside those that are live; durable once this returns.
@@ -138,18 +136,17 @@ class KeyringFile(Keyring):
         Args:
             keys: see `Keyring.prepare`.
             mark: see `compute_mark`; if the keyring has another one, a call that would change it is refused. Default:
-                that of the keys as they were last read or written here.
+                that of what was last read or written here.
 
         Raises:
             StoreError: see `Keyring.prepare`.
         """
         with self._open(os.O_RDWR) as file:
             self._read_header(file)
-            self._check_newest(file, keys)
             pages = self._change(file, keys, lambda page, slot: page.add(slot, keys[slot]), is_adding=True)
-            self._check_mark(file, mark, pages)
+            if keys.get(MARKER) not in self._read_marker(file):  # or a part of this very call was carried out before
+                self._check_mark(file, mark, pages)
             self._write(file, dict(sorted(pages.items())))  # the marker first: who is killed after it has to settle
-            self._note_marker(file)
 
     def settle(self, versions: Mapping[int, int], *, mark: bytes | None = None) -> None:
         """Destroy all keys of slots but one; durable once this returns.
@@ -157,7 +154,7 @@ class KeyringFile(Keyring):
         Args:
             versions: see `Keyring.settle`.
             mark: see `compute_mark`; if the keyring has another one, a call that would change it is refused. Default:
-                that of the keys as they were last read or written here.
+                that of what was last read or written here.
 
         Raises:
             StoreError: see `Keyring.settle`.
@@ -170,7 +167,6 @@ class KeyringFile(Keyring):
             if os.pread(file, PAGE, 0) != wanted:
                 pages[0] = wanted
             self._write(file, dict(sorted(pages.items(), reverse=True)))  # the marker last: who is killed settles again
-            self._note_marker(file)
 
     def verify(self) -> tuple[str, ...]:
         """Check the rights of the file, its header, and every slot."""
@@ -228,34 +224,24 @@ class KeyringFile(Keyring):
         unsettled = [slot for slot in found.find_unsettled(found.newest).tolist() if len(found.find(slot)) > 1]
         return (found.newest, *unsettled) if unsettled else ()
 
-    def _check_newest(self, file: int, keys: Mapping[int, Key]) -> None:
-        """Refuse keys that were numbered before others were prepared: the store is a copy of another, or older."""
-        first = self._read_page(file, _FIRST)
-        held = () if first is None else first.read(MARKER)
-        newest = max((key.version for key in held), default=0)
-        if MARKER in keys and keys[MARKER] not in held and min(keys.values()).version != newest + 1:
-            raise StoreError(
-                f"{self.path}: was used by another process since this one has read it; if two copies of one store are "
-                "open with this keyring, close one: what one of them writes, the other cannot open"
-            )
-
     def _read_marker(self, file: int) -> tuple[Key, ...]:
+        """The keys of the marker."""
         first = self._read_page(file, _FIRST)
         return () if first is None else first.read(MARKER)
 
-    def _note_marker(self, file: int) -> None:
-        self._marker = self._read_marker(file)
+    def _find_mark(self, file: int) -> bytes:
+        return compute_mark(self._read_marker(file))
 
     def _check_mark(self, file: int, mark: bytes | None, pages: Mapping[int, bytes | bytearray]) -> None:
         """Refuse what comes late, after others have written: it could destroy their keys."""
-        if mark is None and self._marker is not None:
-            mark = compute_mark(self._marker)
-        if mark in (None, compute_mark(self._read_marker(file))):
+        known = self._mark if mark is None else mark
+        if known in (None, self._find_mark(file)):
             return
         if any(os.pread(file, PAGE, PAGE * place) != content for place, content in pages.items()):
             raise StoreError(
                 f"{self.path}: was used by another process since this one has read it; nothing was changed: begin the "
-                "transaction again"
+                "transaction again. If two copies of one store are open with this keyring, close one: what one of them "
+                "writes, the other cannot open"
             )
 
     def _change(
@@ -302,7 +288,7 @@ class KeyringFile(Keyring):
 
     def _write(self, file: int, pages: Mapping[int, bytes | bytearray]) -> None:
         """Write pages to their places, in this order, and flush them."""
-        size = os.fstat(file).st_size
+        size, self._mark = os.fstat(file).st_size, None
         try:
             for place, content in pages.items():
                 done = 0
@@ -313,6 +299,7 @@ class KeyringFile(Keyring):
             with suppress(OSError):
                 os.ftruncate(file, size)
             raise
+        self._mark = self._find_mark(file)
 
     def _read_pages(self, file: int) -> Iterator[tuple[int, Page | None]]:
         """The pages of the file, each with its place; None for one that is damaged."""
