@@ -306,6 +306,26 @@ def test_a_change_that_comes_late_is_refused(keyring: KeyringFile, path: Path, *
     assert read_all(keyring) == live(following)
 
 
+def test_settling_that_comes_too_late_is_refused(keyring: KeyringFile, path: Path) -> None:
+    """A process lost the lock of its store after it had committed: another has settled its keys, and written since."""
+    fill(keyring, [4, 50])
+    keyring.read()
+    late = make_keys([4], 4)
+    keyring.prepare(late)
+    other = KeyringFile(path)
+    other.read()
+    settle(other, late)
+    newer = fill(other, [4])
+    content = path.read_bytes()
+    for versions in ({slot: key.version for slot, key in late.items()}, {4: 1, MARKER: 3}):
+        with pytest.raises(StoreError, match="was used by another process since this one has read it; nothing was"):
+            keyring.settle(versions)
+    assert path.read_bytes() == content
+    keyring.read()
+    assert keyring.read().find(4) == (newer[4],)
+    fill(keyring, [4])
+
+
 # The file, its folder, and its rights.
 
 

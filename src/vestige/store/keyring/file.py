@@ -112,6 +112,8 @@ class KeyringFile(Keyring):
         self.id = b""
         self._places: dict[int, int] = {}
         """Where pages were found in the file, by their numbers."""
+        self._mark: bytes | None = None
+        """The mark of what was last read or written here."""
         if create and not (self.path.exists() and self.path.stat().st_size):
             self._create()
         with self._open(os.O_RDONLY) as file:
@@ -121,6 +123,7 @@ class KeyringFile(Keyring):
         """Read keys; nothing but the page of the marker if none is newer."""
         with self._open(os.O_RDONLY) as file:
             is_used, first = self._read_header(file).is_used, self._read_page(file, _FIRST)
+            self._mark = self._find_mark(file)
             if first is not None and after and (found := KeyTable([first], is_used=is_used)).newest == after:
                 return found
             pages = [page for _, page in self._read_pages(file) if page is not None]
@@ -133,7 +136,7 @@ class KeyringFile(Keyring):
         Args:
             keys: see `Keyring.prepare`.
             mark: see `compute_mark`; if the keyring has another one, a call that would change it is refused. Default:
-                the caller holds the lock of the store, and the call cannot be late.
+                that of what was last read or written here.
 
         Raises:
             StoreError: see `Keyring.prepare`.
@@ -151,7 +154,7 @@ class KeyringFile(Keyring):
         Args:
             versions: see `Keyring.settle`.
             mark: see `compute_mark`; if the keyring has another one, a call that would change it is refused. Default:
-                the caller holds the lock of the store, and the call cannot be late.
+                that of what was last read or written here.
 
         Raises:
             StoreError: see `Keyring.settle`.
@@ -232,10 +235,14 @@ class KeyringFile(Keyring):
                 "open with this keyring, close one: what one of them writes, the other cannot open"
             )
 
+    def _find_mark(self, file: int) -> bytes:
+        first = self._read_page(file, _FIRST)
+        return compute_mark(() if first is None else first.read(MARKER))
+
     def _check_mark(self, file: int, mark: bytes | None, pages: Mapping[int, bytes | bytearray]) -> None:
         """Refuse what comes late, after others have written: it could destroy their keys."""
-        first = self._read_page(file, _FIRST)
-        if mark in (None, compute_mark(() if first is None else first.read(MARKER))):
+        known = self._mark if mark is None else mark
+        if known in (None, self._find_mark(file)):
             return
         if any(os.pread(file, PAGE, PAGE * place) != content for place, content in pages.items()):
             raise StoreError(
@@ -287,7 +294,7 @@ class KeyringFile(Keyring):
 
     def _write(self, file: int, pages: Mapping[int, bytes | bytearray]) -> None:
         """Write pages to their places, in this order, and flush them."""
-        size = os.fstat(file).st_size
+        size, self._mark = os.fstat(file).st_size, None
         try:
             for place, content in pages.items():
                 done = 0
@@ -298,6 +305,7 @@ class KeyringFile(Keyring):
             with suppress(OSError):
                 os.ftruncate(file, size)
             raise
+        self._mark = self._find_mark(file)
 
     def _read_pages(self, file: int) -> Iterator[tuple[int, Page | None]]:
         """The pages of the file, each with its place; None for one that is damaged."""
