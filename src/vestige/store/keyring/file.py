@@ -143,7 +143,6 @@ class KeyringFile(Keyring):
         """
         with self._open(os.O_RDWR) as file:
             self._read_header(file)
-            self._check_newest(file, keys)
             pages = self._change(file, keys, lambda page, slot: page.add(slot, keys[slot]), is_adding=True)
             self._check_mark(file, mark, pages)
             self._write(file, dict(sorted(pages.items())))  # the marker first: who is killed after it has to settle
@@ -224,17 +223,6 @@ class KeyringFile(Keyring):
         unsettled = [slot for slot in found.find_unsettled(found.newest).tolist() if len(found.find(slot)) > 1]
         return (found.newest, *unsettled) if unsettled else ()
 
-    def _check_newest(self, file: int, keys: Mapping[int, Key]) -> None:
-        """Refuse keys that were numbered before others were prepared: the store is a copy of another, or older."""
-        first = self._read_page(file, _FIRST)
-        held = () if first is None else first.read(MARKER)
-        newest = max((key.version for key in held), default=0)
-        if MARKER in keys and keys[MARKER] not in held and min(keys.values()).version != newest + 1:
-            raise StoreError(
-                f"{self.path}: was used by another process since this one has read it; if two copies of one store are "
-                "open with this keyring, close one: what one of them writes, the other cannot open"
-            )
-
     def _find_mark(self, file: int) -> bytes:
         first = self._read_page(file, _FIRST)
         return compute_mark(() if first is None else first.read(MARKER))
@@ -247,7 +235,8 @@ class KeyringFile(Keyring):
         if any(os.pread(file, PAGE, PAGE * place) != content for place, content in pages.items()):
             raise StoreError(
                 f"{self.path}: was used by another process since this one has read it; nothing was changed: begin the "
-                "transaction again"
+                "transaction again. If two copies of one store are open with this keyring, close one: what one of them "
+                "writes, the other cannot open"
             )
 
     def _change(
