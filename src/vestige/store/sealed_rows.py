@@ -189,11 +189,7 @@ class SealedRows(Rows):
             sealed.setdefault(table, {})[row] = parts
         for table, rows in sealed.items():
             self.inner.write_many(table, rows)
-        try:
-            self.keyring.prepare(keys)
-        except BaseException:
-            self._opener.keys = KeyTable()  # which of them are there is not known
-            raise
+        self.keyring.prepare(keys)  # if this fails, the next refresh settles what is there of them
         self._prepared = keys
 
     def settle(self) -> None:
