@@ -145,7 +145,7 @@ def test_a_server_that_cannot_be_reached() -> None:
     [
         ("http://keys.example.org:1", "http://keys.example.org:1: keys would cross the network in clear; use https://"),
         ("http://127.0.0.1.example.org", "in clear"),
-        ("http://8.8.8.8", "in clear"),
+        ("http://keys.example.org", "in clear"),
         ("https://", "not of the form https://HOST:PORT"),
         ("https://user:hidden@host", "not of the form"),
         ("https://host/hidden", "not of the form"),
