@@ -286,6 +286,14 @@ def test_a_keyring_of_an_earlier_time_is_named(site: Site) -> None:
     assert "newer than the keyring, so it is a copy from an earlier time" in report.findings[-1]
 
 
+def test_a_transaction_that_is_under_way_is_waited_for(site: Site) -> None:
+    """It was committed between a look at the store and a look at the keyring: the rows that it wrote are no finding."""
+    reader, earlier = open_reader(site.store, keyring=site.keyring), open_reader(site.old, keyring=site.old_keyring)
+    looks = iter([earlier.list_versions(), *[reader.list_versions()] * 2])
+    report = inspect_backup(site.store, site.keyring, looks.__next__)
+    assert (report.current, report.openable, report.findings) == (report.rows, 0, ())
+
+
 def test_a_keyring_that_was_destroyed_opens_nothing(site: Site) -> None:
     site.old_keyring.destroy()
     report = inspect_backup(site.old, site.old_keyring, dict)

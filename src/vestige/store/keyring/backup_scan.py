@@ -18,7 +18,7 @@ from vestige.store.row_keys import name_row
 from vestige.store.rows import TABLES
 from vestige.store.sqlite.connection import APPLICATION, SEALED_VERSION
 
-_WINDOW = 1 << 22
+_WINDOW = 1 << 20
 """Bytes that are searched at once."""
 _LONGEST = 1 << 26
 """Bytes of the longest part that is opened; a longer one is judged by its prefix."""

@@ -154,9 +154,14 @@ class _Stream(RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def read(self, size: int = -1, /) -> bytes:
+        if size < 0:
+            return self.readall()
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found or self._source.read(size)
+
     def readinto(self, buffer: Any, /) -> int:
-        found, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        found = found or self._source.read(len(buffer))
+        found = self.read(len(buffer))
         buffer[: len(found)] = found
         return len(found)
 
