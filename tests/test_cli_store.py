@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -290,10 +289,15 @@ def test_times_that_run_backwards_are_refused_and_nothing_is_lost(tmp_path: Path
     assert "allow rows to be late with --lateness" in output
 
 
+SHORTLY: Any = {"patience": 0.5}
+
+
 def test_somebody_who_holds_the_file_is_reported_and_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vestige.cli.store_options.open_store", partial(open_store, patience=0.5))
+    monkeypatch.setattr(
+        "vestige.cli.store_options.open_store", lambda address, **options: open_store(address, **options | SHORTLY)
+    )
     path, store = write(tmp_path / "a.csv", 0, 200), tmp_path / "a.db"
     said(*run(path, store))
     hold = (
