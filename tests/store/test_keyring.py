@@ -647,7 +647,17 @@ def test_all_is_destroyed_also_what_is_damaged(keyring: KeyringFile, path: Path)
     content = bytearray(path.read_bytes())
     content[2 * PAGE : 2 * PAGE + 128] = bytes(range(128))
     path.write_bytes(content + b"more")
-    assert keyring.destroy() == 3
+    cut, overwritten = os.ftruncate, list[bytes]()
+
+    def look(file: int, length: int) -> None:
+        overwritten.append(path.read_bytes()[length:])
+        cut(file, length)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "ftruncate", look)
+        assert keyring.destroy() == 3
+    assert [part.strip(b"\0") for part in overwritten] == [b""]
+    assert len(overwritten[0]) >= 2 * PAGE
     assert not any(find_secret(path.read_bytes(), key) for key in keys.values())
     assert not path.read_bytes()[PAGE + 128 :].strip(b"\0")
     assert (keyring.read().list_slots().tolist(), keyring.read().is_used) == ([], True)
@@ -687,6 +697,34 @@ def test_a_full_disk_leaves_a_file_that_works(
             assert read_all(one) == live(keys)
         keys = keys | fill(keyring, [4])
     assert keyring.verify() == ()
+
+
+@pytest.mark.parametrize("step", ["prepare", "settle"])
+@pytest.mark.parametrize("writes", [1, 2, 3])
+def test_whoever_is_killed_in_a_step_leaves_a_marker_of_it(
+    keyring: KeyringFile, monkeypatch: pytest.MonkeyPatch, step: str, writes: int
+) -> None:
+    """The marker has two keys from before the first other slot has, until after the last one has."""
+    before, write, left = fill(keyring, [100, 200, 300]), os.pwrite, writes
+    keys = make_keys([100, 200, 300], keyring.read().newest + 1)
+    if step == "settle":
+        keyring.prepare(keys)
+
+    def die(file: int, content: bytes, at: int) -> int:
+        nonlocal left
+        if not left:
+            raise KeyboardInterrupt
+        left -= 1
+        return write(file, content, at)
+
+    monkeypatch.setattr(os, "pwrite", die)
+    with pytest.raises(KeyboardInterrupt):
+        keyring.prepare(keys) if step == "prepare" else settle(keyring, keys)
+    monkeypatch.undo()
+    found = KeyringFile(keyring.path).read()
+    assert found.is_open
+    assert all(set(found.find(slot)) <= {before[slot], keys[slot]} for slot in keys)
+    assert all((before if step == "prepare" else keys)[slot] in found.find(slot) for slot in keys)
 
 
 class Disk:

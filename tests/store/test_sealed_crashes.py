@@ -95,7 +95,9 @@ class Machine:
         self.clear = {table: dict(self.opened.iterate(table)) for table in TABLES}
 
     def open(self) -> SealedRows:
-        sealed = SealedRows(self.rows, KeyringFile(self.path), is_shared=False)
+        sealed = SealedRows(self.rows, KeyringFile(self.path), is_shared=bool(self.rng.random() < 0.3))
+        if self.rng.random() < 0.5:  # as a file is opened
+            sealed.refresh(is_writer=False)
         sealed.refresh(is_writer=True)
         return sealed
 

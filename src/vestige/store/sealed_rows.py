@@ -82,16 +82,16 @@ class SealedRows(Rows):
         stored = self.inner.read(*ABOUT)
         if stored is None:
             raise SealError("row 1 of the table about has vanished; restore a copy that is younger than the limits")
-        is_whole = self._read_keys()
+        self._read_keys()
         has_changed = self._opener.check_about(stored[0]) != before
         if has_changed:
             self.forget()
         if is_writer and (has_changed or self._opener.keys.is_open or not self._is_settled):
-            self._recover(is_whole=is_whole)
+            self._recover()
         return has_changed
 
-    def _read_keys(self) -> bool:
-        """Read what is new in the keyring; whether all of it was read."""
+    def _read_keys(self) -> None:
+        """Read what is new in the keyring."""
         keys = self._opener.keys
         after = 0 if keys.is_open else keys.newest
         found = self.keyring.read(after) if self._copied is None else self._copied
@@ -99,15 +99,14 @@ class SealedRows(Rows):
             keys.update(found)
         else:
             self._opener.keys = found
-        return not after
 
-    def _recover(self, *, is_whole: bool) -> None:
+    def _recover(self) -> None:
         """Settle what a crash has left: keys of writings that are not valid, and of rows that are not there."""
         opener, keys, versions = self._opener, self._opener.keys, dict[int, int]()
         for slot in keys.find_unsettled(opener.newest).tolist():
             live = opener.find_live(slot)
             versions[slot] = 0 if live is None else live.version
-        if is_whole:
+        if not self._is_settled:
             with suppress(StoreError):  # a row that should be there may be put back, and needs its key then
                 self._check_ends(self.about)
                 read_ledger(self)
