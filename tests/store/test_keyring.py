@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vestige.errors import ParameterError, StoreError
+from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.store.keyring import Key, KeyringFile, KeyTable, open_keyring
 from vestige.store.keyring.keyring import MARKER, PAGE, SLOTS, Page, compute_mark
 from vestige.store.paths import write_private
@@ -528,6 +529,22 @@ def test_a_reader_beside_a_writer_sees_whole_transactions(keyring: KeyringFile, 
         first = versions[0]
         assert versions == [first] * 3
         assert len(first) == 1 or first[0] + 1 == first[1]
+
+
+def test_somebody_who_does_not_let_go_of_it_is_named(
+    keyring: KeyringFile, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = fill(keyring, [4])
+    monkeypatch.setattr("vestige.store.keyring.file._PATIENCE", 0.1)
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        assert read_all(keyring) == live(keys), "others may read meanwhile"
+        with pytest.raises(StoreBusyError, match="another process holds the keyring and does not let go; end that"):
+            keyring.settle({4: 0})
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(StoreBusyError, match="another process holds the keyring and does not let go"):
+            keyring.read()
+    assert read_all(keyring) == live(keys)
 
 
 def test_keys_that_are_being_written_are_no_finding_but_those_that_were_left(

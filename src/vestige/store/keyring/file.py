@@ -22,7 +22,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from vestige.errors import StoreError
+from vestige.errors import StoreBusyError, StoreError
 from vestige.store.keyring.keyring import (
     KEYRING_ID,
     MARKER,
@@ -45,6 +45,8 @@ _SECTOR = 512
 """Bytes from one copy of the header to the next."""
 _FIRST = 1
 """Where the page of the marker lies: the first one after the header."""
+_PATIENCE, _PAUSE = 30.0, 0.001
+"""Seconds to wait for others who hold the file, and between two attempts."""
 _SETTLING = 2.0
 """Seconds in which keys that are being written are settled."""
 
@@ -333,13 +335,29 @@ class KeyringFile(Keyring):
             raise StoreError(f"{self.path}: another keyring was put in its place; put it back, or open the store again")
         return header
 
+    def _lock(self, file: int, kind: int) -> None:
+        """Wait for others who hold the file, which takes milliseconds; an error if one does not let go."""
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(file, kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise StoreBusyError(
+                        f"{self.path}: another process holds the keyring and does not let go; end that process (fuser "
+                        "or lsof names it) and try again"
+                    ) from None
+                time.sleep(_PAUSE)
+            else:
+                return
+
     @contextmanager
     def _open(self, mode: int) -> Iterator[int]:
         """The file, for one process at a time if it is written."""
         try:
             file = os.open(self.path, mode | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(file, fcntl.LOCK_SH if mode == os.O_RDONLY else fcntl.LOCK_EX)
+                self._lock(file, fcntl.LOCK_SH if mode == os.O_RDONLY else fcntl.LOCK_EX)
                 yield file
             finally:
                 os.close(file)
