@@ -196,7 +196,8 @@ class KeyringClient(Keyring):
                     f"{self.where}: its certificate is not trusted ({cause.verify_message.rstrip('.')}); nothing was "
                     f"sent. Name the file with the certificate of who signed it in {CA}, or use the name that it has"
                 ) from None
-            if isinstance(cause, ssl.SSLError) and isinstance(problem, httpx.ConnectError):
+            was_ended = isinstance(cause, ssl.SSLEOFError) or "EOF" in str(getattr(cause, "reason", ""))
+            if isinstance(cause, ssl.SSLError) and isinstance(problem, httpx.ConnectError) and not was_ended:
                 raise StoreError(
                     f"{self.where}: does not speak TLS as this host does ({cause.reason or 'no reason'}); check the "
                     "address: nothing was sent"
