@@ -84,8 +84,12 @@ def test_a_standard_error(visits: Path) -> None:
     assert "standard error" in plain
     facts = json.loads(say(visits, "--column", "spent", "--standard-error", "--json", *PRIVATE))
     policy = Private(Mean(spread=True), bounds=[100.0], epsilon=1.0, delta=1e-6)
-    noise = 2.0 * policy.scale * policy.statistic.scales[0] * np.sqrt(facts["t"] // 1_000) / facts["t"]
-    assert facts["standard_error"]["spent"] == pytest.approx(np.hypot(noise, 21.0 / np.sqrt(facts["t"])), rel=0.05)
+    spent = np.array([float(line.split(",")[1]) for line in visits.read_text().split()[1:] if line.split(",")[1]])
+    cut, n = np.minimum(spent, 100.0), len(spent)
+    mean, square = (2.0 * policy.scale * scale * np.sqrt(n // 1_000) / n for scale in policy.statistic.scales)
+    spread = np.hypot(square, 2.0 * cut.mean() * mean)  # standard deviation of the noisy variance
+    assert facts["t"] == n
+    assert facts["standard_error"]["spent"] ** 2 == pytest.approx(mean**2 + cut.var() / n, abs=5.0 * spread / n)
 
 
 def test_a_window_says_that_it_is_one(visits: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Guarantee: one moment gives one time, however its zone is written; held by tests
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -20,6 +21,8 @@ EPOCH, TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 NO_TIME = np.datetime64("NaT", "us")
 """The time of a record that has none."""
 _UNITS = {"day": timedelta(days=1), "hour": timedelta(hours=1), "minute": timedelta(minutes=1)}
+_LETTERS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
+"""Seconds in each unit of a duration as text."""
 _FIRST_YEAR, _LAST_YEAR = 1 - 1970, 9999 - 1970
 
 
@@ -77,6 +80,33 @@ def to_ticks(moment: datetime) -> int:
         1000000
     """
     return (to_utc(moment) - EPOCH) // TICK
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read a duration: a number and a unit.
+
+    Args:
+        text: such as 30d, 36h, 90m, 45s, 2w or 3y; a year has 365 days.
+
+    Returns:
+        The duration.
+
+    Raises:
+        ParameterError: it is not a duration, or is too long.
+
+    Example:
+        >>> parse_duration("36h")
+        datetime.timedelta(days=1, seconds=43200)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdwy])", text.strip()) if isinstance(text, str) else None
+    if match is None:
+        raise ParameterError(
+            f"{show_value(text)} is not a duration; write a number and a unit, such as 30d, 36h, 90m, 2w or 3y"
+        )
+    try:
+        return timedelta(seconds=_LETTERS[match[2]] * float(match[1]))
+    except OverflowError:
+        raise ParameterError(f"{text!r} is too long; use less than 999999999 days") from None
 
 
 def format_duration(duration: timedelta) -> str:

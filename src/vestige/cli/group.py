@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import sys
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -18,9 +17,10 @@ from typing import Any
 
 import click
 
+from vestige import times
 from vestige.cli.config import add_from_file
 from vestige.cli.output import enable_progress, escape
-from vestige.errors import MissingExtraError, VestigeError
+from vestige.errors import MissingExtraError, ParameterError, VestigeError
 from vestige.times import to_utc
 
 COMMANDS = {
@@ -39,15 +39,13 @@ COMMANDS = {
     "remove": ("vestige.cli.removal", "Erase whole streams of STORE, their names included."),
     "retained": ("vestige.cli.store", "Export the records that STORE holds."),
     "run": ("vestige.cli.run", "Stream SOURCE and print an all-time statistic."),
+    "serve": ("vestige.cli.serve", "Serve STORE over HTTP: take rows, answer, erase."),
     "sweep": ("vestige.cli.retention", "Erase what is due in STORE."),
     "verify": ("vestige.cli.verify", "Check that nothing is left in STORE that should be gone."),
     "verify-receipts": ("vestige.cli.signature", "Check that signed receipts were not changed."),
     "warm": ("vestige.cli.warm", "Compile the kernels ahead of the first run."),
 }
 """Module of each command, which adds the command to the group, and the first sentence of its help."""
-
-_UNITS = {"s": ("seconds", 1), "m": ("minutes", 1), "h": ("hours", 1), "d": ("days", 1), "w": ("weeks", 1)}
-_UNITS |= {"y": ("days", 365)}
 
 
 class _Strict(click.Command):
@@ -148,16 +146,10 @@ def load_commands() -> click.Group:
 
 def parse_duration(text: str) -> timedelta:
     """Parse a number and a unit, such as 30d, 36h, 90m, 45s, 2w or 3y; a year has 365 days."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdwy])", text.strip())
-    if match is None:
-        raise click.BadParameter(
-            f"{text!r} is not a duration; write a number and a unit, such as 30d, 36h, 90m, 2w or 3y"
-        )
-    unit, count = _UNITS[match[2]]
     try:
-        return timedelta(**{unit: count * float(match[1])})
-    except OverflowError:
-        raise click.BadParameter(f"{text!r} is too long; use less than 999999999 days") from None
+        return times.parse_duration(text)
+    except ParameterError as problem:
+        raise click.BadParameter(str(problem)) from None
 
 
 def parse_rate(text: str) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from vestige.cli.age_plan import show_age_plan
 from vestige.cli.group import check_figure_path, command, parse_duration, parse_rate
-from vestige.cli.noise_options import bound_option, parse_bounds
+from vestige.cli.noise_options import bound_option
 from vestige.cli.output import (
     announce_if_slow,
     format_bytes,
@@ -22,8 +22,8 @@ from vestige.cli.output import (
     show_progress,
     show_table,
 )
-from vestige.cli.reports import make_policy
 from vestige.errors import ParameterError, SourceError
+from vestige.ingest.policy_options import make_policy, parse_bounds
 from vestige.planning import Plan, Row, draw_plan, plan, plan_max_age
 from vestige.policies import STATISTICS, Encoded, NamedPolicy, Private
 from vestige.policies.metrics import METRICS, parse_metrics

@@ -15,7 +15,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from vestige.cli.run_options import REMEMBERED
+from vestige.cli.run_options import RunOptions
 from vestige.cli.store_options import StoreOptions
 from vestige.errors import NoStoreError, ParameterError, StoreError
 from vestige.ingest.names import read_by
@@ -27,7 +27,7 @@ from vestige.times import format_duration
 
 _LIMITS = ("retention", "notice", "max_age")
 _KEPT = ("columns", "metrics")
-_BESIDE = {*_LIMITS, *REMEMBERED, "sources", "time_column", "subject", "by", "hash_keys", "path", "name"}
+_BESIDE = {*_LIMITS, *RunOptions.remembered, "sources", "time_column", "subject", "by", "hash_keys", "path", "name"}
 _BESIDE |= {"key", "keyring", "if_replaced", "seed", "strict", "machine"}
 """Options that do not say which statistic is kept, so that they may be given beside that of a store."""
 
@@ -134,7 +134,7 @@ def _list_common(store: StoreOptions, streams: Mapping[str, Terms], terms: Terms
         name = next(iter(streams)) if about.get("by") is None else about.get("stream")
         by = read_by(about)
         found |= {"by": (by,) if isinstance(by, str) else by, "hash_keys": bool(about.get("hash_keys")), "name": name}
-    for option in REMEMBERED:
+    for option in RunOptions.remembered:
         values = [_read_default(each, option) for each in streams.values()]
         if option not in said and values.count(values[0]) < len(values):
             raise ParameterError(

@@ -14,10 +14,10 @@ from vestige.audit import Checkpoint, Leakage, draw_leakage, measure_leakage
 from vestige.audit.leakage import ADVERSARIES
 from vestige.channels import CHANNELS
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option, trials_option
-from vestige.cli.noise_options import bound_option, delta_option, epsilon_option, window_option, wrap_policy
+from vestige.cli.noise_options import bound_option, delta_option, epsilon_option, window_option
 from vestige.cli.output import print_json, say, show_progress, show_table
-from vestige.cli.reports import make_policy
 from vestige.errors import SourceError
+from vestige.ingest.policy_options import make_policy, wrap_policy
 from vestige.policies import STATISTICS, Encoded, NamedPolicy, Private, Window
 from vestige.policy import Policy
 from vestige.sources import FileSource
