@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vestige import Clock, KeyedStreams, Mean, Moments, Policy, Records, Stream
+from vestige import Clock, DataError, KeyedStreams, Mean, Moments, Policy, Records, Stream, open_store
 from vestige.row_numbers import number_rows
 from vestige.types import Bools, Floats
 
@@ -157,9 +160,10 @@ def test_labels_that_cannot_be_read_refuse_their_keys() -> None:
     times: Any = [datetime(2024, 1, 1), "yesterday", np.datetime64("20000", "Y"), None]
     made = keyed.take(["a", "b", "c", "d"], [1.0] * 4, times=times)
     assert {key: str(trouble.problem) for key, trouble in made.troubles.items()} == {
-        "b": "time is a str; pass a datetime or a numpy.datetime64",
-        "c": "time 0 of 1 (counted from 0) lies outside the years 1 to 9999; correct it, or drop the row: nothing of "
-        "this call was taken",
+        "b": "row 0 of 1 (counted from 0): time is a str; pass a datetime or a numpy.datetime64: nothing of this call "
+        "was taken",
+        "c": "row 0 of 1 (counted from 0): a time lies outside the years 1 to 9999 in UTC; correct it, or drop the "
+        "row: nothing of this call was taken",
     }
     made = keyed.take(["a", "b", "c"], [1.0] * 3, subjects=["ada", 7, "\ud800"])  # type: ignore[list-item]
     assert (made.taken, list(made.troubles)) == (1, ["b", "c"])
@@ -194,3 +198,80 @@ def test_what_is_not_a_column_is_refused_with_the_whole_call(wrong: dict[str, An
     with pytest.raises(ValueError, match=r"keys|key|rows|times|subjects|numbers"):
         keyed.take(**{"keys": ["a"], "rows": [1.0], **wrong})
     assert not list(keyed)
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_whole_calls_take_all_rows_or_none(data: st.DataObject) -> None:
+    """The same rows by `extend`, in a second object, and by `take`, which says whether a row is refused."""
+    name = data.draw(st.sampled_from(["bits", "two columns", "moments"]))
+    policy, retention = POLICIES[name]
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    terms: dict[str, Any] = {"retention": retention, "seed": 3, "workers": 1}
+    if timed := data.draw(st.booleans()):
+        terms["max_age"] = timedelta(days=10)
+        terms |= {"lateness": timedelta(hours=30)} if data.draw(st.booleans()) else {}
+    whole, extended, now = KeyedStreams(policy, **terms), KeyedStreams(policy, **terms), START
+    for _ in range(data.draw(st.integers(1, 8))):
+        n = int(rng.integers(1, 120))
+        keys, rows = [str(key) for key in rng.integers(0, 9, n)], rng.normal(2.0, 1.2, (n, policy.columns))
+        rows[rng.random(n) < 0.004, 0] = rng.choice([np.nan, np.inf, 1e301])
+        steps = rng.integers(0, 3, n)
+        times = now + (np.cumsum(steps) - rng.integers(0, 2, n) * (rng.random(n) < 0.004)) * HOUR if timed else None
+        now += int(steps.sum()) * HOUR
+        before = _read_all(whole)
+        try:
+            taken = extended.extend(keys, rows, times=times)
+        except ValueError as problem:
+            with pytest.raises(DataError, match=re.escape(str(problem))):
+                whole.take(keys, rows, times=times, whole=True)
+            assert _read_all(whole) == before
+        else:
+            made = whole.take(keys, rows, times=times, whole=True)
+            assert (made.taken, made.taken + made.late, made.troubles) == (taken, n, {})
+        assert _read_all(whole) == _read_all(extended)
+
+
+def _read_all(keyed: KeyedStreams) -> dict[str, tuple[Clock, bytes]]:
+    return {key: (keyed.clock(key), keyed.retained(key).values.tobytes()) for key in keyed}
+
+
+DAY = datetime(2024, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": [1.0, 2.0, np.nan]}, "row 2 of 3, column 0, is missing"),
+        ({"times": [DAY, DAY, "soon"]}, "row 2 of 3 .*time is a str; pass a datetime"),
+        ({"times": [DAY, None, DAY]}, "times has none for row 1"),
+        ({"times": [DAY, DAY, datetime(3000, 1, 1)]}, "the time of row 2 of 3 .*max_ahead"),
+        ({"times": [DAY, DAY, datetime(2023, 1, 1)]}, "the time of row 2 of 3 .*lies before"),
+        ({"subjects": ["ada", 7, "bob"]}, "row 1 of 3 .*a subject is a int; pass texts"),
+        ({"numbers": [1, 2]}, "numbers"),
+        ({"keys": ["new", "a"]}, "keys has 2 entries for 3 rows"),
+    ],
+)
+def test_a_whole_call_that_is_refused_leaves_nothing(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    """No key, no row, nothing to flush; and the message names the row, but neither its value nor its key."""
+    new = f"new {secrets.token_hex(8)}"  # memory that another test has freed does not have it
+    given: dict[str, Any] = {"keys": [new, "b", "a"], "rows": [1.0, 2.0, 3.0], "times": [DAY] * 3}
+    with open_store(tmp_path / "a.db") as store:
+        keyed = KeyedStreams(Mean(), retention=96, max_age=timedelta(days=30), seed=0, store=store.family())
+        keyed.extend(["a"], [1.0], times=[DAY])
+        with pytest.raises(DataError, match=message) as raised:
+            keyed.take(**given | change, whole=True)
+        assert not any(word in str(raised.value) for word in ("new", "soon", "3000", "2023", "ada"))
+        assert (list(keyed), keyed._names.count, store.names()) == (["a"], 1, ("a",))
+        assert new.encode() not in keyed._names._content.tobytes()
+        made = keyed.take(**given, whole=True)
+        assert (made.taken, store.names()) == (3, ("a",)), "it is for `flush` to write"
+        keyed.flush()
+        assert store.names() == ("a", "b", new)
+
+
+def test_a_policy_that_fails_in_a_whole_call_is_the_trouble_of_its_stream() -> None:
+    keyed = KeyedStreams(Failing(), retention=8, seed=0)
+    made = keyed.take(["x"] * 3 + ["bad"] * 4 + ["y"], [1.0] * 3 + [5.0] * 4 + [2.0], whole=True)
+    assert (made.taken, {key: trouble.row for key, trouble in made.troubles.items()}) == (4, {"bad": 3})
+    assert list(keyed) == ["x", "y"]

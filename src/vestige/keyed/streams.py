@@ -26,7 +26,7 @@ from vestige.clock import Clock
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError, StreamsError
 from vestige.estimate import E_co
 from vestige.keyed.answers import count_streams, make_estimates
-from vestige.keyed.arrivals import UNKNOWN, RawRows, find_problem, find_refused, read_raw_rows
+from vestige.keyed.arrivals import UNKNOWN, RawRows, find_problem, find_refused, read_numbers, read_raw_rows
 from vestige.keyed.counts import KeyedCounts
 from vestige.keyed.estimates import KeyedEstimates
 from vestige.keyed.names import KeyNames, Texts, read_keys
@@ -199,21 +199,7 @@ class KeyedStreams(Generic[E_co]):
         """
         with self._lock:
             self._check_open()
-            texts = read_keys(keys)
-            new = read_arrivals(self._rules.policy, rows, times, subjects, cache(self._hash_subject))
-            self._check_keys(texts, len(new))
-            if self._rules.is_timed:
-                new.times = repeat_now(len(new)) if new.times is None else new.times
-                in_any_order = replace(self._rules.limits, lateness=timedelta(0))
-                check_times(in_any_order, new.times, None, to_ticks(wall_clock()))
-            known, numbers = self._names.count, self._number(texts)
-            if self._is_ordered:
-                try:
-                    self._check_order(numbers, new)
-                except DataError:
-                    self._truncate(known)
-                    raise
-            made = self._take(numbers, new, known, np.arange(len(new)), {})
+            made = self._take_whole(read_keys(keys), rows, times, subjects, None)
             try:
                 self.flush()
             except StoreError as problem:
@@ -234,6 +220,7 @@ class KeyedStreams(Generic[E_co]):
         times: Iterable[Time | None] | NDArray[np.datetime64] | None = None,
         subjects: Iterable[str | None] | NDArray[np.object_] | None = None,
         numbers: Ints | None = None,
+        whole: bool = False,
     ) -> Taken:
         """Take many records as `extend` does, where a row that cannot be taken affects no stream but its own.
 
@@ -247,13 +234,15 @@ class KeyedStreams(Generic[E_co]):
             times: one per row; default: none.
             subjects: one per row; default: none.
             numbers: source and row of each record, as `vestige.Records.numbers`; default: none.
+            whole: take all rows or none: a row that is refused is an error then, as in `extend`. A policy that fails
+                is still the trouble of its stream alone.
 
         Returns:
             How many rows were taken, and which streams could not take all of theirs.
 
         Raises:
-            DataError: one of the arguments is not a column, has not one entry per row, or a key is not valid; then
-                nothing was taken.
+            DataError: one of the arguments is not a column, has not one entry per row, or a key is not valid, or a row
+                is refused and `whole` is set; then nothing was taken, and no new key is left.
 
         Example:
             >>> from vestige import Mean
@@ -264,6 +253,9 @@ class KeyedStreams(Generic[E_co]):
         """
         with self._lock:
             self._check_open()
+            check_bool("whole", whole)
+            if whole:
+                return self._take_whole(read_keys(keys), rows, times, subjects, numbers)
             texts, now = read_keys(keys), to_ticks(wall_clock())
             raw = read_raw_rows(self._rules, rows, times, subjects, numbers, cache(self._hash_subject), now)
             self._check_keys(texts, len(raw.table))
@@ -748,6 +740,31 @@ class KeyedStreams(Generic[E_co]):
             problem = find_problem(self._rules, raw, here, latest, now)
             troubles[self._names[number]] = StreamTrouble(problem, int(here[0]))
         return troubles
+
+    def _take_whole(
+        self,
+        texts: Texts,
+        rows: ArrayLike | Iterable[object],
+        times: Iterable[Time | None] | NDArray[np.datetime64] | None,
+        subjects: Iterable[str | None] | NDArray[np.object_] | None,
+        numbers: Ints | None,
+    ) -> Taken:
+        """Take all rows or, with a DataError about the first that is found to be refused, none."""
+        new = read_arrivals(self._rules.policy, rows, times, subjects, cache(self._hash_subject))
+        new.numbers = read_numbers(numbers, len(new))
+        self._check_keys(texts, len(new))
+        if self._rules.is_timed:
+            new.times = repeat_now(len(new)) if new.times is None else new.times
+            in_any_order = replace(self._rules.limits, lateness=timedelta(0))
+            check_times(in_any_order, new.times, None, to_ticks(wall_clock()))
+        known, streams = self._names.count, self._number(texts)
+        if self._is_ordered:
+            try:
+                self._check_order(streams, new)
+            except DataError:
+                self._truncate(known)
+                raise
+        return self._take(streams, new, known, np.arange(len(new)), {})
 
     def _take(self, streams: Ints, new: Arrivals, known: int, rows: Ints, troubles: dict[str, StreamTrouble]) -> Taken:
         """Take rows that were checked; `rows` has their indices in the call, `troubles` what was found before."""

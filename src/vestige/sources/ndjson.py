@@ -43,7 +43,7 @@ def read_ndjson(records: RecordChunks, columns: Columns) -> Iterator[Batches | N
             continue
         begun = True
         try:
-            yield _parse(block, columns)
+            yield parse_lines(block, columns)
         except UnicodeError:
             raise SourceError(f"contains text that is not UTF-8; {NOT_UTF8}") from None
         except (pa.ArrowInvalid, ValueError, RecursionError):  # whose text quotes the row
@@ -55,7 +55,20 @@ def read_ndjson(records: RecordChunks, columns: Columns) -> Iterator[Batches | N
         raise SourceError("is empty; expected one JSON object per line")
 
 
-def _parse(block: bytes, columns: Columns) -> Batches:
+def parse_lines(block: bytes, columns: Columns) -> Batches:
+    """Parse columns of complete lines.
+
+    Args:
+        block: the lines, one object each; at least one.
+        columns: columns to read.
+
+    Returns:
+        The columns.
+
+    Raises:
+        ValueError: the lines cannot be parsed; its text may quote a row, so do not show it.
+        pyarrow.ArrowInvalid: the same.
+    """
     lines = [line for line in block.split(b"\n") if line.strip()]
     if not all(line.lstrip().startswith(b"{") for line in lines):
         raise ValueError("a line is not an object")  # Arrow takes null for one, or crashes
@@ -69,6 +82,37 @@ def _parse(block: bytes, columns: Columns) -> Batches:
     if len(numbers) != len(lines):
         raise ValueError("several objects in a line")
     return numbers, numbers if texts is None else texts
+
+
+def parse_array(content: bytes, columns: Columns) -> Batches:
+    """Parse columns of an array of objects, or of an object with such an array as `rows`, as the same lines would be.
+
+    Args:
+        content: the array, as JSON in UTF-8.
+        columns: columns to read.
+
+    Returns:
+        The columns.
+
+    Raises:
+        ValueError: it cannot be parsed; the text may quote a row, so do not show it.
+    """
+    text = content.decode()
+    rows = _find_rows(reference.loads(text))
+    numbers = {name: pa.array([_to_number(row.get(name)) for row in rows], pa.float64()) for name in columns.floats}
+    if not columns.texts:
+        return (pa.record_batch(numbers),) * 2
+    written = _find_rows(_DECODER.decode(text))
+    texts = {name: pa.array([_to_text(row.get(name)) for row in written], pa.string()) for name in columns.texts}
+    batch = pa.record_batch(texts)
+    return pa.record_batch(numbers) if numbers else batch, batch
+
+
+def _find_rows(parsed: object) -> list[dict[str, object]]:
+    rows = parsed.get("rows") if isinstance(parsed, dict) else parsed
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("not an array of objects")
+    return rows
 
 
 def _read_numbers(block: bytes, names: Sequence[str]) -> pa.RecordBatch:

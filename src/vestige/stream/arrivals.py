@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,8 @@ from vestige.times import NO_TIME, find_beyond_calendar, wall_clock
 from vestige.types import Bools, Floats, Ints
 
 Time = datetime | np.datetime64
+L = TypeVar("L")
+T = TypeVar("T")
 
 
 def read_rows(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
@@ -147,13 +149,15 @@ def read_time(time: Time | None) -> np.datetime64:
     """
     if time is None:
         return NO_TIME
-    if isinstance(time, datetime):
-        try:
+    try:
+        if isinstance(time, datetime):
             return np.datetime64(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, "us")
-        except OverflowError:
-            raise DataError("a time lies outside the years 1 to 9999 in UTC; correct it, or drop the row") from None
-    if isinstance(time, np.datetime64):
-        return np.datetime64(_check_years(np.array([time]))[0], "us")
+        if isinstance(time, np.datetime64) and not find_beyond_calendar(np.array([time]))[0]:
+            return np.datetime64(time.astype("datetime64[us]"))
+    except OverflowError:
+        pass
+    if isinstance(time, datetime | np.datetime64):
+        raise DataError("a time lies outside the years 1 to 9999 in UTC; correct it, or drop the row")
     raise DataError(f"time is a {type(time).__name__}; pass a datetime or a numpy.datetime64")
 
 
@@ -174,7 +178,20 @@ def read_times(times: Iterable[Time | None] | NDArray[np.datetime64]) -> NDArray
         return _check_years(times)
     if not _is_list(times):
         raise DataError(f"times is a {type(times).__name__}; pass one datetime or numpy.datetime64 per row")
-    return np.array([read_time(time) for time in times], "datetime64[us]")
+    return np.array(_read_each(times, read_time), "datetime64[us]")
+
+
+def _read_each(labels: Iterable[L], read: Callable[[L], T]) -> list[T]:
+    """Read labels one by one; an error says of which row."""
+    made: list[T] = []
+    listed = list(labels)
+    try:
+        made.extend(map(read, listed))
+    except DataError as problem:
+        raise DataError(
+            f"row {len(made)} of {len(listed)} (counted from 0): {problem}: nothing of this call was taken"
+        ) from None
+    return made
 
 
 def _is_list(values: object) -> bool:
@@ -318,7 +335,7 @@ def read_subjects(
     subjects = open_frame(subjects)
     if not _is_list(subjects):
         raise DataError(f"subjects is a {type(subjects).__name__}; pass one text or None per row")
-    names = [read_subject(subject, pseudonym) for subject in subjects]
+    names = _read_each(subjects, lambda subject: read_subject(subject, pseudonym))
     column = np.empty(len(names), np.object_)
     column[:] = names
     return column
