@@ -96,10 +96,24 @@ class Server:
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
+        self._process, until = self._launch(), time.monotonic() + 60
+        while True:
+            try:
+                self.connect().close()
+            except psycopg.OperationalError:
+                if time.monotonic() > until:
+                    raise RuntimeError((self.folder / "log").read_text(errors="replace")) from None
+                time.sleep(0.02)
+                if self._process.poll() is not None:  # children of one that was killed are not gone yet
+                    self._process = self._launch()
+            else:
+                return
+
+    def _launch(self) -> subprocess.Popen[bytes]:
         settings = _SETTINGS | {"port": str(self.port), "unix_socket_directories": str(self.folder)}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 [str(self._programs / "postgres"), "-D", str(self.folder / "data"), *options],
                 user=self._user,
                 cwd="/",
@@ -107,16 +121,6 @@ class Server:
                 stderr=log,
                 preexec_fn=_die_with_parent,  # noqa: PLW1509  # it does no more than one system call
             )
-        until = time.monotonic() + 60
-        while True:
-            try:
-                self.connect().close()
-            except psycopg.OperationalError:
-                if time.monotonic() > until or self._process.poll() is not None:
-                    raise RuntimeError((self.folder / "log").read_text(errors="replace")) from None
-                time.sleep(0.02)
-            else:
-                return
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """End the server: SIGINT lets it write all it has, SIGQUIT does not, SIGKILL not even notice."""

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from postgres import Database
-from vestige import KeyedStreams, Mean
+from vestige import KeyedStreams, Mean, Stream
 from vestige.cli import command
 
 
@@ -87,3 +87,19 @@ def test_requests_reach_a_live_run(database: Database, options: tuple[str, ...])
         held = state.retained
         assert not (held.subjects[held.values[:, 0] < 60] == mark).any(), "what came before the request is gone"
     assert vestige(database, "verify").exit_code == 0
+
+
+def test_a_sweep_that_may_not_write_says_so(database: Database) -> None:
+    with database.open() as store:
+        Stream(Mean(), retention=96, seed=0, store=store.stream("a")).extend(range(100))
+    role = f"reader_{database.schema}"
+    database.ask(f"CREATE ROLE {role} LOGIN")
+    try:
+        database.ask(f"GRANT USAGE ON SCHEMA OURS TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA OURS TO {role}")
+        reader = database.server.address(database.schema, user=role), "--keyring", str(database.keyring)
+        swept = CliRunner().invoke(command, ["sweep", *reader])
+        assert swept.exit_code == 1
+        assert "the user may not do that" in swept.output
+        assert CliRunner().invoke(command, ["verify", *reader]).exit_code == 0, "an auditor needs no more"
+    finally:
+        database.ask(f"DROP OWNED BY {role}; DROP ROLE {role}")

@@ -101,10 +101,9 @@ def ingest(store: TableStore, kind: str, tries: int = 0) -> None:
 
 
 def ingest_into(order: Order) -> None:
-    opened = Patience(order.tries).attempt(lambda: PostgresStore(order.address, keyring=order.keyring, patience=30.0))
-    with opened as store:
-        ingest(store, order.kind, order.tries)
-        Patience(order.tries).attempt(store.flush)
+    store = Patience(order.tries).attempt(lambda: PostgresStore(order.address, keyring=order.keyring, patience=30.0))
+    ingest(store, order.kind, order.tries)
+    Patience(order.tries).attempt(store.close)  # which flushes, and may lose the connection too
 
 
 def make_whole(kind: str) -> MemoryStore:

@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import shutil
 import sqlite3
 import struct
@@ -26,7 +27,8 @@ from vestige.store import Keyring, KeyringFile, open_reader
 from vestige.store.keyring import backup, backup_scan
 from vestige.store.keyring.backup import BackupReport, inspect_backup
 from vestige.store.keyring.backup_scan import Versions
-from vestige.store.keyring.seal import PREFIX, Prefix
+from vestige.store.keyring.keyring import MARKER
+from vestige.store.keyring.seal import MAGIC, PREFIX, SHORT_ID, Prefix
 from vestige.store.rows import TABLES
 
 GONE, STAYING = "the stream of ada lovelace", "the stream that stays"
@@ -240,13 +242,20 @@ def test_a_copy_of_the_keyring_is_a_finding(site: Site, tmp_path: Path) -> None:
     assert len(site.inspect(folder).findings) == 1
 
 
-def test_rows_of_another_keyring_are_counted_and_noted(site: Site, tmp_path: Path) -> None:
+def test_rows_of_another_keyring_are_noted_and_a_finding_if_there_are_no_others(site: Site, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    folder.mkdir()
     other = KeyringFile(tmp_path / "b.keyring", create=True)
-    SqliteStore(tmp_path / "b.db", keyring=other).close()
-    report = site.inspect(tmp_path / "b.db")
-    assert (report.rows, report.others, report.findings) == (0, 2, ())
-    assert f"2 sealed rows are of another keyring ({other.id[:8].hex()})" in report.notes[0]
-    assert report.text.endswith("no sealed row of this keyring.")
+    SqliteStore(folder / "b.db", keyring=other).close()
+    alone = site.inspect(folder)
+    assert (alone.rows, alone.others, alone.notes) == (0, 2, ())
+    (found,) = alone.findings
+    assert f"2 sealed rows are of another keyring ({other.id[:8].hex()})" in found
+    assert "whether they can be opened is not known here" in found
+    assert alone.text.endswith("no sealed row of this keyring.")
+    shutil.copy(site.old, folder)
+    beside = site.inspect(folder)
+    assert (beside.others, beside.findings, beside.notes) == (2, (), (found,))
 
 
 @pytest.mark.parametrize(
@@ -284,6 +293,27 @@ def test_a_keyring_of_an_earlier_time_is_named(site: Site) -> None:
     reader = open_reader(site.store, keyring=site.old_keyring)
     report = inspect_backup(site.store, site.old_keyring, reader.list_versions)
     assert (report.newer, report.openable) == (report.rows - 2, 2)
+    assert "newer than the keyring, so it is a copy from an earlier time" in report.findings[-1]
+
+
+def test_a_prefix_that_was_overwritten_in_part_is_not_a_newer_row(site: Site) -> None:
+    """PostgreSQL moves rows within a page, so that another one may lie over the version in a prefix."""
+    content, whole = site.old.read_bytes(), site.inspect(site.old)
+    found = [Prefix.parse(content[match.start() :]) for match in re.finditer(re.escape(MAGIC), content)]
+    slot = next(prefix.slot for prefix in found if prefix is not None and prefix.slot != MARKER)
+    torn = Prefix(site.keyring.id[:SHORT_ID], slot, 1 << 40, 0, 100).pack()
+    site.old.write_bytes(content + torn)
+    report = site.inspect(site.old)
+    assert (report.rows, report.newer, report.findings) == (whole.rows, 0, whole.findings)
+    assert "1 prefix of sealed rows is overwritten in part" in report.notes[-1]
+    earlier = open_reader(site.store, keyring=site.old_keyring)
+    assert inspect_backup(site.old, site.old_keyring, earlier.list_versions).newer == 1, "in doubt it counts"
+
+
+def test_a_backup_of_a_later_time_is_named_where_store_and_keyring_were_put_back(site: Site) -> None:
+    reader = open_reader(site.old, keyring=site.old_keyring)
+    report = inspect_backup(site.store, site.old_keyring, reader.list_versions)
+    assert report.newer
     assert "newer than the keyring, so it is a copy from an earlier time" in report.findings[-1]
 
 

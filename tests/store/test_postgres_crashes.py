@@ -17,6 +17,9 @@ from vestige.store import MemoryStore
 from vestige.store.keyring import file as keyring_file
 from vestige.store.position import decode_count
 
+LAST = 28
+"""A client reaches each place at least so many times."""
+
 
 @pytest.fixture(scope="module")
 def victims() -> Iterator[Victims]:
@@ -100,18 +103,23 @@ def test_a_server_that_is_killed_loses_nothing_that_was_committed(
 def test_clients_and_servers_that_are_killed_at_any_time(
     server: Server, victims: Victims, whole: dict[str, MemoryStore], kind: str, tmp_path: Path
 ) -> None:
-    rng, arrived = np.random.default_rng(11), set[int]()
-    for number in range(250):
-        (folder := tmp_path / str(number)).mkdir()
+    """250 clients and 250 servers are killed with SIGKILL at random moments, and some servers with SIGQUIT besides."""
+    rng, arrived, clients, servers = np.random.default_rng(11), set[int](), 0, 0
+    while clients < 250 or servers < 250:
+        (folder := tmp_path / str(len(list(tmp_path.iterdir())))).mkdir()
         database = Database.create(server, folder)
         if rng.random() < 0.5:
             database.open().close()
         victims.send(make_order(database, kind, seconds=float(rng.uniform(0.0, 0.4))))
-        assert victims.wait() in (0, -signal.SIGKILL)
+        ended = victims.wait()
+        assert ended in (0, -signal.SIGKILL)
+        clients += ended == -signal.SIGKILL
         victims.send(make_order(database, kind, tries=100))
-        for _ in range(int(rng.integers(0, 3))):
+        for _ in range(int(rng.integers(0, 4))):
             time.sleep(float(rng.uniform(0.0, 0.1)))
-            server.restart(signal.SIGKILL if rng.random() < 0.5 else signal.SIGQUIT)
+            how = signal.SIGKILL if rng.random() < 0.8 else signal.SIGQUIT
+            server.restart(how)
+            servers += how == signal.SIGKILL
         assert victims.wait() == 0
         arrived.add(check(database, kind, whole[kind]))
         server.ask(f'DROP SCHEMA "{database.schema}" CASCADE')
@@ -119,17 +127,24 @@ def test_clients_and_servers_that_are_killed_at_any_time(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("place", "kills"), [(place, 250 if place == "prepared" else 50) for place in PLACES])
+@pytest.mark.parametrize("kind", ["stream", "keyed"])
 def test_clients_that_are_killed_at_every_place(
-    server: Server, victims: Victims, whole: dict[str, MemoryStore], tmp_path: Path
+    server: Server,
+    victims: Victims,
+    whole: dict[str, MemoryStore],
+    kind: str,
+    place: str,
+    kills: int,
+    tmp_path: Path,
 ) -> None:
-    arrived = set[int]()
-    for number in range(1, 51):
-        for place in PLACES:
-            for kind in ("stream", "keyed"):
-                (folder := tmp_path / f"{number} {place} {kind}").mkdir()
-                database = Database.create(server, folder)
-                victims.send(make_order(database, kind, place=place, number=number))
-                assert victims.wait() in (0, -signal.SIGKILL)
-                arrived.add(check(database, kind, whole[kind]))
-                server.ask(f'DROP SCHEMA "{database.schema}" CASCADE')
+    """Each in a transaction drawn at random; most of them between the keyring and the commit."""
+    rng, arrived = np.random.default_rng(12), set[int]()
+    for run in range(kills):
+        (folder := tmp_path / str(run)).mkdir()
+        database = Database.create(server, folder)
+        victims.send(make_order(database, kind, place=place, number=int(rng.integers(1, LAST + 1))))
+        assert victims.wait() == -signal.SIGKILL
+        arrived.add(check(database, kind, whole[kind]))
+        server.ask(f'DROP SCHEMA "{database.schema}" CASCADE')
     assert len(arrived) > 20

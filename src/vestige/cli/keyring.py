@@ -6,6 +6,8 @@ tests/test_cli_keyring.py.
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -66,10 +68,11 @@ def make_keyring(file: str) -> None:
         "Keep it on another device than the store, and out of every backup: a copy of it opens what is erased later. "
         "If it is lost, so is all that it seals."
     )
-    say(
-        f'Use it by --keyring {file}, by {VARIABLE}={file}, or by keyring = "{file}" in vestige.toml. The first '
-        "command that writes seals the store; delete the copies of the store from before, which are in clear."
-    )
+    say("The first command that writes to a store with it seals the store. Name it in one of these ways:")
+    for way in (f"--keyring {shlex.quote(file)}", f"export {VARIABLE}={shlex.quote(file)}"):
+        click.echo(escape(f"  {way}"))
+    click.echo(escape(f"  keyring = {json.dumps(file, ensure_ascii=False)}    (a line of vestige.toml)"))
+    say("If the store is in use already, delete the copies of it from before, which are in clear.")
 
 
 @keyring_group.command("verify")
@@ -105,7 +108,8 @@ def verify_keyring(keyring: str, address: str | None, *, machine: bool) -> None:
             click.echo(escape(text))
         if not found:
             fits = "" if store is None else f" Each row of {store} opens, and no key is left without a row."
-            say(f"{opened.where}: nothing found; {format_count(count, 'key')}.{fits}")
+            none = "" if count else ": nothing is sealed with it yet, or all of them were destroyed"
+            say(f"{show_address(keyring)}: nothing found; {format_count(count, 'key')}{none}.{fits}")
     if found:
         sys.exit(1)
 
@@ -116,8 +120,8 @@ def verify_keyring(keyring: str, address: str | None, *, machine: bool) -> None:
     "--to",
     "target",
     metavar="ADDRESS",
-    help="Another keyring, which was never used: seal STORE with it, and destroy the old one.  [default: new keys in "
-    "the same keyring]",
+    help="Another keyring, which vestige keyring init has made and no store has used: seal STORE with it, and destroy "
+    "the old one.  [default: new keys in the same keyring]",
 )
 @json_option
 def rotate(store: StoreOptions, target: str | None, *, machine: bool) -> None:
@@ -130,11 +134,13 @@ def rotate(store: StoreOptions, target: str | None, *, machine: bool) -> None:
 
     With --to, STORE moves to another keyring, such as from a file to a server. All rows are sealed with keys of the new
     keyring in one transaction, and then the old one is destroyed. If the command is interrupted, one of the two
-    keyrings opens STORE; call it again, and it says what is left to do.
+    keyrings opens STORE; call it again, and it says what is left to do. Look at backups with vestige verify --against
+    before that: afterwards it can only say that another keyring sealed them.
 
     \b
     Examples:
       vestige keyring rotate visits.db --keyring /keys/visits.keyring
+      vestige keyring init /vault/visits.keyring
       vestige keyring rotate visits.db --keyring /keys/visits.keyring --to /vault/visits.keyring
     """  # noqa: D301
     old = open_keyring(store.require_keyring("rotate"))
@@ -149,7 +155,9 @@ def rotate(store: StoreOptions, target: str | None, *, machine: bool) -> None:
     sealed = f"{format_count(rows, 'row')} sealed with fresh keys of {(new or old).where}"
     say(f"{store}: {sealed}; {replaced} are destroyed.")
     if new is not None and store.file is None and store.key is None and Path(f"{old.where}.key").exists():
-        say(f"The key of its subjects is still {old.where}.key; move it to {new.where}.key, or give it by --key.")
+        is_file = isinstance(new, KeyringFile)
+        remedy = f"move it to {new.where}.key, or give it by --key" if is_file else "give it to each command by --key"
+        say(f"The key of its subjects is still {old.where}.key; {remedy}.")
 
 
 def _check_sealed(store: StoreOptions, old: str, target: str | None) -> None:

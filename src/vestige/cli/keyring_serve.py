@@ -67,8 +67,9 @@ def serve(
     """Serve the keyring in FILE to other hosts.
 
     Stores name the server as their keyring: --keyring https://HOST:PORT, with a token in the variable
-    VESTIGE_KEYRING_TOKEN, and in VESTIGE_KEYRING_CA the certificate of who signed that of the server, if this is not
-    an authority that all hosts trust.
+    VESTIGE_KEYRING_TOKEN, or in the file that VESTIGE_KEYRING_TOKEN_FILE names. VESTIGE_KEYRING_CA names the file with
+    the certificate of who signed that of the server, if this is not an authority that all hosts trust. Hosts that name
+    subjects also need the same file with the key of the subjects: --key FILE.
 
     A change is confirmed once it is flushed to the device of FILE. SIGTERM and Ctrl-C end the server after the requests
     that are under way; clients try again for ten seconds, enough for a restart. The log is on standard error, and never
@@ -138,7 +139,7 @@ def token(file: str, add: str | None, scope: str | None, revoke: str | None, *, 
     \b
     Examples:
       vestige keyring token visits.tokens --add collector-1
-      vestige keyring token visits.tokens --add auditor --scope read > auditor.token
+      (umask 077; vestige keyring token visits.tokens --add auditor --scope read > auditor.token)
       vestige keyring token visits.tokens
       vestige keyring token visits.tokens --revoke collector-1
     """  # noqa: D301  # the escape keeps click from rewrapping the lines
@@ -152,7 +153,10 @@ def token(file: str, add: str | None, scope: str | None, revoke: str | None, *, 
             print_json({"label": add, "scope": scope or "write", "token": secret})
         else:
             click.echo(secret)
-            warn(f"This is the token {add}; it is shown this once. Put it into VESTIGE_KEYRING_TOKEN of its host.")
+            warn(
+                f"This is the token {add}; it is shown this once. Put it into VESTIGE_KEYRING_TOKEN of its host, or "
+                "into a file for its owner only that VESTIGE_KEYRING_TOKEN_FILE names."
+            )
         return
     if revoke is not None:
         revoke_token(file, revoke)

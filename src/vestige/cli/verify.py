@@ -67,7 +67,7 @@ def verify_store(
     can be opened. A backup is a copy of a SQLite store, a plain dump of PostgreSQL (dump.sql), a base backup or data
     folder, a folder of archived WAL, or any other file or folder; also packed by tar, gzip, bzip2 or xz. Its raw bytes
     are searched for sealed rows, and those whose keys are left are opened. Anything that opens and is not in STORE now
-    is a finding; so is a store in clear, a copy of the keyring, and a backup in which nothing is recognised.
+    is a finding; so is a store in clear, a copy of the keyring, and a backup in which nothing of STORE is recognised.
 
     This proves what the present keyring opens, and no more: it does not see copies of the keyring that lie elsewhere,
     which is why a keyring belongs into no backup. Rows in a backup that is encrypted, and those that WAL holds only in

@@ -82,7 +82,7 @@ def sweep(
             flush_families(store)
     if not dry_run:
         confirm_requests(store, troubles, swept=swept if len(done) == len(names) else None)
-    return SweepResult(done, troubles, tidy=not dry_run and _try_tidy(store))
+    return SweepResult(done, troubles, tidy=not dry_run and _try_tidy(store, done, troubles))
 
 
 def _is_copy(copy: object) -> bool:
@@ -90,13 +90,16 @@ def _is_copy(copy: object) -> bool:
     return isinstance(copy, tuple) and tuple(map(type, copy)) == (Terms, State)
 
 
-def _try_tidy(store: Store) -> bool:
-    """Tidy the store; whether that was possible, which a stream that cannot be read may prevent."""
+def _try_tidy(store: Store, done: Mapping[str, Erasure], troubles: Mapping[str, str]) -> bool:
+    """Tidy the store; whether that was possible, which only what is in trouble already may prevent."""
     try:
         store.tidy()
     except StoreBusyError:
         raise
     except StoreError:
+        names, wrong = store.survey()
+        if not troubles and not wrong and done.keys() >= set(names):
+            raise
         return False
     return True
 

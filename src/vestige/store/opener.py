@@ -8,6 +8,8 @@ tests/store/test_sealed_rows.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from vestige.store.keyring.keyring import Key, Keyring, KeyTable
 from vestige.store.keyring.seal import SHORT_ID, Prefix, SealError, open_part
 from vestige.store.rows import TABLES
@@ -104,8 +106,28 @@ class Opener:
         Raises:
             SealError: it cannot be opened; the text says why, and what to do.
         """
+        (part,) = self.open_parts(table, row, {column: sealed})
+        return part
+
+    def open_parts(self, table: str, row: int, sealed: Mapping[str, object]) -> tuple[bytes, ...]:
+        """Open parts of a row.
+
+        Args:
+            table: the table.
+            row: the number of the row.
+            sealed: what is stored, by part.
+
+        Returns:
+            What was written.
+
+        Raises:
+            SealError: one of them cannot be opened; the text says why, and what to do.
+        """
+        key = self.find_live(find_slot(table, row))
+        return tuple(self._open_with(key, table, row, column, part) for column, part in sealed.items())
+
+    def _open_with(self, key: Key | None, table: str, row: int, column: str, sealed: object) -> bytes:
         prefix = self._check_prefix(table, row, column, sealed)
-        key = self.find_live(prefix.slot)
         if key is None or key.version != prefix.version:
             raise SealError(f"{_name(table, row, column)} {self._explain(table, row, prefix, key)}")
         try:

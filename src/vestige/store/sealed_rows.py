@@ -240,7 +240,9 @@ class SealedRows(Rows):
         stored = None if self._is_cut(table, row) else self.inner.read(table, row, columns)
         if stored is None:
             return None
-        return tuple(self._open(table, row, name, part) for name, part in zip(names, stored, strict=True))
+        if not self._opener.newest:
+            self.refresh(is_writer=False)
+        return self._opener.open_parts(table, row, dict(zip(names, stored, strict=True)))
 
     def read_ahead(self, table: str, rows: Iterable[int]) -> None:
         """Have rows ready that are read next."""

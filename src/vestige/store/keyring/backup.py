@@ -144,7 +144,9 @@ def _judge(
     live = {version for version in versions.values() if version in scan.found}
     left = {key.version: slot for slot in keys.list_slots().tolist() for key in keys.find(slot)}
     openable = {version: slot for version, slot in left.items() if version in scan.found and version not in live}
-    newer = sum(version > keys.newest > 0 and version not in live for version in scan.late)  # 0: all were destroyed
+    late = {version for version in scan.late if version > keys.newest > 0 and version not in live}  # 0: all destroyed
+    torn = len(_find_torn(late, scan.marker, versions, keys))
+    rows, newer = scan.found.count - torn, len(late) - torn
     others = sum(each.count for each in scan.others.values())
     if openable:
         named = [name_row(slot) for slot in sorted(openable.values())[:_NAMED]]
@@ -159,21 +161,33 @@ def _judge(
             f"{_count(newer, 'sealed row')} {_be(newer)} newer than the keyring, so it is a copy from an earlier time; "
             "give the present one"
         )
+    if torn:
+        notes.append(
+            f"{_count(torn, 'prefix', 'prefixes')} of sealed rows {_be(torn)} overwritten in part and left out: no "
+            "transaction has reached the version that is read there"
+        )
     if others:
         named = [each.hex() for each in scan.others]
-        notes.append(
+        (notes if rows else findings).append(  # a dump may hold other stores too, but not only those
             f"{_count(others, 'sealed row')} {_be(others)} of another keyring ({', '.join(named[:_NAMED])}); whether "
             "they can be opened is not known here: look again with that keyring, or destroy it"
         )
-    if not scan.found.count and not findings and not others:
+    if not rows and not findings:
         findings.append(
             "nothing was recognised: it is not a backup of this store, or it is encrypted, or compressed in a way that "
             "is not known here; unpack it first"
         )
-    destroyed = scan.found.count - len(live) - len(openable) - newer
-    return BackupReport(
-        path, scan.found.count, len(live), len(openable), destroyed, newer, others, tuple(findings), tuple(notes)
-    )
+    destroyed = rows - len(live) - len(openable) - newer
+    return BackupReport(path, rows, len(live), len(openable), destroyed, newer, others, tuple(findings), tuple(notes))
+
+
+def _find_torn(late: set[int], marker: int, versions: Mapping[int, int], keys: KeyTable) -> set[int]:
+    """Versions that are not versions: PostgreSQL moves rows within a page over what was left of others.
+
+    A transaction writes the marker too. So what is newer than the marker of the backup was not written by one, if the
+    keyring is the present one, whose newest key is that of the marker in the store. In doubt a version counts.
+    """
+    return {version for version in late if version > marker} if versions.get(MARKER) == keys.newest else set()
 
 
 def _read_now(keyring: Keyring, list_versions: Callable[[], Mapping[int, int]]) -> tuple[Mapping[int, int], KeyTable]:
@@ -201,8 +215,8 @@ def _find_rows_in_clear(name: str, file: Path) -> Iterator[str]:
                     yield f"{name} holds row {row} of the table {table} in clear; delete it"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str, nouns: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def _be(number: int) -> str:

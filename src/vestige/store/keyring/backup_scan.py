@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from vestige.store.keyring.backup_streams import IT, Bytes
 from vestige.store.keyring.file import MAGIC as KEYRING_MAGIC
-from vestige.store.keyring.keyring import Key, Keyring
+from vestige.store.keyring.keyring import MARKER, Key, Keyring
 from vestige.store.keyring.seal import MAGIC, PREFIX, SHORT_ID, TAG, Prefix, SealError, decrypt_start, open_part
 from vestige.store.opener import find_row
 from vestige.store.row_keys import name_row
@@ -74,13 +74,14 @@ class BackupScan:
     Attributes:
         found: the versions of its rows.
         late: those of them that are newer than the keyring was when this began.
+        marker: the newest of the row that every transaction writes; 0 if it was not found.
         others: the versions of rows of other keyrings, by the first bytes of their ids.
         sealed_files: the files that are sealed stores of SQLite.
         findings: what is wrong, one sentence each.
     """
 
     def __init__(self, keyring: Keyring, canaries: Sequence[bytes]) -> None:
-        self.found, self.late = Versions(), set[int]()
+        self.found, self.late, self.marker = Versions(), set[int](), 0
         self.others: dict[bytes, Versions] = {}
         self.sealed_files: list[str] = []
         self.findings: list[str] = []
@@ -134,6 +135,8 @@ class BackupScan:
         self.found.add(prefix.version)
         if prefix.version > self._keys.newest:
             self.late.add(prefix.version)
+        if prefix.slot == MARKER:
+            self.marker = max(self.marker, prefix.version)
         key = next((key for key in self._keys.find(prefix.slot) if key.version == prefix.version), None)
         if key is not None and (prefix.version, prefix.part) not in self._opened:
             size = PREFIX + min(prefix.length, _LONGEST)

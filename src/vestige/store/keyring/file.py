@@ -14,6 +14,7 @@ import os
 import secrets
 import stat
 import struct
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -76,9 +77,44 @@ class _Header(NamedTuple):
         return cls(found[0].id, any(header.is_used for header in found)) if found else None
 
 
+class _Start(NamedTuple):
+    """The header and the page of the marker, as a call finds them; they lie beside each other.
+
+    Attributes:
+        content: the bytes of the header, copies that are damaged included.
+        header: what they say.
+        first: the page of the marker; None if it is damaged.
+    """
+
+    content: bytes
+    header: _Header
+    first: Page | None
+
+    @property
+    def marker(self) -> tuple[Key, ...]:
+        """The keys of the marker."""
+        return () if self.first is None else self.first.read(MARKER)
+
+
 def _list_copies(content: bytes) -> list[bytes]:
     copies = [content[at : at + _HEADER.size] for at in range(0, PAGE, _SECTOR)]
     return [copy for copy in copies if len(copy) == _HEADER.size]
+
+
+def _flush(file: int) -> None:
+    """Have the device write what it was given; on macOS fsync leaves that in the cache of the drive."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(file, fcntl.F_FULLFSYNC)
+    else:
+        os.fdatasync(file)
+
+
+def _parse_page(content: bytes) -> Page | None:
+    """A page; None if it is damaged. One that is cut off has no keys where it ends."""
+    try:
+        return Page.parse(content.ljust(PAGE, b"\0"))
+    except ValueError:
+        return None
 
 
 class KeyringFile(Keyring):
@@ -116,16 +152,18 @@ class KeyringFile(Keyring):
         """Where pages were found in the file, by their numbers."""
         self._mark: bytes | None = None
         """The mark of what was last read or written here."""
+        self._header: tuple[bytes, _Header] | None = None
+        """The bytes of the header as they were last read, and what they say."""
         if create and not (self.path.exists() and self.path.stat().st_size):
             self._create()
         with self._open(os.O_RDONLY) as file:
-            self.id = self._read_header(file).id
+            self.id = self._read_start(file).header.id
 
     def read(self, after: int = 0) -> KeyTable:
         """Read keys; nothing but the page of the marker if none is newer."""
         with self._open(os.O_RDONLY) as file:
-            is_used, first = self._read_header(file).is_used, self._read_page(file, _FIRST)
-            self._mark = self._find_mark(file)
+            start = self._read_start(file)
+            is_used, first, self._mark = start.header.is_used, start.first, compute_mark(start.marker)
             if first is not None and after and (found := KeyTable([first], is_used=is_used)).newest == after:
                 return found
             pages = [page for _, page in self._read_pages(file) if page is not None]
@@ -144,11 +182,11 @@ class KeyringFile(Keyring):
             StoreError: see `Keyring.prepare`.
         """
         with self._open(os.O_RDWR) as file:
-            self._read_header(file)
+            marker = self._read_start(file).marker
             pages = self._change(file, keys, lambda page, slot: page.add(slot, keys[slot]), is_adding=True)
-            if keys.get(MARKER) not in self._read_marker(file):  # or a part of this very call was carried out before
-                self._check_mark(file, mark, pages)
-            self._write(file, dict(sorted(pages.items())))  # the marker first: who is killed after it has to settle
+            if keys.get(MARKER) not in marker:  # or a part of this very call was carried out before
+                self._check_mark(file, marker, mark, pages)
+            self._write(file, marker, dict(sorted(pages.items())))  # the marker first: who is killed then has to settle
 
     def settle(self, versions: Mapping[int, int], *, mark: bytes | None = None) -> None:
         """Destroy all keys of slots but one; durable once this returns.
@@ -162,13 +200,15 @@ class KeyringFile(Keyring):
             StoreError: see `Keyring.settle`.
         """
         with self._open(os.O_RDWR) as file:
-            header = self._read_header(file)
+            start = self._read_start(file)
+            header, marker = start.header, start.marker
             pages = self._change(file, versions, lambda page, slot: page.keep(slot, versions[slot]), is_adding=False)
-            self._check_mark(file, mark, pages)
+            self._check_mark(file, marker, mark, pages)
             wanted = header._replace(is_used=header.is_used or bool(versions.get(MARKER))).pack()
-            if os.pread(file, PAGE, 0) != wanted:
+            if start.content != wanted:
                 pages[0] = wanted
-            self._write(file, dict(sorted(pages.items(), reverse=True)))  # the marker last: who is killed settles again
+            # The marker last: who is killed before it settles again.
+            self._write(file, marker, dict(sorted(pages.items(), reverse=True)))
 
     def verify(self) -> tuple[str, ...]:
         """Check the rights of the file, its header, and every slot."""
@@ -176,7 +216,7 @@ class KeyringFile(Keyring):
         while (is_same := self._find_unsettled() == before) and before and time.monotonic() < until:
             time.sleep(_SETTLING / 100)
         with self._open(os.O_RDONLY) as file:
-            about, header, pages = os.fstat(file), self._read_header(file), list(self._read_pages(file))
+            about, header, pages = os.fstat(file), self._read_start(file).header, list(self._read_pages(file))
             raw = os.pread(file, about.st_size, 0)
         rights = stat.S_IMODE(about.st_mode)
         if rights & 0o077:
@@ -207,9 +247,9 @@ class KeyringFile(Keyring):
             pages = [page for _, page in self._read_pages(file) if page is not None]
             found = sum(len(page.read(slot)) for page in pages for slot in page.list_slots().tolist())
             places = range(_FIRST, -(-os.fstat(file).st_size // PAGE))
-            self._write(file, dict.fromkeys(places, bytes(PAGE)) | {_FIRST: Page(find_page(MARKER)).content})
+            self._write(file, (), dict.fromkeys(places, bytes(PAGE)) | {_FIRST: Page(find_page(MARKER)).content})
             os.ftruncate(file, PAGE * (_FIRST + 1))
-            os.fsync(file)
+            _flush(file)
         return found
 
     def _create(self) -> None:
@@ -226,18 +266,12 @@ class KeyringFile(Keyring):
         unsettled = [slot for slot in found.find_unsettled(found.newest).tolist() if len(found.find(slot)) > 1]
         return (found.newest, *unsettled) if unsettled else ()
 
-    def _read_marker(self, file: int) -> tuple[Key, ...]:
-        """The keys of the marker."""
-        first = self._read_page(file, _FIRST)
-        return () if first is None else first.read(MARKER)
-
-    def _find_mark(self, file: int) -> bytes:
-        return compute_mark(self._read_marker(file))
-
-    def _check_mark(self, file: int, mark: bytes | None, pages: Mapping[int, bytes | bytearray]) -> None:
+    def _check_mark(
+        self, file: int, marker: tuple[Key, ...], mark: bytes | None, pages: Mapping[int, bytes | bytearray]
+    ) -> None:
         """Refuse what comes late, after others have written: it could destroy their keys."""
         known = self._mark if mark is None else mark
-        if known in (None, self._find_mark(file)):
+        if known in (None, compute_mark(marker)):
             return
         if any(os.pread(file, PAGE, PAGE * place) != content for place, content in pages.items()):
             raise StoreError(
@@ -288,20 +322,22 @@ class KeyringFile(Keyring):
         free = [place for place, page in pages if page is None]
         return {page.number: (at, page) for at, page in pages if page}, chain(free, count(_FIRST + len(pages)))
 
-    def _write(self, file: int, pages: Mapping[int, bytes | bytearray]) -> None:
-        """Write pages to their places, in this order, and flush them."""
+    def _write(self, file: int, marker: tuple[Key, ...], pages: Mapping[int, bytes | bytearray]) -> None:
+        """Write pages to their places, in this order, and flush them; the marker is what it was, or among them."""
         size, self._mark = os.fstat(file).st_size, None
         try:
             for place, content in pages.items():
                 done = 0
                 while done < PAGE:
                     done += os.pwrite(file, content[done:], PAGE * place + done)
-            os.fdatasync(file)
+            _flush(file)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(file, size)
             raise
-        self._mark = self._find_mark(file)
+        if _FIRST in pages:
+            marker = Page.parse(bytes(pages[_FIRST])).read(MARKER)
+        self._mark = compute_mark(marker)
 
     def _read_pages(self, file: int) -> Iterator[tuple[int, Page | None]]:
         """The pages of the file, each with its place; None for one that is damaged."""
@@ -312,15 +348,21 @@ class KeyringFile(Keyring):
             yield place, page
 
     def _read_page(self, file: int, place: int) -> Page | None:
-        """A page; None if it is damaged. One that is cut off has no keys where it ends."""
-        with suppress(ValueError):
-            return Page.parse(os.pread(file, PAGE, PAGE * place).ljust(PAGE, b"\0"))
-        return None
+        return _parse_page(os.pread(file, PAGE, PAGE * place))
 
-    def _read_header(self, file: int) -> _Header:
-        content, size = os.pread(file, PAGE, 0), os.fstat(file).st_size
-        header = _Header.unpack(content)
-        copies = [copy for copy in _list_copies(content) if copy.startswith(MAGIC)]
+    def _read_start(self, file: int) -> _Start:
+        found = os.pread(file, PAGE * (_FIRST + 1), 0)
+        content = found[:PAGE]
+        if self._header is None or self._header[0] != content or len(found) < PAGE * (_FIRST + 1):
+            self._header = content, self._parse_header(found)
+        header = self._header[1]
+        if self.id not in (b"", header.id):
+            raise StoreError(f"{self.path}: another keyring was put in its place; put it back, or open the store again")
+        return _Start(content, header, _parse_page(found[PAGE:]))
+
+    def _parse_header(self, found: bytes) -> _Header:
+        header = _Header.unpack(found[:PAGE])
+        copies = [copy for copy in _list_copies(found[:PAGE]) if copy.startswith(MAGIC)]
         if not copies:
             raise StoreError(f"{self.path}: is not a keyring; give another path, or make one: vestige keyring init")
         version = int.from_bytes(copies[0][8:12], "little")
@@ -329,10 +371,8 @@ class KeyringFile(Keyring):
                 f"{self.path}: is a keyring of version {version}, and this Vestige reads version {VERSION}; use the "
                 "Vestige that wrote it"
             )
-        if header is None or size < PAGE * (_FIRST + 1):
+        if header is None or len(found) < PAGE * (_FIRST + 1):
             raise StoreError(f"{self.path}: is damaged (cut off, or bits changed); restore a copy of this moment")
-        if self.id not in (b"", header.id):
-            raise StoreError(f"{self.path}: another keyring was put in its place; put it back, or open the store again")
         return header
 
     def _lock(self, file: int, kind: int) -> None:

@@ -28,8 +28,8 @@ def check_keyring(keyring: str | Path | Keyring | None) -> Keyring:
     if keyring is None:
         raise ParameterError(
             "keyring is missing: PostgreSQL keeps what is deleted in its write-ahead log, in replicas and in dumps, so "
-            "a store there is sealed, and erases by destroying keys; make a keyring with vestige keyring init PATH, "
-            "and pass keyring=PATH (--keyring)"
+            "a store there is sealed, and erases by destroying keys; pass the one that the store has, keyring=PATH "
+            "(--keyring), or for a new store make one with vestige keyring init PATH"
         )
     return open_keyring(keyring)
 

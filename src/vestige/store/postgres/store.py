@@ -68,8 +68,8 @@ class PostgresStore(TableStore):
         >>> PostgresStore("postgresql://db.example.org/visits", keyring=None)
         Traceback (most recent call last):
         vestige.errors.ParameterError: keyring is missing: PostgreSQL keeps what is deleted in its write-ahead log, in
-        replicas and in dumps, so a store there is sealed, and erases by destroying keys; make a keyring with vestige
-        keyring init PATH, and pass keyring=PATH (--keyring)
+        replicas and in dumps, so a store there is sealed, and erases by destroying keys; pass the one that the store
+        has, keyring=PATH (--keyring), or for a new store make one with vestige keyring init PATH
     """
 
     address_form: ClassVar = FORM
