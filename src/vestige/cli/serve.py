@@ -1,0 +1,74 @@
+"""`vestige serve`: streams over HTTP, from a store that this process holds.
+
+Guarantee: without tokens it listens on this host alone; held by tests/service/test_app.py.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import sys
+
+import click
+
+from vestige.cli.group import command
+from vestige.cli.store_options import StoreOptions, key_option, store_argument
+from vestige.errors import MissingExtraError, ParameterError
+
+
+@command.command("serve")
+@store_argument
+@key_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address of this host to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8080,
+    show_default=True,
+    help="Port to listen on; 0 chooses one that is free.",
+)
+@click.option("--allow-host", "hosts", multiple=True, help="Further name that requests may use; may be repeated.")
+@click.option("--open", "is_open", is_flag=True, help="Ask for no token; on this host alone.")
+def serve(store: StoreOptions, host: str, port: int, hosts: tuple[str, ...], *, is_open: bool) -> None:
+    """Serve STORE over HTTP: take rows, answer, erase.
+
+    An answer to rows means that they are flushed. SIGTERM and Ctrl-C end the service after what waits is written.
+
+    \b
+    Example:
+      vestige serve visits.db --open
+    """  # noqa: D301  # the sign says to leave the lines as they are
+    try:
+        import uvicorn  # noqa: PLC0415  # an extra
+
+        from vestige.service.app import make_app  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise MissingExtraError("vestige serve", "serve") from None
+    from vestige.service.engine import Engine  # noqa: PLC0415
+    from vestige.service.events import Events  # noqa: PLC0415
+    from vestige.service.sweeper import Sweeper  # noqa: PLC0415
+
+    if not is_open:
+        raise ParameterError("there are no tokens yet; give --open, which serves this host alone")
+    if not ipaddress.ip_address(host).is_loopback:
+        raise ParameterError(
+            f"--open serves this host alone, and --host {host} is not its loopback address; leave it out"
+        )
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    events = Events()
+    engine = Engine(store.open(create=True), events.tell)
+    engine.maintain = Sweeper(engine.store, events.tell).run
+    allowed = frozenset({"localhost", "127.0.0.1", "[::1]", host, *hosts})
+    config = uvicorn.Config(
+        make_app(engine, events, allowed_hosts=allowed),
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=10,
+    )
+    click.echo(f"Serving {store} at http://{host}:{port}")
+    uvicorn.Server(config).run()

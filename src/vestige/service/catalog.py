@@ -1,0 +1,209 @@
+"""The definitions of a store, and the streams that they share: one family for each set of fixed terms.
+
+A definition without `by` is the stream of its name in its family. Streams that `vestige run` has made are found too.
+Guarantee: streams go on from what another program of this project has written; held by tests/service/test_app.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
+
+from vestige.errors import VestigeError
+from vestige.ingest.definition import Definition
+from vestige.ingest.names import StreamNames, hash_key
+from vestige.keyed import KeyedStreams
+from vestige.service.bodies import find_columns
+from vestige.service.problems import RefusalError
+from vestige.sources.columns import Columns
+from vestige.store import Store
+from vestige.stream.limits import Limits
+from vestige.stream.rules import make_rules, make_terms
+
+UNNAMED = "main"
+"""The name of streams by key that have no prefix."""
+_log = logging.getLogger("vestige.service")
+
+
+@dataclass(slots=True)
+class Served:
+    """A definition with its streams.
+
+    Attributes:
+        name: its name.
+        definition: the definition.
+        columns: the columns that it reads.
+        streams: its streams, and those of other definitions with the same terms if it has no keys.
+        terms: the fixed text of their terms.
+    """
+
+    name: str
+    definition: Definition
+    columns: Columns
+    streams: KeyedStreams
+    terms: str
+    _sorted: list[str] = field(default_factory=list)
+    _state: tuple[int, int] = (0, 0)
+
+    @property
+    def names(self) -> StreamNames:
+        """The names of the streams."""
+        return self.definition.names
+
+    def find_name(self, key: str, store: Store) -> str | None:
+        """Find the stream of a key.
+
+        Args:
+            key: the key as rows have it, or as the store does; empty without keys.
+            store: the store.
+
+        Returns:
+            The name; None if there is no such stream.
+        """
+        if not self.definition.by:
+            return self.name if not key and self.name in self.streams else None
+        tried = [hash_key(store.pseudonym, key), key] if self.definition.hash_keys else [key]
+        return next((name for name in map(self.names.find_name, tried) if name in self.streams), None)
+
+    def list_names(self) -> list[str]:
+        """List the names of the streams, sorted.
+
+        Returns:
+            The names.
+        """
+        if not self.definition.by:
+            return [self.name] if self.name in self.streams else []
+        state = self.streams._names.count, len(self.streams)
+        if state != self._state:
+            self._sorted, self._state = sorted(self.streams), state
+        return self._sorted
+
+    def page(self, after: str | None, limit: int) -> list[str]:
+        """List the next names.
+
+        Args:
+            after: the name before them; None for the first.
+            limit: how many.
+
+        Returns:
+            The names.
+        """
+        names = self.list_names()
+        start = 0 if after is None else bisect_right(names, after)
+        return names[start : start + limit]
+
+
+class Catalog:
+    """The definitions of a store.
+
+    Args:
+        store: the store.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._families = store, dict[str, KeyedStreams]()
+        self.served: dict[str, Served] = {}
+        for terms in store.list_terms():
+            try:
+                self._load(Definition.from_terms(UNNAMED, terms))
+            except VestigeError as problem:
+                _log.warning("streams that are not served: %s", problem)
+
+    def _load(self, definition: Definition) -> None:
+        """Serve the streams of terms that are in the store."""
+        if definition.by:
+            self._add(definition)
+            return
+        streams, _ = self._open(definition)
+        for name in streams:
+            self._add(replace(definition, name=name))
+
+    @property
+    def families(self) -> tuple[KeyedStreams, ...]:
+        """The streams of all definitions, each family once."""
+        return tuple(self._families.values())
+
+    def find(self, name: str) -> Served:
+        """Find a definition.
+
+        Args:
+            name: its name.
+
+        Returns:
+            The definition with its streams.
+
+        Raises:
+            RefusalError: there is none.
+        """
+        if name not in self.served:
+            raise RefusalError(404, "there is no stream of this name; create it with POST /v1/streams")
+        return self.served[name]
+
+    def create(self, definition: Definition) -> bool:
+        """Create a definition.
+
+        Args:
+            definition: the definition, checked.
+
+        Returns:
+            Whether it is new.
+
+        Raises:
+            RefusalError: there is one of this name with other terms.
+        """
+        name = definition.name
+        if not name:
+            raise RefusalError(422, "name is missing; give the definition one")
+        known = self.served.get(name)
+        if known is not None:
+            if known.terms != _find_terms(definition):
+                raise RefusalError(
+                    409, "there is a stream of this name with other terms; use another name, or delete it"
+                )
+            return False
+        if not definition.by and self._store.has(name):
+            raise RefusalError(409, "there is a stream of this name that was made otherwise; use another name")
+        self._add(definition)
+        return True
+
+    def remove(self, name: str) -> int:
+        """Remove a definition and all its streams.
+
+        Args:
+            name: its name.
+
+        Returns:
+            The number of streams that were removed.
+        """
+        served = self.find(name)
+        names = list(served.list_names())
+        for each in names:
+            self._store.remove(each)
+        del self.served[name]
+        return len(names)
+
+    def reload(self) -> None:
+        """Read all streams again, since what is in memory was not written."""
+        for streams in self.families:
+            streams.reload()
+
+    def _add(self, definition: Definition) -> None:
+        streams, terms = self._open(definition)
+        name = definition.name or UNNAMED
+        columns = find_columns(definition, streams.policy)
+        self.served[name] = Served(name, definition, columns, streams, terms)
+
+    def _open(self, definition: Definition) -> tuple[KeyedStreams, str]:
+        terms = _find_terms(definition)
+        if terms not in self._families:
+            self._families[terms] = definition.make_streams(definition.make_policy(), self._store)
+        return self._families[terms], terms
+
+
+def _find_terms(definition: Definition) -> str:
+    """The fixed text of the terms of a definition's streams."""
+    limits = Limits(
+        definition.retention, definition.notice, definition.max_age, definition.max_ahead, definition.lateness
+    )
+    return make_terms(make_rules(definition.make_policy(), limits, definition.seed), definition.about).fixed_text

@@ -1,0 +1,214 @@
+"""`vestige serve --demo`: the flights of New York are replayed into a store, beside a shadow that knows them all.
+
+Four definitions take the same flights: `delay` (`Mean`), `delay-window` (`Window`), `delay-private` (`Private`) and
+`delay-by-carrier`. The person to be removed is an aeroplane, by its tail number. What only the shadow knows is labelled
+so on the page; the store and the ordinary routes know nothing of it.
+Guarantee: what the leak meter says is what an independent computation over the file gives; held by
+tests/service/test_demo_service.py.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import numpy as np
+
+from vestige.errors import ParameterError
+from vestige.flights import read_flights
+from vestige.service.shadow import Error, Guess, Shadow, combine
+
+RETENTION = 128
+BATCH = RETENTION // 2
+BOUND = 120.0
+EPSILON = 1.0
+RATES = (0, 32, 2_000)
+"""Flights a second that the page offers; any number up to the last may be asked for."""
+STREAMS = {"mean": "delay", "window": "delay-window", "private": "delay-private", "keys": "delay-by-carrier"}
+_COLUMN, _SUBJECT = "dep_delay", "tailnum"
+_SHARED = {"statistic": "mean", "columns": [_COLUMN], "subject": _SUBJECT, "retention": RETENTION}
+DEFINITIONS: tuple[dict[str, Any], ...] = (
+    _SHARED | {"name": STREAMS["mean"], "channel": "bits", "standard_error": True},
+    _SHARED | {"name": STREAMS["window"], "window": True},
+    _SHARED | {"name": STREAMS["private"], "epsilon": EPSILON, "delta": 1e-6, "bounds": {_COLUMN: BOUND}},
+    _SHARED | {"name": STREAMS["keys"], "by": ["carrier"]},
+)
+_WARM = 64 * BATCH
+"""Flights that are taken at once, so that there is something to see."""
+
+
+class Feed(Protocol):
+    """What the demo needs of a service."""
+
+    def define(self, definition: Mapping[str, Any]) -> None:
+        """Create a stream unless it exists."""
+
+    def take(self, name: str, rows: Any) -> None:
+        """Take the rows of a pyarrow table; they are flushed when this returns."""
+
+    def estimate(self, name: str) -> Mapping[str, Any] | None:
+        """Answer of a stream without keys, as the service gives it; None before the first record."""
+
+    def list_rounds(self, name: str) -> Collection[int]:
+        """List the rounds of the records that a stream without keys holds."""
+
+
+class Demo:
+    """A replay into a service, with the shadow truth and the leak meter.
+
+    Args:
+        feed: the service.
+        rate: flights a second at first.
+
+    Example:
+        >>> sorted(STREAMS)
+        ['keys', 'mean', 'private', 'window']
+    """
+
+    def __init__(self, feed: Feed, rate: int = RATES[1]) -> None:
+        self._feed = feed
+        self._flights = read_flights(_SUBJECT, "carrier", _COLUMN)
+        values = self._flights[_COLUMN].to_numpy().astype(np.float64)
+        self._shadows = {"mean": Shadow(values), "private": Shadow(np.clip(values, -BOUND, BOUND))}
+        self._errors = {name: Error() for name in self._shadows}
+        self._rate = rate
+        self._watched: int | None = None
+        self._lock = threading.RLock()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._replay, name="demo", daemon=True)
+        for definition in DEFINITIONS:
+            feed.define(definition)
+        found = feed.estimate(STREAMS["mean"])
+        self._t = 0 if found is None else int(found["t"])
+
+    def start(self) -> None:
+        """Take the first flights, and go on in a thread of its own."""
+        if self._t < _WARM:
+            self.send(_WARM - self._t)
+        self.watch(None)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the replay."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def send(self, number: int) -> None:
+        """Send flights into all streams, a batch at a time.
+
+        Args:
+            number: how many.
+        """
+        with self._lock:
+            end = self._t + number
+            while self._t < end and not self._stopped.is_set():
+                start = self._t % len(self._flights)
+                rows = self._flights.slice(start, min(BATCH - self._t % BATCH, end - self._t))
+                for name in STREAMS.values():
+                    self._feed.take(name, rows)
+                self._t += rows.num_rows
+                self._follow()
+
+    def watch(self, round_: int | None) -> None:
+        """Choose the record that the leak meter shows.
+
+        Args:
+            round_: its round; None for the greatest delay among the newest that the window holds.
+
+        Raises:
+            ParameterError: no such record has arrived.
+        """
+        with self._lock:
+            if round_ is None:
+                newest = range(max(1, self._t - BATCH), self._t + 1)
+                round_ = max(newest, key=self._shadows["mean"].value)
+            if not 1 <= round_ <= self._t:
+                raise ParameterError(f"watch={round_} is not a round that has arrived; use 1 to {self._t}")
+            self._watched = round_
+
+    def set_rate(self, rate: int) -> None:
+        """Set the speed of the replay.
+
+        Args:
+            rate: flights a second; 0 pauses.
+
+        Raises:
+            ParameterError: it is negative or above the limit.
+        """
+        if not 0 <= rate <= RATES[-1]:
+            raise ParameterError(f"rate={rate} is not from 0 to {RATES[-1]}; use one of {RATES}")
+        self._rate = rate
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the replay, the shadow truth and the leak meter as plain data.
+
+        Returns:
+            What `GET /v1/demo` answers.
+        """
+        with self._lock:
+            t, shadow, watched = self._t, self._shadows["mean"], self._watched
+            mean, deviation = shadow.mean(t), shadow.deviation(t)
+            seen = (
+                None if watched is None else {"round": watched, **self._name(watched), "value": shadow.value(watched)}
+            )
+            newest = max(range(max(1, t - BATCH // 2), t + 1), key=shadow.value)
+            return {
+                "shadow": "This answer holds what no store has; it exists in the demo only.",
+                "rate": self._rate,
+                "streams": STREAMS,
+                "unit": "min",
+                "epsilon": EPSILON,
+                "truth": {"mean": mean, "standard_error": deviation / np.sqrt(t), "count": t},
+                "prior": {"mean": mean, "deviation": deviation},
+                "candidate": self._name(newest),
+                "watched": seen,
+                "leak": [] if watched is None else [self._measure(policy, watched) for policy in list(STREAMS)[:3]],
+            }
+
+    def _name(self, round_: int) -> dict[str, Any]:
+        """A record by its round and by whom it is about."""
+        return {"round": round_, "subject": self._flights[_SUBJECT][(round_ - 1) % len(self._flights)].as_py()}
+
+    def _measure(self, policy: str, watched: int) -> dict[str, Any]:
+        """What one stream says about a record: it holds it, or its answer counts it, or neither."""
+        found = self._feed.estimate(STREAMS[policy]) or {"answers": [{"value": 0.0}], "count": 0, "since": 1, "t": 0}
+        held = watched in self._feed.list_rounds(STREAMS[policy])
+        truth = self._shadows["mean"]
+        mean, deviation = truth.mean(self._t), truth.deviation(self._t)
+        answer = float(found["answers"][0]["value"])
+        if held:
+            guess = combine(truth.value(watched), 0.0, mean, deviation)
+        elif policy == "window" or watched < int(found["since"]):
+            guess = combine(None, 0.0, mean, deviation)
+        else:
+            guess = self._solve(policy, watched, answer, int(found["count"]), mean, deviation)
+        return {"policy": policy, "held": held, "error": answer - mean, **asdict(guess)}
+
+    def _solve(self, policy: str, watched: int, answer: float, count: int, mean: float, deviation: float) -> Guess:
+        """Solve for the record: the number of records times the answer, less the sum of the others."""
+        shadow = self._shadows[policy]
+        counted = shadow.sum(self._t) - shadow.sum(self._t - count)
+        others = counted - shadow.value(watched)
+        return combine(count * answer - others, self._errors[policy].spread, mean, deviation)
+
+    def _follow(self) -> None:
+        """Follow the errors of what the streams hold, a step for each batch."""
+        for policy, error in self._errors.items():
+            found, shadow = self._feed.estimate(STREAMS[policy]), self._shadows[policy]
+            if found is not None and found["count"]:
+                count = int(found["count"])
+                counted = shadow.sum(self._t) - shadow.sum(self._t - count)
+                error.follow(int(found["since"]), count * float(found["answers"][0]["value"]) - counted)
+
+    def _replay(self) -> None:
+        """Send flights at the rate that is set, in small portions."""
+        pause = 0.25
+        while not self._stopped.wait(pause):
+            if self._rate:
+                began = time.monotonic()
+                self.send(max(1, round(self._rate * 0.25)))
+                pause = max(0.02, 0.25 - (time.monotonic() - began))

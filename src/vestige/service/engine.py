@@ -1,0 +1,344 @@
+"""The one writer of a served store: what waits is taken together, written in one transaction, and then answered.
+
+Guarantee: a request is answered with counts only after its rows and its key are flushed, together; if they cannot be,
+the streams are read from the store again, so that nothing of it is left in memory either, and sending it again counts
+it once. Held by tests/service/test_engine.py. Keys are in memory only, so that this holds while the service runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from vestige.errors import DataError, ParameterError, VestigeError
+from vestige.ingest.names import find_bad_keys, hash_key
+from vestige.service.catalog import Catalog, Served
+from vestige.service.problems import RefusalError
+from vestige.service.requests import Counts, RequestKeys
+from vestige.sources.block import Block
+from vestige.store import Store
+from vestige.times import wall_clock
+
+GROUP = 256
+"""Number of requests that are written together."""
+WAITING = 1_024
+"""Number of requests that may wait; more are refused for a while."""
+EVERY = 1.0
+"""Seconds between two rounds of maintenance."""
+_NOT_WRITTEN = "the store could not be written; send the request again with the same Idempotency-Key"
+_NOT_DONE = "the store could not be read or written; try again"
+_log = logging.getLogger("vestige.service")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsRequest:
+    """Rows that wait to be taken.
+
+    Attributes:
+        stream: name of the definition.
+        block: the rows.
+        key: the idempotency key.
+        fingerprint: that of the body.
+        answer: what became of them, and whether that is of an earlier request.
+    """
+
+    stream: str
+    block: Block
+    key: str
+    fingerprint: bytes
+    answer: Future[tuple[Counts, bool]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """Anything else that the writer does.
+
+    Attributes:
+        action: what to do.
+        answer: its result.
+    """
+
+    action: Callable[[], Any]
+    answer: Future[Any]
+
+
+class Engine:
+    """Owns a store: takes rows, and does all else that writes, in one thread.
+
+    Args:
+        store: the store, open for writing; it is closed by `stop`.
+        tell: called in the writer's thread with the kind of an event and its facts.
+
+    Example:
+        >>> from vestige import open_store
+        >>> engine = Engine(open_store("memory:"))
+        >>> engine.start()
+        >>> engine.submit(lambda: len(engine.catalog.served)).result()
+        0
+        >>> engine.stop()
+    """
+
+    def __init__(
+        self, store: Store, tell: Callable[[str, dict[str, object]], None] = lambda _kind, _facts: None
+    ) -> None:
+        self.store, self._tell = store, tell
+        self.catalog, self._keys = Catalog(store), RequestKeys()
+        self._queue: deque[RowsRequest | Job] = deque()
+        self._ready = threading.Condition()
+        self._is_stopping = self._is_stale = False
+        self._thread = threading.Thread(target=self._run, name="vestige-writer", daemon=True)
+        self.maintain: Callable[[], None] = lambda: None
+        """Called by the writer every second."""
+
+    @property
+    def status(self) -> str:
+        """Whether the engine is ok, stopping, or failing to write."""
+        return "stopping" if self._is_stopping else "failing" if self._is_stale else "ok"
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests that wait."""
+        return len(self._queue)
+
+    def start(self) -> None:
+        """Start the writer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Do what waits, refuse what comes, and close the store."""
+        with self._ready:
+            self._is_stopping = True
+            self._ready.notify()
+        self._thread.join()
+        self.store.close()
+
+    def take_rows(self, stream: str, block: Block, key: str, fingerprint: bytes) -> Future[tuple[Counts, bool]]:
+        """Take the rows of a request.
+
+        Args:
+            stream: name of the definition.
+            block: the rows.
+            key: the idempotency key.
+            fingerprint: that of the body.
+
+        Returns:
+            What became of the rows, once they are flushed, and whether that is of an earlier request.
+
+        Raises:
+            RefusalError: too many requests wait, or the service stops.
+        """
+        request = RowsRequest(stream, block, key, fingerprint, Future())
+        self._put(request)
+        return request.answer
+
+    def submit(self, action: Callable[[], _Result]) -> Future[_Result]:
+        """Have the writer do something.
+
+        Args:
+            action: what to do.
+
+        Returns:
+            Its result.
+
+        Raises:
+            RefusalError: too many requests wait, or the service stops.
+        """
+        job = Job(action, Future())
+        self._put(job)
+        return job.answer
+
+    @contextmanager
+    def read(self) -> Iterator[Catalog]:
+        """Look at the streams as they were last written.
+
+        Yields:
+            The definitions.
+
+        Raises:
+            RefusalError: the store could not be read again after it could not be written.
+        """
+        with self.store.lock:
+            if self._is_stale:
+                raise RefusalError(503, "the store cannot be written or read at present; try again")
+            yield self.catalog
+
+    def _put(self, item: RowsRequest | Job) -> None:
+        with self._ready:
+            if self._is_stopping:
+                raise RefusalError(503, "the service is stopping; send the request again, to the next one")
+            if len(self._queue) >= WAITING:
+                raise RefusalError(429, f"{WAITING:,} requests are waiting; send this one again later")
+            self._queue.append(item)
+            self._ready.notify()
+
+    # The writer's thread.
+
+    def _run(self) -> None:
+        due = time.monotonic() + EVERY
+        while True:
+            with self._ready:
+                self._ready.wait_for(lambda: self._queue or self._is_stopping, max(0.0, due - time.monotonic()))
+                items = self._drain()
+            if items:
+                self._work(items)
+            elif self._is_stopping:
+                return
+            if time.monotonic() >= due:
+                self._attempt_maintenance()
+                due = time.monotonic() + EVERY
+
+    def _drain(self) -> list[RowsRequest | Job]:
+        """The requests that are written together; anything else is alone."""
+        items: list[RowsRequest | Job] = []
+        while self._queue and len(items) < GROUP:
+            if items and not (isinstance(self._queue[0], RowsRequest) and isinstance(items[0], RowsRequest)):
+                break
+            items.append(self._queue.popleft())
+        return items
+
+    def _work(self, items: Sequence[RowsRequest | Job]) -> None:
+        waiting = [item for item in items if item.answer.set_running_or_notify_cancel()]
+        if waiting and isinstance(waiting[0], Job):
+            self._do(waiting[0])
+        elif waiting:
+            self._take([item for item in waiting if isinstance(item, RowsRequest)])
+
+    def _do(self, job: Job) -> None:
+        with self.store.lock:
+            try:
+                self._recover()
+                result = job.action()
+            except RefusalError as refusal:
+                job.answer.set_exception(refusal)
+            except ParameterError as problem:
+                job.answer.set_exception(problem)
+            except Exception as problem:
+                self._fail(problem)
+                job.answer.set_exception(RefusalError(503, _NOT_DONE))
+            else:
+                job.answer.set_result(result)
+
+    def _take(self, requests: Sequence[RowsRequest]) -> None:
+        outcomes: list[tuple[Counts, bool] | RefusalError] = []
+        with self.store.lock:
+            try:
+                self._recover()
+                with self.store.transaction():
+                    outcomes = [self._take_one(request) for request in requests]
+                    for streams in self.catalog.families:
+                        streams.flush()
+                self._keys.settle()
+            except Exception as problem:
+                self._fail(problem)
+                outcomes = [RefusalError(503, _NOT_WRITTEN)] * len(requests)
+            facts = [] if self._is_stale else list(self._summarize(requests, outcomes))
+        for request, outcome in zip(requests, outcomes, strict=True):
+            if isinstance(outcome, RefusalError):
+                request.answer.set_exception(outcome)
+            else:
+                request.answer.set_result(outcome)
+        for fact in facts:
+            self._tell("commit", fact)
+
+    def _take_one(self, request: RowsRequest) -> tuple[Counts, bool] | RefusalError:
+        try:
+            served = self.catalog.find(request.stream)
+            key = bytes.fromhex(self.store.pseudonym(f"request\0{request.stream}\0{request.key}"))
+            known = self._keys.find(key)
+            if known is not None:
+                if known[0] != request.fingerprint:
+                    return RefusalError(
+                        409, "the Idempotency-Key was used with another body; use a new one for each body"
+                    )
+                return known[1], True
+            counts = self._take_block(served, request.block)
+        except RefusalError as refusal:
+            return refusal
+        except DataError as problem:
+            return RefusalError(422, f"{problem}; nothing was taken")
+        self._keys.note(key, request.fingerprint, wall_clock(), counts)
+        return counts, False
+
+    def _take_block(self, served: Served, block: Block) -> Counts:
+        if not len(block.rows):
+            return Counts(0, 0, block.skipped)
+        made = served.streams.take(
+            self._find_names(served, block), block.rows, times=block.times, subjects=block.subjects, whole=True
+        )
+        failed = len(block.rows) - made.taken - made.late
+        return Counts(made.taken, made.late, block.skipped, failed)
+
+    def _find_names(self, served: Served, block: Block) -> object:
+        if block.keys is None or block.codes is None:
+            return np.full(len(block.rows), served.name, np.object_)
+        if find_bad_keys(block.keys):
+            raise RefusalError(422, "a key begins with NUL or has half of a character; correct it; nothing was taken")
+        keys = block.keys
+        if served.definition.hash_keys:
+            keys = np.array([hash_key(self.store.pseudonym, key) for key in keys], np.object_)
+        return served.names.find_names(keys)[block.codes]
+
+    def _summarize(
+        self, requests: Sequence[RowsRequest], outcomes: Sequence[tuple[Counts, bool] | RefusalError]
+    ) -> Iterator[dict[str, object]]:
+        """What was committed, by definition."""
+        taken: dict[str, int] = {}
+        for request, outcome in zip(requests, outcomes, strict=True):
+            if not isinstance(outcome, RefusalError) and not outcome[1]:
+                taken[request.stream] = taken.get(request.stream, 0) + outcome[0].taken
+        for name, rows in taken.items():
+            t, held = count_records(self.catalog.served[name])
+            yield {"stream": name, "taken": rows, "t": t, "held": held}
+
+    def _attempt_maintenance(self) -> None:
+        with self.store.lock:
+            try:
+                self._recover()
+                self._keys.expire(wall_clock())
+                self.maintain()
+            except Exception as problem:
+                self._fail(problem)
+
+    def _recover(self) -> None:
+        """Read the streams again after a failure, before anything else is done with them."""
+        if self._is_stale:
+            self.catalog.reload()
+            self._is_stale = False
+
+    def _fail(self, problem: Exception) -> None:
+        """Trust the store alone from now on, since what is in memory may not be in it."""
+        self._keys.roll_back()
+        self._is_stale = True
+        known = isinstance(problem, VestigeError)
+        _log.error("the store could not be written: %s", problem if known else type(problem).__name__)
+        try:
+            self._recover()
+        except Exception as second:
+            _log.error("the streams could not be read again: %s", type(second).__name__)
+
+
+def count_records(served: Served) -> tuple[int, int]:
+    """Count the records that have arrived in the streams of a definition, and those that are held.
+
+    Args:
+        served: the definition.
+
+    Returns:
+        The two numbers.
+    """
+    if served.definition.by:
+        streams = served.streams
+        return sum(shard.arrived for shard in streams._shards), streams.held // streams.policy.columns
+    names = served.list_names()
+    counts = served.streams.counts(names) if names else None
+    return (0, 0) if counts is None else (int(counts.t.sum()), int(counts.held.sum()))

@@ -1,0 +1,66 @@
+"""Events for those who watch: each has a bounded queue, and one that reads too slowly is dropped.
+
+Guarantee: the writer never waits for a reader; held by tests/service/test_app.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+_MOST = 256
+"""Number of events that may wait for one reader."""
+_HEARTBEAT_SECONDS = 15.0
+
+
+class Events:
+    """Sends events to readers."""
+
+    def __init__(self) -> None:
+        self._readers: dict[asyncio.Queue[str | None], asyncio.AbstractEventLoop] = {}
+
+    def tell(self, kind: str, facts: dict[str, object]) -> None:
+        """Send an event to all readers; may be called in any thread.
+
+        Args:
+            kind: its kind.
+            facts: what happened; no values of records.
+        """
+        text = f"event: {kind}\ndata: {json.dumps(facts)}\n\n"
+        for queue, loop in tuple(self._readers.items()):
+            loop.call_soon_threadsafe(self._put, queue, text)
+
+    def _put(self, queue: asyncio.Queue[str | None], text: str | None) -> None:
+        if queue.full():
+            self._readers.pop(queue, None)
+            queue.get_nowait()
+            queue.put_nowait(None)
+        elif queue in self._readers:
+            queue.put_nowait(text)
+
+    def end(self) -> None:
+        """End all readers."""
+        for queue, loop in tuple(self._readers.items()):
+            loop.call_soon_threadsafe(self._put, queue, None)
+
+    async def listen(self) -> AsyncIterator[str]:
+        """Receive events, and a comment where there are none for long.
+
+        Yields:
+            The text of server-sent events.
+        """
+        queue: asyncio.Queue[str | None] = asyncio.Queue(_MOST)
+        self._readers[queue] = asyncio.get_running_loop()
+        try:
+            yield ": connected\n\n"
+            while True:
+                try:
+                    text = await asyncio.wait_for(queue.get(), _HEARTBEAT_SECONDS)
+                except TimeoutError:
+                    text = ": still here\n\n"
+                if text is None:
+                    return
+                yield text
+        finally:
+            self._readers.pop(queue, None)

@@ -1,0 +1,49 @@
+"""What is due while nothing arrives: records that are too old are erased, and requests of other processes are met.
+
+Guarantee: limits in time hold without arrivals; held by tests/service/test_app.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from vestige.operations import process_inbox, sweep
+from vestige.store import Store
+
+_REST = 20.0
+"""Pause after a sweep, as a multiple of the time that it took."""
+_log = logging.getLogger("vestige.service")
+
+
+class Sweeper:
+    """Maintains a store; the writer calls `run` every second.
+
+    Args:
+        store: the store.
+        tell: called with the kind of an event and its facts.
+    """
+
+    def __init__(self, store: Store, tell: Callable[[str, dict[str, object]], None]) -> None:
+        self._store, self._tell, self._next = store, tell, 0.0
+        self._known: set[str] = set()
+
+    def run(self) -> None:
+        """Carry out requests of other processes, and erase what is due."""
+        self._warn(len(process_inbox(self._store).troubles), "requests")
+        began = time.monotonic()
+        if began < self._next:
+            return
+        done = sweep(self._store)
+        self._warn(len(done.troubles), "streams")
+        if done.erased:
+            self._tell("erased", {"records": done.erased})
+        self._next = time.monotonic() + _REST * (time.monotonic() - began)
+
+    def _warn(self, troubles: int, of_what: str) -> None:
+        """Say how many are in trouble, each number once; names may be keys, so that none is logged."""
+        text = f"{troubles} {of_what} are in trouble; see vestige verify"
+        if troubles and text not in self._known:
+            self._known.add(text)
+            _log.warning(text)

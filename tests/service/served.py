@@ -1,0 +1,38 @@
+"""A service in a thread of this process, on a loopback address, and a client for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import uvicorn
+
+from vestige import open_store
+from vestige.service.app import make_app
+from vestige.service.engine import Engine
+from vestige.service.events import Events
+
+
+@contextmanager
+def serve_here(path: Path | str) -> Iterator[httpx.Client]:
+    """A client of a service of the store at an address."""
+    events = Events()
+    engine = Engine(open_store(path), events.tell)
+    app = make_app(engine, events, allowed_hosts=frozenset({"127.0.0.1"}))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, ws="none", access_log=False))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30.0) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
