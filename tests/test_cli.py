@@ -8,8 +8,10 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -241,8 +243,24 @@ def test_help_pages_teach() -> None:
         )
 
 
+def started(line: str) -> str:
+    """What a service prints until it is asked to end, which it does as the signal says."""
+    command = [*shlex.split(line), "--port", "0"]
+    with subprocess.Popen(command, env=os.environ | PATH, stdout=subprocess.PIPE, text=True) as process:
+        limit = threading.Timer(60, process.kill)
+        limit.start()
+        assert process.stdout is not None
+        printed = process.stdout.readline()
+        process.terminate()
+        assert process.wait() == -signal.SIGTERM
+        limit.cancel()
+    return printed
+
+
 def entered(line: str) -> str:
     """What a line prints in the working directory; only a pipe needs a shell and a process, which take a second."""
+    if line.startswith("vestige serve "):
+        return started(line)
     if "|" in line:
         return subprocess.run(
             ["bash", "-c", line], env=os.environ | PATH, check=True, capture_output=True, text=True
@@ -263,6 +281,34 @@ def seal(line: str, folder: Path) -> tuple[str, str]:
     if keyring is not None:
         entered(f"vestige keyring init {keyring[1]}")
     return line, "" if keyring is None else keyring[0]
+
+
+SAID = {
+    "^vestige (list|receipts|retained|verify)": ("arrived", "receipt", "stream,round,time", "visits.db: nothing found"),
+    "keygen": ("keep receipts.pem secret, and publish receipts.pem.pub.",),
+    "serve": ("at http://127.0.0.1:",),
+    "warm": ("Ready: the kernels of",),
+    "init": ("is a new keyring", "vestige.toml: written; read it, and change what you need.", "night.toml: written"),
+    "plan": ("requires a retention of", "each held for at most 30 days"),
+    "export": ("THIS COPY HOLDS RECORDS",),
+    "remove": ("1 stream removed from visits.db, name included (main).",),
+    "audit": (
+        "Verdict: ",
+        "the other definitions can be refuted but not proved",
+        "have no state in common",
+        "records kept.",
+    ),
+    "forget": ("records would be erased", "receipt"),
+}
+"""Texts of which an example prints at least one, by the first pattern that it matches."""
+
+
+def find_texts(line: str) -> tuple[str, ...]:
+    """Texts of which an example prints at least one."""
+    for pattern, texts in SAID.items():
+        if re.search(pattern, line):
+            return texts
+    return "2,000 records", '"t": 2000'
 
 
 @pytest.mark.parametrize("line", examples())
@@ -299,31 +345,7 @@ def test_the_examples_of_the_help_pages_run(line: str, tmp_path: Path, monkeypat
     if "audit" in line and "appendix" not in line and "store" not in line:
         line += " --trials 20 --batches 1"
     printed = " ".join(entered(line).split())
-    said: tuple[str, ...] = (
-        ("records would be erased", "receipt") if "forget" in line else ("2,000 records", '"t": 2000')
-    )
-    if "audit" in line:
-        said = (
-            "Verdict: ",
-            "the other definitions can be refuted but not proved",
-            "have no state in common",
-            "records kept.",
-        )
-    if "remove" in line:
-        said = ("1 stream removed from visits.db, name included (main).",)
-    if "export" in line:
-        said = ("THIS COPY HOLDS RECORDS",)
-    if "plan" in line:
-        said = ("requires a retention of", "each held for at most 30 days")
-    if "init" in line:
-        said = ("is a new keyring", "vestige.toml: written; read it, and change what you need.", "night.toml: written")
-    if "warm" in line:
-        said = ("Ready: the kernels of",)
-    if "keygen" in line:
-        said = ("keep receipts.pem secret, and publish receipts.pem.pub.",)
-    if re.match("vestige (list|receipts|retained|verify)", line):
-        said = ("arrived", "receipt", "stream,round,time", "visits.db: nothing found")
-    assert any(text in printed for text in said)
+    assert any(text in printed for text in find_texts(line))
     for figure in re.findall(r"--figure (\S+)", line):
         assert Path(figure).read_bytes().startswith(b"\x89PNG")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import socket
 import sys
 
 import click
@@ -70,5 +71,13 @@ def serve(store: StoreOptions, host: str, port: int, hosts: tuple[str, ...], *, 
         ws="none",
         timeout_graceful_shutdown=10,
     )
-    click.echo(f"Serving {store} at http://{host}:{port}")
-    uvicorn.Server(config).run()
+
+    class Server(uvicorn.Server):
+        """A server that says where it listens once it does."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                click.echo(f"Serving {store} at http://{host}:{self.servers[0].sockets[0].getsockname()[1]}")
+
+    Server(config).run()
