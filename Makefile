@@ -8,7 +8,7 @@ LOWEST := .venv-lowest
 # Many processes start below; compiled modules are kept for the next, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo pictures report docs test lint doctest test-slow test-lowest bench format lock clean
+.PHONY: help demo live pictures report docs test lint doctest test-slow test-lowest bench format lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -21,6 +21,9 @@ $(READY): pyproject.toml requirements.lock
 
 demo: $(READY)  ## Keep the all-time means of 328,521 real flights from a window of 512 records
 	$(BIN)/python -m vestige.demo
+
+live: $(READY)  ## Replay the flights of New York in the browser, and ask for removals there
+	$(BIN)/vestige serve --demo
 
 pictures: $(READY)  ## Redraw the pictures of docs/method.md and docs/code.md
 	$(BIN)/python docs/pictures.py

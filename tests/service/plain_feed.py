@@ -22,14 +22,14 @@ class PlainFeed:
         if definition.get("window"):
             policy = Window(Mean())
         if "epsilon" in definition:
-            bound = definition["bounds"]["dep_delay"]
+            bound = float(definition["bounds"][0].partition("=")[2])
             policy, seed = Private(bound=bound, epsilon=definition["epsilon"], delta=definition["delta"]), None
         if "by" not in definition:
             self.streams[definition["name"]] = Stream(policy, retention=definition["retention"], seed=seed)
 
-    def take(self, name: str, rows: Any) -> None:
-        if name in self.streams:
-            subjects = rows["tailnum"].to_pylist()
+    def take(self, names: Collection[str], rows: Any) -> None:
+        subjects = rows["tailnum"].to_pylist()
+        for name in self.streams.keys() & set(names):
             self.streams[name].extend(rows["dep_delay"].to_numpy(), subjects=subjects)
 
     def estimate(self, name: str) -> Mapping[str, Any] | None:

@@ -13,16 +13,19 @@ import uvicorn
 
 from vestige import open_store
 from vestige.service.app import make_app
+from vestige.service.demo_routes import add_demo
 from vestige.service.engine import Engine
 from vestige.service.events import Events
 
 
 @contextmanager
-def serve_here(path: Path | str) -> Iterator[httpx.Client]:
-    """A client of a service of the store at an address."""
+def serve_here(path: Path | str, *, demo_rate: int | None = None) -> Iterator[httpx.Client]:
+    """A client of a service of the store at an address; with the demo if that has a rate."""
     events = Events()
     engine = Engine(open_store(path), events.tell)
     app = make_app(engine, events, allowed_hosts=frozenset({"127.0.0.1"}))
+    if demo_rate is not None:
+        add_demo(app, engine, demo_rate)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, ws="none", access_log=False))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -74,6 +74,8 @@ def add_from_file(command: click.Command, ctx: click.Context, args: list[str], g
     present = {key for key, param in params.items() if _is_given(given.get(param.name or ""))}
     file = Path(given[_PARAMETER] if _PARAMETER in present else FILE)
     on_store = isinstance(params.get("store"), click.Argument)
+    if "demo" in present:  # it has a store of its own, whatever the file says
+        return args
     if on_store and "store" in present:
         if _PARAMETER in present:
             raise click.UsageError("STORE and --config are both given; leave out one of them", ctx)

@@ -124,7 +124,8 @@ def _add_general(app: FastAPI, engine: Engine, events: Events) -> None:
     @app.get("/health")
     async def report_health() -> Response:
         """Say whether the service can write."""
-        return JSONResponse({"status": engine.status}, 200 if engine.status == "ok" else 503)
+        demo = {"demo": True} if hasattr(app.state, "demo") else {}
+        return JSONResponse({"status": engine.status} | demo, 200 if engine.status == "ok" else 503)
 
     @app.get("/", include_in_schema=False)
     async def show_page() -> Response:

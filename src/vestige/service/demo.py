@@ -9,6 +9,7 @@ tests/service/test_demo_service.py.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Collection, Mapping
@@ -19,6 +20,7 @@ import numpy as np
 
 from vestige.errors import ParameterError
 from vestige.flights import read_flights
+from vestige.service.problems import RefusalError
 from vestige.service.shadow import Error, Guess, Shadow, combine
 
 RETENTION = 128
@@ -33,11 +35,12 @@ _SHARED = {"statistic": "mean", "columns": [_COLUMN], "subject": _SUBJECT, "rete
 DEFINITIONS: tuple[dict[str, Any], ...] = (
     _SHARED | {"name": STREAMS["mean"], "channel": "bits", "standard_error": True},
     _SHARED | {"name": STREAMS["window"], "window": True},
-    _SHARED | {"name": STREAMS["private"], "epsilon": EPSILON, "delta": 1e-6, "bounds": {_COLUMN: BOUND}},
+    _SHARED | {"name": STREAMS["private"], "epsilon": EPSILON, "delta": 1e-6, "bounds": [f"{_COLUMN}={BOUND:g}"]},
     _SHARED | {"name": STREAMS["keys"], "by": ["carrier"]},
 )
 _WARM = 64 * BATCH
 """Flights that are taken at once, so that there is something to see."""
+_log = logging.getLogger("vestige.service")
 
 
 class Feed(Protocol):
@@ -46,8 +49,8 @@ class Feed(Protocol):
     def define(self, definition: Mapping[str, Any]) -> None:
         """Create a stream unless it exists."""
 
-    def take(self, name: str, rows: Any) -> None:
-        """Take the rows of a pyarrow table; they are flushed when this returns."""
+    def take(self, names: Collection[str], rows: Any) -> None:
+        """Take the rows of a pyarrow table into streams; they are flushed when this returns."""
 
     def estimate(self, name: str) -> Mapping[str, Any] | None:
         """Answer of a stream without keys, as the service gives it; None before the first record."""
@@ -61,34 +64,32 @@ class Demo:
 
     Args:
         feed: the service.
-        rate: flights a second at first.
+        rate: flights a second at first; default: the slow one of `RATES`.
 
     Example:
         >>> sorted(STREAMS)
         ['keys', 'mean', 'private', 'window']
     """
 
-    def __init__(self, feed: Feed, rate: int = RATES[1]) -> None:
+    def __init__(self, feed: Feed, rate: int | None = None) -> None:
         self._feed = feed
         self._flights = read_flights(_SUBJECT, "carrier", _COLUMN)
+        self._subjects = self._flights[_SUBJECT].to_numpy()
         values = self._flights[_COLUMN].to_numpy().astype(np.float64)
         self._shadows = {"mean": Shadow(values), "private": Shadow(np.clip(values, -BOUND, BOUND))}
         self._errors = {name: Error() for name in self._shadows}
-        self._rate = rate
+        self._rate = RATES[1] if rate is None else rate
         self._watched: int | None = None
         self._lock = threading.RLock()
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._replay, name="demo", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="demo", daemon=True)
         for definition in DEFINITIONS:
             feed.define(definition)
         found = feed.estimate(STREAMS["mean"])
         self._t = 0 if found is None else int(found["t"])
 
     def start(self) -> None:
-        """Take the first flights, and go on in a thread of its own."""
-        if self._t < _WARM:
-            self.send(_WARM - self._t)
-        self.watch(None)
+        """Take flights in a thread of its own, the first of them at once."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -97,19 +98,25 @@ class Demo:
         if self._thread.is_alive():
             self._thread.join()
 
+    def step(self) -> None:
+        """Send flights until the next batch is full."""
+        with self._lock:
+            self.send(BATCH - self._t % BATCH)
+
     def send(self, number: int) -> None:
         """Send flights into all streams, a batch at a time.
 
         Args:
             number: how many.
         """
-        with self._lock:
-            end = self._t + number
-            while self._t < end and not self._stopped.is_set():
+        end = self._t + number
+        while not self._stopped.is_set():
+            with self._lock:
+                if self._t >= end:
+                    return
                 start = self._t % len(self._flights)
                 rows = self._flights.slice(start, min(BATCH - self._t % BATCH, end - self._t))
-                for name in STREAMS.values():
-                    self._feed.take(name, rows)
+                self._feed.take(STREAMS.values(), rows)
                 self._t += rows.num_rows
                 self._follow()
 
@@ -117,18 +124,41 @@ class Demo:
         """Choose the record that the leak meter shows.
 
         Args:
-            round_: its round; None for the greatest delay among the newest that the window holds.
+            round_: its round; None for a great delay among those that were erased last.
 
         Raises:
             ParameterError: no such record has arrived.
         """
         with self._lock:
             if round_ is None:
-                newest = range(max(1, self._t - BATCH), self._t + 1)
-                round_ = max(newest, key=self._shadows["mean"].value)
+                round_ = self._choose(self._t - RETENTION - BATCH, self._t - RETENTION)
             if not 1 <= round_ <= self._t:
                 raise ParameterError(f"watch={round_} is not a round that has arrived; use 1 to {self._t}")
             self._watched = round_
+
+    def watch_subject(self, subject: str) -> None:
+        """Choose the newest record of an aeroplane for the leak meter.
+
+        Args:
+            subject: its tail number.
+
+        Raises:
+            ParameterError: no record of it has arrived.
+        """
+        with self._lock:
+            size = len(self._flights)
+            found = np.flatnonzero(self._subjects == subject) + 1
+            passes, rest = divmod(self._t, size)
+            arrived = [*(found[found <= rest] + passes * size), *(found[found > rest] + (passes - 1) * size)]
+            if not arrived or max(arrived) < 1:
+                raise ParameterError("subject is not an aeroplane of which a flight has arrived; use another one")
+            self._watched = int(max(arrived))
+
+    def _choose(self, first: int, last: int) -> int:
+        """The round of a great delay that the private stream does not cut, among some."""
+        rounds = range(max(1, first), max(1, last) + 1)
+        value = self._shadows["mean"].value
+        return max(rounds, key=lambda round_: (value(round_) <= BOUND, value(round_)))
 
     def set_rate(self, rate: int) -> None:
         """Set the speed of the replay.
@@ -150,28 +180,29 @@ class Demo:
             What `GET /v1/demo` answers.
         """
         with self._lock:
-            t, shadow, watched = self._t, self._shadows["mean"], self._watched
+            t, shadow, watched = max(1, self._t), self._shadows["mean"], self._watched
             mean, deviation = shadow.mean(t), shadow.deviation(t)
             seen = (
                 None if watched is None else {"round": watched, **self._name(watched), "value": shadow.value(watched)}
             )
-            newest = max(range(max(1, t - BATCH // 2), t + 1), key=shadow.value)
             return {
                 "shadow": "This answer holds what no store has; it exists in the demo only.",
                 "rate": self._rate,
+                "rates": RATES,
+                "t": self._t,
                 "streams": STREAMS,
                 "unit": "min",
                 "epsilon": EPSILON,
                 "truth": {"mean": mean, "standard_error": deviation / np.sqrt(t), "count": t},
                 "prior": {"mean": mean, "deviation": deviation},
-                "candidate": self._name(newest),
+                "candidate": self._name(self._choose(t - BATCH // 2, t)),
                 "watched": seen,
                 "leak": [] if watched is None else [self._measure(policy, watched) for policy in list(STREAMS)[:3]],
             }
 
     def _name(self, round_: int) -> dict[str, Any]:
         """A record by its round and by whom it is about."""
-        return {"round": round_, "subject": self._flights[_SUBJECT][(round_ - 1) % len(self._flights)].as_py()}
+        return {"round": round_, "subject": str(self._subjects[(round_ - 1) % len(self._flights)])}
 
     def _measure(self, policy: str, watched: int) -> dict[str, Any]:
         """What one stream says about a record: it holds it, or its answer counts it, or neither."""
@@ -204,8 +235,18 @@ class Demo:
                 counted = shadow.sum(self._t) - shadow.sum(self._t - count)
                 error.follow(int(found["since"]), count * float(found["answers"][0]["value"]) - counted)
 
+    def _run(self) -> None:
+        try:
+            self._replay()
+        except RefusalError as refusal:
+            if not self._stopped.is_set():
+                _log.error("the replay ended: %s", refusal)
+
     def _replay(self) -> None:
         """Send flights at the rate that is set, in small portions."""
+        if self._t < _WARM:
+            self.send(_WARM - self._t)
+        self.watch(None)
         pause = 0.25
         while not self._stopped.wait(pause):
             if self._rate:
