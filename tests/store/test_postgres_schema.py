@@ -13,6 +13,8 @@ from vestige.store import PostgresStore
 from vestige.store.postgres import schema
 from vestige.store.postgres.connection import Connection
 
+NOW = schema.VERSION
+
 
 def list_tables(database: Database) -> list[str]:
     found = database.ask("SELECT relname FROM pg_class WHERE relnamespace = 'OURS'::regnamespace AND relkind = 'r'")
@@ -83,9 +85,10 @@ def test_tables_of_others_are_not_taken_for_a_store(database: Database) -> None:
 
 def test_a_store_of_a_later_version_is_refused(database: Database) -> None:
     database.open().close()
-    database.ask("UPDATE OURS.store SET version = 2")
+    database.ask("UPDATE OURS.store SET version = version + 1")
+    says = f"has version {NOW + 1} of the tables, .* reads version {NOW}; use the Vestige that"
     for opened in (database.open, database.read):
-        with pytest.raises(StoreError, match=r"has version 2 of the tables, .* reads version 1; use the Vestige that"):
+        with pytest.raises(StoreError, match=says):
             opened()
 
 
@@ -106,17 +109,19 @@ def test_a_store_of_an_earlier_version_is_brought_up_to_date(
 ) -> None:
     with database.open() as store:
         Stream(Mean(), retention=96, store=store.stream("a")).push(1.0)
-    monkeypatch.setattr(schema, "VERSION", 3)
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: add_column, 2: fail})
-    with pytest.raises(StoreError, match=r"has version 1 .* reads version 3; open it once for writing"):
+    monkeypatch.setattr(schema, "VERSION", NOW + 2)
+    monkeypatch.setattr(schema, "MIGRATIONS", {NOW: add_column, NOW + 1: fail})
+    with pytest.raises(StoreError, match=rf"has version {NOW} .* reads version {NOW + 2}; open it once for writing"):
         database.read()
     with pytest.raises(StoreError, match="stopped"):
         database.open()
-    assert database.ask("SELECT version FROM OURS.store") == [(1,)], "all of it or nothing"
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: add_column, 2: drop_column})
+    assert database.ask("SELECT version FROM OURS.store") == [(NOW,)], "all of it or nothing"
+    monkeypatch.setattr(schema, "MIGRATIONS", {NOW: add_column, NOW + 1: drop_column})
     with database.open() as store:
         assert store.names() == ("a",)
-    assert database.ask("SELECT version FROM OURS.store") == [(3,)]
+        database.end_sessions()
+        assert store.names() == ("a",), "it goes on in another session"
+    assert database.ask("SELECT version FROM OURS.store") == [(NOW + 2,)]
     assert database.read().verify() == ()
 
 
@@ -124,12 +129,12 @@ def test_a_store_that_is_open_elsewhere_is_not_brought_up_to_date(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with database.open():
-        monkeypatch.setattr(schema, "VERSION", 2)
-        monkeypatch.setattr(schema, "MIGRATIONS", {1: add_column})
+        monkeypatch.setattr(schema, "VERSION", NOW + 1)
+        monkeypatch.setattr(schema, "MIGRATIONS", {NOW: add_column})
         with pytest.raises(StoreBusyError, match="is open for writing elsewhere, and has to be brought up to date"):
             database.open()
     database.open().close()
-    assert database.ask("SELECT version FROM OURS.store") == [(2,)]
+    assert database.ask("SELECT version FROM OURS.store") == [(NOW + 1,)]
 
 
 def test_another_store_in_its_place_is_noticed(database: Database) -> None:
@@ -138,7 +143,7 @@ def test_another_store_in_its_place_is_noticed(database: Database) -> None:
         store.flush()
         database.ask("UPDATE OURS.store SET store = %s", b"another")
         database.end_sessions()
-        with pytest.raises(StoreError, match="another store has taken its place; open it again"):
+        with pytest.raises(StoreError, match="another store, or another version, has taken its place; open it again"):
             store.names()
         store._open.clear()
         with pytest.raises(StoreError, match="another store"):

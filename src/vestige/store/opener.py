@@ -19,6 +19,10 @@ ABOUT = ("about", 1)
 _NUMBERS = {table: number for number, table in enumerate(TABLES)}
 ROWS = 1 << 40
 """Number of slots for the rows of a table."""
+SECRET = 0
+"""The slot of a secret that seals no row: what the database shows of names is keyed by it."""
+OWNER = 2
+"""The slot of a digest that says which store a new keyring is for, until its first transaction is settled."""
 _TOGETHER = "restore store and keyring from one moment that is younger than the limits"
 
 

@@ -8,17 +8,16 @@ by tests/store/test_rotation.py and tests/store/test_faults.py.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from vestige.errors import StoreError
-from vestige.store.keyring import Key, Keyring
-from vestige.store.keyring.keyring import KEY
+from vestige.store.claim import clear_unused, make_claim
+from vestige.store.keyring import Keyring
 from vestige.store.keyring.seal import SealError, seal_parts
-from vestige.store.opener import ABOUT, find_slot
+from vestige.store.opener import ABOUT, OWNER, SECRET, find_slot
 from vestige.store.row_keys import list_places
-from vestige.store.sealed_rows import SealedRows
+from vestige.store.sealed_rows import SealedRows, draw_keys
 
 _BATCH = 256
 """Number of rows that are sealed at once."""
@@ -78,27 +77,17 @@ def change_keyring(
     with begin() as rows:
         if keyring.id == rows.keyring.id:
             raise StoreError(f"{keyring.where}: is the keyring that {rows.where} has; give another, or leave it out")
-        _clear_unused(keyring)
+        clear_unused(keyring, rows.where)
         note(keyring)
         with rows.report_damage():
             return _seal_rows(rows, keyring, tell)
 
 
-def _clear_unused(keyring: Keyring) -> None:
-    """Check that a keyring was never used, and destroy what a call that was interrupted has left in it."""
-    keys = keyring.read()
-    if keys.is_used:
-        raise StoreError(
-            f"{keyring.where}: holds the keys of another store; make one for each store: vestige keyring init"
-        )
-    if slots := keys.list_slots().tolist():
-        keyring.settle(dict.fromkeys(slots, 0))
-
-
 def _seal_rows(rows: SealedRows, keyring: Keyring, tell: Callable[[float], object]) -> int:
     """Seal rows where they lie; the row `about` has the highest version."""
     places = sorted(list_places(rows), key=lambda place: place == ABOUT)
-    keys = {find_slot(*place): Key(version, os.urandom(KEY)) for version, place in enumerate(places, 1)}
+    keys = draw_keys([OWNER] + [SECRET] * bool(rows.secret) + [find_slot(*place) for place in places], 0)
+    keys[OWNER] = keys[OWNER]._replace(secret=make_claim(keyring, rows.where))
     keyring.prepare(keys)
     for start in range(0, len(places), _BATCH):
         sealed = dict[str, dict[int, tuple[bytes, ...]]]()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from vestige.errors import StoreError
 from vestige.store.keyring.keyring import MARKER
 from vestige.store.keyring.seal import Prefix
-from vestige.store.opener import find_row, find_slot
+from vestige.store.opener import SECRET, find_row, find_slot
 from vestige.store.rows import TABLES, Rows
 from vestige.store.sealed_rows import SealedRows
 
@@ -81,7 +81,7 @@ def find_orphans(rows: SealedRows) -> Iterator[str]:
         What is wrong with each, and what to do.
     """
     versions, keys = list_versions(rows), rows.keyring.read()
-    last, there = versions.get(MARKER, 0), {find_slot(*place) for place in list_places(rows)}
+    last, there = versions.get(MARKER, 0), {SECRET, *(find_slot(*place) for place in list_places(rows))}
     for slot in () if keys.is_open else keys.list_slots().tolist():
         others = [key for key in keys.find(slot) if versions.get(slot) != key.version <= last]
         if others and (slot not in there or len(keys.find(slot)) > 1):

@@ -20,10 +20,11 @@ from typing import TypeVar
 import numpy as np
 
 from vestige.errors import StoreError
+from vestige.store.claim import clear_unused, make_claim
 from vestige.store.keyring.keyring import KEY, Key, Keyring, KeyTable
 from vestige.store.keyring.seal import SealError, find_end, seal_parts
 from vestige.store.ledger_rows import read_ledger
-from vestige.store.opener import ABOUT, ROWS, Opener, find_slot
+from vestige.store.opener import ABOUT, OWNER, ROWS, SECRET, Opener, find_slot
 from vestige.store.rows import TABLES, Rows
 from vestige.types import Ints
 
@@ -55,6 +56,7 @@ class SealedRows(Rows):
         """How to take back what was written in the outermost savepoint; None outside of one."""
         self._prepared: dict[int, Key] = {}
         self._emptied: list[int] = []
+        self._draws_secret = False
 
     # The order of a transaction.
 
@@ -121,7 +123,7 @@ class SealedRows(Rows):
         """The slots of rows that are not there."""
         slots, lost = self._opener.keys.list_slots(), [np.empty(0, np.int64)]
         for table in TABLES:
-            own = slots[(slots >= find_slot(table, 0)) & (slots < find_slot(table, 0) + ROWS)]
+            own = slots[(slots >= find_slot(table, 0)) & (slots < find_slot(table, 0) + ROWS) & (slots != SECRET)]
             rows = np.arange(1, self.inner.find_end(table) + 1)
             if table == "ledger":  # the only one whose rows have gaps
                 rows = np.array([row for row, _ in self.inner.iterate(table, ("head",))], np.int64)
@@ -135,17 +137,9 @@ class SealedRows(Rows):
             rows: the rows.
 
         Raises:
-            StoreError: the keyring has the keys of another store.
+            StoreError: the keyring has the keys of another store, or may have.
         """
-        self._opener.keys = self.keyring.read()
-        if not self.is_new:
-            raise StoreError(
-                f"{self.keyring.where}: holds the keys of another store; make one for each store: vestige keyring init"
-            )
-        slots = self._opener.keys.list_slots().tolist()
-        if slots:  # a crash while rows were taken over
-            self.keyring.settle(dict.fromkeys(slots, 0))
-            self._opener.keys = self.keyring.read()
+        self._opener.keys = clear_unused(self.keyring, self.where)
         for table in TABLES:
             for row, parts in rows.iterate(table):
                 self.write(table, row, *_strip_padding(parts))
@@ -179,8 +173,10 @@ class SealedRows(Rows):
             self._emptied += slots.tolist()
             self.inner.cut(table, row)
         places = sorted(self._changed, key=lambda place: (place == ABOUT, _ORDER.index(place[0]), place[1]))
-        versions = enumerate(places, self._opener.keys.newest + 1)
-        keys = {find_slot(*place): Key(version, os.urandom(KEY)) for version, place in versions}
+        first = [OWNER] * self.is_new + [SECRET] * self._draws_secret
+        keys = draw_keys([*first, *(find_slot(*place) for place in places)], self._opener.keys.newest)
+        if self.is_new:
+            keys[OWNER] = keys[OWNER]._replace(secret=make_claim(self.keyring, self.where))
         sealed: dict[str, dict[int, Row]] = {}
         for table, row in places:
             slot = find_slot(table, row)
@@ -200,6 +196,8 @@ class SealedRows(Rows):
         if not self._prepared:
             return
         versions = dict.fromkeys(self._emptied, 0) | {slot: key.version for slot, key in self._prepared.items()}
+        if OWNER in versions:  # the store is committed: the keyring is in use from now on, which says enough
+            versions[OWNER] = 0
         try:
             self.keyring.settle(versions)
         except StoreError as problem:
@@ -228,7 +226,20 @@ class SealedRows(Rows):
 
     def _clear(self) -> None:
         self._changed, self._cut, self._prepared = {}, {}, {}
-        self._emptied = []
+        self._emptied, self._draws_secret = [], False
+
+    # The secret.
+
+    @property
+    def secret(self) -> bytes:
+        """What only the keyring knows of the store, and what seals no row; empty if there is none; after `refresh`."""
+        key = self._opener.find_live(SECRET)
+        return b"" if key is None else key.secret
+
+    def draw_secret(self) -> None:
+        """Draw another secret, which is there once the transaction is committed."""
+        self._draws_secret = True
+        self.write(*ABOUT, self.about.pack())
 
     # Rows.
 
@@ -344,6 +355,23 @@ class SealedRows(Rows):
             return self._open(table, row, column, part)
         except SealError:
             return b""
+
+
+def draw_keys(slots: Iterable[int], newest: int) -> dict[int, Key]:
+    """Draw fresh keys.
+
+    Args:
+        slots: their slots, in the order of their versions.
+        newest: the version before the first one.
+
+    Returns:
+        The keys by slot.
+
+    Example:
+        >>> [key.version for key in draw_keys([3, 1], 7).values()]
+        [8, 9]
+    """
+    return {slot: Key(version, os.urandom(KEY)) for version, slot in enumerate(slots, newest + 1)}
 
 
 def _select(table: str, row: Row, columns: Sequence[str]) -> Row:

@@ -15,9 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from vestige.errors import StoreBusyError, StoreError
+from vestige.store.keyring.protocol import LARGEST
+from vestige.store.opener import SECRET
 from vestige.store.place import FamilyPlace, OpenFamily, OpenStream, Place
 from vestige.store.postgres.locks import Lock, Right
 from vestige.store.postgres.place import PostgresFamilyPlace, PostgresPlace
+from vestige.store.postgres.schema import clear_fences
 from vestige.store.postgres.session import Session
 
 if TYPE_CHECKING:
@@ -178,22 +181,48 @@ class Holdings:
                 f"{self._where}: another process holds the whole store; try again: nothing was changed"
             )
 
+    def ensure_secret(self) -> None:
+        """Find the secret that the numbers of streams are keyed by, in a transaction; if there is none, draw one.
+
+        A store of an earlier version has none, nor has one whose keyring is damaged in that place.
+
+        Raises:
+            StoreBusyError: there is none, and another process has the store open, with numbers of its own.
+        """
+        rows = self._session.rows
+        with self._store.transaction():  # settles what a crash has left
+            if not rows.secret:
+                self.acquire_all_for_now()
+                clear_fences(self._session.connection)
+                rows.draw_secret()
+        self._locks.secret = rows.secret
+
     def rejoin(self) -> None:
         """Take up in a new session what was held in the one that was lost; what others have used is closed here.
 
         Raises:
             StoreBusyError: another process holds the whole store for longer than this waits.
-            StoreError: streams that were borrowed are among what was lost.
+            StoreError: streams that were borrowed are among what was lost; or the secret is another one.
         """
         rights = self._list()
         self._locks.forget()
         self._leaving = []
         self.join()
+        self._check_secret()
         failed, moved = self._locks.acquire([right for right in rights if right is not self._writer])
         for right in (*failed, *moved):
             self._close(rights[right], _STOLEN)
         if not self._borrowed.keys().isdisjoint((*failed, *moved)):
             raise StoreError(f"{self._where}: streams that were borrowed were lost with the connection; try again")
+
+    def _check_secret(self) -> None:
+        """Check that the numbers of locks still are what others use; while this process has joined they stay so."""
+        found = [key.secret for key in self._session.keyring.read(LARGEST).find(SECRET)]
+        if self._locks.secret not in (b"", *found):
+            raise StoreError(
+                f"{self._where}: the keyring has another secret than when the store was opened; open it again: what "
+                "was not flushed is lost"
+            )
 
     def _close(self, opened: tuple[_Place, object] | None, what: str) -> None:
         """Close a stream, or a family, because of what another process did."""

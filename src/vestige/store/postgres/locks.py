@@ -3,9 +3,11 @@
 All locks are advisory ones of a session, so they end with it, however it ends. Then somebody else may open a stream,
 erase records of it, and close it again; what was in memory here must not be written over that. So each transaction that
 writes under a right that was acquired since marks the fences of that right with a random token, in the same
-transaction; whoever acquires a right again compares the tokens with those that it knows.
+transaction; whoever acquires a right again compares the tokens with those that it knows. The numbers of locks and
+fences are digests of names, keyed by a secret that only the keyring has.
 Guarantee: a stream is written by one process at a time, and never from a state that is older than what another has
-written; held by tests/store/test_postgres_locks.py and tests/store/test_postgres_lost.py.
+written; held by tests/store/test_postgres_locks.py and tests/store/test_postgres_lost.py. Whoever has the database
+alone cannot test guesses of names; held by tests/store/test_postgres_secret.py.
 """
 
 from __future__ import annotations
@@ -71,13 +73,15 @@ class Locks:
 
     Attributes:
         held: the rights that are held.
+        secret: what the numbers of streams and families are keyed by, to be set before there are rights on them. Only
+            the keyring has it, so that whoever has the database cannot test guesses of names.
     """
 
     def __init__(self, connection: Connection, keyring: bytes, store: bytes) -> None:
-        self._connection, self._key, self._store = connection, keyring, store
+        self._connection, self.secret = connection, b""
         self._fences = f"{quote_schema(connection)}.fences"
-        self._whole = self._number("store", "")
-        self._writers = self._number("writers", "")
+        self._whole = _compute_number(keyring, store + b"store\0")
+        self._writers = _compute_number(keyring, store + b"writers\0")
         self._unmarked: dict[Right, None] = {}
         """Rights whose fences were not marked since they were acquired."""
         self._marking: list[Right] = []
@@ -85,8 +89,7 @@ class Locks:
         self._by_name: dict[str, list[Right]] = {}
 
     def _number(self, kind: str, name: str) -> int:
-        text = self._store + kind.encode() + b"\0" + encode_text(name)
-        return int.from_bytes(hashlib.blake2b(text, key=self._key, digest_size=8).digest(), "little", signed=True)
+        return _compute_number(self.secret, kind.encode() + b"\0" + encode_text(name))
 
     # Rights.
 
@@ -352,3 +355,8 @@ class Locks:
         for right in self._marking:
             self._unmarked.pop(right, None)
         self._marking = []
+
+
+def _compute_number(key: bytes, text: bytes) -> int:
+    """The number of a lock: a keyed digest of what it is for."""
+    return int.from_bytes(hashlib.blake2b(text, key=key, digest_size=8).digest(), "little", signed=True)

@@ -15,13 +15,11 @@ from vestige.errors import StoreError
 from vestige.store.postgres.connection import Connection
 from vestige.store.rows import TABLES
 
-VERSION = 1
+VERSION = 2
 """Version of the schema."""
 STORE_ID = 16
 """Bytes that tell one store from another."""
 Migration = Callable[[Connection, str], None]
-MIGRATIONS: dict[int, Migration] = {}
-"""Functions that bring a schema, whose quoted name they are given, from a version to the next, by that version."""
 _OTHERS = {
     "store": "id int PRIMARY KEY CHECK (id = 1), version int NOT NULL, store bytea NOT NULL, keyring bytea NOT NULL",
     "fences": "id int PRIMARY KEY, epoch bigint NOT NULL",
@@ -112,6 +110,15 @@ def create_tables(connection: Connection, keyring: bytes) -> StoreRow:
     return made
 
 
+def clear_fences(connection: Connection) -> None:
+    """Empty the table of fences, whose numbers have lost their meaning; the caller is the only one who writes.
+
+    Args:
+        connection: a session in a transaction.
+    """
+    connection.execute(f"TRUNCATE {quote_schema(connection)}.fences")
+
+
 def note_keyring(connection: Connection, keyring: bytes) -> None:
     """Note that a store is sealed with another keyring; the caller holds a transaction.
 
@@ -120,6 +127,7 @@ def note_keyring(connection: Connection, keyring: bytes) -> None:
         keyring: the id of the other keyring.
     """
     connection.execute(f"UPDATE {quote_schema(connection)}.store SET keyring = %s", keyring)  # noqa: S608
+    clear_fences(connection)
 
 
 def _check_right(connection: Connection, question: str, values: tuple[str, ...], schema: str) -> None:
@@ -163,6 +171,12 @@ def check_version(connection: Connection, store: StoreRow, *, is_writer: bool) -
     if not is_writer:
         raise StoreError(f"{says}; open it once for writing, as vestige sweep does, which brings it up to date")
     return True
+
+
+MIGRATIONS: dict[int, Migration] = {
+    1: lambda connection, _: clear_fences(connection),  # they were keyed by what the database itself holds
+}
+"""Functions that bring a schema, whose quoted name they are given, from a version to the next, by that version."""
 
 
 def migrate(connection: Connection, store: StoreRow) -> None:

@@ -42,6 +42,7 @@ class Session:
 
     Attributes:
         connection: the session on the server.
+        keyring: the keyring of the store.
         locks: the locks of the store.
         rows: the rows of the store, for those who hold `read` or `transaction`.
         tables: the tables of the store, for the same.
@@ -53,7 +54,7 @@ class Session:
     locks: Locks
 
     def __init__(self, connection: Connection, keyring: Keyring, rejoin: Callable[[], None] = lambda: None) -> None:
-        self.connection, self._keyring, self._rejoin = connection, keyring, rejoin
+        self.connection, self.keyring, self._rejoin = connection, keyring, rejoin
         self.rows = SealedRows(PostgresRows(connection), keyring, is_shared=True)
         self.tables = Tables(self.rows)
         self.depth, self.is_reading, self.changes = 0, False, 0
@@ -77,18 +78,19 @@ class Session:
             self._create()
             found = read_store(self.connection)
         self._store = self._check(found)
-        self.locks = Locks(self.connection, self._keyring.id, self._store.store)
+        self.locks = Locks(self.connection, self.keyring.id, self._store.store)
         if check_version(self.connection, self._store, is_writer=is_writer):
             self._migrate()
+            self._store = self._check(read_store(self.connection))
 
     def _check(self, found: StoreRow | None) -> StoreRow:
         where = self.connection.where
         if found is None:
             raise NoStoreError(f"{where}: there is no such store; create one with vestige run --store, or open_store")
-        if found.keyring != self._keyring.id:
+        if found.keyring != self.keyring.id:
             raise StoreError(
-                f"{where}: was sealed with the keyring {found.keyring[:8].hex()}, and {self._keyring.where} is "
-                f"{self._keyring.id[:8].hex()}; give the keyring that belongs to it"
+                f"{where}: was sealed with the keyring {found.keyring[:8].hex()}, and {self.keyring.where} is "
+                f"{self.keyring.id[:8].hex()}; give the keyring that belongs to it"
             )
         return found
 
@@ -101,9 +103,10 @@ class Session:
             lock_creation(connection)
             if read_store(connection) is not None:
                 return
-            made = create_tables(connection, self._keyring.id)
-            with Locks(connection, self._keyring.id, made.store).hold_store(is_writer=True):
+            made = create_tables(connection, self.keyring.id)
+            with Locks(connection, self.keyring.id, made.store).hold_store(is_writer=True):
                 rows.adopt(MemoryRows(connection.where))
+                rows.draw_secret()
                 rows.seal()
                 is_certain = False
                 connection.commit()
@@ -175,8 +178,10 @@ class Session:
             raise
 
     def _check_same(self, found: StoreRow) -> None:
-        if self._store is None or found.store != self._store.store:
-            raise StoreError(f"{self.connection.where}: another store has taken its place; open it again")
+        if self._store is None or (found.store, found.version) != (self._store.store, self._store.version):
+            raise StoreError(
+                f"{self.connection.where}: another store, or another version, has taken its place; open it again"
+            )
 
     # Reading and writing.
 

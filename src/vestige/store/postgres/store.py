@@ -100,8 +100,7 @@ class PostgresStore(TableStore):
             self._session.open(create=create, is_writer=True)
             self.holdings = Holdings(self, self._session)
             self.holdings.join()
-            with self.transaction():  # settles what a crash has left
-                pass
+            self.holdings.ensure_secret()
         except BaseException:
             self._session.close()
             raise
