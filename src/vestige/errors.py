@@ -12,6 +12,7 @@
     ├── StoreError         a store cannot be used in its present state
     │   ├── StoreBusyError another process holds the store               (nothing was changed: try again)
     │   └── NoStoreError   there is no store at the address
+    ├── ServiceError       a service refused a call, or did not answer
     ├── SignatureError     a signed file is not what was signed
     └── MissingExtraError  an optional dependency is not installed       (also an ImportError)
 
@@ -89,6 +90,30 @@ class StoreBusyError(StoreError):
 
 class NoStoreError(StoreError):
     """There is no store at the address; nothing was created."""
+
+
+class ServiceError(VestigeError):
+    """A service refused a call, or did not answer.
+
+    Args:
+        message: what happened, what became of the call, and what to do.
+        status: the status of HTTP; None if there was no answer.
+        detail: what the service said, or why there was no answer.
+        key: for rows, the key to send them with again; None otherwise.
+        is_uncertain: whether the call may have been carried out nevertheless.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        detail: str = "",
+        key: str | None = None,
+        is_uncertain: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.detail, self.key, self.is_uncertain = status, detail, key, is_uncertain
 
 
 class SignatureError(VestigeError):

@@ -8,16 +8,14 @@ trust, and says so if it is not known whether a change was carried out; held by 
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import ssl
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import ClassVar, NoReturn
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult
 
 from vestige.errors import MissingExtraError, ParameterError, StoreError
 from vestige.store.keyring import protocol
@@ -26,6 +24,8 @@ from vestige.store.keyring.tokens import TOKEN_PATTERN
 
 try:
     import httpx
+
+    from vestige._http import UNSENT, explain, find_mistrust, is_loopback, make_context, split_address
 except ModuleNotFoundError:
     raise MissingExtraError("a keyring on a server", "serve") from None
 
@@ -40,7 +40,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2
 _KEEP_SECONDS = 20.0
 """Seconds for which a connection is kept for the next request; less than the server keeps it."""
 _BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _UNCERTAIN = (
     "; whether the change was carried out is not known: the next transaction on the store finds out, and settles it"
 )
@@ -86,7 +85,7 @@ class KeyringClient(Keyring):
         self._http = httpx.Client(
             base_url=self.where,
             headers={"authorization": f"Bearer {_find_token(token)}", "accept-encoding": "identity"},
-            verify=_make_context(ca),
+            verify=make_context(ca if ca is not None else os.environ.get(CA)),
             timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
             limits=httpx.Limits(keepalive_expiry=_KEEP_SECONDS),
             trust_env=False,  # a token does not pass through a proxy
@@ -173,8 +172,8 @@ class KeyringClient(Keyring):
                 answer = self._http.request(method, path, content=content, params=query)
             except httpx.RequestError as problem:
                 self._check_trust(problem)
-                reason = f"cannot be reached ({_explain(problem)}); start it, or check the address"
-                if content is not None and not isinstance(problem, _UNSENT):
+                reason = f"cannot be reached ({explain(problem)}); start it, or check the address"
+                if content is not None and not isinstance(problem, UNSENT):
                     doubt = _UNCERTAIN
             else:
                 if answer.status_code not in _BUSY:
@@ -190,18 +189,9 @@ class KeyringClient(Keyring):
 
     def _check_trust(self, problem: httpx.RequestError) -> None:
         """Raise an error if TLS has failed: to try again would not help."""
-        for cause in _iterate_causes(problem):
-            if isinstance(cause, ssl.SSLCertVerificationError):
-                raise StoreError(
-                    f"{self.where}: its certificate is not trusted ({cause.verify_message.rstrip('.')}); nothing was "
-                    f"sent. Name the file with the certificate of who signed it in {CA}, or use the name that it has"
-                ) from None
-            was_ended = isinstance(cause, ssl.SSLEOFError) or "EOF" in str(getattr(cause, "reason", ""))
-            if isinstance(cause, ssl.SSLError) and isinstance(problem, httpx.ConnectError) and not was_ended:
-                raise StoreError(
-                    f"{self.where}: does not speak TLS as this host does ({cause.reason or 'no reason'}); check the "
-                    "address: nothing was sent"
-                ) from None
+        mistrust = find_mistrust(problem, CA)
+        if mistrust is not None:
+            raise StoreError(f"{self.where}: {mistrust}") from None
 
     def _check_answer(self, answer: httpx.Response, doubt: str) -> None:
         version, status = answer.headers.get(protocol.HEADER), answer.status_code
@@ -242,23 +232,12 @@ class KeyringClient(Keyring):
 
 def _check_address(address: str) -> SplitResult:
     """The parts of an address; what it has besides a host and a port may be secret, and is not shown."""
-    try:
-        parts = urlsplit(address)
-        is_complete = bool(parts.hostname) and parts.port != 0 and not (parts.path.strip("/") or parts.query)
-    except ValueError:
-        is_complete = False
-    if not is_complete or parts.scheme not in ("https", "http") or "@" in parts.netloc or parts.fragment:
+    parts = split_address(address)
+    if parts is None:
         raise ParameterError("the address of a keyring server is not of the form https://HOST:PORT; write it like this")
-    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise ParameterError(f"http://{parts.netloc}: keys would cross the network in clear; use https://")
     return parts
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _find_token(token: str | None) -> str:
@@ -276,27 +255,3 @@ def _find_token(token: str | None) -> str:
     if TOKEN_PATTERN.fullmatch(token.strip()) is None:
         raise ParameterError(f"{where} is not a token of 43 letters, digits, dashes and underscores; copy it again")
     return token.strip()
-
-
-def _make_context(ca: str | Path | None) -> ssl.SSLContext:
-    file = ca if ca is not None else os.environ.get(CA)
-    try:
-        return ssl.create_default_context(cafile=file)
-    except ssl.SSLError:  # before OSError, which it is one of
-        raise ParameterError(f"ca={file}: is not a file of certificates in PEM; give the one to trust") from None
-    except OSError as problem:
-        raise ParameterError(f"ca={file}: cannot be read ({problem.strerror}); give the certificate to trust") from None
-
-
-def _iterate_causes(problem: BaseException | None) -> Iterator[BaseException]:
-    while problem is not None:
-        yield problem
-        problem = problem.__cause__ or problem.__context__
-
-
-def _explain(problem: httpx.RequestError) -> str:
-    """Why a request failed, without what it held."""
-    if isinstance(problem, httpx.TimeoutException):
-        return "no answer in time"
-    reasons = [cause.strerror for cause in _iterate_causes(problem) if isinstance(cause, OSError) and cause.strerror]
-    return reasons[-1] if reasons else "the connection was closed"
