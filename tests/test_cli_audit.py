@@ -39,7 +39,7 @@ SMALL = ("--retention", 96, "--trials", 100, "--batches", 3)
 
 def test_a_curated_mean_is_not_forgotten(source: Path, tmp_path: Path) -> None:
     figure = tmp_path / "f.png"
-    text = said("audit", source, "--column", "a", *SMALL, "--channel", "bits", "--figure", figure)
+    text = said("audit", "policy", source, "--column", "a", *SMALL, "--channel", "bits", "--figure", figure)
     assert (
         "Verdict: erased, but not forgotten. An adversary who knows all other records distinguished the hypotheses"
         in text
@@ -51,20 +51,20 @@ def test_a_curated_mean_is_not_forgotten(source: Path, tmp_path: Path) -> None:
 
 
 def test_a_window_is(source: Path) -> None:
-    text = said("audit", source, "--column", "a", *SMALL, "--window", "--adversary", "knows-distribution")
+    text = said("audit", "policy", source, "--column", "a", *SMALL, "--window", "--adversary", "knows-distribution")
     assert "Verdict: nothing found. An adversary who knows only the distribution of the records" in text
     assert "That does not prove that nobody can." in text
 
 
 def test_a_promise_is_tried(source: Path) -> None:
     options = ("--retention", 128, "--trials", 100, "--batches", 3, "--epsilon", 1, "--bound", 3)
-    text = said("audit", "source", source, "--column", "a", "--column", "b", *options)
+    text = said("audit", "policy", source, "--column", "a", "--column", "b", *options)
     assert "Verdict: the guarantee of epsilon 1 at delta 1e-06 is not refuted" in text
     assert "of 0.24 guaranteed" in text
 
 
 def test_machines_get_all_of_it(source: Path) -> None:
-    facts: dict[str, Any] = json.loads(said("audit", source, "--column", "a", *SMALL, "--json"))
+    facts: dict[str, Any] = json.loads(said("audit", "policy", source, "--column", "a", *SMALL, "--json"))
     assert facts["trials"] == 100
     assert [one["age"] for one in facts["checkpoints"]][1:] == [0, 48, 144]
     assert {"epsilon", "mu", "auc", "true_positive_rate", "reconstruction", "same_state"} < set(facts["checkpoints"][0])
@@ -98,13 +98,13 @@ def test_policies_are_compared(tmp_path: Path) -> None:
 )
 def test_errors_say_what_to_do(source: Path, options: tuple[object, ...], text: str) -> None:
     usual = [pair for pair in zip(SMALL[::2], SMALL[1::2], strict=True) if pair[0] not in options]
-    result = vestige("audit", source, "--column", "a", *(part for pair in usual for part in pair), *options)
+    result = vestige("audit", "policy", source, "--column", "a", *(part for pair in usual for part in pair), *options)
     assert result.exit_code == 1
     assert text in " ".join(result.stderr.split())
 
 
 def test_a_missing_file_is_named() -> None:
-    result = vestige("audit", "nowhere.csv", "--column", "a", *SMALL)
+    result = vestige("audit", "policy", "nowhere.csv", "--column", "a", *SMALL)
     assert result.exit_code == 1
     assert "nowhere.csv: does not exist; give a path, or - for standard input" in result.stderr
 
@@ -185,11 +185,12 @@ def test_a_store_is_judged_by_its_own_word_first(tmp_path: Path) -> None:
 
 def test_the_audit_of_a_file_says_first_what_it_does_not_say(source: Path) -> None:
     """An honest firm's table must not read as accused."""
-    result = vestige("audit", source, "--column", "a", *SMALL)
+    result = vestige("audit", "policy", source, "--column", "a", *SMALL)
     text = " ".join(result.stdout.split())
     assert text.startswith("This audits Mean, auto, a policy of Vestige, run on the values in ")
     assert text.index("It says nothing about how that file was kept") < text.index("Verdict")
-    facts = json.loads(said("audit", source, "--column", "a", *SMALL, "--json"))
+    facts = json.loads(said("audit", "policy", source, "--column", "a", *SMALL, "--json"))
     assert "It says nothing about how that file was kept" in next(iter(facts.values()))
-    for arguments in (("audit", "--help"), ("audit", "source", "--help")):
-        assert "says nothing about how SOURCE" in said(*arguments)
+    assert "says nothing about how that file was kept" in said("audit", "--help")
+    assert "says nothing about how FILE itself was kept" in said("audit", "policy", "--help")
+    assert "No such command" in vestige("audit", source, "--column", "a", *SMALL).stderr

@@ -1,6 +1,6 @@
 """The command group of the audits, and the options that they share.
 
-Guarantee: a first argument that is not a subcommand is audited as a source; held by tests/test_cli_audit.py.
+Guarantee: an audit is named by its subcommand, never guessed from a file; held by tests/test_cli_audit.py.
 """
 
 from __future__ import annotations
@@ -28,23 +28,11 @@ seed_option = click.option(
 )
 
 
-class _Sources(Commands):
-    """Treats a first argument that is not a subcommand as a source."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the subcommand, or the audit of a source."""
-        if args and args[0] not in self.commands:
-            return "source", self.commands["source"], args
-        return super().resolve_command(ctx, args)
-
-
-@command.group(cls=_Sources, subcommand_metavar="SOURCE | COMMAND ...")
+@command.group(cls=Commands)
 def audit() -> None:
     """Measure what retained records reveal about erased ones.
 
-    `vestige audit SOURCE` audits a policy of Vestige on the values in SOURCE; it says nothing about how SOURCE was
+    `vestige audit policy` runs a policy of Vestige on the values in a file; it says nothing about how that file was
     kept. `vestige audit store` tests what a store declares and holds.
 
     Two hypotheses differ in the value of one record, which was erased long ago. An adversary observes what a stream
@@ -52,8 +40,8 @@ def audit() -> None:
 
     \b
     Examples:
-      vestige audit flights.csv --column dep_delay --retention 512
-      vestige audit flights.csv --column dep_delay --retention 512 --epsilon 1 --delta 1e-6 --bound 120
+      vestige audit policy flights.csv --column dep_delay --retention 512
+      vestige audit policy flights.csv --column dep_delay --retention 512 --epsilon 1 --delta 1e-6 --bound 120
       vestige audit compare --figure compare.png
       vestige audit appendix
       vestige audit store delays.db

@@ -1,6 +1,6 @@
-"""`vestige audit SOURCE`: what a policy would reveal on the user's own data, and a verdict in sentences.
+"""`vestige audit policy FILE`: what a policy would reveal on the user's own data, and a verdict in sentences.
 
-Guarantee: the output first says that it does not judge how SOURCE was kept; held by tests/test_cli_audit.py.
+Guarantee: the output first says that it does not judge how FILE was kept; held by tests/test_cli_audit.py.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _HEADER = (
 )
 
 
-@audit.command("source")
-@click.argument("source")
+@audit.command("policy")
+@click.argument("source", metavar="FILE")
 @click.option(
     "--column",
     "columns",
@@ -81,7 +81,7 @@ _HEADER = (
 @seed_option
 @figure_option
 @json_option
-def audit_source(
+def audit_policy(
     source: str,
     columns: tuple[str, ...],
     statistic: str,
@@ -103,10 +103,10 @@ def audit_source(
     figure: str | None,
     machine: bool,
 ) -> None:
-    """Audit a policy of Vestige on the values in SOURCE.
+    """Measure what a policy of Vestige would reveal on the values in FILE.
 
-    The word `source` may be omitted. This says nothing about how SOURCE itself was kept, or about whoever keeps it: it
-    runs the policy on these values, and measures what that would reveal.
+    This says nothing about how FILE itself was kept, or about whoever keeps it: it runs the policy on these values, and
+    measures what that would reveal. `vestige audit table` tests how a table was kept.
 
     Records are drawn from the rows of a CSV, NDJSON or Parquet file; the value of one record, which was erased long
     ago, is the smallest of 1,000 drawn records under one hypothesis and the largest under the other.
