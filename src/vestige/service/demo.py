@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any, Protocol
@@ -40,6 +41,8 @@ DEFINITIONS: tuple[dict[str, Any], ...] = (
 )
 _WARM = 64 * BATCH
 """Flights that are taken at once, so that there is something to see."""
+_SHOWN = 120
+"""Updates whose answers are remembered for the chart."""
 _log = logging.getLogger("vestige.service")
 
 
@@ -80,6 +83,7 @@ class Demo:
         self._errors = {name: Error() for name in self._shadows}
         self._rate = RATES[1] if rate is None else rate
         self._watched: int | None = None
+        self._history: deque[dict[str, float]] = deque(maxlen=_SHOWN)
         self._lock = threading.RLock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="demo", daemon=True)
@@ -192,6 +196,8 @@ class Demo:
                 "t": self._t,
                 "streams": STREAMS,
                 "unit": "min",
+                "record": "flight",
+                "quantity": "average departure delay",
                 "epsilon": EPSILON,
                 "truth": {"mean": mean, "standard_error": deviation / np.sqrt(t), "count": t},
                 "prior": {"mean": mean, "deviation": deviation},
@@ -199,6 +205,15 @@ class Demo:
                 "watched": seen,
                 "leak": [] if watched is None else [self._measure(policy, watched) for policy in list(STREAMS)[:3]],
             }
+
+    def list_answers(self) -> list[dict[str, float]]:
+        """List the answers after the last updates, for a chart that begins before the page was opened.
+
+        Returns:
+            What `GET /v1/demo/history` answers.
+        """
+        with self._lock:
+            return list(self._history)
 
     def _name(self, round_: int) -> dict[str, Any]:
         """A record by its round and by whom it is about."""
@@ -228,12 +243,21 @@ class Demo:
 
     def _follow(self) -> None:
         """Follow the errors of what the streams hold, a step for each batch."""
+        self._remember()
         for policy, error in self._errors.items():
             found, shadow = self._feed.estimate(STREAMS[policy]), self._shadows[policy]
             if found is not None and found["count"]:
                 count = int(found["count"])
                 counted = shadow.sum(self._t) - shadow.sum(self._t - count)
                 error.follow(int(found["since"]), count * float(found["answers"][0]["value"]) - counted)
+
+    def _remember(self) -> None:
+        """Note the answers of the moment beside the truth."""
+        found = {policy: self._feed.estimate(STREAMS[policy]) for policy in ("mean", "window")}
+        values = {policy: each["answers"][0]["value"] for policy, each in found.items() if each is not None}
+        if len(values) == len(found) and self._t % BATCH == 0:
+            point = {"t": self._t, "answer": values["mean"], "window": values["window"]}
+            self._history.append(point | {"truth": self._shadows["mean"].mean(self._t)})
 
     def _run(self) -> None:
         try:

@@ -154,6 +154,11 @@ def _add_routes(app: FastAPI) -> None:
         described: dict[str, Any] = app.state.demo.describe()
         return described
 
+    @app.get("/v1/demo/history")
+    def show_history() -> dict[str, Any]:
+        """Show the answers after the last updates, beside the shadow truth."""
+        return {"answers": app.state.demo.list_answers()}
+
     @app.post("/v1/demo")
     def change_demo(body: dict[str, Any]) -> dict[str, Any]:
         """Change the replay: {"rate": 32}, {"step": true}, {"watch": ROUND or null} or {"subject": TAIL}."""

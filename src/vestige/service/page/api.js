@@ -1,20 +1,22 @@
 // One way to the service: the token stays in memory, a problem becomes an error with the service's own sentence.
+import { byId } from "./format.js";
+
+const SILENCE = 45000; // milliseconds; the service says something every 15 seconds
 let token = null;
 let asked = null;
 
 function askToken() {
-  const dialog = document.getElementById("token-dialog");
-  asked ??= new Promise((resolve) => {
-    const form = document.getElementById("token-form");
-    form.onsubmit = () => {
-      token = document.getElementById("token").value.trim();
-      document.getElementById("token").value = "";
-      asked = null;
+  asked ??= new Promise((resolve, reject) => {
+    const dialog = byId("token-dialog");
+    byId("token-refused").hidden = token === null;
+    byId("token-form").onsubmit = () => {
+      token = byId("token").value.trim();
+      byId("token").value = "";
       resolve();
     };
-    dialog.oncancel = (event) => event.preventDefault();
+    dialog.oncancel = () => reject(new Error("The service asks for a token. Reload the page to give one."));
     dialog.showModal();
-  });
+  }).finally(() => { asked = null; });
   return asked;
 }
 
@@ -22,22 +24,23 @@ function headers(more = {}) {
   return token === null ? more : { ...more, Authorization: `Bearer ${token}` };
 }
 
-async function call(method, path, body) {
+async function ask(path, options) {
   for (;;) {
     const used = token;
-    const answer = await fetch(path, {
-      method,
-      headers: headers(body === undefined ? {} : { "Content-Type": "application/json" }),
-      body: body === undefined ? undefined : JSON.stringify(body),
+    const answer = await fetch(path, { ...options, headers: headers(options.headers) }).catch((problem) => {
+      throw options.signal?.aborted ? problem : Object.assign(new Error("The service does not answer. Trying again."), { isLost: true });
     });
-    if (answer.status === 401) {
-      if (used === token) await askToken();
-      continue;
-    }
-    if (answer.ok) return answer.status === 204 ? null : answer.json();
-    const problem = await answer.json().catch(() => ({}));
-    throw Object.assign(new Error(problem.detail ?? problem.title ?? `The service answered ${answer.status}.`), { status: answer.status });
+    if (answer.status !== 401) return answer;
+    if (used === token) await askToken();
   }
+}
+
+async function call(method, path, body) {
+  const sent = body === undefined ? {} : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+  const answer = await ask(path, { method, ...sent });
+  if (answer.ok) return answer.status === 204 ? null : answer.json();
+  const problem = await answer.json().catch(() => ({}));
+  throw Object.assign(new Error(problem.detail ?? problem.title ?? `The service answered ${answer.status}.`), { status: answer.status });
 }
 
 export const get = (path) => call("GET", path);
@@ -52,13 +55,13 @@ export function query(path, parameters) {
 // Server-sent events over fetch, since EventSource cannot send a token. Calls `hear(kind, data)`; comes back by itself.
 export async function listen(hear, connected) {
   for (let wait = 500; ; wait = Math.min(2 * wait, 15000)) {
+    const ended = new AbortController();
     try {
-      const answer = await fetch("v1/events", { headers: headers({ Accept: "text/event-stream" }) });
-      if (answer.status === 401) await askToken();
+      const answer = await ask("v1/events", { headers: { Accept: "text/event-stream" }, signal: ended.signal });
       if (answer.ok) {
         connected(true);
         wait = 500;
-        await read(answer.body.pipeThrough(new TextDecoderStream()).getReader(), hear);
+        await read(answer.body.pipeThrough(new TextDecoderStream()).getReader(), hear, ended);
       }
     } catch {
       // the connection ended; the next turn makes another
@@ -68,9 +71,10 @@ export async function listen(hear, connected) {
   }
 }
 
-async function read(reader, hear) {
+async function read(reader, hear, ended) {
   for (let rest = ""; ; ) {
-    const { value, done } = await reader.read();
+    const silence = setTimeout(() => ended.abort(), SILENCE);
+    const { value, done } = await reader.read().finally(() => clearTimeout(silence));
     if (done) return;
     const blocks = (rest + value).split(/\r?\n\r?\n/);
     rest = blocks.pop();

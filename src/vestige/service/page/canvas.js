@@ -11,7 +11,7 @@ export function prepare(canvas) {
   const pen = canvas.getContext("2d");
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
-  pen.font = "12px system-ui, sans-serif";
+  pen.font = "12px Inter, system-ui, sans-serif";
   return { pen, width, height };
 }
 

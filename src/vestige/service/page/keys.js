@@ -1,53 +1,54 @@
-// Answers by key, a page at a time; the service sorts and says where the next page begins.
+// Answers by key, a page at a time: the service sorts and says where the next page begins.
 import { get, of, query } from "./api.js";
-import { count, fillTable, number, setText, spread } from "./format.js";
+import { byId, count, fillTable, make, number, setText, spread } from "./format.js";
 
+const LIMIT = 25;
 let next = null;
-const chosen = () => document.getElementById("keyed").value;
+let cursor = null;
+let before = []; // cursors of the pages before this one
+const chosen = () => byId("keyed").value;
 
-export function startKeys(fail) {
-  const load = (after) => showPage(after).catch(fail);
-  document.getElementById("key-form").addEventListener("submit", (event) => {
+export function startKeys(fail, pick) {
+  const load = (after, path) => showPage(after).then(() => { before = path; byId("back-keys").disabled = !before.length; }).catch(fail);
+  byId("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    const key = document.getElementById("key").value;
-    if (event.submitter?.value === "exact" && key) showOne(key).catch(fail);
-    else load(key ? before(key) : null);
+    const key = byId("key").value;
+    load(key ? precede(key) : null, []);
   });
-  document.getElementById("keyed").addEventListener("change", () => load(null));
-  document.getElementById("first-keys").addEventListener("click", () => load(null));
-  document.getElementById("next-keys").addEventListener("click", () => load(next));
+  byId("keyed").addEventListener("change", () => load(null, []));
+  byId("first-keys").addEventListener("click", () => load(null, []));
+  byId("next-keys").addEventListener("click", () => load(next, [...before, cursor]));
+  byId("back-keys").addEventListener("click", () => load(before.at(-1) ?? null, before.slice(0, -1)));
+  byId("back-keys").disabled = true;
+  byId("keys").addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (button) pick(chosen(), button.dataset.key);
+  });
 }
 
-export async function showPage(after = null) {
+export async function showPage(after = cursor) {
   if (!chosen()) return;
-  const answer = await get(query(`${of(chosen())}/estimates`, { after, limit: 50 }));
-  fill(answer.estimates);
+  const answer = await get(query(`${of(chosen())}/estimates`, { after, limit: LIMIT }));
+  cursor = after;
   next = answer.next ?? null;
-  document.getElementById("next-keys").disabled = next === null;
-  setText("keys-text", `${count(answer.estimates.length)} shown, ${count(answer.total)} in all`);
-}
-
-async function showOne(key) {
-  try {
-    fill([await get(query(`${of(chosen())}/estimate`, { key }))]);
-    setText("keys-text", "1 shown");
-  } catch (problem) {
-    if (problem.status !== 404) throw problem;
-    fill([]);
-    setText("keys-text", "There is no such key.");
-  }
+  fill(answer.estimates);
+  byId("next-keys").disabled = next === null;
+  setText("keys-text", `${count(answer.estimates.length)} of ${count(answer.total)} keys shown`);
 }
 
 // The cursor comes after a key, so that a page from a prefix begins after the text just before the prefix.
-function before(prefix) {
-  const last = prefix.codePointAt(prefix.length - 1);
-  return last > 1 ? `${prefix.slice(0, -1)}${String.fromCodePoint(last - 1)}\u{10ffff}` : prefix;
+function precede(prefix) {
+  const last = [...prefix].at(-1), point = last.codePointAt(0);
+  return point > 1 ? `${prefix.slice(0, -last.length)}${String.fromCodePoint(point - 1 === 0xdfff ? 0xd7ff : point - 1)}\u{10ffff}` : prefix;
 }
 
 function fill(estimates) {
+  const hasErrors = estimates.some((each) => typeof each.answers[0]?.standard_error === "number");
+  const scale = Math.max(...estimates.map((each) => Math.abs(each.answers[0]?.value ?? 0)), 1e-9) / 1000;
   const rows = estimates.map((each) => {
     const { value, standard_error: error } = each.answers[0] ?? {};
-    return [each.key ?? "–", number(value, error), spread(error), count(each.count), count(each.held), count(each.t)];
+    const show = make("button", "Show", { type: "button", "data-key": each.key ?? "", "aria-label": `Show ${each.key ?? ""}` });
+    return [each.key ?? "–", number(value, error ?? scale), ...(hasErrors ? [spread(error)] : []), count(each.count), count(each.held), count(each.t), show];
   });
-  fillTable("keys", "Answers, sorted by key", [["key"], ["answer", true], ["standard error", true], ["records counted", true], ["held", true], ["arrived", true]], rows);
+  fillTable("keys", "Sorted by key", [["key"], ["answer", true], ...(hasErrors ? [["standard error", true]] : []), ["counted", true], ["held", true], ["arrived", true], ["show", true]], rows);
 }

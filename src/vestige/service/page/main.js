@@ -1,20 +1,21 @@
 // The page: which stream is shown, and what is asked again when an event says that something has changed.
+import { addHistory, drawAnswer, resetAnswer, setAnswer } from "./answer.js";
 import { get, listen, of, post, query } from "./api.js";
-import { drawAnswer, resetAnswer, setAnswer } from "./answer.js";
-import { announce, count, make, setText } from "./format.js";
+import { byId, count, make, setText } from "./format.js";
 import { showPage, startKeys } from "./keys.js";
-import { setLeak } from "./leak.js";
-import { drawTimeline, loadReceipts, remove, startRequests } from "./requests.js";
-import { drawStrip, onPick, resetStrip, setStrip, watchRound } from "./strip.js";
+import { drawLeak, setLeak } from "./leak.js";
+import { drawTimeline, hasOpen, loadReceipts, remove, setDeadlines, startRequests } from "./requests.js";
+import { drawStrip, onPick, resetStrip, setStrip, spell, watchRound } from "./strip.js";
 import { startTheme } from "./theme.js";
 import { startVerify } from "./verify.js";
 
-const byId = (id) => document.getElementById(id);
-const PAUSE = 250; // milliseconds between two looks, however many events come
+const PAUSE = 350; // milliseconds between two looks, however many events come
+const KEYS_EVERY = 3000;
 let streams = [];
 let demo = null;
 let key = null; // of the stream shown, where it has keys
 let stale = true;
+let keysLoaded = 0;
 
 function fail(problem) {
   byId("problem").hidden = false;
@@ -22,12 +23,14 @@ function fail(problem) {
 }
 
 const current = () => streams.find((each) => each.name === byId("stream").value);
+const isKeyed = (definition) => Boolean(definition?.by?.length);
 const kindOf = (definition) => (definition.window ? "window" : definition.epsilon ? "private" : "mean");
-const TITLES = { mean: "This stream", window: "Plain window", private: "Private" };
+const isDemo = (definition) => demo !== null && Object.values(demo.streams).includes(definition.name);
+const recordOf = (definition) => (isDemo(definition) ? demo.record : "record");
 
 async function loadStreams() {
   streams = (await get("v1/streams")).streams;
-  for (const [id, shown] of [["stream", streams], ["keyed", streams.filter((each) => each.by?.length)]]) {
+  for (const [id, shown] of [["stream", streams], ["keyed", streams.filter(isKeyed)]]) {
     const select = byId(id), before = select.value;
     const listed = [...select.options].map((each) => each.value).join("\n");
     if (listed === shown.map((each) => each.name).join("\n")) continue;
@@ -35,30 +38,39 @@ async function loadStreams() {
     if (shown.some((each) => each.name === before)) select.value = before;
     else if (id === "stream" && demo) select.value = demo.streams.mean;
   }
+  byId("keys-section").hidden = !streams.some(isKeyed);
 }
 
 function describe(definition) {
-  const limit = definition.retention ? `none longer than ${count(definition.retention)} rounds` : definition.max_age ? `none older than ${definition.max_age}` : "";
-  const parts = [definition.statistic, (definition.columns ?? []).join(", "), limit, definition.by?.length ? `${count(definition.keys)} keys` : ""];
-  setText("terms", parts.filter(Boolean).join(" · "));
+  const limit = definition.retention ? `none is held for more than ${count(definition.retention)} further ${recordOf(definition)}s`
+    : definition.max_age ? `none is held longer than ${spell(definition.max_age)}` : definition.notice ? `one asked to leave goes within ${count(definition.notice)} ${recordOf(definition)}s` : "";
+  const what = isDemo(definition) ? `The flights that left New York in 2013, replayed` : `${(definition.statistic ?? "mean").replaceAll("_", " ")} of ${(definition.columns ?? definition.metrics ?? []).join(", ")}`;
+  setText("terms", `${what}${limit ? `; ${limit}` : ""}${isKeyed(definition) ? `. ${count(definition.keys)} keys, of which this page shows ${key ?? "the first"}` : ""}.`);
 }
 
 async function estimate(definition) {
-  if (!definition.by?.length) return get(query(`${of(definition.name)}/estimate`, {}));
-  const page = await get(query(`${of(definition.name)}/estimates`, { limit: 1 }));
-  key = page.estimates[0]?.key ?? null;
-  return page.estimates[0];
+  if (isKeyed(definition) && key === null) {
+    const page = await get(query(`${of(definition.name)}/estimates`, { limit: 1 }));
+    key = page.estimates[0]?.key ?? null;
+    return page.estimates[0];
+  }
+  return definition.t || isKeyed(definition) ? get(query(`${of(definition.name)}/estimate`, { key: isKeyed(definition) ? key : null })) : undefined;
 }
 
 // The stream itself and, beside it, a plain window and a private stream of the same columns.
 async function answers(definition) {
-  const same = (other) => other !== definition && !other.by?.length && !definition.by?.length && String(other.columns) === String(definition.columns);
-  const beside = ["window", "private"].map((kind) => streams.find((each) => kindOf(each) === kind && same(each))).filter(Boolean);
-  const shown = await Promise.all([definition, ...beside].map(async (each, i) => ({
-    kind: kindOf(each), title: i ? TITLES[kindOf(each)] : `${each.name}${key === null ? "" : ` / ${key}`}`, estimate: await estimate(each),
-    note: kindOf(each) === "window" ? "Of the records in the window alone." : "",
-  })));
-  return shown.filter((each) => each.estimate);
+  const same = (other) => other !== definition && !isKeyed(other) && !isKeyed(definition) && String(other.columns) === String(definition.columns);
+  const beside = ["mean", "window", "private"].filter((kind) => kind !== kindOf(definition)).map((kind) => streams.find((each) => kindOf(each) === kind && same(each))).filter(Boolean);
+  const shown = await Promise.all([definition, ...beside].map(async (each) => ({ kind: kindOf(each), definition: each, estimate: await estimate(each) })));
+  return shown.filter((each) => each.estimate).map((each) => ({ ...each, ...titles(each) }));
+}
+
+function titles({ kind, definition, estimate: { count: counted, held } }) {
+  const record = recordOf(definition), all = `${count(counted)} ${record}s`, name = isKeyed(definition) ? `${definition.name}, ${key ?? ""}` : definition.name;
+  const what = isDemo(definition) ? demo.quantity : name;
+  if (kind === "window") return { title: "A plain window says", note: `Of its newest ${count(held)} alone.` };
+  if (kind === "private") return { title: "With noise for privacy", note: `Of all ${all}, from ${count(held)} held.` };
+  return { title: isDemo(definition) && !isKeyed(definition) ? what[0].toUpperCase() + what.slice(1) : name, note: `Of all ${all}, from ${count(held)} held.` };
 }
 
 async function look() {
@@ -66,14 +78,22 @@ async function look() {
   await loadStreams();
   const definition = current();
   if (!definition) return setText("terms", "The store has no streams yet.");
-  describe(definition);
-  key = null;
   const shown = await answers(definition);
-  if (!shown.length || shown[0].estimate === undefined) return undefined;
-  const truth = demo && Object.values(demo.streams).includes(definition.name) && !definition.by?.length ? demo.truth : null;
-  setAnswer(shown, truth, truth ? demo.unit : "");
-  setStrip(await get(query(`${of(definition.name)}/records`, { key })), definition);
-  return announce(`${count(shown[0].estimate.t)} records have arrived, ${count(shown[0].estimate.held)} are held.`);
+  describe(definition);
+  if (shown[0]?.definition !== definition) return undefined;
+  const truth = isDemo(definition) && !isKeyed(definition) ? demo.truth : null;
+  setAnswer(shown, truth, { unit: isDemo(definition) ? demo.unit : "", record: recordOf(definition) });
+  const records = await get(query(`${of(definition.name)}/records`, { key: isKeyed(definition) ? key : null }));
+  setStrip(records, definition, recordOf(definition));
+  setDeadlines(definition.max_age ? records.times.filter(Boolean).map((each) => Date.parse(each) + 1000 * Number.parseFloat(definition.max_age)) : []);
+  return undefined;
+}
+
+async function loadKeys() {
+  const inside = byId("keys").contains(document.activeElement);
+  if (Date.now() - keysLoaded < KEYS_EVERY || inside || byId("keys-section").hidden) return;
+  keysLoaded = Date.now();
+  await showPage();
 }
 
 async function follow() {
@@ -82,8 +102,11 @@ async function follow() {
       stale = false;
       try {
         await look();
+        if (hasOpen()) await loadReceipts();
+        await loadKeys();
         byId("problem").hidden = true;
       } catch (problem) {
+        stale ||= Boolean(problem.isLost);
         fail(problem);
       }
     }
@@ -93,9 +116,10 @@ async function follow() {
 
 function setDemo(now) {
   demo = now;
-  byId("demo-controls").hidden = byId("footer-demo").hidden = false;
+  for (const id of ["demo-controls", "footer-demo", "demo-removal"]) byId(id).hidden = false;
+  setText("subject-label", "Tail number of an aeroplane");
   for (const button of document.querySelectorAll("[data-rate]")) button.setAttribute("aria-pressed", String(Number(button.dataset.rate) === demo.rate));
-  setText("rate", demo.rate ? `${count(demo.rate)} flights a second` : "paused");
+  setText("rate", demo.rate ? `${count(demo.rate)} ${demo.record}s a second` : "paused");
   setLeak(demo);
   watchRound(demo.watched?.round ?? null);
 }
@@ -105,16 +129,27 @@ const tell = (body) => post("v1/demo", body).then((now) => { setDemo(now); stale
 async function removeSomebody() {
   const { subject, round } = (await get("v1/demo")).candidate;
   await tell({ watch: round });
-  await remove(subject, null, false);
+  await remove(subject, null, byId("now").checked);
   stale = true;
 }
 
 function startDemo() {
+  setText("claim", "This store erases every record on time, and still answers for all of them. See what it still tells of one.");
   for (const button of document.querySelectorAll("[data-rate]")) button.addEventListener("click", () => tell({ rate: Number(button.dataset.rate) }));
   document.querySelector("[data-step]").addEventListener("click", () => tell({ step: true }));
   byId("ask-removal").addEventListener("click", () => removeSomebody().catch(fail));
   byId("watch-other").addEventListener("click", () => tell({ watch: null }));
-  onPick((round) => { if (demo) tell({ watch: round }); });
+  byId("watch-form").addEventListener("submit", (event) => { event.preventDefault(); tell({ watch: Number(byId("watch").value) }); });
+  onPick((round) => { byId("watch").value = round; tell({ watch: round }); });
+}
+
+function show(name, of_key) {
+  byId("stream").value = name;
+  key = of_key;
+  resetAnswer();
+  resetStrip();
+  stale = true;
+  byId("strip-title").scrollIntoView({ block: "start" });
 }
 
 function hear(kind) {
@@ -122,21 +157,32 @@ function hear(kind) {
   if (kind === "removal" || kind === "erased") loadReceipts().catch(fail);
 }
 
+function connect(is) {
+  setText("health", is ? "Live" : "Disconnected, trying again");
+  byId("health").dataset.state = is ? "live" : "lost";
+  stale ||= is;
+}
+
+function redraw() { drawStrip(); drawLeak(); drawTimeline(); }
+
 async function start() {
-  startTheme(() => { drawStrip(); drawAnswer(true); drawTimeline(); });
+  startTheme(() => { redraw(); drawAnswer(true); });
   startRequests(fail);
-  startKeys(fail);
+  startKeys(fail, show);
   startVerify(fail);
-  startDemo();
-  byId("stream").addEventListener("change", () => { resetAnswer(); resetStrip(); stale = true; });
-  addEventListener("resize", () => { drawStrip(); drawAnswer(); drawTimeline(); });
+  byId("stream").addEventListener("change", () => { key = null; resetAnswer(); resetStrip(); stale = true; });
+  addEventListener("resize", () => { redraw(); drawAnswer(); });
   document.addEventListener("visibilitychange", () => { stale = true; });
   const health = await get("health");
-  if (health.demo) setDemo(await get("v1/demo"));
+  if (health.demo) {
+    startDemo();
+    setDemo(await get("v1/demo"));
+    addHistory((await get("v1/demo/history")).answers);
+  }
   await loadStreams();
   follow();
-  listen(hear, (is) => setText("health", is ? "live" : "reconnecting"));
-  await Promise.all([loadReceipts(), showPage()]);
+  listen(hear, connect);
+  await loadReceipts();
 }
 
 addEventListener("DOMContentLoaded", () => start().catch(fail));

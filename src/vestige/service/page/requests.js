@@ -1,66 +1,79 @@
 // Removal requests: the form, the receipts, and their deadlines on a line of time.
 import { get, post, query } from "./api.js";
-import { prepare, write } from "./canvas.js";
-import { announce, count, fillTable, setText, time } from "./format.js";
-import { colour } from "./theme.js";
+import { byId, clock, count, draw, fillTable, make, plural, setText, time } from "./format.js";
 
-const canvas = document.getElementById("timeline");
+const SHOWN = 8; // requests on the line
+const HIGH = 16;
 let receipts = [];
 let next = null;
+let total = 0;
+let deadlines = []; // of the records that the stream holds, in milliseconds
+let latest = null; // the request made here last
 
 export async function loadReceipts(more = false) {
   const answer = await get(query("v1/receipts", { after: more ? next : null, limit: 100 }));
   receipts = more ? [...receipts, ...answer.receipts] : answer.receipts;
   next = answer.next ?? null;
-  document.getElementById("more-receipts").hidden = next === null;
-  const rows = receipts.map((each) => [each.id.slice(0, 8), each.reference ?? "–", time(each.requested), each.due ? time(each.due) : each.due_round ? `round ${count(each.due_round)}` : "–", each.erased ? time(each.erased) : "open"]);
-  fillTable("receipts", "Receipts: the same whether anybody was held or not", [["receipt"], ["reference"], ["requested"], ["due"], ["erased"]], rows);
+  total = answer.total ?? receipts.length;
+  byId("more-receipts").hidden = next === null;
+  const rows = receipts.toReversed().map((each) => [make("code", each.id.slice(0, 8)), each.reference ?? "–", time(each.requested), due(each), make("span", each.erased ? `erased ${clock(each.erased)}` : "open", { class: "state", "data-met": Boolean(each.erased) })]);
+  byId("receipts-region").hidden = !receipts.length;
+  fillTable("receipts", "Receipts, newest first", [["receipt"], ["reference"], ["requested"], ["due"], ["state"]], rows);
   const open = receipts.filter((each) => !each.erased).length;
-  setText("timeline-text", receipts.length ? `${count(receipts.length)} ${receipts.length === 1 ? "request" : "requests"}: ${count(open)} open, ${count(receipts.length - open)} met.` : "No requests yet.");
-  canvas.hidden = !receipts.length;
+  setText("timeline-text", receipts.length ? `${plural(total, "request")}: ${count(receipts.length - open)} met, ${count(open)} open` : "No requests yet.");
+  tellLatest();
   drawTimeline();
 }
 
+export const hasOpen = () => receipts.some((each) => !each.erased);
+
+const due = (each) => (each.due ? time(each.due) : each.due_round ? `record ${count(each.due_round)}` : "with the next update");
+
 export function startRequests(fail) {
-  document.getElementById("more-receipts").addEventListener("click", () => loadReceipts(true).catch(fail));
-  document.getElementById("removal-form").addEventListener("submit", (event) => {
+  byId("more-receipts").addEventListener("click", () => loadReceipts(true).catch(fail));
+  byId("removal-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    const [subject, reference] = ["subject", "reference"].map((id) => document.getElementById(id).value.trim());
-    if (subject) remove(subject, reference, document.getElementById("now").checked).then(() => event.target.reset()).catch(fail);
+    const [subject, reference] = ["subject", "reference"].map((id) => byId(id).value.trim());
+    if (subject) remove(subject, reference || null, byId("now").checked).then(() => event.target.reset()).catch(fail);
   });
 }
 
 export async function remove(subject, reference, now) {
-  const answer = await post("v1/removals", { subjects: [subject], now, references: reference ? [reference] : null });
-  const receipt = answer.receipts[0];
-  const told = receipt.erased ? "Erased." : `Asked; due ${receipt.due ? time(receipt.due) : receipt.due_round ? `by round ${count(receipt.due_round)}` : "as the streams say"}.`;
-  setText("removal-result", `${told} Receipt ${receipt.id}.`);
-  announce(`Removal: ${told}`);
+  const answer = await post("v1/removals", { subjects: [subject], now, reference });
+  latest = { id: answer.receipts[0].id, subject };
+  byId("removal-form").dispatchEvent(new CustomEvent("removed", { detail: subject }));
   await loadReceipts();
-  return receipt;
 }
 
+function tellLatest() { // changes once when it is asked for, once when it is met
+  const receipt = latest && receipts.find((each) => each.id === latest.id);
+  if (!receipt) return;
+  setText("removal-result", receipt.erased ? `${latest.subject}: erased at ${clock(receipt.erased)}. Receipt ${receipt.id.slice(0, 8)}.` : `${latest.subject}: asked for, due ${due(receipt)}. Receipt ${receipt.id.slice(0, 8)}.`);
+}
+
+export function setDeadlines(moments) { deadlines = moments; drawTimeline(); }
+
 export function drawTimeline() {
-  if (!receipts.length || !canvas.clientWidth) return;
-  const { pen, width } = prepare(canvas);
-  const times = receipts.flatMap((each) => [each.requested, each.due, each.erased]).filter(Boolean).map(Date.parse);
-  const from = Math.min(...times), to = Math.max(...times, Date.now(), from + 60000);
-  const at = (text) => 8 + ((Date.parse(text) - from) / (to - from)) * (width - 16);
-  pen.strokeStyle = colour("line");
-  pen.lineWidth = 2;
-  pen.beginPath(); pen.moveTo(0, 60); pen.lineTo(width, 60); pen.stroke();
-  receipts.slice(0, 200).forEach((each, i) => {
-    const y = 44 - (i % 4) * 10, start = at(each.requested), end = at(each.erased ?? new Date().toISOString());
-    pen.strokeStyle = pen.fillStyle = colour(each.erased ? "private" : "window");
-    pen.lineWidth = 3;
-    pen.beginPath(); pen.moveTo(start, y); pen.lineTo(Math.max(end, start + 1), y); pen.stroke();
-    pen.beginPath(); pen.arc(start, y, 4, 0, 7); pen.fill();
-    if (each.erased) pen.fillRect(end - 4, y - 4, 8, 8);
-    if (each.due) { pen.fillStyle = colour("watched"); pen.fillRect(at(each.due) - 1, 52, 2, 16); }
+  const place = byId("timeline"), now = Date.now();
+  place.hidden = !receipts.length && !deadlines.length;
+  if (place.hidden || !place.clientWidth) return;
+  const wide = place.clientWidth, listed = receipts.slice(-SHOWN).reverse();
+  const moments = [...listed.flatMap((each) => [each.requested, each.due, each.erased]).filter(Boolean).map(Date.parse), ...deadlines, now];
+  const from = Math.min(...moments), to = Math.max(...moments, from + 30000);
+  const at = (moment) => 8 + ((moment - from) / (to - from)) * (wide - 16);
+  const high = listed.length * HIGH + 44, base = high - 26;
+  const picture = draw("svg", { viewBox: `0 0 ${wide} ${high}`, height: high, "aria-hidden": "true" });
+  listed.forEach((each, i) => {
+    const y = 10 + i * HIGH, met = each.erased ? " met" : "", start = at(Date.parse(each.requested)), end = at(each.erased ? Date.parse(each.erased) : now);
+    picture.append(draw("line", { class: `req${met}`, x1: start, x2: Math.max(end, start), y1: y, y2: y }), draw("circle", { class: `req-dot${met}`, cx: start, cy: y, r: 4.5 }));
+    if (each.erased) picture.append(draw("rect", { class: `req-dot${met}`, x: end - 4.5, y: y - 4.5, width: 9, height: 9 }));
+    if (each.due) picture.append(draw("line", { class: "due", x1: at(Date.parse(each.due)), x2: at(Date.parse(each.due)), y1: y - 6, y2: y + 6 }));
   });
-  const now = at(new Date().toISOString());
-  pen.fillStyle = colour("ink");
-  pen.fillRect(now - 1, 50, 2, 20);
-  write(pen, "now", Math.min(now, width - 4), 84, now > width - 20 ? "right" : "center");
-  if (now > 190) write(pen, time(new Date(from).toISOString()), 0, 84);
+  picture.append(draw("line", { class: "axis", x1: 0, x2: wide, y1: base, y2: base }), draw("line", { class: "today", x1: at(now), x2: at(now), y1: 0, y2: base + 5 }));
+  for (const moment of deadlines) picture.append(draw("line", { class: "due", x1: at(moment), x2: at(moment), y1: base - 8, y2: base }));
+  const side = at(now) > wide - 60 ? "end" : "mid";
+  picture.append(draw("text", { class: `tick ${side}`, x: side === "end" ? wide : at(now), y: high - 8 }, `now, ${clock(now)}`));
+  if (at(now) > 190) picture.append(draw("text", { class: "tick", x: 0, y: high - 8 }, time(from)));
+  if (at(now) < wide - 240) picture.append(draw("text", { class: "tick end", x: wide, y: high - 8 }, time(to)));
+  place.replaceChildren(picture);
 }
