@@ -15,6 +15,7 @@ from reading import read_streams
 from troubled import damage
 from vestige import KeyedStreams, Mean, MemoryStore, SqliteStore, Stream
 from vestige.cli import command
+from vestige.errors import StoreError, StreamsError
 from vestige.ingest import Ingest, StreamNames
 from vestige.sources import FileSource, chunks, delimited
 from vestige.store import Store, open_reader
@@ -145,6 +146,25 @@ def test_a_stream_that_cannot_be_opened_is_named_and_the_others_go_on(tmp_path: 
     assert result.exit_code == 1
     assert "Trouble with 'b', 30 rows from row 2 on not taken: stream 'b' was created with other terms" in result.stderr
     assert stored(store) == {"a": 30, "b": 1, "c": 30}
+
+
+def test_a_stream_that_another_process_creates_meanwhile_is_named_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store, write = tmp_path / "a.csv", tmp_path / "a.db", KeyedStreams.flush
+    path.write_text("at,shop,v\n" + "".join(f"{START + i},{'abc'[i % 3]},{i}\n" for i in range(90)))
+
+    def flush(streams: KeyedStreams) -> None:
+        write(streams)
+        if len(streams) == 3:
+            raise StreamsError("1 stream failed", {"b": StoreError("stream 'b' was created with other terms")})
+
+    monkeypatch.setattr(KeyedStreams, "flush", flush)
+    result = vestige(*by_shop(path, store))
+    assert result.exit_code == 1
+    assert "Trouble with 'b'" in result.stderr
+    assert "created with other terms; rows of it that were read since the last commit are lost" in result.stderr
+    assert stored(store)["a"] == 30
 
 
 def test_a_damaged_stream_is_named_and_the_others_go_on(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_streams_lie_in_the_buckets_of_their_names() -> None:
         new = [f"key {'y' * int(rng.integers(0, 4))} {k}" for k in rng.integers(0, 900, 100)]
         names |= dict(zip(new, known.number(read_keys(new)).tolist(), strict=True))
         first = directory.add_streams()
-        assert directory.find_buckets(first).tolist() == [
+        assert directory.find_buckets(np.arange(first, known.count)).tolist() == [
             find_bucket(name.encode(), buckets) for name, number in names.items() if number >= first
         ]
         for name in [str(gone) for gone in rng.choice(sorted(names), 5, replace=False)]:
@@ -55,13 +55,16 @@ def test_counts_of_stored_streams() -> None:
     directory = Directory(known)
     numbers = known.number(read_keys(["a", "b", "c"]))
     directory.add_streams()
+    assert directory.list_unseen().tolist() == [0, 1, 2]
     assert (directory.count_new(), directory.count_stored()) == (3, 0)
     directory.note_stored(numbers[:2])
     assert (directory.count_new(), directory.count_stored(), directory.has_stored(1)) == (1, 2, True)
     directory.drop_streams(2)
     assert (directory.count_new(), directory.count_stored()) == (0, 2)
+    assert directory.list_unseen().tolist() == []
     directory.mark_lost()
     assert directory.count_new() == 2
+    assert directory.list_unseen().tolist() == []
     assert directory.dirty.all()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from postgres import Database
 from vestige import Clock, KeyedStreams, Mean, Records, Stream
-from vestige.errors import ParameterError, StoreBusyError, StoreError
+from vestige.errors import ParameterError, StoreBusyError, StoreError, StreamsError
 from vestige.store import KeyringFile, MemoryStore, PostgresStore, State, Store
 from vestige.store.postgres.locks import Locks, Right
 
@@ -118,13 +118,34 @@ def test_a_key_that_another_process_has_given_other_terms_is_refused_when_it_is_
         stream = open_stream(other, "a", retention=48)
         stream.push(5.0)
         stream.flush()
-        with pytest.raises(StoreError, match="stream 'a' was created with other terms"):
+        with pytest.raises(StreamsError, match=r"'a' first: stream 'a' was created with other .* others were written"):
             mine.flush()
-        mine.flush()  # the others are written
-        assert one.names() == ("a", "b", "z")
-        assert one.terms("a").retention == 48
+        assert other.names() == ("a", "b", "z")
+        assert other.terms("a").retention == 48
         assert list(mine.take(["a", "b"], [1.0, 2.0]).troubles) == ["a"]
         assert one.verify() == ()
+        mine.flush()
+
+
+def test_a_key_that_another_process_creates_meanwhile_is_its_own_trouble(
+    database: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.open() as one, database.open() as other:
+        mine, theirs = open_family(one), open_family(other, retention=48)
+        with monkeypatch.context() as patch:
+            write = mine._write
+            patch.setattr(mine, "_write", lambda: (theirs.extend(["a"], [5.0]), write()))
+            with pytest.raises(StreamsError, match="stream 'a' was created with other terms") as raised:
+                mine.extend(["a", "b"], [1.0, 2.0])
+        assert list(raised.value.troubles) == ["a"]
+        assert other.names() == ("a", "b")
+        mine.take(["c", "d"], [1.0, 2.0])
+        theirs.extend(["c"], [5.0])
+        one.close()  # writes what is left
+        assert "stream 'c' was created with other terms" in caplog.text
+        assert other.names() == ("a", "b", "c", "d")
+        assert other.verify() == ()
+        assert theirs.clock("a").t == theirs.clock("c").t == 1
 
 
 def test_new_keys_are_checked_in_the_buckets_that_another_process_has_split(database: Database) -> None:

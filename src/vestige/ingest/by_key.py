@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from vestige.errors import DataError, VestigeError
+from vestige.errors import DataError, StreamsError, VestigeError
 from vestige.ingest.commits import Commits
 from vestige.ingest.condition import find_unreadable
 from vestige.ingest.maintenance import Maintenance
@@ -63,7 +63,7 @@ class StreamsByKey:
     _commits: Commits = field(init=False)
 
     def __post_init__(self) -> None:
-        self._commits = Commits(self.streams.flush, self.warn)
+        self._commits = Commits(self._write, self.warn)
 
     @property
     def _positions(self) -> KeyedPositions:
@@ -167,6 +167,14 @@ class StreamsByKey:
         """Write what the streams have not written yet, if there is a store."""
         if self.store is not None:
             self._commits.commit()
+
+    def _write(self) -> None:
+        try:
+            self.streams.flush()
+        except StreamsError as problem:
+            for name, reason in problem.troubles.items():
+                said = f"{reason}; rows of it that were read since the last commit are lost"
+                self.troubles.setdefault(self.names.find_key(name), Trouble(said, 0))
 
     def note_unreadable(self) -> None:
         """Note the streams that cannot be read from the store, also if they had no rows."""

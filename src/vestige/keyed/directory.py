@@ -29,7 +29,7 @@ class Directory:
     def __init__(self, names: KeyNames) -> None:
         self._names, self._count = names, 0
         self._of, self._links = np.full(0, -1, np.int32), np.full(0, -1, np.int32)
-        self._is_stored = np.zeros(0, np.bool_)
+        self._is_stored, self._was_stored = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
         self._ignored = set[int]()
         self._heads, self.dirty = np.full(1, -1, np.int32), np.zeros(1, np.bool_)
 
@@ -42,7 +42,7 @@ class Directory:
         first, count = self._count, self._names.count
         if first < count:
             self._of, self._links = (enlarge(column, count, -1) for column in (self._of, self._links))
-            self._is_stored = enlarge(self._is_stored, count, 0)
+            self._is_stored, self._was_stored = enlarge(self._is_stored, count, 0), enlarge(self._was_stored, count, 0)
             self._count = count
             self._place(first)
         return first
@@ -55,16 +55,16 @@ class Directory:
         """
         return self._count >= self._names.count
 
-    def find_buckets(self, first: int) -> Ints:
-        """Find the buckets of the streams from a number on.
+    def find_buckets(self, numbers: Ints) -> Ints:
+        """Find the buckets of streams.
 
         Args:
-            first: the number.
+            numbers: the numbers of the streams.
 
         Returns:
             Their buckets; -1 for a stream that was taken out.
         """
-        return self._of[first : self._count].astype(np.int64)
+        return self._of[numbers].astype(np.int64)
 
     def _place(self, first: int) -> None:
         texts = self._names.texts
@@ -99,7 +99,7 @@ class Directory:
         """
         if self._of[number] >= 0:
             kernels.unlink_stream(self._heads, self._links, int(self._of[number]), number)
-        self._of[number], self._is_stored[number] = -1, False
+        self._of[number], self._is_stored[number], self._was_stored[number] = -1, False, False
         self._ignored.discard(number)
 
     def ignore(self, number: int) -> None:
@@ -166,7 +166,7 @@ class Directory:
         Args:
             members: numbers of the streams.
         """
-        self._is_stored[members] = True
+        self._is_stored[members] = self._was_stored[members] = True
 
     def count_new(self) -> int:
         """Count the streams that are not in the store yet.
@@ -175,6 +175,14 @@ class Directory:
             The number of streams.
         """
         return int(np.count_nonzero(~self._is_stored[: self._count] & (self._of[: self._count] >= 0)))
+
+    def list_unseen(self) -> Ints:
+        """List the streams that were never in the store, as far as is known.
+
+        Returns:
+            The numbers of the streams.
+        """
+        return np.flatnonzero(~self._was_stored[: self._count] & (self._of[: self._count] >= 0))
 
     def count_stored(self) -> int:
         """Count the streams that are in the store.

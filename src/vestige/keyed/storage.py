@@ -219,6 +219,8 @@ class FamilyStorage:
         self._damaged: dict[int, StoreError] = {}
         self._unreadable = set[int]()
         self._has_subjects = False
+        self._epoch = 0
+        """What `Tables.epoch` was when all streams were written."""
         self.positions = KeyedPositions()
 
     # Reading.
@@ -231,6 +233,7 @@ class FamilyStorage:
         """
         with self._store._use() as tables:
             self._directory.resize(tables.about.buckets)
+            self._epoch = tables.epoch
             families = tables.find_families(self._terms)
             if not families:
                 return
@@ -265,20 +268,22 @@ class FamilyStorage:
         first = directory.add_streams()
         with self._store._use() as tables:
             directory.resize(tables.about.buckets)  # another process may have changed it
-            self._block_conflicts(first)
+            self._block_conflicts(np.arange(first, self._names.count))
 
-    def _block_conflicts(self, first: int) -> None:
-        """Block the streams from a number on that cannot be written."""
-        directory = self._directory
-        buckets = directory.find_buckets(first)
+    def _block_conflicts(self, numbers: Ints) -> dict[str, StoreError]:
+        """Block those of new streams that cannot be written; return why, by name."""
+        directory, found = self._directory, dict[str, StoreError]()
+        buckets = directory.find_buckets(numbers)
         others = self._store.count() > directory.count_stored() or self._store.live_names()
         if not len(buckets) or not (self._damaged or others or len(self._store.families) > 1):
-            return
+            return found
         order = np.argsort(buckets, kind="stable")
         for here in np.split(order, np.flatnonzero(np.diff(buckets[order])) + 1):
-            for number, problem in self._find_conflicts(int(buckets[here[0]]), (first + here).tolist()):
+            for number, problem in self._find_conflicts(int(buckets[here[0]]), numbers[here].tolist()):
                 directory.ignore(number)
                 self._shards.block(number, problem)
+                found[self._names[number]] = problem
+        return found
 
     def _find_conflicts(self, bucket: int, numbers: list[int]) -> Iterator[tuple[int, StoreError]]:
         """New streams of a bucket that cannot be written, and why."""
@@ -406,22 +411,30 @@ class FamilyStorage:
         """Whether something has to be written."""
         return bool(self._directory.dirty.any() or self.positions.changed_sources or self.positions.changed_streams)
 
-    def flush(self) -> None:
+    def flush(self) -> dict[str, StoreError]:
         """Write all that has changed, in one transaction.
+
+        Returns:
+            Why new streams were blocked, by name: another process has created them with other terms meanwhile.
 
         Raises:
             StoreError: the store cannot be written; what has changed is written by a later call.
         """
+        refused = dict[str, StoreError]()
         directory, positions = self._directory, self.positions
         numbers = [number for name in positions.changed_streams if (number := self._names.find(name)) is not None]
         directory.mark(np.array(numbers, np.int64))
         if not self.is_dirty:
-            return
+            return refused
         with self._store.transaction(), self._store._use() as tables:
             self._place.check_open()  # a store that had to be connected anew may have lost the streams
+            epoch = tables.epoch
+            if epoch != self._epoch and len(unseen := directory.list_unseen()):  # others may have created them
+                directory.resize(tables.about.buckets)
+                refused = self._block_conflicts(unseen)
             family = next(iter(tables.find_families(self._terms)), None) or tables.add_family(self._terms)
             weight = find_weight(self._terms)
-            tables.reserve(weight * max(directory.count_new(), 0))
+            tables.reserve(weight * directory.count_new())
             directory.resize(tables.about.buckets)
             dirty = np.flatnonzero(directory.dirty)
             written, gone, added = [], [], []
@@ -441,6 +454,8 @@ class FamilyStorage:
         )
         self._removed = set()
         positions.mark_saved()
+        self._epoch = epoch
+        return refused
 
     def _write(self, tables: Tables, family: int, buckets: Ints) -> tuple[Ints, Pairs, Pairs]:
         """Write some buckets; return the streams that are in them, and how the index of subjects changes."""
@@ -526,7 +541,7 @@ class FamilyStorage:
         return tables.buckets.make_row(merged)
 
     def _check_same(self, name: str, terms: Terms) -> None:
-        """Check the terms of a stream that is there; one that another process has created with others is blocked."""
+        """Check the terms of a stream that is there; one whose creation was rolled back may have others by now."""
         try:
             terms.check(name, self._terms)
         except StoreError as problem:

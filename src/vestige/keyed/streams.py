@@ -110,6 +110,8 @@ class KeyedStreams(Generic[E_co]):
         self._shards = Shards(self._rules, seed)
         self._ledger, self._positions = Ledger(), KeyedPositions()
         self._secret = secrets.token_bytes(SIZE)
+        self._refused: dict[str, Exception] = {}
+        """Why new streams could not be written, since another process has created them, by key."""
         self._lock = threading.RLock() if store is None else store.store.lock
         threads = os.cpu_count() or 1 if workers is None else check_int("workers", workers, 1)
         self._workers = ThreadPoolExecutor(threads, "vestige")
@@ -189,7 +191,8 @@ class KeyedStreams(Generic[E_co]):
 
         Raises:
             DataError: a row cannot be taken; then none of them was.
-            StreamsError: the policy failed in some streams, which have not taken all of their rows; all others have.
+            StreamsError: the policy failed in some streams, which have not taken all of their rows, or another process
+                has created some of the new ones with other terms meanwhile; all others have.
             StoreError: the store cannot be written; the rows were taken, and `flush` writes them later.
 
         Example:
@@ -201,14 +204,14 @@ class KeyedStreams(Generic[E_co]):
             self._check_open()
             made = self._take_whole(read_keys(keys), rows, times, subjects, None)
             try:
-                self.flush()
+                self._write()
             except StoreError as problem:
                 kind = StoreBusyError if isinstance(problem, StoreBusyError) else StoreError
                 raise kind(
                     f"{problem}. The rows were taken, and wait in memory: call flush() to write them, and do not pass "
                     "them again, which would count them twice"
                 ) from problem
-        failed = {key: trouble.problem for key, trouble in made.troubles.items()}
+            failed = {key: trouble.problem for key, trouble in made.troubles.items()} | self._pop_refused()
         _raise_troubles(failed, f"{made.taken:,} rows were taken, all of those of other streams among them")
         return made.taken
 
@@ -473,7 +476,7 @@ class KeyedStreams(Generic[E_co]):
                 if problem is not None:
                     troubles[self._names[number]] = problem
             self._mark(np.array(expired.left, np.int64))
-            self.flush()
+            self._write()
             self._settle(instant)
         _raise_troubles(troubles, "all others were swept")
         return erased
@@ -498,7 +501,7 @@ class KeyedStreams(Generic[E_co]):
         with self._lock:
             self._check_open()
             self._erase(self._find(key))
-            self.flush()
+            self._write()
 
     def flush(self) -> None:
         """Write what was not written yet; without a store there is nothing to write.
@@ -506,6 +509,8 @@ class KeyedStreams(Generic[E_co]):
         Raises:
             StoreError: the store cannot be written. The streams go on from what they are in memory, and the next call
                 that writes tries again; until then what is erased here is still in the store.
+            StreamsError: another process has created some of the new streams with other terms, so that what they took
+                here is lost; all others were written.
 
         Example:
             >>> from vestige import Mean, open_store
@@ -517,9 +522,9 @@ class KeyedStreams(Generic[E_co]):
             ('DE',)
         """
         with self._lock:
-            if self._storage is not None and self._place is not None:
-                self._place.check_open()
-                self._storage.flush()
+            self._write()
+            refused = self._pop_refused()
+        _raise_troubles(refused, "all others were written")
 
     def reload(self) -> None:
         """Read all streams again, because another process has changed them; without a store there is nothing to read.
@@ -654,6 +659,16 @@ class KeyedStreams(Generic[E_co]):
             if newest != self._shards.requests:  # also requests that other processes have filed
                 self._shards.begin_request(newest)
 
+    def _write(self) -> None:
+        """Write what has changed; streams that another process has created meanwhile are noted for `flush`."""
+        if self._storage is not None and self._place is not None:
+            self._place.check_open()
+            self._refused |= self._storage.flush()
+
+    def _pop_refused(self) -> dict[str, Exception]:
+        refused, self._refused = self._refused, {}
+        return refused
+
     def _mark(self, numbers: Ints) -> None:
         """Note that streams have changed."""
         if self._storage is not None:
@@ -674,7 +689,7 @@ class KeyedStreams(Generic[E_co]):
         store = self._place.store
         with store.transaction():
             self._mark(np.array(asked, np.int64))
-            self.flush()
+            self._write()
             store.write_ledger(store.read_ledger().file([receipt], None))
 
     def _settle(self, swept: int | None) -> None:

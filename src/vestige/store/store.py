@@ -6,6 +6,7 @@ Guarantee: an open stream is never overwritten by a second one of its name; held
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from abc import abstractmethod
@@ -15,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, NoReturn, Self
 
-from vestige.errors import ParameterError, StoreError
+from vestige.errors import ParameterError, StoreError, StreamsError
 from vestige.store.keyring import Keyring
 from vestige.store.ledger import Ledger
 from vestige.store.place import FamilyPlace, OpenFamily, OpenStream, Place, check_name
@@ -25,6 +26,7 @@ from vestige.store.state import State
 from vestige.store.terms import Terms, drop_defaults
 from vestige.validation import check_float, check_int, show_value
 
+_log = logging.getLogger("vestige")
 PATIENCE = 5.0
 """Seconds for which a commit waits for others who read the store."""
 _LONGEST = 10**6  # seconds
@@ -386,7 +388,7 @@ class Store(Reader):
             if stream.terms.fixed_text == terms:
                 self.release_stream(name)
         if terms in self._families:
-            self._families[terms][1].flush()
+            _flush_family(self._families[terms][1])
             self._drop_family(terms)
 
     def positions(self, source: str, about: Mapping[str, object] | None = None) -> dict[str, Position]:
@@ -443,7 +445,7 @@ class Store(Reader):
                 for _, stream in tuple(self._open.values()):
                     stream.flush()
                 for streams in self.families:
-                    streams.flush()
+                    _flush_family(streams)
         except BaseException:
             self._mark_lost()
             raise
@@ -552,3 +554,11 @@ class Store(Reader):
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _flush_family(streams: OpenFamily) -> None:
+    """Write streams; if another process has created one with other terms, that is the trouble of this one alone."""
+    try:
+        streams.flush()
+    except StreamsError as problem:
+        _log.warning("%s", problem)
