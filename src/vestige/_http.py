@@ -35,9 +35,10 @@ def split_address(address: str) -> SplitResult | None:
         True
     """
     try:
+        httpx.URL(address)  # which refuses names that no host can have
         parts = urlsplit(address)
         is_complete = bool(parts.hostname) and parts.port != 0 and not (parts.path.strip("/") or parts.query)
-    except ValueError:
+    except (ValueError, httpx.InvalidURL):
         return None
     is_plain = parts.scheme in ("https", "http") and "@" not in parts.netloc and not parts.fragment
     return parts if is_complete and is_plain else None

@@ -27,8 +27,8 @@ from vestige.store import Keyring, KeyringFile, open_reader
 from vestige.store.keyring import backup, backup_scan
 from vestige.store.keyring.backup import BackupReport, inspect_backup
 from vestige.store.keyring.backup_scan import Versions
-from vestige.store.keyring.keyring import MARKER
-from vestige.store.keyring.seal import MAGIC, PREFIX, SHORT_ID, Prefix
+from vestige.store.keyring.keyring import MARKER, SHORT_ID
+from vestige.store.keyring.seal import MAGIC, PREFIX, Prefix
 from vestige.store.rows import TABLES
 
 GONE, STAYING = "the stream of ada lovelace", "the stream that stays"

@@ -421,7 +421,7 @@ def test_other_files_are_refused_and_left_as_they_are(path: Path, content: bytes
 
 
 def test_a_file_that_is_not_there(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no such keyring; make one with vestige keyring init"):
+    with pytest.raises(StoreError, match="there is no such keyring; give the path of the one that the store has, or"):
         open_keyring(path)
     with pytest.raises(StoreError, match="is a folder"):
         open_keyring(tmp_path, create=True)
@@ -531,11 +531,9 @@ def test_a_reader_beside_a_writer_sees_whole_transactions(keyring: KeyringFile, 
         assert len(first) == 1 or first[0] + 1 == first[1]
 
 
-def test_somebody_who_does_not_let_go_of_it_is_named(
-    keyring: KeyringFile, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_somebody_who_does_not_let_go_of_it_is_named(keyring: KeyringFile, path: Path) -> None:
     keys = fill(keyring, [4])
-    monkeypatch.setattr("vestige.store.keyring.file._PATIENCE", 0.1)
+    keyring = KeyringFile(path, patience=0.1)
     with path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         assert read_all(keyring) == live(keys), "others may read meanwhile"

@@ -43,6 +43,10 @@ def test_an_address_is_shown_without_user_and_password(address: str, schema: str
         f"postgresql://u:{HIDDEN}@h/db?unknown=1",
         f"postgresql://u:{HIDDEN}@h:port/db",
         f"mysql://u:{HIDDEN}@h/db",
+        f"postgresql://u:{HIDDEN}\udc80@h/db",
+        f"postgresql://u:{HIDDEN}@h/db\udc80",
+        f"postgresql://u:{HIDDEN}%ff@h/db",
+        f"postgresql://u:{HIDDEN}@h/db?options=%ff",
     ],
 )
 def test_an_address_that_libpq_does_not_read_is_not_repeated(address: str) -> None:

@@ -63,6 +63,15 @@ def test_settings_are_those_that_a_store_needs(server: Server, role: str) -> Non
     connection.close()
 
 
+def test_the_address_may_name_the_application_and_not_the_encoding(server: Server) -> None:
+    address = f"{server.address('vestige')}&application_name=ada&client_encoding=LATIN1"
+    connection = Connection(Address.parse(address), 5.0)
+    connection.open()
+    assert read_setting(connection, "application_name") == "ada"
+    assert read_setting(connection, "client_encoding") == "UTF8"
+    connection.close()
+
+
 def test_a_commit_that_waits_for_more_than_the_own_disk_stays_so(server: Server, role: str) -> None:
     server.ask(f"ALTER ROLE {role} SET synchronous_commit = 'remote_apply'")
     connection = connect(server, user=role, password=HIDDEN)

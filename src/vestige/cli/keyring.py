@@ -63,7 +63,7 @@ def make_keyring(file: str) -> None:
     if Path(file).exists():
         raise StoreError(f"{file}: exists, and is not overwritten; give another name")
     keyring = KeyringFile(file, create=True)
-    say(f"{file}: is a new keyring, {keyring.id.hex()}, which only you can read.")
+    say(f"{file}: is a new keyring, {keyring.name}, which only you can read.")
     say(
         "Keep it on another device than the store, and out of every backup: a copy of it opens what is erased later. "
         "If it is lost, so is all that it seals."
@@ -102,7 +102,7 @@ def verify_keyring(keyring: str, address: str | None, *, machine: bool) -> None:
         found += () if store is None else store.open_reader().verify_keys()
     count = sum(len(keys.find(slot)) for slot in keys.list_slots().tolist())
     if machine:
-        print_json({"findings": list(found), "keys": count, "id": opened.id.hex()})
+        print_json({"findings": list(found), "keys": count, "id": opened.name})
     else:
         for text in found:
             click.echo(escape(text))
@@ -149,7 +149,7 @@ def rotate(store: StoreOptions, target: str | None, *, machine: bool) -> None:
     with show_progress("Sealing") as tell, store.open() as opened:
         rows = opened.rotate(new, tell=tell)
     if machine:
-        print_json({"rows": rows, "keyring": (new or old).id.hex()})
+        print_json({"rows": rows, "keyring": (new or old).name})
         return
     replaced = "the old ones" if new is None else f"all keys of {old.where}"
     sealed = f"{format_count(rows, 'row')} sealed with fresh keys of {(new or old).where}"

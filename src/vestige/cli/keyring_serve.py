@@ -100,7 +100,7 @@ def serve(
         log.setLevel(level)
 
     def announce(address: str) -> None:
-        click.echo(f"Serving the keyring {keyring.id.hex()} at {address}")
+        click.echo(f"Serving the keyring {keyring.name} at {address}")
 
     try:
         listen(

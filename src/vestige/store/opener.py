@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vestige.store.keyring.keyring import Key, Keyring, KeyTable
-from vestige.store.keyring.seal import SHORT_ID, Prefix, SealError, open_part
+from vestige.store.keyring.keyring import SHORT_ID, Key, Keyring, KeyTable, name_keyring
+from vestige.store.keyring.seal import Prefix, SealError, open_part
 from vestige.store.rows import TABLES
 
 ABOUT = ("about", 1)
@@ -159,13 +159,13 @@ class Opener:
         own, other = self.keyring.id[:SHORT_ID], prefix.keyring
         if own != other and (table, row) == ABOUT:
             raise SealError(
-                f"{name} was sealed with the keyring {other.hex()}, and {self.keyring.where} is {own.hex()}; give the "
-                "keyring that belongs to it"
+                f"{name} was sealed with the keyring {name_keyring(other)}, and {self.keyring.where} is "
+                f"{self.keyring.name}; give the keyring that belongs to it"
             )
         if own != other:
             raise SealError(
-                f"{name} was sealed with the keyring {other.hex()}, and not with {self.keyring.where}: it comes from "
-                f"another store, or bits were changed; {_advise(table, row)}"
+                f"{name} was sealed with the keyring {name_keyring(other)}, and not with {self.keyring.where}: it "
+                f"comes from another store, or bits were changed; {_advise(table, row)}"
             )
         if prefix.slot != find_slot(table, row):
             found = find_row(prefix.slot)

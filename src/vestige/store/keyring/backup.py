@@ -20,7 +20,7 @@ from urllib.parse import quote
 from vestige.errors import ParameterError, StoreError
 from vestige.store.keyring.backup_scan import BackupScan
 from vestige.store.keyring.backup_streams import IT, read_backup
-from vestige.store.keyring.keyring import MARKER, Keyring, KeyTable
+from vestige.store.keyring.keyring import MARKER, Keyring, KeyTable, name_keyring
 from vestige.store.keyring.seal import Prefix
 from vestige.store.overdue import check_canaries
 from vestige.store.row_keys import name_row
@@ -167,7 +167,7 @@ def _judge(
             "transaction has reached the version that is read there"
         )
     if others:
-        named = [each.hex() for each in scan.others]
+        named = [name_keyring(each) for each in scan.others]
         (notes if rows else findings).append(  # a dump may hold other stores too, but not only those
             f"{_count(others, 'sealed row')} {_be(others)} of another keyring ({', '.join(named[:_NAMED])}); whether "
             "they can be opened is not known here: look again with that keyring, or destroy it"

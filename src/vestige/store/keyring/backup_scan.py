@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from vestige.store.keyring.backup_streams import IT, Bytes
 from vestige.store.keyring.file import MAGIC as KEYRING_MAGIC
-from vestige.store.keyring.keyring import MARKER, Key, Keyring
-from vestige.store.keyring.seal import MAGIC, PREFIX, SHORT_ID, TAG, Prefix, SealError, decrypt_start, open_part
+from vestige.store.keyring.keyring import MARKER, SHORT_ID, Key, Keyring
+from vestige.store.keyring.seal import MAGIC, PREFIX, TAG, Prefix, SealError, decrypt_start, open_part
 from vestige.store.opener import find_row
 from vestige.store.row_keys import name_row
 from vestige.store.rows import TABLES

@@ -225,7 +225,7 @@ class KeyringClient(Keyring):
 
     def _make_other_error(self, doubt: str = "") -> StoreError:
         return StoreError(
-            f"{self.where}: serves another keyring than when it was opened ({self.id.hex()}); serve that one again, or "
+            f"{self.where}: serves another keyring than when it was opened ({self.name}); serve that one again, or "
             f"open the store again{doubt}"
         )
 

@@ -46,8 +46,10 @@ _SECTOR = 512
 """Bytes from one copy of the header to the next."""
 _FIRST = 1
 """Where the page of the marker lies: the first one after the header."""
-_PATIENCE, _PAUSE = 30.0, 0.001
-"""Seconds to wait for others who hold the file, and between two attempts."""
+PATIENCE = 30.0
+"""Seconds to wait for others who hold the file, by default."""
+_PAUSE = 0.001
+"""Seconds between two attempts to hold the file."""
 _SETTLING = 2.0
 """Seconds in which keys that are being written are settled."""
 
@@ -125,8 +127,10 @@ class KeyringFile(Keyring):
     Args:
         path: the file; links are followed. Put it on another device than the store, and into no backup.
         create: whether to create the file if there is none.
+        patience: seconds to wait for other processes that hold the file.
 
     Raises:
+        StoreBusyError: another process holds the file for longer.
         StoreError: there is no such file and `create` is false, it is not a keyring, or it cannot be read.
 
     Example:
@@ -144,9 +148,9 @@ class KeyringFile(Keyring):
 
     address_form: ClassVar = "the path of a file"
 
-    def __init__(self, path: str | Path, *, create: bool = False) -> None:
+    def __init__(self, path: str | Path, *, create: bool = False, patience: float = PATIENCE) -> None:
         self.path = resolve_path(path, "keyring")
-        self.where = str(self.path)
+        self.where, self._patience = str(self.path), patience
         self.id = b""
         self._places: dict[int, int] = {}
         """Where pages were found in the file, by their numbers."""
@@ -377,7 +381,7 @@ class KeyringFile(Keyring):
 
     def _lock(self, file: int, kind: int) -> None:
         """Wait for others who hold the file, which takes milliseconds; an error if one does not let go."""
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + self._patience
         while True:
             try:
                 fcntl.flock(file, kind | fcntl.LOCK_NB)
@@ -403,8 +407,8 @@ class KeyringFile(Keyring):
                 os.close(file)
         except FileNotFoundError:
             raise StoreError(
-                f"{self.path}: there is no such keyring; make one with vestige keyring init, or give another path: "
-                "without its keyring a store cannot be opened"
+                f"{self.path}: there is no such keyring; give the path of the one that the store has, or, for a store "
+                "that has none yet, make one with vestige keyring init"
             ) from None
         except OSError as problem:
             raise StoreError(

@@ -24,6 +24,8 @@ KEY = 32
 """Bytes of a key: AES-256."""
 KEYRING_ID = 16
 """Bytes that tell one keyring from another."""
+SHORT_ID = 8
+"""Bytes of a keyring's id that stand before each row that it seals."""
 MARKER = 1
 """The slot whose key each transaction of a store replaces, by one with the highest version of all."""
 PAGE = 4096
@@ -237,6 +239,22 @@ def compute_mark(marker: Iterable[Key]) -> bytes:
     return hashlib.sha256(b"".join(_HALF.pack(*key, 0) for key in marker)).digest()
 
 
+def name_keyring(keyring: bytes) -> str:
+    """Name a keyring in messages.
+
+    Args:
+        keyring: its id, or the part of it that stands before each row that it seals.
+
+    Returns:
+        16 digits.
+
+    Example:
+        >>> name_keyring(bytes(range(16)))
+        '0001020304050607'
+    """
+    return keyring[:SHORT_ID].hex()
+
+
 class KeyTable:
     """The keys of a keyring, as they were read; pages are looked at when they are needed.
 
@@ -374,6 +392,11 @@ class Keyring(ABC):
     address_form: ClassVar[str]
     where: str
     id: bytes
+
+    @property
+    def name(self) -> str:
+        """The first 16 digits of its id, by which messages name it, and which stand before each row that it seals."""
+        return name_keyring(self.id)
 
     @abstractmethod
     def read(self, after: int = 0) -> KeyTable:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from vestige.errors import MissingExtraError
-from vestige.store.keyring.keyring import Key
+from vestige.store.keyring.keyring import SHORT_ID, Key
 from vestige.store.layout import DamagedError
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 MAGIC = b"VSL\x01"
 """How a sealed part begins."""
-SHORT_ID = 8
-"""Bytes of a keyring's id that a prefix has."""
 _PREFIX = struct.Struct(f"<4s{SHORT_ID}sQQB3xI")
 PREFIX = _PREFIX.size
 """Bytes of a prefix."""

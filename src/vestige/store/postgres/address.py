@@ -79,7 +79,7 @@ def _parse_connection(text: str) -> Mapping[str, object]:
 
     try:
         found: Mapping[str, object] = conninfo_to_dict(text) if text else {"port": "unreadable"}
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeError):
         found = {"port": "unreadable"}
     shown = [str(found.get(name, "")) for name in ("host", "hostaddr", "dbname")]
     if not _PORT.fullmatch(str(found.get("port", ""))) or not all(map(_SHOWN.fullmatch, shown)):

@@ -89,14 +89,10 @@ class Connection:
 
     def _connect(self) -> psycopg.Connection[Any]:
         driver = load_psycopg()
+        defaults = {"connect_timeout": max(2, math.ceil(self.patience)), "application_name": "vestige"}
+        chosen = {**defaults, **self.address.connection, "client_encoding": "UTF8"}
         try:
-            made = driver.connect(
-                **{"connect_timeout": max(2, math.ceil(self.patience)), **self.address.connection},
-                application_name="vestige",
-                client_encoding="UTF8",
-                autocommit=True,
-                prepare_threshold=1,
-            )
+            made = driver.connect(**chosen, autocommit=True, prepare_threshold=1)
         except driver.Error as problem:
             raise StoreError(f"{self.where}: {explain_refusal(str(problem))}") from None
         return cast("psycopg.Connection[Any]", made)

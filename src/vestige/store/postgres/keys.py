@@ -5,18 +5,26 @@ Guarantee: a store without a keyring is refused with the reason; held by tests/s
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from vestige.errors import ParameterError, StoreError
-from vestige.store.keyring import Keyring, KeyringFile, open_keyring
+from vestige.store.keyring import Keyring, KeyringFile
+from vestige.store.keyring.address import open_own_keyring
+from vestige.store.keyring.keyring import name_keyring
 from vestige.store.keys import KeyFile
+from vestige.store.postgres.address import Address
+from vestige.store.postgres.connection import Connection
+from vestige.store.postgres.schema import read_store
 
 
-def check_keyring(keyring: str | Path | Keyring | None) -> Keyring:
+def check_keyring(keyring: str | Path | Keyring | None, address: Address, patience: float) -> Keyring:
     """Open the keyring of a store in PostgreSQL.
 
     Args:
         keyring: the keyring, or its address.
+        address: where the store is.
+        patience: seconds to wait for others who hold the keyring.
 
     Returns:
         The keyring.
@@ -31,7 +39,20 @@ def check_keyring(keyring: str | Path | Keyring | None) -> Keyring:
             "a store there is sealed, and erases by destroying keys; pass the one that the store has, keyring=PATH "
             "(--keyring), or for a new store make one with vestige keyring init PATH"
         )
-    return open_keyring(keyring)
+    return open_own_keyring(keyring, address.where, lambda: _find_keyring(address, patience), patience)
+
+
+def _find_keyring(address: Address, patience: float) -> str | None:
+    """The name of the keyring that a store is sealed with; None if there is no store, or it cannot be reached."""
+    connection = Connection(address, patience)
+    try:
+        with suppress(StoreError):
+            connection.open()
+            found = read_store(connection)
+            return None if found is None else name_keyring(found.keyring)
+    finally:
+        connection.close()
+    return None
 
 
 def find_key_file(key: str | Path | None, keyring: Keyring, where: str) -> KeyFile | None:

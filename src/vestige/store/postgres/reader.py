@@ -49,7 +49,7 @@ class PostgresReader(TableReader):
     ) -> None:
         check_patience(patience)
         self.address, self._patience = Address.parse(address), patience
-        self._keyring = check_keyring(keyring)
+        self._keyring = check_keyring(keyring, self.address, patience)
         self._key_file = find_key_file(key, self._keyring, self.address.where)
         self._hash: Callable[[str], str] | None = None
         with self._begin():

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from vestige.errors import NoStoreError, StoreBusyError, StoreError
 from vestige.store.keyring import Keyring
+from vestige.store.keyring.keyring import name_keyring
 from vestige.store.memory_rows import MemoryRows
 from vestige.store.postgres.connection import Connection
 from vestige.store.postgres.locks import Locks
@@ -89,8 +90,8 @@ class Session:
             raise NoStoreError(f"{where}: there is no such store; create one with vestige run --store, or open_store")
         if found.keyring != self.keyring.id:
             raise StoreError(
-                f"{where}: was sealed with the keyring {found.keyring[:8].hex()}, and {self.keyring.where} is "
-                f"{self.keyring.id[:8].hex()}; give the keyring that belongs to it"
+                f"{where}: was sealed with the keyring {name_keyring(found.keyring)}, and {self.keyring.where} is "
+                f"{self.keyring.name}; give the keyring that belongs to it"
             )
         return found
 

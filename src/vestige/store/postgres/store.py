@@ -86,7 +86,7 @@ class PostgresStore(TableStore):
         super().__init__()
         check_patience(patience)
         self.address = Address.parse(address)
-        self._keyring, self._patience = check_keyring(keyring), patience
+        self._keyring, self._patience = check_keyring(keyring, self.address, patience), patience
         self._key_file = find_key_file(key, self._keyring, self.address.where)
         self._key: tuple[int, bytes] | None = None
         """The key of the subjects, and how many changes by others there were when it was read."""

@@ -12,11 +12,11 @@ from datetime import datetime
 from pathlib import Path
 
 from vestige.store.inbox import Inbox
-from vestige.store.keyring import Keyring, open_keyring
+from vestige.store.keyring import Keyring
 from vestige.store.keys import KeyFile
 from vestige.store.paths import resolve_path
 from vestige.store.sqlite.connection import check_exists, check_kind, read_file
-from vestige.store.sqlite.rows import open_rows
+from vestige.store.sqlite.rows import open_file_keyring, open_rows
 from vestige.store.sqlite.verify import verify_file
 from vestige.store.store import PATIENCE, check_patience
 from vestige.store.table_reader import TableReader
@@ -49,7 +49,7 @@ class SqliteReader(TableReader):
         check_patience(patience)
         self._patience = patience
         self._key_file = KeyFile(key, store=self.path)
-        self._keyring = None if keyring is None else open_keyring(keyring)
+        self._keyring = None if keyring is None else open_file_keyring(keyring, self.path, patience)
         self._hash: Callable[[str], str] | None = None
 
     @property

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 from vestige.errors import StoreError
 from vestige.store.keyring import Keyring, KeyTable
+from vestige.store.keyring.address import open_own_keyring
+from vestige.store.keyring.keyring import name_keyring
+from vestige.store.keyring.seal import Prefix
 from vestige.store.rows import TABLES, Rows
 from vestige.store.sealed_rows import SealedRows
 from vestige.store.sqlite.connection import is_sealed, translate_errors
@@ -135,3 +139,30 @@ def check_keyring(connection: sqlite3.Connection, path: Path, keyring: Keyring |
             f"{path}: is not sealed, so {keyring.where} is not its keyring; leave the keyring out, or seal the store: "
             "open it for writing with the keyring once"
         )
+
+
+def open_file_keyring(keyring: str | Path | Keyring, path: Path, patience: float) -> Keyring:
+    """Open the keyring of a file.
+
+    Args:
+        keyring: the keyring, or its address.
+        path: the file.
+        patience: seconds to wait for other processes that hold the keyring.
+
+    Returns:
+        The keyring.
+
+    Raises:
+        StoreError: there is no such keyring, or it cannot be read.
+    """
+    return open_own_keyring(keyring, str(path), lambda: _find_keyring(path), patience)
+
+
+def _find_keyring(path: Path) -> str | None:
+    """The name of the keyring that a file is sealed with; None if it is not sealed, or cannot be read."""
+    if path.exists():
+        with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as opened:
+            ((about,),) = opened.execute("SELECT body FROM about WHERE id = 1").fetchall()
+            prefix = Prefix.read(about)
+            return None if prefix is None else name_keyring(prefix.keyring)
+    return None

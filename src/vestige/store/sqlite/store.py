@@ -22,7 +22,7 @@ from typing import ClassVar
 from vestige.errors import StoreError
 from vestige.store.canonical import arrange
 from vestige.store.inbox import Inbox
-from vestige.store.keyring import Keyring, open_keyring
+from vestige.store.keyring import Keyring
 from vestige.store.keys import NO_KEY, KeyFile, fingerprint, hash_subject, hide_subjects
 from vestige.store.ledger import Ledger
 from vestige.store.paths import clear_drafts, resolve_path
@@ -45,7 +45,7 @@ from vestige.store.sqlite.connection import (
 )
 from vestige.store.sqlite.reader import SqliteReader
 from vestige.store.sqlite.rewrite import Streams, build_store, copy_database, read_earlier_version
-from vestige.store.sqlite.rows import SqliteRows, check_keyring
+from vestige.store.sqlite.rows import SqliteRows, check_keyring, open_file_keyring
 from vestige.store.store import PATIENCE, check_patience
 from vestige.store.table_store import TableStore
 from vestige.store.tables import Tables
@@ -106,7 +106,7 @@ class SqliteStore(TableStore):
         self._patience = patience
         self._key_file = KeyFile(key, store=self.path)
         self._key: bytes | None = None
-        self._keyring = None if keyring is None else open_keyring(keyring)
+        self._keyring = None if keyring is None else open_file_keyring(keyring, self.path, patience)
         self._depth = 0
         self._version: int | None = None
         with translate_opening_errors(self.path):
