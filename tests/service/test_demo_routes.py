@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,8 @@ from vestige import open_store
 from vestige.flights import read_flights
 from vestige.service.demo import BATCH, DEFINITIONS, STREAMS
 from vestige.service.demo_routes import EngineFeed
-from vestige.service.engine import Engine
+from vestige.service.engine import Engine, Outcome, RowsRequest
 from vestige.service.problems import RefusalError
-from vestige.service.requests import Counts
 
 WARM = 64 * BATCH
 
@@ -78,15 +77,15 @@ def test_rows_that_are_refused_for_a_while_are_taken_once(tmp_path: Path, monkey
     engine.start()
     feed, name = EngineFeed(engine), STREAMS["mean"]
     feed.define(DEFINITIONS[0])
-    rows, taken = read_flights("tailnum", "carrier", "dep_delay").slice(0, 10), engine._take_one
+    rows, taken = read_flights("tailnum", "carrier", "dep_delay").slice(0, 10), engine._take_all
     refusals = iter([503, 503, 429])
 
-    def take(request: Any) -> tuple[Counts, bool] | RefusalError:
-        answer = taken(request)
+    def take(requests: Sequence[RowsRequest], keys: Sequence[bytes]) -> list[Outcome]:
+        answers = taken(requests, keys)
         status = next(refusals, None)
-        return answer if status is None else RefusalError(status, "the answer is lost")
+        return answers if status is None else [RefusalError(status, "the answer is lost") for _ in answers]
 
-    monkeypatch.setattr(engine, "_take_one", take)
+    monkeypatch.setattr(engine, "_take_all", take)
     feed.take([name], rows)
     found = feed.estimate(name)
     engine.stop()

@@ -220,7 +220,7 @@ def test_a_record_of_wal_that_goes_on_behind_the_next_header_is_opened(site: Sit
 def test_a_store_from_before_it_was_sealed_is_a_finding(site: Site, tmp_path: Path) -> None:
     SqliteStore(tmp_path / "plain.db").close()
     (found,) = site.inspect(tmp_path / "plain.db").findings
-    assert found.startswith("it holds a store in clear (version 7 of the format)")
+    assert found.startswith("it holds a store in clear (version 9 of the format)")
     (tmp_path / "b.tar").write_bytes(pack_tar("monday.db", (tmp_path / "plain.db").read_bytes()))
     (found,) = site.inspect(tmp_path / "b.tar").findings
     assert found.startswith("monday.db holds a store in clear")

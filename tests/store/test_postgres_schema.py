@@ -12,6 +12,8 @@ from vestige.errors import StoreBusyError, StoreError
 from vestige.store import PostgresStore
 from vestige.store.postgres import schema
 from vestige.store.postgres.connection import Connection
+from vestige.store.rows import TABLES
+from vestige.store.service_notes import ServiceNotes
 
 NOW = schema.VERSION
 
@@ -23,7 +25,7 @@ def list_tables(database: Database) -> list[str]:
 
 def test_all_parts_are_stored_as_they_are(database: Database) -> None:
     database.open().close()
-    assert list_tables(database) == ["about", "buckets", "fences", "ledger", "sources", "store", "subjects", "terms"]
+    assert list_tables(database) == sorted([*TABLES, "fences", "store"])
     kinds = database.ask(
         "SELECT attname, attstorage, atttypid::regtype::text FROM pg_attribute "
         "WHERE attrelid = 'OURS.buckets'::regclass AND attnum > 0 ORDER BY attnum"
@@ -122,6 +124,18 @@ def test_a_store_of_an_earlier_version_is_brought_up_to_date(
         database.end_sessions()
         assert store.names() == ("a",), "it goes on in another session"
     assert database.ask("SELECT version FROM OURS.store") == [(NOW + 2,)]
+    assert database.read().verify() == ()
+
+
+def test_a_store_without_the_tables_of_a_service_gets_them(database: Database) -> None:
+    with database.open() as store:
+        Stream(Mean(), retention=96, store=store.stream("a")).push(1.0)
+    database.ask("DROP TABLE OURS.definitions; DROP TABLE OURS.requests; UPDATE OURS.store SET version = 2")
+    with database.open() as store:
+        assert store.names() == ("a",)
+        ServiceNotes(store).write_definition("visits", {"retention": 96})
+    with database.open() as store:
+        assert ServiceNotes(store).read_definitions() == {"visits": {"retention": 96}}
     assert database.read().verify() == ()
 
 

@@ -71,7 +71,7 @@ def test_a_store_of_version_1_gets_a_secret_and_loses_its_fences(database: Datab
     with database.open() as store:
         open_streams(store, NAMES)
     KeyringFile(database.keyring).settle({SECRET: 0})
-    database.ask("UPDATE OURS.store SET version = 1")
+    database.ask("DROP TABLE OURS.definitions; DROP TABLE OURS.requests; UPDATE OURS.store SET version = 1")
     with database.open() as store:
         assert database.ask("SELECT version FROM OURS.store") == [(schema.VERSION,)]
         assert database.ask("SELECT count(*) FROM OURS.fences") == [(0,)]

@@ -315,7 +315,7 @@ def with_sql(*statements: str) -> Callable[[Path], None]:
     ("change", "text"),
     [
         (
-            with_sql("PRAGMA user_version=8"),
+            with_sql("PRAGMA user_version=10"),
             "is sealed, and cannot be opened without its keyring",
         ),
         (with_sql("PRAGMA application_id=5"), "is a SQLite file, but not a store of Vestige"),
@@ -409,7 +409,7 @@ def test_a_closed_store_says_so(filled: Path) -> None:
 def test_a_change_by_another_program_is_not_overwritten(filled: Path) -> None:
     store = SqliteStore(filled)
     stream = stream_in(store)
-    with_sql("PRAGMA user_version=7")(filled)
+    with_sql("PRAGMA user_version=9")(filled)
     stream.push(1.0)
     with pytest.raises(StoreError, match="was changed by another program while it was open; open it again"):
         store.close()

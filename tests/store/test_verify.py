@@ -148,7 +148,7 @@ def test_canaries_in_the_files_beside(path: Path) -> None:
 def test_write_ahead_logging(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA user_version=7")
+    connection.execute("PRAGMA user_version=9")
     found = open_reader(path).verify(at=TIMES[-1])
     connection.close()
     assert any("-wal is there: another program has switched the file to write-ahead logging" in t for t in found)

@@ -15,7 +15,9 @@ from old_stores import FIXTURES, copy_store
 from reading import read_streams
 from store.sealed_decoder import list_parts, list_secrets, open_parts, read_files
 from vestige import SqliteStore
+from vestige.errors import StoreError
 from vestige.store import KeyringFile, open_reader
+from vestige.store.service_notes import ServiceNotes
 from vestige.stream import open_stream
 
 MADE = datetime(2026, 11, 18, 6, tzinfo=UTC)
@@ -31,11 +33,36 @@ def paths(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "sealed8.db", tmp_path / "sealed8.keyring"
 
 
+def bring_up_to_date(path: Path, keys: Path) -> None:
+    with SqliteStore(path, keyring=keys):
+        pass
+
+
+def test_readers_say_in_a_sentence_what_to_do(paths: tuple[Path, Path]) -> None:
+    path, keys = paths
+    image = path.read_bytes()
+    with pytest.raises(StoreError, match=r"version 8 .* open it once for writing, .* to version 10$"):
+        open_reader(path, keyring=keys).snapshot()
+    with pytest.raises(StoreError, match="is sealed, and cannot be opened without its keyring"):
+        SqliteStore(path)
+    assert path.read_bytes() == image
+
+
+def test_a_writer_adds_the_tables_of_a_service(paths: tuple[Path, Path]) -> None:
+    path, keys = paths
+    with SqliteStore(path, keyring=keys) as store:
+        ServiceNotes(store).write_definition("visits", {"retention": 96})
+    with SqliteStore(path, keyring=keys) as store:
+        assert ServiceNotes(store).read_definitions() == {"visits": {"retention": 96}}
+    assert open_reader(path, keyring=keys).verify(at=MADE) == ()
+
+
 def test_it_holds_what_the_store_in_clear_holds(paths: tuple[Path, Path], tmp_path: Path) -> None:
     path, keys = paths
     plain = copy_store(6, tmp_path)
     with SqliteStore(plain):
         pass
+    bring_up_to_date(path, keys)
     reader = open_reader(path, keyring=keys)
     assert reader.snapshot().all_streams() == read_streams(plain)
     assert reader.snapshot().ledger == open_reader(plain).snapshot().ledger
@@ -45,6 +72,7 @@ def test_it_holds_what_the_store_in_clear_holds(paths: tuple[Path, Path], tmp_pa
 
 def test_it_is_opened_by_the_layout_alone(paths: tuple[Path, Path], tmp_path: Path) -> None:
     path, keys = paths
+    bring_up_to_date(path, keys)
     parts, names = list_parts([read_files(path)], tmp_path / "scratch"), open_reader(path, keyring=keys).survey()[0]
     opened = list(open_parts(parts, keys.read_bytes()))
     assert len(opened) == len(parts) >= len(list_secrets(keys.read_bytes())) >= 6

@@ -19,6 +19,8 @@ from vestige.operations.erasure import erase_overdue
 from vestige.operations.families import flush_families
 from vestige.operations.results import Erasure, SweepResult, isolate_errors
 from vestige.store import State, Store, Terms
+from vestige.store.service_notes import ServiceNotes
+from vestige.store.table_store import TableStore
 from vestige.stream import Stream
 from vestige.stream.rules import make_rules
 from vestige.stream.update import can_close_early
@@ -81,8 +83,20 @@ def sweep(
                         troubles[name] = trouble
             flush_families(store)
     if not dry_run:
+        _expire_notes(store, moment, troubles)
         confirm_requests(store, troubles, swept=swept if len(done) == len(names) else None)
     return SweepResult(done, troubles, tidy=not dry_run and _try_tidy(store, done, troubles))
+
+
+def _expire_notes(store: Store, now: datetime, troubles: dict[str, str]) -> None:
+    """Erase what a service knows of requests that it has taken long ago."""
+    if isinstance(store, TableStore):
+        try:
+            ServiceNotes(store).expire_requests(now)
+        except StoreBusyError:
+            raise
+        except StoreError as problem:
+            troubles["the table requests"] = str(problem)
 
 
 def _is_copy(copy: object) -> bool:

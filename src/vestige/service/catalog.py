@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from vestige.errors import VestigeError
@@ -18,6 +20,7 @@ from vestige.service.bodies import find_columns
 from vestige.service.problems import RefusalError
 from vestige.sources.columns import Columns
 from vestige.store import Store
+from vestige.store.service_notes import ServiceNotes
 from vestige.stream.limits import Limits
 from vestige.stream.rules import make_rules, make_terms
 
@@ -99,25 +102,29 @@ class Catalog:
 
     Args:
         store: the store.
+        notes: the definitions that a service was given, in the store.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store, self._families = store, dict[str, KeyedStreams]()
+    def __init__(self, store: Store, notes: ServiceNotes) -> None:
+        self._store, self._notes, self._families = store, notes, dict[str, KeyedStreams]()
         self.served: dict[str, Served] = {}
+        for name, data in notes.read_definitions().items():
+            with _log_trouble():
+                self._add(Definition.from_data(data | {"name": name}))
         for terms in store.list_terms():
-            try:
+            with _log_trouble():
                 self._load(Definition.from_terms(UNNAMED, terms))
-            except VestigeError as problem:
-                _log.warning("streams that are not served: %s", problem)
 
     def _load(self, definition: Definition) -> None:
         """Serve the streams of terms that are in the store."""
         if definition.by:
-            self._add(definition)
+            if (definition.name or UNNAMED) not in self.served:
+                self._add(definition)
             return
         streams, _ = self._open(definition)
         for name in streams:
-            self._add(replace(definition, name=name))
+            if name not in self.served:
+                self._add(replace(definition, name=name))
 
     @property
     def families(self) -> tuple[KeyedStreams, ...]:
@@ -165,6 +172,11 @@ class Catalog:
         if not definition.by and self._store.has(name):
             raise RefusalError(409, "there is a stream of this name that was made otherwise; use another name")
         self._add(definition)
+        try:
+            self._notes.write_definition(name, definition.to_data())
+        except BaseException:
+            del self.served[name]
+            raise
         return True
 
     def remove(self, name: str) -> int:
@@ -178,9 +190,17 @@ class Catalog:
         """
         served = self.find(name)
         names = list(served.list_names())
-        for each in names:
-            self._store.remove(each)
+        is_last = not any(each.terms == served.terms for each in self.served.values() if each is not served)
+        with self._store.transaction():
+            for each in names:
+                self._store.remove(each)
+            self._notes.erase_definition(name)
+            if is_last:
+                self._notes.erase_terms(served.streams._terms)
         del self.served[name]
+        if is_last:
+            self._store._close_family(served.terms)
+            del self._families[served.terms]
         return len(names)
 
     def reload(self) -> None:
@@ -199,6 +219,15 @@ class Catalog:
         if terms not in self._families:
             self._families[terms] = definition.make_streams(definition.make_policy(), self._store)
         return self._families[terms], terms
+
+
+@contextmanager
+def _log_trouble() -> Iterator[None]:
+    """Serve the others where one definition cannot be served."""
+    try:
+        yield
+    except VestigeError as problem:
+        _log.warning("streams that are not served: %s", problem)
 
 
 def _find_terms(definition: Definition) -> str:

@@ -2,7 +2,7 @@
 
 Guarantee: a request is answered with counts only after its rows and its key are flushed, together; if they cannot be,
 the streams are read from the store again, so that nothing of it is left in memory either, and sending it again counts
-it once. Held by tests/service/test_engine.py. Keys are in memory only, so that this holds while the service runs.
+it once, also where the process was killed before it could answer. Held by tests/service/test_engine.py.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from vestige.errors import DataError, ParameterError, VestigeError
 from vestige.ingest.names import find_bad_keys, hash_key
 from vestige.service.catalog import Catalog, Served
 from vestige.service.problems import RefusalError
-from vestige.service.requests import Counts, RequestKeys
+from vestige.service.requests import Counts, check_known, hash_request, make_taken
 from vestige.sources.block import Block
 from vestige.store import Store
+from vestige.store.service_notes import ServiceNotes
+from vestige.store.taken_requests import TakenRequest
 from vestige.times import wall_clock
 
 GROUP = 256
@@ -38,6 +40,8 @@ _NOT_WRITTEN = "the store could not be written; send the request again with the 
 _NOT_DONE = "the store could not be read or written; try again"
 _log = logging.getLogger("vestige.service")
 _Result = TypeVar("_Result")
+Outcome = tuple[Counts, bool] | RefusalError
+"""What became of a request's rows, and whether that is of an earlier request; or why they were refused."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +96,8 @@ class Engine:
         self, store: Store, tell: Callable[[str, dict[str, object]], None] = lambda _kind, _facts: None
     ) -> None:
         self.store, self._tell = store, tell
-        self.catalog, self._keys = Catalog(store), RequestKeys()
+        self.notes = ServiceNotes(store)
+        self.catalog = Catalog(store, self.notes)
         self._queue: deque[RowsRequest | Job] = deque()
         self._ready = threading.Condition()
         self._is_stopping = self._is_stale = False
@@ -229,15 +234,15 @@ class Engine:
                 job.answer.set_result(result)
 
     def _take(self, requests: Sequence[RowsRequest]) -> None:
-        outcomes: list[tuple[Counts, bool] | RefusalError] = []
+        outcomes: list[Outcome] = []
         with self.store.lock:
             try:
                 self._recover()
+                keys = [hash_request(self.store, request.stream, request.key) for request in requests]
                 with self.store.transaction():
-                    outcomes = [self._take_one(request) for request in requests]
+                    outcomes = self._take_all(requests, keys)
                     for streams in self.catalog.families:
                         streams.flush()
-                self._keys.settle()
             except Exception as problem:
                 self._fail(problem)
                 outcomes = [RefusalError(503, _NOT_WRITTEN)] * len(requests)
@@ -250,24 +255,25 @@ class Engine:
         for fact in facts:
             self._tell("commit", fact)
 
-    def _take_one(self, request: RowsRequest) -> tuple[Counts, bool] | RefusalError:
-        try:
-            served = self.catalog.find(request.stream)
-            key = bytes.fromhex(self.store.pseudonym(f"request\0{request.stream}\0{request.key}"))
-            known = self._keys.find(key)
-            if known is not None:
-                if known[0] != request.fingerprint:
-                    return RefusalError(
-                        409, "the Idempotency-Key was used with another body; use a new one for each body"
-                    )
-                return known[1], True
-            counts = self._take_block(served, request.block)
-        except RefusalError as refusal:
-            return refusal
-        except DataError as problem:
-            return RefusalError(422, f"{problem}; nothing was taken")
-        self._keys.note(key, request.fingerprint, wall_clock(), counts)
-        return counts, False
+    def _take_all(self, requests: Sequence[RowsRequest], keys: Sequence[bytes]) -> list[Outcome]:
+        """Take requests in memory, and note those that were taken; the caller holds a transaction."""
+        known, new, outcomes = self.notes.find_requests(keys), dict[bytes, TakenRequest](), list[Outcome]()
+        for request, key in zip(requests, keys, strict=True):
+            try:
+                served = self.catalog.find(request.stream)
+                if (earlier := new.get(key) or known.get(key)) is not None:
+                    outcomes.append((check_known(earlier, request.fingerprint), True))
+                    continue
+                counts = self._take_block(served, request.block)
+            except RefusalError as refusal:
+                outcomes.append(refusal)
+            except DataError as problem:
+                outcomes.append(RefusalError(422, f"{problem}; nothing was taken"))
+            else:
+                new[key] = make_taken(key, request.fingerprint, wall_clock(), counts)
+                outcomes.append((counts, False))
+        self.notes.note_requests(list(new.values()))
+        return outcomes
 
     def _take_block(self, served: Served, block: Block) -> Counts:
         if not len(block.rows):
@@ -288,9 +294,7 @@ class Engine:
             keys = np.array([hash_key(self.store.pseudonym, key) for key in keys], np.object_)
         return served.names.find_names(keys)[block.codes]
 
-    def _summarize(
-        self, requests: Sequence[RowsRequest], outcomes: Sequence[tuple[Counts, bool] | RefusalError]
-    ) -> Iterator[dict[str, object]]:
+    def _summarize(self, requests: Sequence[RowsRequest], outcomes: Sequence[Outcome]) -> Iterator[dict[str, object]]:
         """What was committed, by definition."""
         taken: dict[str, int] = {}
         for request, outcome in zip(requests, outcomes, strict=True):
@@ -304,7 +308,7 @@ class Engine:
         with self.store.lock:
             try:
                 self._recover()
-                self._keys.expire(wall_clock())
+                self.notes.expire_requests(wall_clock())
                 self.maintain()
             except Exception as problem:
                 self._fail(problem)
@@ -317,7 +321,6 @@ class Engine:
 
     def _fail(self, problem: Exception) -> None:
         """Trust the store alone from now on, since what is in memory may not be in it."""
-        self._keys.roll_back()
         self._is_stale = True
         known = isinstance(problem, VestigeError)
         _log.error("the store could not be written: %s", problem if known else type(problem).__name__)

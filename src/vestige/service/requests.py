@@ -1,17 +1,19 @@
-"""Requests that were taken, by their idempotency key, so that one that is sent again is answered, not counted.
+"""Requests by their idempotency keys, so that one that is sent again is answered, and not counted.
 
-A key is kept as a keyed hash beside a fingerprint of the body, for `KEPT`.
-Guarantee: a key that was rolled back is not known; held by tests/service/test_engine.py.
+The store has the keyed hash of the key and a fingerprint of the body (`vestige.store.taken_requests`).
+Guarantee: a request that was flushed is answered as before, also by the next process; held by
+tests/service/test_engine.py.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-KEPT = timedelta(days=1)
-"""How long a request that is sent again is recognised."""
+from vestige.service.problems import RefusalError
+from vestige.store import Store
+from vestige.store.taken_requests import FINGERPRINT, TakenRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,56 +44,52 @@ def compute_fingerprint(content: bytes, kind: str) -> bytes:
         Eight bytes.
     """
     return hashlib.blake2b(
-        content, digest_size=8, person=hashlib.blake2b(kind.encode(), digest_size=16).digest()
+        content, digest_size=FINGERPRINT, person=hashlib.blake2b(kind.encode(), digest_size=16).digest()
     ).digest()
 
 
-class RequestKeys:
-    """The requests of late."""
+def hash_request(store: Store, stream: str, key: str) -> bytes:
+    """Hash an idempotency key with the key of the store.
 
-    def __init__(self) -> None:
-        self._known: dict[bytes, tuple[bytes, datetime, Counts]] = {}
-        self._new: list[bytes] = []
+    Args:
+        store: the store.
+        stream: name of the definition; the same key may be used for another one.
+        key: the idempotency key.
 
-    def find(self, key: bytes) -> tuple[bytes, Counts] | None:
-        """Find a request.
+    Returns:
+        Sixteen bytes.
+    """
+    return bytes.fromhex(store.pseudonym(f"request\0{stream}\0{key}"))
 
-        Args:
-            key: the keyed hash of its idempotency key.
 
-        Returns:
-            The fingerprint of its body and what became of its rows; None if it is not known.
-        """
-        found = self._known.get(key)
-        return None if found is None else (found[0], found[2])
+def make_taken(key: bytes, fingerprint: bytes, at: datetime, counts: Counts) -> TakenRequest:
+    """Make the note of a request that was taken.
 
-    def note(self, key: bytes, fingerprint: bytes, at: datetime, counts: Counts) -> None:
-        """Note a request; see `settle` and `roll_back`.
+    Args:
+        key: what `hash_request` returned.
+        fingerprint: that of the body.
+        at: when it was taken.
+        counts: what became of its rows.
 
-        Args:
-            key: the keyed hash of its idempotency key.
-            fingerprint: that of its body.
-            at: when it was taken.
-            counts: what became of its rows.
-        """
-        self._known[key] = fingerprint, at, counts
-        self._new.append(key)
+    Returns:
+        The note.
+    """
+    return TakenRequest(key, fingerprint, at, (counts.taken, counts.late, counts.skipped, counts.failed))
 
-    def settle(self) -> None:
-        """Keep what was noted, which is written."""
-        self._new.clear()
 
-    def roll_back(self) -> None:
-        """Forget what was noted since it was settled last."""
-        for key in self._new:
-            self._known.pop(key, None)
-        self._new.clear()
+def check_known(known: TakenRequest, fingerprint: bytes) -> Counts:
+    """Answer a request that was taken before.
 
-    def expire(self, now: datetime) -> None:
-        """Forget requests that are older than `KEPT`.
+    Args:
+        known: the note of it.
+        fingerprint: that of the body that was sent now.
 
-        Args:
-            now: the present time.
-        """
-        for key in [key for key, (_, at, _) in self._known.items() if at < now - KEPT]:
-            del self._known[key]
+    Returns:
+        What became of its rows.
+
+    Raises:
+        RefusalError: it had another body.
+    """
+    if known.fingerprint != fingerprint:
+        raise RefusalError(409, "the Idempotency-Key was used with another body; use a new one for each body")
+    return Counts(*known.counts)

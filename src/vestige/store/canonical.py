@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from vestige.store.bucket import count_buckets, find_weight, pack_names
 from vestige.store.buckets import Bucket
+from vestige.store.definition_rows import arrange_definitions
 from vestige.store.entry import (
     CHECKSUM,
     EARLIER_WORD,
@@ -88,6 +89,8 @@ def arrange(tables: Tables) -> None:
         _renumber_entries(tables, families, order)
         tables.epoch += 1
     _drop_empty_rows(tables)
+    arrange_definitions(tables.rows)
+    tables.requests.arrange()
 
 
 def _scan(tables: Tables) -> _Scan:

@@ -15,6 +15,7 @@ import numpy as np
 from vestige.errors import StoreError
 from vestige.store.bucket import Summary, find_bucket, find_weight
 from vestige.store.buckets import BROKEN, Bucket
+from vestige.store.definition_rows import read_definitions
 from vestige.store.entry import (
     CHECKSUM,
     EARLIER_WORD,
@@ -68,10 +69,23 @@ def inspect_tables(tables: Tables, at: datetime) -> Iterator[str]:
         yield from find_overdue_receipts("the ledger", tables.ledger().receipts, at)
     except StoreError as problem:
         yield str(problem)
-    for table in ("terms", "ledger", "subjects"):
+    yield from _inspect_notes(tables, at)
+    for table in ("terms", "ledger", "subjects", "definitions", "requests"):
         for row, (head_part, body) in tables.rows.iterate(table):
             if (table, row) not in sealed and body[int.from_bytes(head_part[8:16], "little") :].strip(b"\0"):
                 yield f"{where}: row {row} of the table {table} is not zero behind what it holds"
+
+
+def _inspect_notes(tables: Tables, at: datetime) -> Iterator[str]:
+    """What is wrong with the notes of a service."""
+    try:
+        read_definitions(tables.rows)
+    except (*BROKEN, StoreError) as problem:
+        yield f"{tables.rows.where}: {problem} {_CHANGED}"
+    try:
+        yield from (f"{tables.rows.where}: {text}" for text in tables.requests.inspect(at))
+    except (*BROKEN, StoreError) as problem:
+        yield f"{tables.rows.where}: {problem} {_CHANGED}"
 
 
 @dataclass(slots=True)

@@ -101,6 +101,8 @@ class MemoryStore(TableStore):
         streams, ledger = sorted(self._states(), key=lambda each: each[0]), self.read_ledger()
         overdue = [text for stream in streams for text in find_overdue(*stream, moment)]
         overdue += find_overdue_receipts("the ledger", ledger.receipts, moment)
+        with self._use() as tables:
+            overdue += tables.requests.inspect(moment)
         held = self._rows.to_bytes()
         planted = [
             f"canary {number} of {len(canaries)} is in the store"
@@ -121,6 +123,7 @@ class MemoryStore(TableStore):
                 terms, state = self.terms(name), self.read_stream(name)
                 assert state is not None  # noqa: S101  # it has terms
                 tables.put(name, terms, replace(state[1], retained=hide_subjects(state[1].retained)))
+            tables.requests.clear()
         self._key = secrets.token_bytes(SIZE)
 
     @contextmanager

@@ -27,10 +27,13 @@ TABLES = {
     "ledger": ("head", "body"),
     "subjects": ("head", "body"),
     "buckets": ("head", "names", "body"),
+    "definitions": ("head", "body"),
+    "requests": ("head", "body"),
 }
-"""The tables of a store, and what their rows consist of besides their numbers."""
+"""The tables of a store, and what their rows consist of besides their numbers; new ones come last, since the keys of
+sealed rows go by the place of their table."""
 DAMAGED = "restore a copy that is younger than the limits"
-_ABOUT = struct.Struct(f"<QQQQQQQ{PSEUDONYM}s?7x")
+_ABOUT = struct.Struct(f"<QQQQQQQ{PSEUDONYM}s?7xQQ")
 _HEAD = struct.Struct("<IQ")
 _CHECKSUM = struct.Struct("<I")
 
@@ -49,6 +52,8 @@ class About:
         entries: how many entries the ledger has.
         fingerprint: of the key that subjects are hashed with; zero while there is none.
         untidy: whether something was written since the store had its canonical form.
+        definitions: the last row that a definition of a service was given.
+        pages: the last row that requests to a service were given.
     """
 
     streams: int = 0
@@ -60,6 +65,8 @@ class About:
     entries: int = 0
     fingerprint: bytes = bytes(PSEUDONYM)
     untidy: bool = False
+    definitions: int = 0
+    pages: int = 0
 
     def pack(self) -> bytes:
         """Pack it into bytes, always the same number of them.
@@ -68,14 +75,15 @@ class About:
             The bytes, sealed.
         """
         counts = self.streams, self.buckets, self.weight, self.terms, self.sources, self.requests, self.entries
-        return seal(_ABOUT.pack(*counts, self.fingerprint, self.untidy), "about", 1)
+        plain = _ABOUT.pack(*counts, self.fingerprint, self.untidy, self.definitions, self.pages)
+        return seal(plain, "about", 1)
 
     @classmethod
     def unpack(cls, body: object) -> About:
         """Unpack what was packed.
 
         Args:
-            body: the bytes.
+            body: the bytes; those of earlier versions end before `definitions`.
 
         Returns:
             What the store says of itself.
@@ -83,7 +91,7 @@ class About:
         Raises:
             DamagedError: they are not what was packed.
         """
-        return cls(*_ABOUT.unpack(unseal(body, "about", 1)))
+        return cls(*_ABOUT.unpack(unseal(body, "about", 1).ljust(_ABOUT.size, b"\0")))
 
 
 def pack_row_head(table: str, row: int, count: int, body: bytes) -> bytes:
@@ -297,8 +305,9 @@ class Rows(ABC):
 
     def _check_ends(self, about: About) -> None:
         """Check that the last rows are those that there must be."""
-        ends = [self.find_end(table) for table in ("buckets", "terms", "sources")]
-        if ends != [about.buckets, about.terms, about.sources] or self.find_end("subjects") not in (0, about.buckets):
+        ends = [self.find_end(table) for table in ("buckets", "terms", "sources", "definitions", "requests")]
+        expected = [about.buckets, about.terms, about.sources, about.definitions, about.pages]
+        if ends != expected or self.find_end("subjects") not in (0, about.buckets):
             raise DamagedError("the last rows of a table are not those that were written")
 
     def save_about(self) -> None:

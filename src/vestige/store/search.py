@@ -126,7 +126,7 @@ def list_named(tables: Tables) -> tuple[str, ...]:
 
 
 def has_pseudonyms(tables: Tables) -> bool:
-    """Tell whether a record or a stream has a name that the key of the store would find, or may have.
+    """Tell whether a record, a stream or a request has a name that the key of the store would find, or may have.
 
     Args:
         tables: the tables of the store.
@@ -136,9 +136,10 @@ def has_pseudonyms(tables: Tables) -> bool:
     """
     try:
         prefixes, _ = tables.index.read_all()
+        has_requests = tables.requests.count() > 0
     except DamagedError:
         return True
-    if (prefixes != find_prefix(EARLIER)).any() or tables.survey()[1]:
+    if has_requests or (prefixes != find_prefix(EARLIER)).any() or tables.survey()[1]:
         return True
     if any(terms.about.get("hash_keys") for terms in tables.families.list_terms().values()):
         return True

@@ -41,6 +41,7 @@ from vestige.store.position import Position
 from vestige.store.rows import About, Rows
 from vestige.store.state import State
 from vestige.store.subject_index import Pairs, SubjectIndex, find_prefixes, join_pairs, make_pairs
+from vestige.store.taken_requests import TakenRequests
 from vestige.store.terms import Terms
 from vestige.store.text import decode_text, encode_text
 
@@ -56,6 +57,7 @@ class Tables:
         families: the terms of its streams, and their positions.
         buckets: the streams.
         index: the index of their subjects.
+        requests: the requests that a service has taken.
         epoch: a number that changes when streams may lie in other buckets, or terms may have other numbers.
     """
 
@@ -64,6 +66,7 @@ class Tables:
         self.families = Families(rows)
         self.buckets = Buckets(rows, self.families)
         self.index = SubjectIndex(rows)
+        self.requests = TakenRequests(rows)
         self.epoch = 0
         self._can_grow = True
 
@@ -80,6 +83,7 @@ class Tables:
         """Read everything again when it is needed next."""
         self.rows.forget()
         self.families.forget()
+        self.requests.forget()
         self.epoch += 1
         self._can_grow = True
 
@@ -244,6 +248,13 @@ class Tables:
         self.add_streams(-1, -find_weight(terms))
         if not self._has_family(number, bucket.bucket):
             self.families.blank(number)
+
+    def erase_terms(self, terms: Terms) -> None:
+        """Erase terms that no stream has any more, and those that differ only in what may change."""
+        with self.rows.report_damage():
+            for number in self.families.find_alike(terms):
+                if not self._has_family(number, 0):
+                    self.families.blank(number)
 
     def _has_family(self, number: int, first: int) -> bool:
         """Whether a stream has these terms, or may have; the bucket that is looked at first often says it."""

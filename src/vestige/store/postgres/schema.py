@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from vestige.errors import StoreError
 from vestige.store.postgres.connection import Connection
 from vestige.store.rows import TABLES
 
-VERSION = 2
+VERSION = 3
 """Version of the schema."""
 STORE_ID = 16
 """Bytes that tell one store from another."""
@@ -95,19 +95,21 @@ def create_tables(connection: Connection, keyring: bytes) -> StoreRow:
         _check_right(connection, "has_database_privilege(current_database(), 'CREATE')", (), name)
         connection.execute(f"CREATE SCHEMA {schema}")
     _check_right(connection, "has_schema_privilege(%s, 'CREATE')", (name,), name)
-    for table, columns in TABLES.items():
-        connection.execute(
-            f"CREATE TABLE {schema}.{table} (id bigint PRIMARY KEY, "
-            + ", ".join(f"{column} bytea NOT NULL" for column in columns)
-            + ")"
-        )
-        for column in columns:  # what is sealed cannot be compressed
-            connection.execute(f"ALTER TABLE {schema}.{table} ALTER COLUMN {column} SET STORAGE EXTERNAL")
+    _create_tables(connection, schema, TABLES)
     for table, columns_text in _OTHERS.items():
         connection.execute(f"CREATE TABLE {schema}.{table} ({columns_text})")
     made = StoreRow(VERSION, secrets.token_bytes(STORE_ID), keyring)
     connection.execute(f"INSERT INTO {schema}.store VALUES (1, %s, %s, %s)", *made)  # noqa: S608
     return made
+
+
+def _create_tables(connection: Connection, schema: str, tables: Iterable[str]) -> None:
+    """Create some of the tables of rows."""
+    for table in tables:
+        texts = ", ".join(f"{column} bytea NOT NULL" for column in TABLES[table])
+        connection.execute(f"CREATE TABLE {schema}.{table} (id bigint PRIMARY KEY, {texts})")
+        for column in TABLES[table]:  # what is sealed cannot be compressed
+            connection.execute(f"ALTER TABLE {schema}.{table} ALTER COLUMN {column} SET STORAGE EXTERNAL")
 
 
 def clear_fences(connection: Connection) -> None:
@@ -175,6 +177,7 @@ def check_version(connection: Connection, store: StoreRow, *, is_writer: bool) -
 
 MIGRATIONS: dict[int, Migration] = {
     1: lambda connection, _: clear_fences(connection),  # they were keyed by what the database itself holds
+    2: lambda connection, schema: _create_tables(connection, schema, ("definitions", "requests")),
 }
 """Functions that bring a schema, whose quoted name they are given, from a version to the next, by that version."""
 

@@ -237,6 +237,7 @@ class PostgresStore(TableStore):
                 for name in list_named(tables):
                     with suppress(StoreError):  # a damaged one stays as it is
                         self._hide_subjects(name)
+                tables.requests.clear()
                 tables.about = replace(tables.about, fingerprint=NO_KEY)  # after a crash any key will do
             file.create()
             self._read_key()

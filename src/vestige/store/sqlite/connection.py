@@ -24,9 +24,12 @@ from vestige.store.sqlite import version1, version6
 from vestige.store.sqlite.padding import pad_body
 from vestige.store.store import check_patience
 
-APPLICATION, VERSION, SEALED_VERSION = 0x56535447, 7, 8
+APPLICATION, VERSION, SEALED_VERSION = 0x56535447, 9, 10
 """What the header of the file says: that it is a store ("VSTG"), and in which version of the format: that of rows in
 clear, or that of the same rows, sealed with a keyring."""
+WITHOUT_NOTES = {7: VERSION, 8: SEALED_VERSION}
+"""Versions that lack only the tables of a service, in clear and sealed, and what they become with them."""
+SEALED_VERSIONS = (8, SEALED_VERSION)
 PAGE = 4096
 _JOURNAL_MAGIC = 8
 """Bytes at the start of a journal that are zero once its commit has come to its end."""
@@ -34,6 +37,8 @@ SCHEMA = tuple(
     f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(f'{column} BLOB NOT NULL' for column in columns)})"
     for table, columns in TABLES.items()
 )
+NOTES = SCHEMA[-2:]
+"""The tables of a service."""
 PRAGMAS: dict[str, tuple[object, object]] = {
     "journal_mode": ("DELETE", "delete"),
     "secure_delete": ("ON", 1),
@@ -185,7 +190,8 @@ def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[in
         raise StoreError(f"{path}: is a SQLite file, but not a store of Vestige; give another path")
     if version not in versions:
         remedy = (
-            f"open it once for writing, as vestige sweep does, which brings it to version {VERSION}"
+            "open it once for writing, as vestige sweep does, which brings it to version "
+            f"{WITHOUT_NOTES.get(int(str(version)), VERSION)}"
             if version in range(1, VERSION)
             else "use the Vestige that wrote it"
         )
@@ -193,9 +199,10 @@ def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[in
             f"{path}: was written in version {version} of the format, and this Vestige reads versions {VERSION} and "
             f"{SEALED_VERSION}; {remedy}"
         )
-    found = connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY rootpage").fetchall()
+    found = connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY rowid").fetchall()
     earlier = {1: version1.SCHEMA, **dict.fromkeys((2, 3, 4), version6.SCHEMA[:-1]), 5: version6.SCHEMA}
-    expected = {**earlier, 6: version6.SCHEMA}.get(int(str(version)), SCHEMA)
+    earlier |= {6: version6.SCHEMA, **dict.fromkeys(WITHOUT_NOTES, SCHEMA[: -len(NOTES)])}
+    expected = earlier.get(int(str(version)), SCHEMA)
     if [sql for (sql,) in found] != [sql.encode() for sql in expected]:
         raise StoreError(f"{path}: its tables are not those of a store; was it changed by another program?")
 
@@ -209,7 +216,12 @@ def is_hot(journal: Path) -> bool:
 
 def is_sealed(connection: sqlite3.Connection) -> bool:
     """Tell whether the rows of a file are sealed."""
-    return read_pragma(connection, "user_version") == SEALED_VERSION
+    return read_version(connection) in SEALED_VERSIONS
+
+
+def read_version(connection: sqlite3.Connection) -> int:
+    """Which version of the format a file has."""
+    return int(str(read_pragma(connection, "user_version")))
 
 
 def check_exists(path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from vestige.store.canonical import arrange
 from vestige.store.ledger import Ledger
 from vestige.store.sqlite import version1, version2, version3, version4, version5, version6
-from vestige.store.sqlite.connection import create_empty, read_pragma
+from vestige.store.sqlite.connection import create_empty, read_version
 from vestige.store.sqlite.rows import SqliteRows
 from vestige.store.state import State
 from vestige.store.tables import Tables
@@ -87,7 +87,7 @@ def read_earlier_version(connection: sqlite3.Connection, path: Path) -> tuple[St
     Raises:
         DamagedError: a row is damaged, or belongs to no stream.
     """
-    version = int(str(read_pragma(connection, "user_version")))
+    version = read_version(connection)
     if version == 1:
         version1.check_sound(connection)
         return version1.read_streams(connection), Ledger(), version1.read_fingerprint(connection)

@@ -29,9 +29,11 @@ from vestige.store.paths import clear_drafts, resolve_path
 from vestige.store.sealed_rows import SealedRows
 from vestige.store.search import has_pseudonyms, list_named
 from vestige.store.sqlite.connection import (
+    NOTES,
     SEALED_PRAGMAS,
     SEALED_VERSION,
     VERSION,
+    WITHOUT_NOTES,
     acquire_lock,
     check_exists,
     check_kind,
@@ -39,6 +41,7 @@ from vestige.store.sqlite.connection import (
     create_store,
     is_sealed,
     read_pragma,
+    read_version,
     set_pragmas,
     translate_errors,
     translate_opening_errors,
@@ -150,12 +153,15 @@ class SqliteStore(TableStore):
             create_store(self.path)
         self._connection = connect(self.path, self._patience)
         self._tables = Tables(SqliteRows(self._connection, self.path))
-        if int(str(read_pragma(self._connection, "user_version"))) < VERSION:
-            self._upgrade()
-        self._version = self._read_change_counter()
         if self._keyring is None:
             check_keyring(self._connection, self.path, None)
-        else:
+        version = read_version(self._connection)
+        if version in WITHOUT_NOTES:
+            self._add_notes(WITHOUT_NOTES[version])
+        elif version < VERSION:
+            self._upgrade()
+        self._version = self._read_change_counter()
+        if self._keyring is not None:
             self._open_sealed(self._keyring, is_new=is_new)
 
     def _open_sealed(self, keyring: Keyring, *, is_new: bool) -> None:
@@ -231,6 +237,7 @@ class SqliteStore(TableStore):
                 for name in list_named(self._tables):
                     with suppress(StoreError):  # a damaged one stays as it is
                         self._hide_subjects(name)
+                self._tables.requests.clear()
                 self._write_fingerprint(NO_KEY)
             key = self._key_file.create()
             self._write_fingerprint(fingerprint(key))
@@ -355,6 +362,16 @@ class SqliteStore(TableStore):
                 was_damaged = tables.erase(name)
             if was_damaged and not self._depth:  # what damaged it may have left something where nothing belongs
                 self._vacuum()
+
+    def _add_notes(self, version: int) -> None:
+        """Add the tables of a service, and nothing else."""
+        with self._tables.rows.report_damage(), self.transaction():
+            for table in NOTES:
+                self._connection.execute(table)
+            self._connection.execute(f"PRAGMA user_version={version}")
+            if version == VERSION:
+                self._tables.rows.mark_untidy()
+        check_kind(self._connection, self.path)
 
     def _upgrade(self) -> None:
         """Write a store of an earlier version in the present one: all of it or nothing."""

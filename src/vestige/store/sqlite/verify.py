@@ -156,7 +156,7 @@ def _check_integrity(connection: sqlite3.Connection) -> Iterator[str]:
 
 def _join_bodies(rows: Rows) -> bytes:
     """What lies on overflow pages, put together and opened."""
-    columns = {"buckets": ("names", "body"), "subjects": ("body",)}
+    columns = {"buckets": ("names", "body"), **dict.fromkeys(("subjects", "definitions", "requests"), ("body",))}
     found = (parts for table, names in columns.items() for _, parts in rows.iterate(table, names))
     return b"".join(part for parts in found for part in parts if isinstance(part, bytes))
 
