@@ -29,7 +29,7 @@ from vestige.cli.group import load_commands
 from vestige.store.keyring import Key, KeyringFile
 from vestige.store.keyring.client import KeyringClient
 from vestige.store.keyring.listener import make_server
-from vestige.store.keyring.tokens import create_token
+from vestige.store.tokens import create_token
 
 HOST = "127.0.0.1"
 
@@ -70,8 +70,8 @@ class Served:
     def __init__(self, folder: Path, nursery: Nursery | None = None) -> None:
         self.file = KeyringFile(folder / "visits.keyring", create=True)
         self.tokens, self.log = folder / "visits.tokens", folder / "log"
-        self.writer = create_token(self.tokens, "writer")
-        self.reader = create_token(self.tokens, "reader", scope="read")
+        self.writer = create_token(self.tokens, "writer", "write")
+        self.reader = create_token(self.tokens, "reader", "read")
         self.certificate = make_certificate(folder / "server.pem")
         self.port, self.address = 0, ""
         self._nursery, self._is_running = nursery, False

@@ -29,10 +29,11 @@ from store.served import HOST, Nursery, Served, host_server, make_key
 from vestige import Mean, SqliteStore, Stream, open_store
 from vestige.cli import command
 from vestige.errors import StoreError
+from vestige.store import listener as shared_listener
 from vestige.store.keyring import Key, KeyringFile, listener, protocol, server
 from vestige.store.keyring.client import KeyringClient
 from vestige.store.keyring.keyring import MARKER, SLOTS, compute_mark
-from vestige.store.keyring.tokens import create_token, revoke_token
+from vestige.store.tokens import create_token, revoke_token
 
 CANARY = b"CANARY-7f3a"
 
@@ -206,7 +207,7 @@ def test_a_token_to_read_does_not_write(served: Served) -> None:
 
 
 def test_a_revoked_token_is_refused_at_once(served: Served) -> None:
-    token = create_token(served.tokens, "short")
+    token = create_token(served.tokens, "short", "write")
     with connected(served, token) as client:
         client.read()
         revoke_token(served.tokens, "short")
@@ -366,8 +367,8 @@ def test_a_body_without_a_length_is_refused(shared: Served) -> None:
 @pytest.mark.parametrize(
     ("patched", "sent", "answered"),
     [
-        ((listener, "IDLE_SECONDS"), b"", b""),
-        ((listener, "IDLE_SECONDS"), b"GET /v1/health HTTP/1.1\r\nx: ", b""),
+        ((shared_listener, "IDLE_SECONDS"), b"", b""),
+        ((shared_listener, "IDLE_SECONDS"), b"GET /v1/health HTTP/1.1\r\nx: ", b""),
         ((server, "BODY_SECONDS"), None, b"HTTP/1.1 408 "),
     ],
 )

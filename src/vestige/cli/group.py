@@ -41,6 +41,7 @@ COMMANDS = {
     "run": ("vestige.cli.run", "Stream SOURCE and print an all-time statistic."),
     "serve": ("vestige.cli.serve", "Serve STORE over HTTP: take rows, answer, erase."),
     "sweep": ("vestige.cli.retention", "Erase what is due in STORE."),
+    "token": ("vestige.cli.token", "Make, list or revoke the tokens of a service."),
     "verify": ("vestige.cli.verify", "Check that nothing is left in STORE that should be gone."),
     "verify-receipts": ("vestige.cli.signature", "Check that signed receipts were not changed."),
     "warm": ("vestige.cli.warm", "Compile the kernels ahead of the first run."),

@@ -12,9 +12,9 @@ import click
 
 from vestige.cli.access import json_option
 from vestige.cli.keyring import keyring_group
-from vestige.cli.output import print_json, say, show_table, warn
+from vestige.cli.token import add_option, manage_tokens, revoke_option
 from vestige.store.keyring import KeyringFile
-from vestige.store.keyring.tokens import SCOPES, create_token, read_tokens, revoke_token
+from vestige.store.tokens import KEYRING
 
 
 @keyring_group.command()
@@ -119,15 +119,13 @@ def serve(
 
 @keyring_group.command()
 @click.argument("file")
-@click.option("--add", metavar="LABEL", help="Make a token with this label and print it; it is shown this once.")
+@add_option
 @click.option(
     "--scope",
-    type=click.Choice(SCOPES),
+    type=click.Choice(list(KEYRING.scopes)),
     help="What the new token allows: read keys and check the keyring, or also write.  [default: write]",
 )
-@click.option(
-    "--revoke", metavar="LABEL", help="Revoke the token with this label; a running server refuses it at once."
-)
+@revoke_option
 @json_option
 def token(file: str, add: str | None, scope: str | None, revoke: str | None, *, machine: bool) -> None:
     """Make, list or revoke the tokens of a keyring server.
@@ -143,31 +141,9 @@ def token(file: str, add: str | None, scope: str | None, revoke: str | None, *, 
       vestige keyring token visits.tokens
       vestige keyring token visits.tokens --revoke collector-1
     """  # noqa: D301  # the escape keeps click from rewrapping the lines
-    if add is not None and revoke is not None:
-        raise click.UsageError("--add and --revoke are both given; give one of them")
-    if scope is not None and add is None:
-        raise click.UsageError("--scope belongs to --add; give both, or neither")
-    if add is not None:
-        secret = create_token(file, add, scope=scope or "write")
-        if machine:
-            print_json({"label": add, "scope": scope or "write", "token": secret})
-        else:
-            click.echo(secret)
-            warn(
-                f"This is the token {add}; it is shown this once. Put it into VESTIGE_KEYRING_TOKEN of its host, or "
-                "into a file for its owner only that VESTIGE_KEYRING_TOKEN_FILE names."
-            )
-        return
-    if revoke is not None:
-        revoke_token(file, revoke)
-    known = read_tokens(file)
-    if machine:
-        print_json([{"label": each.label, "scope": each.scope, "created": each.created} for each in known])
-    elif revoke is not None:
-        say(f"{file}: the token {revoke} is revoked; {len(known)} left.")
-    else:
-        show_table(
-            ("label", "scope", "created"),
-            [(each.label, each.scope, each.created) for each in known],
-            ("scope", "created"),
-        )
+    scopes = (scope or "write",) if add is not None else () if scope is None else (scope,)
+    use = (
+        "Put it into VESTIGE_KEYRING_TOKEN of its host, or into a file for its owner only that "
+        "VESTIGE_KEYRING_TOKEN_FILE names."
+    )
+    manage_tokens(KEYRING, file, add, scopes, revoke, use, machine=machine)

@@ -340,8 +340,9 @@ def count_records(served: Served) -> tuple[int, int]:
         The two numbers.
     """
     if served.definition.by:
-        streams = served.streams
-        return sum(shard.arrived for shard in streams._shards), streams.held // streams.policy.columns
+        streams, shards = served.streams, served.streams._shards
+        apart = sum(len(stream.retained) for shard in shards for stream in shard.elsewhere.values())
+        return sum(shard.arrived for shard in shards), streams.held // streams.policy.columns + apart
     names = served.list_names()
     counts = served.streams.counts(names) if names else None
     return (0, 0) if counts is None else (int(counts.t.sum()), int(counts.held.sum()))

@@ -23,11 +23,19 @@ class Sweeper:
     Args:
         store: the store.
         tell: called with the kind of an event and its facts.
+
+    Attributes:
+        sweeps: number of sweeps.
+        erased: number of records that they have erased.
+        troubles: number of streams in trouble at the last one.
+        swept_at: when the last one ended, in seconds since 1970; 0 if there was none.
     """
 
     def __init__(self, store: Store, tell: Callable[[str, dict[str, object]], None]) -> None:
         self._store, self._tell, self._next = store, tell, 0.0
         self._known: set[str] = set()
+        self.sweeps = self.erased = self.troubles = 0
+        self.swept_at = 0.0
 
     def run(self) -> None:
         """Carry out requests of other processes, and erase what is due."""
@@ -37,6 +45,8 @@ class Sweeper:
             return
         done = sweep(self._store)
         self._warn(len(done.troubles), "streams")
+        self.sweeps, self.erased, self.troubles = self.sweeps + 1, self.erased + done.erased, len(done.troubles)
+        self.swept_at = time.time()
         if done.erased:
             self._tell("erased", {"records": done.erased})
         self._next = time.monotonic() + _REST * (time.monotonic() - began)

@@ -20,7 +20,7 @@ from urllib.parse import SplitResult
 from vestige.errors import MissingExtraError, ParameterError, StoreError
 from vestige.store.keyring import protocol
 from vestige.store.keyring.keyring import KEYRING_ID, MARKER, Key, Keyring, KeyTable, compute_mark
-from vestige.store.keyring.tokens import TOKEN_PATTERN
+from vestige.store.tokens import TOKEN_PATTERN
 
 try:
     import httpx

@@ -22,7 +22,7 @@ from vestige.errors import MissingExtraError, StoreError
 from vestige.store.keyring import protocol
 from vestige.store.keyring.file import KeyringFile
 from vestige.store.keyring.keyring import PAGE, Page
-from vestige.store.keyring.tokens import Token, find_token, read_tokens
+from vestige.store.tokens import Token, find_token, read_tokens
 
 try:
     from starlette.applications import Starlette
