@@ -1,15 +1,13 @@
 """`vestige serve`: streams over HTTP, from a store that this process holds.
 
-Guarantee: without tokens it listens on this host alone; held by tests/service/test_app.py.
+Guarantee: without tokens, or without TLS, it listens on this host alone; held by tests/service/test_serve.py.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import logging
-import socket
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
@@ -18,11 +16,19 @@ from vestige.cli.serve_demo import DemoFolder, show_page
 from vestige.cli.store_options import StoreOptions, key_option, store_argument
 from vestige.errors import MissingExtraError, ParameterError
 
+_OPEN = "without tokens it serves this host alone; leave out --host, or give --tokens"
+_IN_CLEAR = (
+    "tokens and rows would cross the network in clear; give --certificate, or --behind-proxy if a proxy does TLS, or "
+    "listen on 127.0.0.1 alone"
+)
+
 
 @command.command("serve")
 @store_argument
 @key_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address of this host to listen on.")
+@click.option("--tokens", metavar="FILE", help="File with the tokens of those who may use it; vestige token makes it.")
+@click.option("--open", "is_open", is_flag=True, help="Ask for no token; on this host alone.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Name or address of this host to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
@@ -30,70 +36,123 @@ from vestige.errors import MissingExtraError, ParameterError
     show_default=True,
     help="Port to listen on; 0 chooses one that is free.",
 )
-@click.option("--allow-host", "hosts", multiple=True, help="Further name that requests may use; may be repeated.")
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Further name by which requests may reach it, such as that of a proxy; may be repeated.",
+)
+@click.option(
+    "--certificate",
+    metavar="FILE",
+    help="File with the certificate of this host and those that it was signed with, in PEM.",
+)
+@click.option(
+    "--private-key",
+    metavar="FILE",
+    help="File with the private key of the certificate, in PEM and without a passphrase.  [default: in --certificate]",
+)
+@click.option(
+    "--behind-proxy",
+    is_flag=True,
+    help="Listen in clear on a --host that others can reach, because a proxy in front of it does TLS.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=1.0),
+    default=1_000.0,
+    show_default=True,
+    help="Requests a second that one token may make.",
+)
 @click.option("--demo", is_flag=True, help="Replay the flights of New York, and show them in the browser; see --open.")
-@click.option("--open", "is_open", is_flag=True, help="Ask for no token; on this host alone.")
-def serve(store: StoreOptions, host: str, port: int, hosts: tuple[str, ...], *, demo: bool, is_open: bool) -> None:
+def serve(
+    store: StoreOptions,
+    tokens: str | None,
+    host: str,
+    port: int,
+    hosts: tuple[str, ...],
+    certificate: str | None,
+    private_key: str | None,
+    rate: float,
+    *,
+    is_open: bool,
+    behind_proxy: bool,
+    demo: bool,
+) -> None:
     """Serve STORE over HTTP: take rows, answer, erase.
 
-    An answer to rows means that they are flushed. SIGTERM and Ctrl-C end the service after what waits is written.
+    An answer of status 200 to rows means that they are flushed. Rows are sent with a header Idempotency-Key: a request
+    that is sent again with it is answered again, and not counted twice. Records that are due are erased also while
+    nothing arrives. /docs has all paths, /metrics numbers for Prometheus, and / a page that shows what happens.
+
+    Each request needs a token of --tokens, whose scopes say what it allows; see vestige token. With --open none is
+    asked for, on this host alone. On another --host it listens over TLS, with --certificate, or in clear if you say
+    that a proxy does TLS, with --behind-proxy. SIGTERM and Ctrl-C end the service after what was begun is written. The
+    log is on standard error, and never has values, keys or subjects.
 
     With --demo, STORE may be left out: a temporary one is used, and removed at the end.
 
     \b
     Examples:
       vestige serve visits.db --open
+      vestige serve visits.db --tokens visits.tokens
+      vestige serve visits.db --tokens visits.tokens --host 0.0.0.0 --behind-proxy --allow-host visits.example
       vestige serve --demo
     """  # noqa: D301  # the sign says to leave the lines as they are
     try:
-        import uvicorn  # noqa: PLC0415  # an extra
-
-        from vestige.service.app import make_app  # noqa: PLC0415
+        from vestige.service.app import make_app  # noqa: PLC0415  # an extra
         from vestige.service.demo_routes import add_demo  # noqa: PLC0415
+        from vestige.service.listener import Server  # noqa: PLC0415
+        from vestige.store.listener import load_certificate, open_listener  # noqa: PLC0415
     except ModuleNotFoundError:
         raise MissingExtraError("vestige serve", "serve") from None
+    from vestige.service.access import Access  # noqa: PLC0415
     from vestige.service.engine import Engine  # noqa: PLC0415
     from vestige.service.events import Events  # noqa: PLC0415
+    from vestige.service.logs import start_log  # noqa: PLC0415
     from vestige.service.sweeper import Sweeper  # noqa: PLC0415
 
-    folder = DemoFolder() if demo and not store.address else None
-    if folder is not None:
-        store = replace(store, address=folder.store)
-    if not (is_open or demo):
-        raise ParameterError("there are no tokens yet; give --open, which serves this host alone")
-    if not ipaddress.ip_address(host).is_loopback:
+    is_private = is_open or demo
+    _check_options(tokens, certificate, private_key, behind_proxy=behind_proxy, is_open=is_private)
+    access = Access(tokens)
+    context = None if certificate is None else load_certificate(certificate, private_key)
+    refusal = _OPEN if is_private else None if behind_proxy or context is not None else _IN_CLEAR
+    with open_listener(host, port, refusal=refusal) as listener:
+        folder = DemoFolder() if demo and not store.address else None
+        store = store if folder is None else replace(store, address=folder.store)
+        events = Events()
+        engine = Engine(store.open(create=True), events.tell)
+        sweeper = Sweeper(engine.store, events.tell)
+        engine.maintain = sweeper.run
+        allowed = frozenset({"localhost", "127.0.0.1", "[::1]", host.lower(), *(name.lower() for name in hosts)})
+        app = make_app(engine, events, allowed_hosts=allowed, access=access, rate=rate, sweeper=sweeper)
+        if demo:
+            add_demo(app, engine, at_end=None if folder is None else folder.remove)
+
+        def announce(address: str) -> None:
+            click.echo(f"Serving {store} at {address}")
+            if demo:
+                show_page(address)
+
+        start_log()
+        try:
+            Server(app, events, context, announce).run([listener])
+        except KeyboardInterrupt:
+            sys.exit(130)  # what shells expect of Ctrl-C
+
+
+def _check_options(
+    tokens: str | None, certificate: str | None, private_key: str | None, *, behind_proxy: bool, is_open: bool
+) -> None:
+    """Check that the options fit together."""
+    if is_open == (tokens is not None):
+        raise click.UsageError("give either --tokens FILE, or --open to serve this host alone without tokens")
+    if private_key is not None and certificate is None:
+        raise click.UsageError("--private-key belongs to --certificate; give both, or neither")
+    if behind_proxy and certificate is not None:
+        raise click.UsageError("--behind-proxy says that a proxy does TLS, and --certificate that we do; give one")
+    if tokens is not None and not Path(tokens).exists():
         raise ParameterError(
-            f"--open serves this host alone, and --host {host} is not its loopback address; leave it out"
+            f"--tokens {tokens}: there is no such file; make it: vestige token {tokens} --add LABEL --scope SCOPE"
         )
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    events = Events()
-    engine = Engine(store.open(create=True), events.tell)
-    engine.maintain = Sweeper(engine.store, events.tell).run
-    allowed = frozenset({"localhost", "127.0.0.1", "[::1]", host, *hosts})
-    app = make_app(engine, events, allowed_hosts=allowed)
-    if demo:
-        add_demo(app, engine, at_end=None if folder is None else folder.remove)
-    config = uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        ws="none",
-        timeout_graceful_shutdown=10,
-    )
-
-    class Server(uvicorn.Server):
-        """A server that says where it listens once it does."""
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                url = f"http://{host}:{self.servers[0].sockets[0].getsockname()[1]}"
-                click.echo(f"Serving {store} at {url}")
-                if demo:
-                    show_page(url)
-
-    Server(config).run()

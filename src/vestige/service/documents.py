@@ -33,10 +33,11 @@ _REFUSALS = {
     "415": "The Content-Type is not known",
     "421": "The Host is not one that this service answers for",
     "422": "A parameter, the definition or a row is not valid; nothing was taken",
+    "431": "The head of the request is too long",
     "429": "Too many requests, or too many wait; see Retry-After",
     "503": "Not written: send it again, with the same Idempotency-Key; see Retry-After",
 }
-_PUBLIC_REFUSALS = ("421", "403")
+_PUBLIC_REFUSALS = ("403", "421", "431")
 _METHODS = ("get", "post", "delete")
 
 

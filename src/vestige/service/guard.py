@@ -27,6 +27,8 @@ try:
 except ModuleNotFoundError:
     raise MissingExtraError("vestige serve", "serve") from None
 
+HEAD = 32 << 10
+"""Bytes of the longest head of a request: path, query and headers."""
 BODY = 8 << 20
 """Bytes of the longest body of rows that is taken."""
 SMALL_BODY = 1 << 20
@@ -114,6 +116,9 @@ class Guard:
     def _admit(self, scope: Scope) -> None:
         """Refuse requests that a foreign page makes, that reach this host by a foreign name, or without a token."""
         headers = Headers(scope=scope)
+        head = len(scope["path"]) + len(scope["query_string"]) + sum(len(k) + len(v) for k, v in headers.raw)
+        if head > HEAD:
+            raise RefusalError(431, f"the head of the request is longer than {HEAD:,} bytes; send less")
         host, origin = headers.get("host", ""), headers.get("origin")
         if _strip_port(host) not in self._hosts:
             raise RefusalError(421, "the Host is not one that this service answers for; see --allow-host")

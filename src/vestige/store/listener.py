@@ -89,14 +89,13 @@ def load_certificate(certificate: str | Path, private_key: str | Path | None) ->
     return context
 
 
-def open_listener(host: str, port: int, *, private: str | None = None) -> socket.socket:
+def open_listener(host: str, port: int, *, refusal: str | None = None) -> socket.socket:
     """Listen on an address.
 
     Args:
         host: name or address to listen on.
         port: port to listen on; 0 for any that is free.
-        private: what would cross the network in clear, so that only this host may be listened on; None if nothing
-            would.
+        refusal: why only this host may be listened on, and what to do; None if others may reach it.
 
     Returns:
         The socket.
@@ -109,10 +108,8 @@ def open_listener(host: str, port: int, *, private: str | None = None) -> socket
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError):
         raise StoreError(f"host={host}: is not an address of this host; give one, such as 127.0.0.1") from None
-    if private is not None and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
-        raise ParameterError(
-            f"host={host}: {private} would cross the network in clear; give a certificate, or listen on 127.0.0.1 alone"
-        )
+    if refusal is not None and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+        raise ParameterError(f"host={host}: {refusal}")
     try:
         listener = socket.create_server(address, family=family)
     except OSError as problem:

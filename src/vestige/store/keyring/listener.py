@@ -23,6 +23,7 @@ except ModuleNotFoundError:
 
 CONNECTIONS = 256
 """Number of connections at the same time; more are answered with 503."""
+_IN_CLEAR = "keys would cross the network in clear; give a certificate, or listen on 127.0.0.1 alone"
 _STOP_SECONDS = 10
 """Seconds that requests under way have when the server is stopped."""
 
@@ -71,7 +72,7 @@ def serve(
     if without_tls and (certificate or private_key):
         raise ParameterError("without_tls=True does not use a certificate; leave out one of them")
     read_tokens(tokens)
-    with open_listener(host, port, private="keys" if without_tls else None) as listener:
+    with open_listener(host, port, refusal=_IN_CLEAR if without_tls else None) as listener:
         name, bound = listener.getsockname()[:2]
         shown = f"[{name}]" if ":" in name else name
         announce(f"{'http' if without_tls else 'https'}://{shown}:{bound}")

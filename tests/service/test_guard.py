@@ -1,0 +1,122 @@
+"""What every request passes and every answer has; and errors that nobody has caught."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from httpx import Client
+from served import serve_here
+
+from vestige.service import guard
+from vestige.service.routes import streams
+from vestige.store import listener
+
+CANARY = "canary-7391"
+VISITS = {"name": "visits", "columns": ["spent"], "retention": 96}
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with serve_here("memory:") as made:
+        assert made.post("/v1/streams", json=VISITS).status_code == 201
+        yield made
+
+
+def talk(client: Client, sent: bytes) -> bytes:
+    with socket.create_connection((client.base_url.host, client.base_url.port or 0), timeout=10) as peer:
+        peer.sendall(sent)
+        got = b""
+        while part := peer.recv(65_536):
+            got += part
+        return got
+
+
+def make_head(length: object, more: str = "") -> bytes:
+    return (
+        "POST /v1/streams/visits/rows HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"Idempotency-Key: a\r\nContent-Length: {length}\r\n{more}\r\n"
+    ).encode()
+
+
+def test_an_error_that_nobody_caught_is_answered_and_logged_without_its_text(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> None:
+        raise LookupError(CANARY)
+
+    monkeypatch.setattr(streams, "read_body", fail)
+    answer = client.post("/v1/streams/visits/rows", json=[{"spent": CANARY}], headers={"Idempotency-Key": "a"})
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert CANARY not in answer.text + caplog.text
+    assert "LookupError at test_guard.py:" in caplog.text
+
+
+def test_a_body_that_is_too_long_is_refused_before_it_is_sent_or_while_it_is(client: Client) -> None:
+    assert b" 413 " in talk(client, make_head(guard.BODY + 1))
+    assert b" 413 " in talk(client, make_head(10**14))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guard, "BODY", 100_000)
+        answer = client.post(
+            "/v1/streams/visits/rows", content=iter([b"[" + b" " * 90_000] * 2), headers={"Idempotency-Key": "a"}
+        )
+        assert answer.status_code == 413
+    assert client.post("/v1/removals", content=b" " * (guard.SMALL_BODY + 1)).status_code == 413
+
+
+def test_bodies_that_are_held_together_have_a_limit(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODIES", 10)
+    answer = client.post("/v1/streams/visits/rows", json=[{"spent": 1}], headers={"Idempotency-Key": "a"})
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+    monkeypatch.setattr(guard, "BODIES", 1_000)
+    for i in range(100):
+        answer = client.post("/v1/streams/visits/rows", json=[{"spent": 1}], headers={"Idempotency-Key": f"b{i}"})
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("patched", "sent", "answered"),
+    [((listener, "IDLE_SECONDS"), b"GET / HTTP/1.1\r\n", b""), ((guard, "BODY_SECONDS"), make_head(9), b" 408 ")],
+)
+def test_who_sends_nothing_more_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, patched: tuple[object, str], sent: bytes, answered: bytes
+) -> None:
+    monkeypatch.setattr(*patched, 0.3)
+    with serve_here("memory:") as client:
+        assert answered in talk(client, sent)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        CANARY.encode() + b"\r\n\r\n",
+        f"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n{CANARY}\r\n\r\n".encode(),
+        f"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nX: {CANARY * 10_000}\r\n\r\n".encode(),
+        make_head(CANARY),
+        make_head(3, f"Content-Length: {len(CANARY)}\r\n") + CANARY.encode(),
+        b"\x16\x03\x01" + CANARY.encode() + b"\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_refused_and_not_repeated(
+    client: Client, caplog: pytest.LogCaptureFixture, sent: bytes
+) -> None:
+    got = talk(client, sent)
+    assert b" 400 " in got or b" 431 " in got
+    assert CANARY.encode() not in got
+    assert CANARY not in caplog.text
+
+
+def test_hosts_and_origins(client: Client) -> None:
+    host = f"{client.base_url.host}:{client.base_url.port}"
+    for headers, status in (
+        ({"Host": "evil.example"}, 421),
+        ({"Host": ""}, 421),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": f"http://{host}.evil.example"}, 403),
+        ({"Origin": f"http://{host}"}, 200),
+    ):
+        assert client.get("/health", headers=headers).status_code == status, headers

@@ -1,0 +1,66 @@
+"""Lines of the log have the type and the place of an error, never its text."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import io
+import logging
+import sqlite3
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from vestige.service import logs
+
+CANARY = "canary-7391"
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    """What the log says; all is as before afterwards."""
+    named = [logging.getLogger(name) for name in logs._NAMES]
+    before = [(log.handlers, log.propagate, log.level) for log in named]
+    hook, raises, made = threading.excepthook, logging.raiseExceptions, io.StringIO()
+    logs.start_log(made)
+    yield made
+    threading.excepthook, logging.raiseExceptions = hook, raises
+    for log, (handlers, propagate, level) in zip(named, before, strict=True):
+        log.handlers, log.propagate = handlers, propagate
+        log.setLevel(level)
+
+
+def fail() -> None:
+    raise LookupError(CANARY)
+
+
+def test_errors_of_libraries_threads_and_tasks_leave_no_text(stream: io.StringIO) -> None:
+    for name in ("uvicorn.error", "vestige.service", "asyncio"):
+        with pytest.raises(LookupError) as found:
+            fail()
+        logging.getLogger(name).error("it failed", exc_info=found.value, stack_info=True)
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+
+    async def leave() -> None:
+        asyncio.get_running_loop().set_exception_handler(logs.hear_loop)
+        asyncio.get_running_loop().call_soon(fail)
+        await asyncio.sleep(0)
+
+    asyncio.run(leave())
+    logging.getLogger("uvicorn.error").warning("%d", CANARY)  # which logging itself reports
+    text = stream.getvalue()
+    assert CANARY not in text
+    assert text.count("LookupError at test_logs.py:") == 5
+
+
+def test_what_the_system_said_is_told() -> None:
+    problem = LookupError(CANARY)
+    problem.__cause__ = OSError(errno.ENOSPC, CANARY, CANARY)
+    assert logs.describe(problem) == "LookupError (No space left on device)"
+    with pytest.raises(sqlite3.OperationalError) as found:
+        sqlite3.connect(":memory:").execute(f'SELECT "{CANARY}')
+    assert logs.describe(found.value).endswith("(SQLITE_ERROR)")
+    assert CANARY not in logs.describe(found.value)
