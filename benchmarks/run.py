@@ -9,7 +9,7 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 HERE = Path(__file__).parent
-NOT_BENCHMARKS = {"run", "timing", "peers", "solver_figure", "versions", "limit"}
+NOT_BENCHMARKS = {"run", "timing", "peers", "solver_figure", "versions", "limit", "soak"}
 
 
 def main() -> None:

@@ -128,7 +128,7 @@ class _Settings:
         self.options: dict[str, Any] = {
             "base_url": self.where,
             "headers": {} if token is None else {"authorization": f"Bearer {token.strip()}"},
-            "verify": make_context(ca if ca is not None else os.environ.get(CA)),
+            "verify": parts.scheme == "https" and make_context(ca if ca is not None else os.environ.get(CA)),
             "limits": httpx.Limits(keepalive_expiry=_KEEP_SECONDS),
             "trust_env": False,  # a token does not pass through a proxy
         }
