@@ -25,7 +25,7 @@ WARM = 64 * BATCH
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with serve_here(tmp_path_factory.mktemp("demo") / "flights.db", demo_rate=0) as made:
         end = time.monotonic() + 120
-        while made.get("/v1/demo").json()["watched"] is None:
+        while made.get("/v1/demo", timeout=120).json()["watched"] is None:
             assert time.monotonic() < end
             time.sleep(0.1)
         yield made
@@ -58,7 +58,7 @@ def test_a_step_fills_one_batch_and_a_rate_goes_on(client: httpx.Client) -> None
 
 
 def test_the_watched_record_is_chosen_by_round_or_by_tail_number(client: httpx.Client) -> None:
-    tails = read_flights("tailnum", "carrier", "dep_delay")["tailnum"].to_pylist()
+    tails = read_flights("tailnum", "origin", "dep_delay")["tailnum"].to_pylist()
     assert change(client, watch=7)["watched"]["subject"] == tails[6]
     t = client.get("/v1/demo").json()["t"]
     watched = change(client, subject=tails[6])["watched"]
@@ -77,7 +77,7 @@ def test_rows_that_are_refused_for_a_while_are_taken_once(tmp_path: Path, monkey
     engine.start()
     feed, name = EngineFeed(engine), STREAMS["mean"]
     feed.define(DEFINITIONS[0])
-    rows, taken = read_flights("tailnum", "carrier", "dep_delay").slice(0, 10), engine._take_all
+    rows, taken = read_flights("tailnum", "origin", "dep_delay").slice(0, 10), engine._take_all
     refusals = iter([503, 503, 429])
 
     def take(requests: Sequence[RowsRequest], keys: Sequence[bytes]) -> list[Outcome]:

@@ -21,7 +21,7 @@ T = 100 * BATCH + 17
 @pytest.fixture(scope="module")
 def delays() -> Floats:
     """The delays that the demo replays."""
-    values: Floats = read_flights("tailnum", "carrier", "dep_delay")["dep_delay"].to_numpy().astype(np.float64)
+    values: Floats = read_flights("tailnum", "origin", "dep_delay")["dep_delay"].to_numpy().astype(np.float64)
     return values
 
 

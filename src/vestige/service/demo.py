@@ -1,7 +1,7 @@
 """`vestige serve --demo`: the flights of New York are replayed into a store, beside a shadow that knows them all.
 
 Four definitions take the same flights: `delay` (`Mean`), `delay-window` (`Window`), `delay-private` (`Private`) and
-`delay-by-carrier`. The person to be removed is an aeroplane, by its tail number. What only the shadow knows is labelled
+`delay-by-airport`. The person to be removed is an aeroplane, by its tail number. What only the shadow knows is labelled
 so on the page; the store and the ordinary routes know nothing of it.
 Guarantee: what the leak meter says is what an independent computation over the file gives; held by
 tests/service/test_demo_service.py.
@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -30,14 +30,14 @@ BOUND = 120.0
 EPSILON = 1.0
 RATES = (0, 32, 2_000)
 """Flights a second that the page offers; any number up to the last may be asked for."""
-STREAMS = {"mean": "delay", "window": "delay-window", "private": "delay-private", "keys": "delay-by-carrier"}
+STREAMS = {"mean": "delay", "window": "delay-window", "private": "delay-private", "keys": "delay-by-airport"}
 _COLUMN, _SUBJECT = "dep_delay", "tailnum"
 _SHARED = {"statistic": "mean", "columns": [_COLUMN], "subject": _SUBJECT, "retention": RETENTION}
 DEFINITIONS: tuple[dict[str, Any], ...] = (
     _SHARED | {"name": STREAMS["mean"], "channel": "bits", "standard_error": True},
     _SHARED | {"name": STREAMS["window"], "window": True},
     _SHARED | {"name": STREAMS["private"], "epsilon": EPSILON, "delta": 1e-6, "bounds": [f"{_COLUMN}={BOUND:g}"]},
-    _SHARED | {"name": STREAMS["keys"], "by": ["carrier"]},
+    _SHARED | {"name": STREAMS["keys"], "by": ["origin"]},
 )
 _WARM = 64 * BATCH
 """Flights that are taken at once, so that there is something to see."""
@@ -76,7 +76,7 @@ class Demo:
 
     def __init__(self, feed: Feed, rate: int | None = None) -> None:
         self._feed = feed
-        self._flights = read_flights(_SUBJECT, "carrier", _COLUMN)
+        self._flights = read_flights(_SUBJECT, "origin", _COLUMN)
         self._subjects = self._flights[_SUBJECT].to_numpy()
         values = self._flights[_COLUMN].to_numpy().astype(np.float64)
         self._shadows = {"mean": Shadow(values), "private": Shadow(np.clip(values, -BOUND, BOUND))}
@@ -135,7 +135,7 @@ class Demo:
         """
         with self._lock:
             if round_ is None:
-                round_ = self._choose(self._t - RETENTION - BATCH, self._t - RETENTION)
+                round_ = self._choose(range(self._t - RETENTION - BATCH, self._t - RETENTION + 1))
             if not 1 <= round_ <= self._t:
                 raise ParameterError(f"watch={round_} is not a round that has arrived; use 1 to {self._t}")
             self._watched = round_
@@ -158,11 +158,11 @@ class Demo:
                 raise ParameterError("subject is not an aeroplane of which a flight has arrived; use another one")
             self._watched = int(max(arrived))
 
-    def _choose(self, first: int, last: int) -> int:
+    def _choose(self, rounds: Iterable[int]) -> int:
         """The round of a great delay that the private stream does not cut, among some."""
-        rounds = range(max(1, first), max(1, last) + 1)
         value = self._shadows["mean"].value
-        return max(rounds, key=lambda round_: (value(round_) <= BOUND, value(round_)))
+        arrived = [round_ for round_ in rounds if round_ >= 1] or [1]
+        return max(arrived, key=lambda round_: (value(round_) <= BOUND, value(round_)))
 
     def set_rate(self, rate: int) -> None:
         """Set the speed of the replay.
@@ -201,7 +201,7 @@ class Demo:
                 "epsilon": EPSILON,
                 "truth": {"mean": mean, "standard_error": deviation / np.sqrt(t), "count": t},
                 "prior": {"mean": mean, "deviation": deviation},
-                "candidate": self._name(self._choose(t - BATCH // 2, t)),
+                "candidate": self._name(self._choose(sorted(self._feed.list_rounds(STREAMS["mean"]))[-BATCH // 2 :])),
                 "watched": seen,
                 "leak": [] if watched is None else [self._measure(policy, watched) for policy in list(STREAMS)[:3]],
             }

@@ -5,19 +5,23 @@ import { byId, count, make, setText } from "./format.js";
 import { showPage, startKeys } from "./keys.js";
 import { drawLeak, setLeak } from "./leak.js";
 import { drawTimeline, hasOpen, loadReceipts, remove, setDeadlines, startRequests } from "./requests.js";
-import { drawStrip, onPick, resetStrip, setStrip, spell, watchRound } from "./strip.js";
+import { drawStrip, onPick, resetStrip, setCounts, setStrip, spell, watchRound } from "./strip.js";
 import { startTheme } from "./theme.js";
 import { startVerify } from "./verify.js";
 
 const PAUSE = 350; // milliseconds between two looks, however many events come
 const KEYS_EVERY = 3000;
+const SHOWN = 10000; // how long a problem stays in sight
 let streams = [];
 let demo = null;
 let key = null; // of the stream shown, where it has keys
 let stale = true;
 let keysLoaded = 0;
+let mayAudit = true; // until the service says that the token does not allow it
 
+let failed = 0;
 function fail(problem) {
+  failed = Date.now();
   byId("problem").hidden = false;
   setText("problem", problem.message);
 }
@@ -83,7 +87,12 @@ async function look() {
   if (shown[0]?.definition !== definition) return undefined;
   const truth = isDemo(definition) && !isKeyed(definition) ? demo.truth : null;
   setAnswer(shown, truth, { unit: isDemo(definition) ? demo.unit : "", record: recordOf(definition) });
-  const records = await get(query(`${of(definition.name)}/records`, { key: isKeyed(definition) ? key : null }));
+  if (!mayAudit) return setCounts(shown[0].estimate);
+  const records = await get(query(`${of(definition.name)}/records`, { key: isKeyed(definition) ? key : null })).catch((problem) => {
+    if (problem.status !== 403) throw problem;
+    mayAudit = false;
+  });
+  if (!mayAudit) return setCounts(shown[0].estimate);
   setStrip(records, definition, recordOf(definition));
   setDeadlines(definition.max_age ? records.times.filter(Boolean).map((each) => Date.parse(each) + 1000 * Number.parseFloat(definition.max_age)) : []);
   return undefined;
@@ -104,10 +113,11 @@ async function follow() {
         await look();
         if (hasOpen()) await loadReceipts();
         await loadKeys();
-        byId("problem").hidden = true;
+        if (Date.now() - failed > SHOWN) byId("problem").hidden = true;
       } catch (problem) {
         stale ||= Boolean(problem.isLost);
         fail(problem);
+        if (problem.isLost) failed = 0; // gone as soon as it answers
       }
     }
     await new Promise((resolve) => setTimeout(resolve, PAUSE));

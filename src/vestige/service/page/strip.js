@@ -47,18 +47,22 @@ export function onPick(pick) {
   });
 }
 
+export function setCounts({ t, held }, text = "To see which records are held, use a token with the scope audit.") {
+  setText("arrived", count(t));
+  setText("held", count(held));
+  setText("gone", count(t - held));
+  setText("strip-text", text);
+}
+
 function describe(records, definition, record) {
   const held = state.rounds.size;
-  setText("arrived", count(state.t));
-  setText("held", count(held));
-  setText("gone", count(state.t - held));
   const parts = [];
   if (held && definition.retention) parts.push(`The oldest ${record} held came ${count(state.t - Math.min(...state.rounds) + 1)} ${record}s ago; after ${count(definition.retention)} none may be left.`);
   const times = records.times.filter(Boolean).map(Date.parse);
   if (times.length && definition.max_age) parts.push(`The oldest ${record} held is of ${new Date(Math.min(...times)).toLocaleString("en-GB")}; none may be older than ${spell(definition.max_age)}.`);
   const leaving = records.leaving.filter(Boolean).length;
   if (leaving) parts.push(`${count(leaving)} ${leaving === 1 ? "was" : "were"} asked to leave and ${leaving === 1 ? "goes" : "go"} with the next update.`);
-  setText("strip-text", parts.join(" "));
+  setCounts({ t: state.t, held }, parts.join(" "));
 }
 
 export function spell(seconds) { // "2592000s" as days, hours or minutes
