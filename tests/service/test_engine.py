@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,13 @@ from vestige import open_store
 from vestige.errors import StoreError
 from vestige.ingest.definition import Definition
 from vestige.service.bodies import read_body
-from vestige.service.engine import Engine
+from vestige.service.catalog import Served
+from vestige.service.engine import Engine, RowsRequest
 from vestige.service.problems import RefusalError
 from vestige.service.requests import Counts
 from vestige.sources.block import Block
+from vestige.store.taken_requests import KEPT
+from vestige.times import wall_clock
 
 VISITS = {"name": "visits", "columns": ["spent"], "by": "country", "retention": 96, "seed": 0}
 ONE, TWO = b"1" * 8, b"2" * 8
@@ -147,4 +152,183 @@ def test_a_definition_is_there_before_its_first_row_and_leaves_nothing_when_it_i
     third = Engine(open_store(tmp_path / "left" / path.name))
     assert third.catalog.served == {}
     third.store.close()
+    engine.stop()
+
+
+def test_health_says_failing_until_the_store_can_be_written_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = read_rows(engine, '{"spent": 1, "country": "DE"}')
+    with monkeypatch.context() as broken:
+        fail_commits(engine, broken)
+        for key in "ab":
+            with pytest.raises(RefusalError):
+                engine.take_rows("visits", rows, key, ONE).result()
+            assert engine.status == "failing"
+        with pytest.raises(RefusalError):
+            engine.submit(lambda: None).result()
+        assert count_visits(engine) == {}, "what the store has can be read meanwhile"
+    for _ in range(100):
+        if engine.status == "ok":
+            break
+        time.sleep(0.05)
+    assert engine.status == "ok", "found out without a request"
+    assert engine.take_rows("visits", rows, "a", ONE).result() == (Counts(1, 0, 0), False)
+
+
+def test_a_request_that_breaks_the_service_is_refused_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.submit(lambda: engine.catalog.create(Definition.from_data({**VISITS, "name": "others"}))).result()
+    rows, poison = (
+        read_rows(engine, '{"spent": 1, "country": "DE"}'),
+        read_rows(engine, '{"spent": 7, "country": "DE"}'),
+    )
+    take = engine._take_block
+
+    def fail(served: Served, block: Block) -> Counts:
+        counts = take(served, block)
+        if block is poison:
+            raise RuntimeError
+        return counts
+
+    monkeypatch.setattr(engine, "_take_block", fail)
+    blocker = threading.Event()
+    engine.submit(blocker.wait)
+    sent = [("visits", rows), ("visits", poison), ("others", rows), ("visits", rows)]
+    answers = [engine.take_rows(name, block, str(i), ONE) for i, (name, block) in enumerate(sent)]
+    blocker.set()
+    with pytest.raises(RefusalError) as refused:
+        answers[1].result()
+    assert refused.value.status == 503
+    assert [answers[i].result() for i in (0, 2, 3)] == [(Counts(1, 0, 0), False)] * 3
+    assert count_visits(engine) == {"visits/DE": 2}
+    assert engine.status == "ok"
+
+
+def test_a_family_that_cannot_be_flushed_does_not_keep_another_from_being_taken(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.submit(lambda: engine.catalog.create(Definition.from_data({**VISITS, "name": "others"}))).result()
+    rows, streams = read_rows(engine, '{"spent": 1, "country": "DE"}'), engine.catalog.find("others").streams
+
+    def fail() -> None:
+        if len(streams):
+            raise StoreError("no")
+
+    monkeypatch.setattr(streams, "flush", fail)
+    blocker = threading.Event()
+    engine.submit(blocker.wait)
+    answers = [engine.take_rows(name, rows, "a", ONE) for name in ("visits", "others", "visits")]
+    blocker.set()
+    assert answers[0].result() == (Counts(1, 0, 0), False)
+    assert answers[2].result() == (Counts(1, 0, 0), True)
+    with pytest.raises(RefusalError):
+        answers[1].result()
+    monkeypatch.undo()
+    assert engine.take_rows("others", rows, "a", ONE).result() == (Counts(1, 0, 0), False)
+
+
+def test_a_request_whose_client_went_away_while_it_waited_is_not_taken(engine: Engine) -> None:
+    rows, blocker = read_rows(engine, '{"spent": 1, "country": "DE"}'), threading.Event()
+    engine.submit(blocker.wait)
+    gone, stays = (engine.take_rows("visits", rows, key, ONE) for key in "ab")
+    assert gone.cancel()
+    blocker.set()
+    assert stays.result()[0].taken == 1
+    assert engine.take_rows("visits", rows, "a", ONE).result() == (Counts(1, 0, 0), False)
+    assert count_visits(engine) == {"visits/DE": 2}
+
+
+def test_a_reader_waits_for_one_commit_and_not_for_a_busy_writer(engine: Engine) -> None:
+    rows = read_rows(engine, '{"spent": 1, "country": "DE"}')
+    done, waits = threading.Event(), list[float]()
+
+    def write(number: int) -> None:
+        i = 0
+        while not done.is_set():
+            engine.take_rows("visits", rows, f"{number} {i}", ONE).result()
+            i += 1
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for writer in writers:
+        writer.start()
+    for _ in range(20):
+        began = time.monotonic()
+        with engine.read() as catalog, engine.read():
+            assert catalog.find("visits")
+        waits.append(time.monotonic() - began)
+    done.set()
+    for writer in writers:
+        writer.join()
+    assert sorted(waits)[10] < 1.0
+
+
+def test_what_a_job_changes_is_flushed_before_its_answer(engine: Engine, tmp_path: Path) -> None:
+    streams = engine.catalog.find("visits").streams
+    engine.submit(lambda: streams.take(["visits/FR"], [[2.0]])).result()
+    again = open_copy(tmp_path / "visits.db", tmp_path / "left")
+    assert count_visits(again) == {"visits/FR": 1}
+    again.stop()
+
+
+def test_many_rows_are_not_written_together_and_not_kept_waiting(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vestige.service.engine.GROUP_ROWS", 2)
+    monkeypatch.setattr("vestige.service.engine.WAITING_ROWS", 5)
+    rows, blocker, groups = read_rows(engine, '{"spent": 1, "country": "DE"}'), threading.Event(), list[int]()
+    take = engine._take
+
+    def note(requests: Sequence[RowsRequest]) -> None:
+        groups.append(len(requests))
+        take(requests)
+
+    monkeypatch.setattr(engine, "_take", note)
+    engine.submit(blocker.wait)
+    time.sleep(0.05)
+    waiting = [engine.take_rows("visits", rows, str(i), ONE) for i in range(5)]
+    with pytest.raises(RefusalError) as refused:
+        engine.take_rows("visits", rows, "x", ONE)
+    assert refused.value.status == 429
+    blocker.set()
+    assert sum(each.result()[0].taken for each in waiting) == 5
+    assert groups == [2, 2, 1]
+
+
+def test_who_listens_cannot_stop_the_writer(tmp_path: Path) -> None:
+    def fail(_kind: str, _facts: dict[str, object]) -> None:
+        raise RuntimeError
+
+    engine = Engine(open_store(tmp_path / "visits.db"), fail)
+    engine.start()
+    engine.submit(lambda: engine.catalog.create(Definition.from_data(VISITS))).result()
+    rows = read_rows(engine, '{"spent": 1, "country": "DE"}')
+    for key in "ab":
+        assert engine.take_rows("visits", rows, key, ONE).result(10)[0].taken == 1
+    engine.stop()
+
+
+def test_streams_that_were_closed_are_opened_again(engine: Engine) -> None:
+    rows = read_rows(engine, '{"spent": 1, "country": "DE"}')
+    engine.take_rows("visits", rows, "a", ONE).result()
+    engine.store.release()
+    with pytest.raises(RefusalError):
+        engine.take_rows("visits", rows, "b", ONE).result()
+    assert engine.take_rows("visits", rows, "b", ONE).result() == (Counts(1, 0, 0), False)
+    assert count_visits(engine) == {"visits/DE": 2}
+
+
+def test_requests_expire_while_nothing_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(open_store(tmp_path / "visits.db"))
+    monkeypatch.setattr("vestige.service.engine.EXPIRY", 0.0)
+    engine.start()
+    engine.submit(lambda: engine.catalog.create(Definition.from_data(VISITS))).result()
+    engine.take_rows("visits", read_rows(engine, '{"spent": 1, "country": "DE"}'), "a", ONE).result()
+    assert engine.submit(engine.notes.count_requests).result() == 1
+    later = wall_clock() + KEPT
+    monkeypatch.setattr("vestige.service.engine.wall_clock", lambda: later)
+    for _ in range(100):
+        if not engine.submit(engine.notes.count_requests).result():
+            break
+        time.sleep(0.05)
+    assert engine.submit(engine.notes.count_requests).result() == 0
     engine.stop()

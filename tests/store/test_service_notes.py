@@ -18,7 +18,7 @@ from vestige.store import MemoryStore, Store, open_keyring, open_reader
 from vestige.store.keyring import Keyring
 from vestige.store.service_notes import ServiceNotes
 from vestige.store.table_store import TableStore
-from vestige.store.taken_requests import KEPT, PAGE, TakenRequest
+from vestige.store.taken_requests import GRACE, KEPT, PAGE, TakenRequest
 
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
 VISITS = {"columns": ["spent"], "retention": 96}
@@ -74,7 +74,7 @@ def test_requests_are_found_until_they_expire(reopen: Open) -> None:
         notes.note_requests(more)
         assert notes.count_requests() == PAGE + 5
         assert store.verify(at=NOON + KEPT) == ()
-        (late,) = store.verify(at=NOON + KEPT + timedelta(hours=1))
+        (late,) = store.verify(at=NOON + KEPT + GRACE + timedelta(hours=1))
         assert "5 requests of a service are older than 1 day" in late
         assert notes.expire_requests(NOON + 2 * KEPT) == PAGE + 5
         pages = count_pages(store)

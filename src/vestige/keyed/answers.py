@@ -20,6 +20,7 @@ from vestige.keyed.names import KeyNames, Texts, read_keys
 from vestige.keyed.shards import Shards
 from vestige.keyed.tables import CodedTexts, LazyColumns, SparseTexts
 from vestige.keyed.terms import find_mode
+from vestige.keyed.workers import run_tasks
 from vestige.policies import Mean
 from vestige.policies.rounding import note_rounding
 from vestige.stream.estimate import find_notes, make_estimate
@@ -109,7 +110,7 @@ def _compute_means(shards: Shards, numbers: Ints, workers: Executor) -> tuple[Fl
         answer_each(shard.columns, shard.arena, keys, terms, batch, weights, made, fine)
         values[rows], answered[rows] = made, fine
 
-    list(workers.map(work, np.unique(places).tolist()))
+    run_tasks(workers, work, np.unique(places).tolist())
     return values, answered
 
 

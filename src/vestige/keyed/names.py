@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import DataError
+from vestige.keyed.workers import run_tasks
 from vestige.types import Bools, Ints
 
 Bytes = NDArray[np.uint8]
@@ -291,11 +292,11 @@ class KeyNames:
             look_up(*table, texts.offsets, texts.content, start, min(start + _PER_TASK, len(texts)), numbers)
 
         starts = range(0, len(texts), _PER_TASK)
-        if workers is None or len(starts) < 2:
+        if workers is None:
             for start in starts:
                 work(start)
         else:
-            list(workers.map(work, starts))
+            run_tasks(workers, work, starts)
         return numbers
 
     def _add(self, texts: Texts, missing: Ints, numbers: Ints) -> None:

@@ -21,6 +21,7 @@ from vestige.keyed.arrivals import UNKNOWN
 from vestige.keyed.layout import STREAMS, pack_subjects, unpack_subjects
 from vestige.keyed.taken import StreamTrouble
 from vestige.keyed.terms import make_terms
+from vestige.keyed.workers import run_tasks
 from vestige.random.keys import AuditSeed
 from vestige.records import Records
 from vestige.row_numbers import move_slots
@@ -262,7 +263,7 @@ class Shards:
         def work(place: int) -> Intake:
             return _ShardIntake(self, place, order[ends[place] - counts[place] : ends[place]], numbers, new).run()
 
-        for part in workers.map(work, np.flatnonzero(counts).tolist()):
+        for part in run_tasks(workers, work, np.flatnonzero(counts).tolist()):
             made.counts[:] += part.counts
             made.troubles.update(part.troubles)
         return made
@@ -315,7 +316,7 @@ class Shards:
             left[here] = False
             return counts, np.flatnonzero(left) + place * STREAMS, np.flatnonzero(changed) + place * STREAMS
 
-        for counts, left, changed in workers.map(work, range(len(self._shards))):
+        for counts, left, changed in run_tasks(workers, work, range(len(self._shards))):
             made = Expired(
                 made.left + left.tolist(),
                 np.concatenate((made.changed, changed)),

@@ -36,6 +36,7 @@ from vestige.keyed.names import KeyNames, Texts
 from vestige.keyed.positions import KeyedPositions
 from vestige.keyed.shard import Shard
 from vestige.keyed.shards import Shards
+from vestige.keyed.workers import run_tasks
 from vestige.store import FamilyPlace, Position, State, Terms
 from vestige.store.bucket import Summary, find_bucket, find_weight
 from vestige.store.buckets import Bucket, BucketRow
@@ -502,7 +503,7 @@ class FamilyStorage:
             room = _make_room(shard, keys)
             kernels.pack_regular(*arrays, family, terms, *room, content, start, places, facts)
 
-        list(self._workers.map(work, tasks))
+        run_tasks(self._workers, work, tasks)
         self._has_subjects |= bool((content[places[:, 0] + CHECKSUM] & SUBJECTS).any())
         lengths = texts.offsets[members + 1] - texts.offsets[members]
         sections = np.empty(6 * count + int(lengths.sum()), np.uint8)

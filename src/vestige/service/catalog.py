@@ -204,9 +204,26 @@ class Catalog:
         return len(names)
 
     def reload(self) -> None:
-        """Read all streams again, since what is in memory was not written."""
-        for streams in self.families:
-            streams.reload()
+        """Read all streams again, since what is in memory was not written.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        open_here = self._store.families
+        for terms, streams in self._families.items():
+            if any(each is streams for each in open_here):
+                streams.reload()
+            else:
+                self._reopen(terms)
+
+    def _reopen(self, terms: str) -> None:
+        """Open the streams of a family once more, which were closed here."""
+        served = [each for each in self.served.values() if each.terms == terms]
+        if served:
+            definition = served[0].definition
+            self._families[terms] = definition.make_streams(definition.make_policy(), self._store)
+            for each in served:
+                each.streams = self._families[terms]
 
     def _add(self, definition: Definition) -> None:
         streams, terms = self._open(definition)

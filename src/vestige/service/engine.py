@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from vestige.errors import DataError, ParameterError, VestigeError
+from vestige.errors import DataError, ParameterError, StoreError, VestigeError
 from vestige.ingest.names import find_bad_keys, hash_key
 from vestige.service.catalog import Catalog, Served
 from vestige.service.problems import RefusalError
@@ -34,10 +34,17 @@ GROUP = 256
 """Number of requests that are written together."""
 WAITING = 1_024
 """Number of requests that may wait; more are refused for a while."""
+WAITING_ROWS = 1_000_000
+"""Number of rows that may wait, but for those of one request."""
+GROUP_ROWS = 50_000
+"""Number of rows after which no more requests are written together, so that none of them waits long."""
 EVERY = 1.0
 """Seconds between two rounds of maintenance."""
+EXPIRY = 10.0
+"""Seconds between two looks for requests that have expired; see `vestige.store.taken_requests.GRACE`."""
 _NOT_WRITTEN = "the store could not be written; send the request again with the same Idempotency-Key"
 _NOT_DONE = "the store could not be read or written; try again"
+_QUIET = 60.0
 _log = logging.getLogger("vestige.service")
 _Result = TypeVar("_Result")
 Outcome = tuple[Counts, bool] | RefusalError
@@ -99,8 +106,13 @@ class Engine:
         self.notes = ServiceNotes(store)
         self.catalog = Catalog(store, self.notes)
         self._queue: deque[RowsRequest | Job] = deque()
-        self._ready = threading.Condition()
-        self._is_stopping = self._is_stale = False
+        self._rows = 0
+        self._ready, self._turn = threading.Condition(), threading.Lock()
+        self._holder: int | None = None
+        self._logged: dict[str, float] = {}
+        self._is_stopping = self._is_failing = self._is_stale = False
+        """The last one: whether memory may hold what the store does not. Others see it only if that is so."""
+        self._expires = 0.0
         self._thread = threading.Thread(target=self._run, name="vestige-writer", daemon=True)
         self.maintain: Callable[[], None] = lambda: None
         """Called by the writer every second."""
@@ -108,7 +120,7 @@ class Engine:
     @property
     def status(self) -> str:
         """Whether the engine is ok, stopping, or failing to write."""
-        return "stopping" if self._is_stopping else "failing" if self._is_stale else "ok"
+        return "stopping" if self._is_stopping else "failing" if self._is_failing else "ok"
 
     @property
     def waiting(self) -> int:
@@ -120,15 +132,19 @@ class Engine:
         self._thread.start()
 
     def stop(self) -> None:
-        """Do what waits, refuse what comes, and close the store."""
+        """Do what waits, refuse what comes, and close the store; all that was answered is in it already."""
         with self._ready:
             self._is_stopping = True
             self._ready.notify()
-        self._thread.join()
-        self.store.close()
+        if self._thread.ident is not None:
+            self._thread.join()
+        try:
+            self.store.close()
+        except VestigeError as problem:
+            _log.error("the store could not be closed: %s", problem)
 
     def take_rows(self, stream: str, block: Block, key: str, fingerprint: bytes) -> Future[tuple[Counts, bool]]:
-        """Take the rows of a request.
+        """Take the rows of a request; one whose future is cancelled while it waits is not taken.
 
         Args:
             stream: name of the definition.
@@ -147,7 +163,7 @@ class Engine:
         return request.answer
 
     def submit(self, action: Callable[[], _Result]) -> Future[_Result]:
-        """Have the writer do something.
+        """Have the writer do something; what it changes is flushed before its result is there.
 
         Args:
             action: what to do.
@@ -164,7 +180,7 @@ class Engine:
 
     @contextmanager
     def read(self) -> Iterator[Catalog]:
-        """Look at the streams as they were last written.
+        """Look at the streams as they were last written; the writer waits meanwhile.
 
         Yields:
             The definitions.
@@ -172,18 +188,35 @@ class Engine:
         Raises:
             RefusalError: the store could not be read again after it could not be written.
         """
-        with self.store.lock:
+        with self._hold():
             if self._is_stale:
                 raise RefusalError(503, "the store cannot be written or read at present; try again")
             yield self.catalog
 
+    @contextmanager
+    def _hold(self) -> Iterator[None]:
+        """Hold the lock of the store; who waits for it comes before who has just had it, such as a busy writer."""
+        if self._holder == threading.get_ident():
+            yield
+            return
+        with self._turn:
+            self.store.lock.acquire()
+        self._holder = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._holder = None
+            self.store.lock.release()
+
     def _put(self, item: RowsRequest | Job) -> None:
+        rows = len(item.block.rows) if isinstance(item, RowsRequest) else 0
         with self._ready:
             if self._is_stopping:
                 raise RefusalError(503, "the service is stopping; send the request again, to the next one")
-            if len(self._queue) >= WAITING:
-                raise RefusalError(429, f"{WAITING:,} requests are waiting; send this one again later")
+            if len(self._queue) >= WAITING or (self._rows and self._rows + rows > WAITING_ROWS):
+                raise RefusalError(429, "too many requests are waiting; send this one again later")
             self._queue.append(item)
+            self._rows += rows
             self._ready.notify()
 
     # The writer's thread.
@@ -205,10 +238,14 @@ class Engine:
     def _drain(self) -> list[RowsRequest | Job]:
         """The requests that are written together; anything else is alone."""
         items: list[RowsRequest | Job] = []
-        while self._queue and len(items) < GROUP:
+        rows = 0
+        while self._queue and len(items) < GROUP and rows < GROUP_ROWS:
             if items and not (isinstance(self._queue[0], RowsRequest) and isinstance(items[0], RowsRequest)):
                 break
-            items.append(self._queue.popleft())
+            item = self._queue.popleft()
+            rows += len(item.block.rows) if isinstance(item, RowsRequest) else 0
+            items.append(item)
+        self._rows -= rows
         return items
 
     def _work(self, items: Sequence[RowsRequest | Job]) -> None:
@@ -219,41 +256,72 @@ class Engine:
             self._take([item for item in waiting if isinstance(item, RowsRequest)])
 
     def _do(self, job: Job) -> None:
-        with self.store.lock:
-            try:
-                self._recover()
-                result = job.action()
-            except RefusalError as refusal:
-                job.answer.set_exception(refusal)
-            except ParameterError as problem:
-                job.answer.set_exception(problem)
-            except Exception as problem:
-                self._fail(problem)
-                job.answer.set_exception(RefusalError(503, _NOT_DONE))
-            else:
-                job.answer.set_result(result)
+        refusal: Exception | None = RefusalError(503, _NOT_DONE)
+        result = None
+        with self._hold():
+            if self._is_usable():
+                try:
+                    self._is_stale = True
+                    try:
+                        result, refusal = job.action(), None
+                    except (RefusalError, ParameterError, DataError) as problem:
+                        refusal = problem
+                    self._flush()
+                    self._is_stale = False
+                except Exception as problem:
+                    refusal = RefusalError(503, _NOT_DONE)
+                    self._fail(problem)
+        if refusal is None:
+            job.answer.set_result(result)
+        else:
+            job.answer.set_exception(refusal)
 
     def _take(self, requests: Sequence[RowsRequest]) -> None:
-        outcomes: list[Outcome] = []
-        with self.store.lock:
-            try:
-                self._recover()
-                keys = [hash_request(self.store, request.stream, request.key) for request in requests]
-                with self.store.transaction():
-                    outcomes = self._take_all(requests, keys)
-                    for streams in self.catalog.families:
-                        streams.flush()
-            except Exception as problem:
-                self._fail(problem)
-                outcomes = [RefusalError(503, _NOT_WRITTEN)] * len(requests)
-            facts = [] if self._is_stale else list(self._summarize(requests, outcomes))
-        for request, outcome in zip(requests, outcomes, strict=True):
+        """Take requests; where they fail together although the store can be written, smaller parts of them."""
+        outcomes: list[Outcome] = [RefusalError(503, _NOT_WRITTEN) for _ in requests]
+        facts, parts = list[dict[str, object]](), list[list[RowsRequest]]()
+        with self._hold():
+            if self._is_usable():
+                try:
+                    outcomes = self._commit(requests)
+                    facts = list(self._summarize(requests, outcomes))
+                except Exception as problem:
+                    self._fail(problem)
+                    parts = [] if self._is_failing else self._split(requests, problem)
+        for part in parts:
+            self._take(part)
+        for request, outcome in zip(requests, outcomes, strict=True) if not parts else ():
             if isinstance(outcome, RefusalError):
                 request.answer.set_exception(outcome)
             else:
                 request.answer.set_result(outcome)
         for fact in facts:
-            self._tell("commit", fact)
+            self._report("commit", fact)
+
+    def _commit(self, requests: Sequence[RowsRequest]) -> list[Outcome]:
+        """Take requests in one transaction."""
+        keys = [hash_request(self.store, request.stream, request.key) for request in requests]
+        with self.store.transaction():
+            self._is_stale = True
+            outcomes = self._take_all(requests, keys)
+            self._flush()
+        self._is_stale = False
+        return outcomes
+
+    def _split(self, requests: Sequence[RowsRequest], problem: Exception) -> list[list[RowsRequest]]:
+        """Parts of a group that failed: those of each family, at last each request; none if that would not help."""
+        families: dict[str, list[RowsRequest]] = {}
+        for request in requests:
+            served = self.catalog.served.get(request.stream)
+            families.setdefault("" if served is None else served.terms, []).append(request)
+        if len(families) > 1:
+            return list(families.values())
+        is_alone = len(requests) == 1 or isinstance(problem, StoreError)
+        return [] if is_alone else [[request] for request in requests]
+
+    def _flush(self) -> None:
+        for streams in self.catalog.families:
+            streams.flush()
 
     def _take_all(self, requests: Sequence[RowsRequest], keys: Sequence[bytes]) -> list[Outcome]:
         """Take requests in memory, and note those that were taken; the caller holds a transaction."""
@@ -305,29 +373,59 @@ class Engine:
             yield {"stream": name, "taken": rows, "t": t, "held": held}
 
     def _attempt_maintenance(self) -> None:
-        with self.store.lock:
-            try:
-                self._recover()
-                self.notes.expire_requests(wall_clock())
-                self.maintain()
-            except Exception as problem:
-                self._fail(problem)
+        self._attempt(self.maintain)
+        if time.monotonic() >= self._expires:
+            self._attempt(lambda: self.notes.expire_requests(wall_clock()))
+            self._expires = time.monotonic() + EXPIRY
 
-    def _recover(self) -> None:
-        """Read the streams again after a failure, before anything else is done with them."""
-        if self._is_stale:
-            self.catalog.reload()
-            self._is_stale = False
+    def _attempt(self, action: Callable[[], object]) -> None:
+        """Do something that nobody waits for."""
+        with self._hold():
+            if self._is_usable():
+                try:
+                    self._is_stale = True
+                    action()
+                    self._flush()
+                    self._is_stale = False
+                except Exception as problem:
+                    self._fail(problem)
+
+    def _is_usable(self) -> bool:
+        """Whether the store can be used; after a failure, streams are read again, and something is written."""
+        try:
+            if self._is_stale:
+                self.catalog.reload()
+                self._is_stale = False
+            if self._is_failing:
+                self.notes.probe()
+        except Exception as problem:
+            self._is_failing = True
+            self._log_failure(problem)
+            return False
+        self._is_failing = False
+        return True
 
     def _fail(self, problem: Exception) -> None:
         """Trust the store alone from now on, since what is in memory may not be in it."""
-        self._is_stale = True
-        known = isinstance(problem, VestigeError)
-        _log.error("the store could not be written: %s", problem if known else type(problem).__name__)
+        self._log_failure(problem)
+        self._is_failing = True
+        self._is_usable()
+
+    def _log_failure(self, problem: Exception) -> None:
+        """Log what went wrong, the same once a minute; the text of an error that is not ours may quote a row."""
+        text = str(problem) if isinstance(problem, VestigeError) else type(problem).__name__
+        now = time.monotonic()
+        self._logged = {known: at for known, at in self._logged.items() if at > now - _QUIET}
+        if text not in self._logged:
+            self._logged[text] = now
+            _log.error("the store could not be used: %s", text)
+
+    def _report(self, kind: str, facts: dict[str, object]) -> None:
+        """Tell what happened; who listens cannot stop the writer."""
         try:
-            self._recover()
-        except Exception as second:
-            _log.error("the streams could not be read again: %s", type(second).__name__)
+            self._tell(kind, facts)
+        except Exception as problem:
+            _log.error("an event could not be told: %s", type(problem).__name__)
 
 
 def count_records(served: Served) -> tuple[int, int]:

@@ -112,6 +112,11 @@ class ServiceNotes:
         with self._store.transaction(), self._store._use() as tables, tables.rows.report_damage():
             return tables.requests.expire(at)
 
+    def probe(self) -> None:
+        """Write a row of the store again as it is, which fails if the store cannot be written."""
+        with self._store.transaction(), self._store._use() as tables:
+            tables.rows.write("about", 1, tables.about.pack())
+
     def count_requests(self) -> int:
         """Count the requests that are known.
 

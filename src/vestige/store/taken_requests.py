@@ -23,6 +23,8 @@ from vestige.times import EPOCH, to_utc
 
 KEPT = timedelta(days=1)
 """How long a request that is sent again is recognised."""
+GRACE = timedelta(minutes=1)
+"""How much later than that it is erased at most, while the service runs; `vestige verify` reports what is older."""
 PAGE = 90
 """Number of requests in a row."""
 FINGERPRINT = 8
@@ -36,6 +38,8 @@ _Numbers = NDArray[np.uint32]
 _Run = tuple[_Prefixes, _Numbers]
 _TABLE = "requests"
 _SECOND = timedelta(seconds=1)
+_LATER = 2**32
+"""Later than any second that is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class _Page:
 
     Attributes:
         checksum: with which its head begins.
-        oldest: second of its oldest entry.
+        oldest: second of its oldest entry; `_LATER` if there is none.
         count: number of entries.
     """
 
@@ -82,6 +86,8 @@ class TakenRequests:
         self._pages: dict[int, _Page] = {}
         self._runs: list[_Run] = []
         self._empty: set[int] = set()
+        self._oldest = _LATER
+        """The second of the oldest entry, or one before it."""
         self._open = 0
         """The page that is written next, while it has room; 0 for none."""
         self._is_current = False
@@ -151,8 +157,7 @@ class TakenRequests:
             Whether a request is older than `KEPT`.
         """
         self._load()
-        last = _to_second(at - KEPT)
-        return any(page.count and page.oldest <= last for page in self._pages.values())
+        return self._oldest <= _to_second(at - KEPT)
 
     def expire(self, at: datetime) -> int:
         """Erase the requests that are older than `KEPT`.
@@ -165,13 +170,14 @@ class TakenRequests:
         """
         self._load()
         last, had = _to_second(at - KEPT), self.count()
-        changed = [row for row, page in self._pages.items() if page.count and page.oldest <= last]
+        changed = [row for row, page in self._pages.items() if page.oldest <= last]
         self._drop(changed)
         for row in changed:
             known = self._read(row)
             kept = known[known["second"] > last]
             self._write(row, kept)
             self._add(_find_prefixes(kept["key"].tobytes()), row)
+        self._find_oldest()
         return had - self.count()
 
     def clear(self) -> None:
@@ -215,7 +221,7 @@ class TakenRequests:
         self._load()
         entries = [self._read(row) for row in sorted(self._pages)]
         keys = [key.tobytes() for page in entries for key in page["key"]]
-        late = sum(int((page["second"] <= _to_second(at - KEPT)).sum()) for page in entries)
+        late = sum(int((page["second"] <= _to_second(at - KEPT - GRACE)).sum()) for page in entries)
         if late:
             yield f"Overdue: {late:,} requests of a service are older than {KEPT}; run vestige sweep"
         if len({*keys}) < len(keys):
@@ -247,7 +253,11 @@ class TakenRequests:
         self._empty = {row for row, page in self._pages.items() if not page.count}
         partial = [row for row, page in self._pages.items() if 0 < page.count < PAGE]
         self._open = max(partial, key=lambda row: self._pages[row].oldest, default=0)
+        self._find_oldest()
         self._is_current = True
+
+    def _find_oldest(self) -> None:
+        self._oldest = min((page.oldest for page in self._pages.values()), default=_LATER)
 
     def _read(self, row: int) -> _Entries:
         stored = self._rows.read(_TABLE, row)
@@ -263,7 +273,8 @@ class TakenRequests:
         head = pack_row_head(_TABLE, row, len(entries), body)
         self._rows.write(_TABLE, row, head, body)
         self._rows.about = replace(self._rows.about, pages=max(row, self._rows.about.pages), untidy=True)
-        self._pages[row] = _make_page(head, entries)
+        self._pages[row] = page = _make_page(head, entries)
+        self._oldest = min(self._oldest, page.oldest)
         if len(entries):
             self._empty.discard(row)
         else:
@@ -313,7 +324,7 @@ def _find_prefixes(keys: bytes) -> _Prefixes:
 
 
 def _make_page(head: bytes, entries: _Entries) -> _Page:
-    return _Page(_read_checksum(head), int(entries["second"].min()) if len(entries) else 0, len(entries))
+    return _Page(_read_checksum(head), int(entries["second"].min()) if len(entries) else _LATER, len(entries))
 
 
 def _read_checksum(head: bytes) -> bytes:
