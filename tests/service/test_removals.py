@@ -63,6 +63,8 @@ def test_receipts_are_paged(client: Client) -> None:
         if after is None:
             break
     assert sorted(each["id"] for each in seen) == sorted(each["id"] for each in made)
+    newest = client.get("/v1/receipts", params={"newest": True, "limit": 3}).json()
+    assert (newest["receipts"], newest["next"]) == (seen[:1:-1], seen[2]["id"])
     assert client.get("/v1/receipts", params={"after": "0" * 16}).status_code == 404
 
 

@@ -4,7 +4,7 @@ import { get, listen, of, post, query } from "./api.js";
 import { byId, count, make, setText } from "./format.js";
 import { showPage, startKeys } from "./keys.js";
 import { drawLeak, setLeak } from "./leak.js";
-import { drawTimeline, hasOpen, loadReceipts, remove, setDeadlines, startRequests } from "./requests.js";
+import { areStale, drawTimeline, loadReceipts, remove, setDeadlines, startRequests } from "./requests.js";
 import { drawStrip, onPick, resetStrip, setCounts, setStrip, spell, watchRound } from "./strip.js";
 import { startTheme } from "./theme.js";
 import { startVerify } from "./verify.js";
@@ -111,7 +111,7 @@ async function follow() {
       stale = false;
       try {
         await look();
-        if (hasOpen()) await loadReceipts();
+        if (areStale()) await loadReceipts();
         await loadKeys();
         if (Date.now() - failed > SHOWN) byId("problem").hidden = true;
       } catch (problem) {

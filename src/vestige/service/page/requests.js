@@ -4,28 +4,32 @@ import { byId, clock, count, draw, fillTable, make, plural, setText, time } from
 
 const SHOWN = 8; // requests on the line
 const HIGH = 16;
+const EVERY = 1500; // milliseconds between two looks at receipts that are open
 let receipts = [];
 let next = null;
 let total = 0;
+let loaded = 0;
 let deadlines = []; // of the records that the stream holds, in milliseconds
 let latest = null; // the request made here last
 
 export async function loadReceipts(more = false) {
-  const answer = await get(query("v1/receipts", { after: more ? next : null, limit: 100 }));
+  const answer = await get(query("v1/receipts", { after: more ? next : null, limit: more ? 100 : Math.min(1000, Math.max(100, receipts.length)), newest: true }));
+  loaded = Date.now();
   receipts = more ? [...receipts, ...answer.receipts] : answer.receipts;
   next = answer.next ?? null;
   total = answer.total ?? receipts.length;
   byId("more-receipts").hidden = next === null;
-  const rows = receipts.toReversed().map((each) => [make("code", each.id.slice(0, 8)), each.reference ?? "–", time(each.requested), due(each), make("span", each.erased ? `erased ${clock(each.erased)}` : "open", { class: "state", "data-met": Boolean(each.erased) })]);
+  const rows = receipts.map((each) => [make("code", each.id.slice(0, 8)), each.reference ?? "–", time(each.requested), due(each), make("span", each.erased ? `erased ${clock(each.erased)}` : "open", { class: "state", "data-met": Boolean(each.erased) })]);
   byId("receipts-region").hidden = !receipts.length;
   fillTable("receipts", "Receipts, newest first", [["receipt"], ["reference"], ["requested"], ["due"], ["state"]], rows);
   const open = receipts.filter((each) => !each.erased).length;
-  setText("timeline-text", receipts.length ? `${plural(total, "request")}: ${count(receipts.length - open)} met, ${count(open)} open` : "No requests yet.");
+  const known = next === null ? "" : `; of the newest ${count(receipts.length)}`;
+  setText("timeline-text", receipts.length ? `${plural(total, "request")}${known}: ${count(receipts.length - open)} met, ${count(open)} open` : "No requests yet.");
   tellLatest();
   drawTimeline();
 }
 
-export const hasOpen = () => receipts.some((each) => !each.erased);
+export const areStale = () => Date.now() - loaded > EVERY && receipts.some((each) => !each.erased);
 
 const due = (each) => (each.due ? time(each.due) : each.due_round ? `record ${count(each.due_round)}` : "with the next update");
 
@@ -57,7 +61,7 @@ export function drawTimeline() {
   const place = byId("timeline"), now = Date.now();
   place.hidden = !receipts.length && !deadlines.length;
   if (place.hidden || !place.clientWidth) return;
-  const wide = place.clientWidth, listed = receipts.slice(-SHOWN).reverse();
+  const wide = place.clientWidth, listed = receipts.slice(0, SHOWN);
   const moments = [...listed.flatMap((each) => [each.requested, each.due, each.erased]).filter(Boolean).map(Date.parse), ...deadlines, now];
   const from = Math.min(...moments), to = Math.max(...moments, from + 30000);
   const at = (moment) => 8 + ((moment - from) / (to - from)) * (wide - 16);

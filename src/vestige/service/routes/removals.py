@@ -67,10 +67,13 @@ def make_removal_routes(engine: Engine, events: Events) -> APIRouter:
     def list_receipts(
         after: Annotated[str | None, Query(pattern="^[0-9a-f]{16}$", description="Id of the receipt before.")] = None,
         limit: Annotated[int, Query(ge=1, le=PAGE)] = 100,
+        *,
+        newest: Annotated[bool, Query(description="Whether the newest request comes first.")] = False,
     ) -> dict[str, Any]:
         """List receipts in the order of the requests, a page at a time."""
         with engine.read():
             given = engine.store.read_receipts().find_receipts(wall_clock())
+        given = given[::-1] if newest else given
         start = 0
         if after is not None:
             start = next((place for place, (_, each) in enumerate(given, 1) if each.id == after), -1)
