@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,8 @@ import pyarrow as pa
 import pytest
 from httpx import Client
 from served import serve_here
+
+from vestige.service.engine import Engine
 
 CANARY = "canary-7391"
 ROWS = [{"spent": 1, "country": "DE"}, {"spent": 3, "country": "DE"}, {"spent": 5, "country": "FR"}]
@@ -141,3 +146,24 @@ def test_other_hosts_and_origins_are_refused_and_each_answer_has_a_content_polic
     assert client.get("/health", headers={"Origin": str(client.base_url).rstrip("/")}).json() == {"status": "ok"}
     for path in ("/", "/health", "/v1/streams", "/nowhere", "/static/main.js"):
         assert "default-src 'none'" in client.get(path).headers["content-security-policy"]
+
+
+def test_others_are_answered_while_a_commit_takes_long(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, may_end, take = threading.Event(), threading.Event(), Engine._take_all
+
+    def take_slowly(*args: Any) -> Any:
+        began.set()
+        assert may_end.wait(20.0)
+        return take(*args)
+
+    monkeypatch.setattr(Engine, "_take_all", take_slowly)
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            first = pool.submit(send, client, BODIES["application/json"], "application/json", "a")
+            assert began.wait(10.0)
+            second = pool.submit(send, client, BODIES["application/json"], "application/json", "b")
+            time.sleep(0.2)
+            assert client.get("/health", timeout=5.0).is_success
+        finally:
+            may_end.set()
+        assert first.result().json()["taken"] == second.result().json()["taken"] == 3

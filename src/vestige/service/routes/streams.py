@@ -59,8 +59,7 @@ def make_stream_routes(engine: Engine, metrics: Metrics) -> APIRouter:
     @routes.post("/rows", response_model=models.Taken, **allow("ingest", requestBody=_BODY))
     async def take_rows(name: str, request: Request, idempotency_key: _IdempotencyKey) -> dict[str, Any]:
         """Take rows: JSON, NDJSON or an Arrow stream; the answer comes once they are flushed."""
-        with engine.read() as catalog:
-            columns = catalog.find(name).columns
+        columns = engine.catalog.find(name).columns  # without the lock, which a commit holds: it would stop all others
         content, kind = await request.body(), request.headers.get("content-type", "")
         async with parsers:
             block = await asyncio.to_thread(read_body, content, kind, columns)
