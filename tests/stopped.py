@@ -15,10 +15,11 @@ chunks.CHUNK = delimited.BLOCK_BY = 1 << 12
 def kill_after(commit):
     def killed_after(*arguments):
         global left
-        commit(*arguments)
+        result = commit(*arguments)
         left -= 1
         if not left:
             os.kill(os.getpid(), signal.SIGKILL)
+        return result
     return killed_after
 
 Place.commit, FamilyStorage.flush = kill_after(Place.commit), kill_after(FamilyStorage.flush)
