@@ -52,6 +52,12 @@ def count_pages(store: Store) -> int:
         return tables.about.pages
 
 
+def count_in_memory(store: Store) -> int:
+    assert isinstance(store, TableStore)
+    with store._use() as tables:
+        return sum(len(prefixes) for prefixes, _ in tables.requests._runs)
+
+
 def test_requests_are_found_until_they_expire(reopen: Open) -> None:
     with reopen() as store:
         notes, known = ServiceNotes(store), make_requests(store, 3 * PAGE + 7)
@@ -69,6 +75,7 @@ def test_requests_are_found_until_they_expire(reopen: Open) -> None:
         assert notes.expire_requests(NOON + KEPT - timedelta(seconds=1)) == 0
         assert notes.expire_requests(NOON + KEPT) == len(known)
         assert notes.find_requests([each.key for each in known]) == {}
+        assert count_in_memory(store) == 5, "nothing of them is in memory either"
         assert notes.find_requests([later[0].key]) == {later[0].key: later[0]}
         more = make_requests(store, PAGE, NOON + timedelta(hours=2), start=20_000)
         notes.note_requests(more)

@@ -29,8 +29,7 @@ def show_definition(served: Served) -> dict[str, object]:
         Plain data.
     """
     t, held = count_records(served)
-    keys = len(served.streams) if served.definition.by else len(served.list_names())
-    return served.definition.to_data() | {"name": served.name, "keys": keys, "t": t, "held": held}
+    return served.definition.to_data() | {"name": served.name, "keys": served.count(), "t": t, "held": held}
 
 
 def show_estimates(served: Served, names: Sequence[str]) -> list[dict[str, object]]:

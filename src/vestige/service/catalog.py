@@ -7,7 +7,6 @@ Guarantee: streams go on from what another program of this project has written; 
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from vestige.ingest.definition import Definition
 from vestige.ingest.names import StreamNames, hash_key
 from vestige.keyed import KeyedStreams
 from vestige.service.bodies import find_columns
+from vestige.service.name_index import NameIndex
 from vestige.service.problems import RefusalError
 from vestige.sources.columns import Columns
 from vestige.store import Store
@@ -39,6 +39,7 @@ class Served:
         columns: the columns that it reads.
         streams: its streams, and those of other definitions with the same terms if it has no keys.
         terms: the fixed text of their terms.
+        index: the names of its streams in order, if it has keys.
     """
 
     name: str
@@ -46,8 +47,7 @@ class Served:
     columns: Columns
     streams: KeyedStreams
     terms: str
-    _sorted: list[str] = field(default_factory=list)
-    _state: tuple[int, int] = (0, 0)
+    index: NameIndex = field(default_factory=NameIndex)
 
     @property
     def names(self) -> StreamNames:
@@ -77,10 +77,15 @@ class Served:
         """
         if not self.definition.by:
             return [self.name] if self.name in self.streams else []
-        state = self.streams._names.count, len(self.streams)
-        if state != self._state:
-            self._sorted, self._state = sorted(self.streams), state
-        return self._sorted
+        return sorted(self.streams)
+
+    def count(self) -> int:
+        """Count the streams.
+
+        Returns:
+            The number.
+        """
+        return len(self.streams) if self.definition.by else len(self.list_names())
 
     def page(self, after: str | None, limit: int) -> list[str]:
         """List the next names.
@@ -92,9 +97,9 @@ class Served:
         Returns:
             The names.
         """
-        names = self.list_names()
-        start = 0 if after is None else bisect_right(names, after)
-        return names[start : start + limit]
+        if self.definition.by:
+            return self.index.page(self.streams._names, after, limit)
+        return [name for name in self.list_names() if after is None or name > after][:limit]
 
 
 class Catalog:
@@ -132,7 +137,7 @@ class Catalog:
         return tuple(self._families.values())
 
     def find(self, name: str) -> Served:
-        """Find a definition.
+        """Find a definition; this may be called without a lock.
 
         Args:
             name: its name.
@@ -143,9 +148,10 @@ class Catalog:
         Raises:
             RefusalError: there is none.
         """
-        if name not in self.served:
+        found = self.served.get(name)
+        if found is None:
             raise RefusalError(404, "there is no stream of this name; create it with POST /v1/streams")
-        return self.served[name]
+        return found
 
     def create(self, definition: Definition) -> bool:
         """Create a definition.

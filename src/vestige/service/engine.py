@@ -22,6 +22,7 @@ import numpy as np
 from vestige.errors import DataError, ParameterError, StoreError, VestigeError
 from vestige.ingest.names import find_bad_keys, hash_key
 from vestige.service.catalog import Catalog, Served
+from vestige.service.name_index import sort_names
 from vestige.service.problems import RefusalError
 from vestige.service.requests import Counts, check_known, hash_request, make_taken
 from vestige.sources.block import Block
@@ -192,6 +193,23 @@ class Engine:
             if self._is_stale:
                 raise RefusalError(503, "the store cannot be written or read at present; try again")
             yield self.catalog
+
+    def prepare_page(self, stream: str) -> None:
+        """Sort the names of a definition's streams if many have come since; the writer goes on meanwhile.
+
+        Args:
+            stream: name of the definition.
+
+        Raises:
+            RefusalError: there is no such definition, or the store cannot be read.
+        """
+        with self.read() as catalog:
+            served = catalog.find(stream)
+            copied = served.index.copy_unsorted(served.streams._names) if served.definition.by else None
+        if copied is not None:
+            order = sort_names(copied.texts)
+            with self._hold():
+                served.index.install(copied, order)
 
     @contextmanager
     def _hold(self) -> Iterator[None]:

@@ -75,11 +75,12 @@ def make_stream_routes(engine: Engine, metrics: Metrics) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=PAGE)] = 100,
     ) -> dict[str, Any]:
         """List the answers of all keys, a page at a time."""
+        engine.prepare_page(name)
         with engine.read() as catalog:
             served = catalog.find(name)
             start = None if after is None else served.names.find_name(after)
             names = served.page(start, limit)
-            total = len(served.list_names())
+            total = served.count()
             shown = answers.show_estimates(served, names)
         return {"estimates": shown, "total": total, "next": shown[-1]["key"] if len(shown) == limit else None}
 
