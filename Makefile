@@ -53,7 +53,7 @@ doctest: $(READY)  ## Run the examples in the source; in a fresh clone this comp
 	$(BIN)/pytest src
 
 test-slow: $(READY)  ## Run the tests that take minutes
-	$(BIN)/pytest -n 2 -m slow
+	$(BIN)/pytest -n 2 -m slow -o faulthandler_timeout=3600
 
 test-lowest:  ## Try the oldest versions that pyproject.toml allows, in an environment of their own
 	$(PYTHON) -m venv --clear $(LOWEST)

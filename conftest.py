@@ -56,4 +56,4 @@ def database(server: Server, tmp_path: Path) -> Iterator[Database]:
 
     made = Database.create(server, tmp_path)
     yield made
-    server.ask(f'DROP SCHEMA IF EXISTS "{made.schema}" CASCADE')
+    made.drop()

@@ -26,6 +26,10 @@ _SETTINGS = {
     "max_wal_size": "256MB",
     "autovacuum_naptime": "1h",  # a test that waits for it would be random
 }
+_SECONDS = 60
+"""Seconds for which anything of a server is waited for; it takes one."""
+_LEFT = "20s"
+"""How long a schema that is dropped is waited for."""
 _DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of prctl."""
 
@@ -89,14 +93,19 @@ class Server:
 
     def _run(self, program: str, *arguments: str) -> None:
         made = subprocess.run(
-            [str(self._programs / program), *arguments], user=self._user, cwd="/", capture_output=True, check=False
+            [str(self._programs / program), *arguments],
+            user=self._user,
+            cwd="/",
+            capture_output=True,
+            check=False,
+            timeout=_SECONDS,
         )
         if made.returncode:
             raise RuntimeError(f"{program} failed: {made.stderr.decode(errors='replace')}")
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
-        self._process, until = self._launch(), time.monotonic() + 60
+        self._process, until = self._launch(), time.monotonic() + _SECONDS
         while True:
             try:
                 self.connect().close()
@@ -124,10 +133,16 @@ class Server:
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """End the server: SIGINT lets it write all it has, SIGQUIT does not, SIGKILL not even notice."""
-        if self._process is not None:
-            self._process.send_signal(how)
-            self._process.wait()
-            self._process = None
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_SECONDS)
+            raise RuntimeError(f"the server has not ended within {_SECONDS} s of {how.name}, and was killed") from None
 
     def restart(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """End the server, and start it again."""
@@ -136,17 +151,20 @@ class Server:
 
     def remove(self) -> None:
         """End the server, and remove its folder."""
-        self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def connect(self) -> psycopg.Connection[Any]:
         """A connection of the superuser, who asks what the tests want to know."""
         where = make_conninfo(host=str(self.folder), port=self.port, user=self.superuser, dbname="postgres")
-        return psycopg.connect(where, autocommit=True)
+        return psycopg.connect(where, autocommit=True, connect_timeout=_SECONDS)
 
     def ask(self, question: str, *values: object) -> list[tuple[Any, ...]]:
         """What the server answers to a question of the superuser."""
         with self.connect() as connection:
+            connection.execute(f"SET statement_timeout = '{_SECONDS}s'")  # a session that was left open may hold a lock
             asked = connection.execute(question.encode(), values or None)
             return asked.fetchall() if asked.description else []
 
@@ -194,6 +212,16 @@ class Database:
     def read(self) -> Reader:
         """Open the store for reading."""
         return open_reader(self.address, keyring=self.keyring)
+
+    def drop(self) -> None:
+        """Drop the schema; an error if a session that was left open keeps it."""
+        statement = f'DROP SCHEMA IF EXISTS "{self.schema}" CASCADE'
+        try:
+            self.server.ask(f"SET lock_timeout = '{_LEFT}'; {statement}")
+        except psycopg.errors.LockNotAvailable:
+            self.end_sessions()
+            self.server.ask(statement)
+            raise RuntimeError("the test has left a store open in a transaction, which was ended") from None
 
     def end_sessions(self) -> None:
         """Have the server end all sessions of stores, as an administrator or a network may."""

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from limits import join, wait
 from reading import read_streams
 from troubled import MAX_AGE, START, fill
 from vestige import Mean, SqliteStore, Stream
@@ -58,14 +59,14 @@ def held(path: Path, *, attending: bool) -> Iterator[Stream]:
                 if attending:
                     process_inbox(store)
 
-    thread = threading.Thread(target=write)
+    thread = threading.Thread(target=write, daemon=True)
     thread.start()
-    opened.wait()
+    wait(opened, "the thread to begin")
     try:
         yield streams[0]
     finally:
         ended.set()
-        thread.join()
+        join(thread)
 
 
 def holders(path: Path, subject: str) -> set[str]:

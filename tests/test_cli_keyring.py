@@ -16,6 +16,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from limits import join
 from vestige.cli import command
 from vestige.cli.group import load_commands
 from vestige.cli.store_options import VARIABLE, StoreOptions
@@ -196,7 +197,7 @@ def test_if_who_holds_a_sealed_store_ends_the_request_is_carried_out_with_its_ke
     timer = Timer(0.2, holder.close)
     timer.start()
     assert "erased from" in said("sweep", "v.db", "--keyring", "v.keyring", "--wait", "30s")
-    timer.join()
+    join(timer)
 
 
 # Addresses with a password.

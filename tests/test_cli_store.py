@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from limits import kill_late
 from reading import read_rows, read_streams
 from stopped import KILLED
 from vestige import Mean, SqliteStore, Stream
@@ -304,7 +305,7 @@ def test_somebody_who_holds_the_file_is_reported_and_waited_for(
         "import sqlite3, sys, time; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN');"
         "c.execute('SELECT * FROM buckets').fetchone(); print('held', flush=True); time.sleep(1.5)"
     )
-    with subprocess.Popen([sys.executable, "-c", hold, store], stdout=subprocess.PIPE) as foreign:
+    with subprocess.Popen([sys.executable, "-c", hold, store], stdout=subprocess.PIPE) as foreign, kill_late(foreign):
         assert foreign.stdout is not None
         foreign.stdout.readline()
         write(path, 0, 600)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from served import serve_here
 
+from limits import join
 from vestige.client import AsyncClient, Client, RowsTaken, StreamEstimate
 from vestige.client.routes import Routes
 from vestige.errors import ParameterError, ServiceError
@@ -183,7 +184,7 @@ def test_events_arrive(client: Any) -> None:
     events, sender = client.listen(), threading.Timer(0.3, send)
     sender.start()
     event = next(each for each in events if each.kind == "commit")
-    sender.join()
+    join(sender)
     assert (event.facts["stream"], event.facts["taken"]) == ("visits", 3)
     events.close()
 

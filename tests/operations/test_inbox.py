@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from limits import join, kill_late, wait
 from reading import read_streams
 from troubled import MAX_AGE, START, KeepsHalf, fill
 from vestige import Mean, MemoryStore, SqliteStore, Stream
@@ -146,9 +147,9 @@ def test_a_reply_comes_from_a_thread_that_attends(path: Path) -> None:
             while not ended.wait(0.02):
                 process_inbox(store)
 
-    thread = threading.Thread(target=write)
+    thread = threading.Thread(target=write, daemon=True)
     thread.start()
-    opened.wait()
+    wait(opened, "the thread to begin")
     try:
         done = send_request(path, Request("forget", (who, "00" * 16), now=True), patience=30.0)
         swept = send_request(path, Request("sweep", at=START + timedelta(hours=100)), patience=30.0)
@@ -156,7 +157,7 @@ def test_a_reply_comes_from_a_thread_that_attends(path: Path) -> None:
             send_request(path, Request("forget", (who,), streams=("z",)), patience=30.0)
     finally:
         ended.set()
-        thread.join()
+        join(thread)
     assert isinstance(done, ForgetResult)
     assert done.unknown == (1,)
     assert len(done.receipts) == 2
@@ -203,7 +204,7 @@ def test_a_folder_that_vanishes_is_made_again(path: Path) -> None:
         while not ended.is_set():
             Inbox(path).clean()
 
-    thread = threading.Thread(target=empty)
+    thread = threading.Thread(target=empty, daemon=True)
     thread.start()
     try:
         for request in left:
@@ -211,7 +212,7 @@ def test_a_folder_that_vanishes_is_made_again(path: Path) -> None:
             (inbox.folder / f"{request.id}.request").unlink()
     finally:
         ended.set()
-        thread.join()
+        join(thread)
 
 
 def test_a_full_disk_is_told_and_the_request_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,7 +343,7 @@ def test_a_writer_that_is_killed(tmp_path: Path, step: str, policy: KeepsHalf | 
         fill(store, "a", policy)
         who = store.pseudonym("person-9")
     command = [sys.executable, "-c", WRITER, str(path), step]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer, kill_late(writer):
         assert writer.stdout is not None
         writer.stdout.readline()
         done = send_request(path, Request("forget", (who,), now=True), patience=30.0)
@@ -379,7 +380,7 @@ send_request(path, Request("forget", (who,), now=True), patience=30.0)
 def test_a_client_that_is_killed(path: Path, step: str) -> None:
     who = mark(path, "person-9")
     with SqliteStore(path) as store:
-        with subprocess.Popen([sys.executable, "-c", CLIENT, str(path), who, step]) as client:
+        with subprocess.Popen([sys.executable, "-c", CLIENT, str(path), who, step]) as client, kill_late(client):
             while client.poll() is None:
                 process_inbox(store)
                 time.sleep(0.01)

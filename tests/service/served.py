@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 
+from limits import join
 from vestige import open_store
 from vestige.service.access import Access
 from vestige.service.app import make_app
@@ -51,4 +52,4 @@ def serve_here(
             yield client
     finally:
         server.should_exit = True
-        thread.join()
+        join(thread)

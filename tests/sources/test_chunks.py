@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from limits import join
 from vestige.errors import ParameterError, SourceError
 from vestige.sources import FileSource, chunks
 
@@ -36,7 +37,7 @@ def write_later(pipe: int, *parts: bytes, pause: float = 0.15) -> threading.Thre
             os.write(pipe, part)
         os.close(pipe)
 
-    thread = threading.Thread(target=write)
+    thread = threading.Thread(target=write, daemon=True)
     thread.start()
     return thread
 
@@ -65,7 +66,7 @@ def test_each_block_says_when_it_was_read_and_comes_in_time(pipe: int) -> None:
         last = time.monotonic()
         assert abs((datetime.now(UTC) - block.arrived).total_seconds()) < 1.0
         arrived += [block.arrived] * len(block.rows)
-    thread.join()
+    join(thread)
     assert len(arrived) == 2
     assert (arrived[0] - begun).total_seconds() > 0.25
     assert (arrived[1] - arrived[0]).total_seconds() > 0.05
@@ -75,7 +76,7 @@ def test_rows_are_handed_over_while_a_pipe_goes_on_steadily(pipe: int) -> None:
     """Each row comes within the pause that would be waited for, so that only the time that has passed counts."""
     thread = write_later(pipe, b"a\n", *[b"%d\n" % i for i in range(20)], pause=0.02)
     sizes = [len(block.rows) for block in FileSource("-", ["a"], every=0.1).blocks()]
-    thread.join()
+    join(thread)
     assert sum(sizes) == 20
     assert max(sizes) < 15
 
@@ -83,14 +84,14 @@ def test_rows_are_handed_over_while_a_pipe_goes_on_steadily(pipe: int) -> None:
 def test_without_a_time_a_pipe_comes_in_full_blocks(pipe: int) -> None:
     thread = write_later(pipe, b"a\n1\n", b"2\n", pause=0.02)
     assert [len(block.rows) for block in FileSource("-", ["a"]).blocks()] == [2]
-    thread.join()
+    join(thread)
 
 
 def test_packed_rows_come_through_a_quiet_pipe(pipe: int) -> None:
     packed = gzip.compress(b"a\n1\n2\n") + gzip.compress(b"3\n") + b"\0" * 10
     thread = write_later(pipe, packed[:1], packed[1:12], packed[12:30], packed[30:], pause=0.06)
     blocks = list(FileSource("-", ["a"], every=0.02).blocks())
-    thread.join()
+    join(thread)
     assert [row for block in blocks for row in block.rows[:, 0]] == [1.0, 2.0, 3.0]
     assert len(blocks) > 3
 
@@ -99,7 +100,7 @@ def test_a_pipe_that_does_not_block_is_waited_for(pipe: int) -> None:
     os.set_blocking(sys.stdin.fileno(), False)
     thread = write_later(pipe, b"a\n1\n", b"2\n")
     assert [len(block.rows) for block in FileSource("-", ["a"]).blocks()] == [2]
-    thread.join()
+    join(thread)
 
 
 def test_a_named_pipe_is_read_by_time_too(tmp_path: Path) -> None:
@@ -112,13 +113,13 @@ def test_a_named_pipe_is_read_by_time_too(tmp_path: Path) -> None:
             begun.wait(10)
             opened.write(b"2\n")
 
-    thread = threading.Thread(target=write)
+    thread = threading.Thread(target=write, daemon=True)
     thread.start()
     blocks = FileSource(str(tmp_path / "fifo"), ["a"], every=0.05).blocks()
     assert next(block for block in blocks if len(block.rows)).rows.tolist() == [[1.0]]
     begun.set()
     assert sum(len(block.rows) for block in blocks) == 1
-    thread.join()
+    join(thread)
 
 
 def test_a_file_comes_in_full_blocks_even_with_a_time(tmp_path: Path) -> None:

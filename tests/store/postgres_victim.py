@@ -184,7 +184,10 @@ class Victims:
         """Start the process that is warm."""
         command = [sys.executable, str(Path(__file__))]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            yield cls(process)
+            try:
+                yield cls(process)
+            finally:
+                process.kill()
 
     def send(self, order: Order) -> None:
         """Have a victim begin."""

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from limits import join, kill_late
 from vestige.cli.group import load_commands
 from vestige.store.keyring import Key, KeyringFile
 from vestige.store.keyring.client import KeyringClient
@@ -88,7 +89,8 @@ class Served:
                 command = [sys.executable, "-m", "vestige", "keyring", "serve", *words]
                 self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
             assert self._process.stdout is not None
-            line = self._process.stdout.readline()
+            with kill_late(self._process):
+                line = self._process.stdout.readline()
         assert line.startswith("Serving the keyring "), self.log.read_text()
         self.address = line.split()[-1]
         self.port = int(self.address.rpartition(":")[2])
@@ -101,8 +103,8 @@ class Served:
             return self._nursery.stop(number)
         assert self._process is not None
         self._process.send_signal(number)
-        with self._process as process:
-            return process.wait(30)
+        with self._process as process, kill_late(process):
+            return process.wait()
 
     def connect(self, token: str | None = None, **options: Any) -> KeyringClient:
         """A client of the server."""
@@ -123,34 +125,44 @@ class Nursery:
     """The program below, as a process."""
 
     def __init__(self) -> None:
-        command = [sys.executable, __file__]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}  # for what is imported above
+        self._process = subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         self._child = 0
 
     def start(self, words: list[str], log: Path) -> str:
         """Fork a server; the line that it prints."""
         self._child = int(self._ask([words, str(log)]))
-        assert self._process.stdout is not None
-        return self._process.stdout.readline()
+        return self._read_line()
 
     def stop(self, number: int) -> int:
         """End the server that was forked last; its status."""
         os.kill(self._child, number)
-        return int(self._ask(None))
+        status, self._child = int(self._ask(None)), 0
+        return status
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         with self._process as process:
-            process.terminate()
+            process.kill()
+            if self._child:
+                with suppress(ProcessLookupError):  # it was ended
+                    os.kill(self._child, signal.SIGKILL)
 
     def _ask(self, request: object) -> str:
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        return self._process.stdout.readline()
+        return self._read_line()
+
+    def _read_line(self) -> str:
+        """What the nursery prints, or its child: one that ends without a word leaves the pipe open behind it."""
+        assert self._process.stdout is not None
+        with kill_late(self._process, *([self._child] if self._child else ())):
+            return self._process.stdout.readline()
 
 
 @contextmanager
@@ -158,13 +170,13 @@ def host_server(keyring: KeyringFile, tokens: Path) -> Iterator[int]:
     """A server in this process, in clear, whose limits may be patched; its port."""
     server = make_server(keyring, tokens, None)
     with socket.create_server((HOST, 0)) as listening:
-        thread = threading.Thread(target=server.run, args=([listening],))
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         try:
             yield listening.getsockname()[1]
         finally:
             server.should_exit = True
-            thread.join()
+            join(thread)
 
 
 def run_nursery() -> None:

@@ -64,7 +64,10 @@ class Victims:
 def victims() -> Iterator[Victims]:
     command = [sys.executable, str(Path(__file__).with_name("victim.py"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Victims(process)
+        try:
+            yield Victims(process)
+        finally:
+            process.kill()
 
 
 @pytest.fixture

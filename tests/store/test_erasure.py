@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from limits import SECONDS, kill_late
 from reading import read_streams
 from store.sealed_decoder import list_parts, open_parts
 from vestige import Clock, Mean, Policy, Records, Stream, Window
@@ -172,11 +173,12 @@ def readers(path: Path, *keyring: Path) -> Iterator[None]:
     command = [sys.executable, "-c", READER, str(path), *map(str, keyring)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        with kill_late(process):
+            assert process.stdout.readline() == "ready\n"
         try:
             yield
         finally:
-            answer, _ = process.communicate("")
+            answer, _ = process.communicate("", timeout=SECONDS)
     looks, found = json.loads(answer)
     print(f"{looks} looks from another process")
     assert looks > 10

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from limits import join, kill_late
 from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.store.keyring import Key, KeyringFile, KeyTable, open_keyring
 from vestige.store.keyring.keyring import MARKER, PAGE, SLOTS, Page, compute_mark
@@ -390,14 +391,14 @@ def test_two_who_make_it_at_once_have_the_same_one(path: Path, monkeypatch: pyte
         write(place, content)
 
     def make() -> None:
-        started.wait()
+        started.wait(60)
         made.append(KeyringFile(path, create=True).id)
 
-    other = threading.Thread(target=make)
+    other = threading.Thread(target=make, daemon=True)
     other.start()
     monkeypatch.setattr("vestige.store.keyring.file.write_private", write_slowly)
     made.append(KeyringFile(path, create=True).id)
-    other.join()
+    join(other)
     assert made == [KeyringFile(path).id] * 2
 
 
@@ -513,7 +514,10 @@ def test_a_reader_beside_a_writer_sees_whole_transactions(keyring: KeyringFile, 
         keyring.prepare(keys)
         settle(keyring, keys)
     command = [sys.executable, "-c", READER, str(path), json.dumps(slots)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
+        kill_late(process),
+    ):
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         for number in range(3, 303):
@@ -559,13 +563,13 @@ def test_keys_that_are_being_written_are_no_finding_but_those_that_were_left(
             ended.wait(0.05)
             settle(keyring, keys)
 
-    writer = threading.Thread(target=write)
+    writer = threading.Thread(target=write, daemon=True)
     writer.start()
     try:
         assert all(KeyringFile(keyring.path).verify() == () for _ in range(8))
     finally:
         ended.set()
-        writer.join()
+        join(writer)
     keyring.prepare({4: Key(keyring.read().newest + 1, bytes(32))})
     (found,) = keyring.verify()
     assert "holds keys of rows that were replaced" in found

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from limits import join
 from store.served import HOST, Nursery, Served, host_server, make_certificate, make_key
 from vestige.errors import MissingExtraError, ParameterError, StoreError
 from vestige.store.keyring import KeyringFile, open_keyring, protocol
@@ -70,7 +71,7 @@ def test_an_untrusted_server_does_not_see_the_token(tmp_path: Path) -> None:
             with listening.accept()[0] as raw, suppress(OSError), context.wrap_socket(raw, server_side=True) as peer:
                 seen.append(peer.recv(1_000))
 
-        thread = threading.Thread(target=accept)
+        thread = threading.Thread(target=accept, daemon=True)
         thread.start()
         with pytest.raises(StoreError, match="not trusted"):
             KeyringClient(
@@ -78,7 +79,7 @@ def test_an_untrusted_server_does_not_see_the_token(tmp_path: Path) -> None:
                 token="x" * 43,
                 ca=make_certificate(tmp_path / "trusted.pem"),
             )
-        thread.join()
+        join(thread)
     assert b"".join(seen) == b""
 
 
@@ -98,13 +99,13 @@ def answering(status: int, headers: dict[str, str], body: bytes = b"") -> Iterat
             """Say nothing."""
 
     with HTTPServer((HOST, 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, args=(0.01,))
+        thread = threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
             yield f"http://{HOST}:{http.server_port}"
         finally:
             http.shutdown()
-            thread.join()
+            join(thread)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_a_client_goes_on_after_a_kill(served: Served) -> None:
     restart = threading.Timer(0.5, served.start)
     restart.start()
     client.prepare({0: make_key(2)})  # while nobody listens
-    restart.join()
+    join(restart)
     client.settle({0: 2})
     assert [key.version for key in client.read().find(0)] == [2]
     assert served.file.verify() == ()

@@ -24,6 +24,7 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from limits import join
 from postgres import Database
 from store.served import HOST, Nursery, Served, host_server, make_key
 from vestige import Mean, SqliteStore, Stream, open_store
@@ -530,7 +531,7 @@ def kill_many_times(tmp_path: Path, nursery: Nursery, times: int) -> None:
             timer = threading.Timer(rng.uniform(0.0, 0.06), served.stop)
             timer.start()
             load.run(client)
-            timer.join()
+            join(timer)
             client.close()
             under_way += bool(load.possible)
             load.check(served.file)

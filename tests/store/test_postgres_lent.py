@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from limits import join
 from postgres import Database
 from vestige import KeyedStreams, Mean, Stream
 from vestige.errors import StoreBusyError, StoreError
@@ -45,13 +46,13 @@ def live(store: PostgresStore) -> Iterator[None]:
             problems.append(problem)
             raise
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=look, daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
-        thread.join()
+        join(thread)
     assert not problems
 
 
@@ -217,7 +218,7 @@ def test_processes_that_ask_each_other_do_not_wait_for_each_other(database: Data
             except BaseException as problem:
                 problems.append(problem)
 
-        threads = [threading.Thread(target=act, args=each) for each in ((one, "ada"), (other, "bob"))]
+        threads = [threading.Thread(target=act, args=each, daemon=True) for each in ((one, "ada"), (other, "bob"))]
         for thread in threads:
             thread.start()
         done = threading.Event()
@@ -227,14 +228,12 @@ def test_processes_that_ask_each_other_do_not_wait_for_each_other(database: Data
                 process_inbox(store)
                 time.sleep(0.01)
 
-        helpers = [threading.Thread(target=help_out, args=(store,)) for store in (one, other)]
+        helpers = [threading.Thread(target=help_out, args=(store,), daemon=True) for store in (one, other)]
         for helper in helpers:
             helper.start()
-        for thread in threads:
-            thread.join()
+        join(*threads)
         done.set()
-        for helper in helpers:
-            helper.join()
+        join(*helpers)
         assert problems == []
         assert [len(stream.retained) for stream in streams] == [0, 0]
         assert len(one.read_ledger().receipts) == 10
@@ -282,8 +281,7 @@ def test_two_processes_create_one_key(database: Database) -> None:
         ]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        join(*threads)
         assert len(found) == 2
         assert len(set(found)) == 1
 
@@ -296,11 +294,10 @@ def test_requests_of_two_processes_are_all_filed(database: Database) -> None:
                 forget(store, ["ada"], references=[f"{id(store)} {number}"])
 
         with live(one), live(other):
-            threads = [threading.Thread(target=ask, args=(store,)) for store in (one, other)]
+            threads = [threading.Thread(target=ask, args=(store,), daemon=True) for store in (one, other)]
             for thread in threads:
                 thread.start()
-            for thread in threads:
-                thread.join()
+            join(*threads)
         ledger = one.read_ledger()
         assert len({receipt.reference for receipt in ledger.receipts}) == 20
         assert ledger.newest == 20
@@ -317,7 +314,9 @@ def test_requests_that_are_filed_at_the_same_time_are_all_filed(
         def read_and_wait() -> Ledger:
             """Give the other some time to file its request after this one has read the ledger."""
             found = read()
-            threads.append(threading.Thread(target=forget, args=(other, ["ada"]), kwargs={"streams": ["b"]}))
+            threads.append(
+                threading.Thread(target=forget, args=(other, ["ada"]), kwargs={"streams": ["b"]}, daemon=True)
+            )
             threads[-1].start()
             threads[-1].join(0.3)
             return found
@@ -325,8 +324,7 @@ def test_requests_that_are_filed_at_the_same_time_are_all_filed(
         with monkeypatch.context() as patch:
             patch.setattr(one, "read_ledger", read_and_wait)
             forget(one, ["ada"], streams=["a"])
-        for thread in threads:
-            thread.join()
+        join(*threads)
         assert len(one.read_ledger().receipts) == 1 + len(threads)
 
 

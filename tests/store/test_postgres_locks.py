@@ -168,6 +168,7 @@ def write(address: str, keyring: Path, names: list[str], seed: int, barrier: Con
     with PostgresStore(address, keyring=keyring, patience=60.0) as store:
         streams = [open_stream(store, name) for name in names]
         barrier.send("ready")
+        assert barrier.poll(60)
         barrier.recv()
         for _ in range(25):
             for stream in streams:
@@ -185,11 +186,14 @@ def test_processes_write_at_the_same_time(database: Database) -> None:
     pipes, workers = [], []
     for seed, names in given.items():
         here, there = context.Pipe()
-        worker = context.Process(target=write, args=(database.address, database.keyring, names, seed, there))
+        given_to = database.address, database.keyring, names, seed, there
+        worker = context.Process(target=write, args=given_to, daemon=True)
         worker.start()
+        there.close()  # so that the end of the process is the end of the pipe
         workers.append(worker)
         pipes.append(here)
     for pipe in pipes:
+        assert pipe.poll(60), "a process has not opened its streams within a minute"
         assert pipe.recv() == "ready"
     for pipe in pipes:
         pipe.send("go")

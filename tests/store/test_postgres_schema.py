@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from limits import join
 from postgres import Database
 from vestige import Mean, Stream
 from vestige.errors import StoreBusyError, StoreError
@@ -37,17 +38,16 @@ def test_processes_that_create_a_store_at_the_same_time_create_one(database: Dat
     stores, problems, start = list[PostgresStore](), list[BaseException](), threading.Barrier(6)
 
     def create() -> None:
-        start.wait()
+        start.wait(60)
         try:
             stores.append(database.open(patience=20.0))
         except BaseException as problem:
             problems.append(problem)
 
-    threads = [threading.Thread(target=create) for _ in range(6)]
+    threads = [threading.Thread(target=create, daemon=True) for _ in range(6)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    join(*threads)
     assert problems == []
     for number, store in enumerate(stores):
         Stream(Mean(), retention=96, store=store.stream(str(number))).push(1.0)

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from limits import join
 from reading import read_streams
 from vestige import Mean, SqliteStore, Stream
 from vestige.errors import ParameterError, StoreError
@@ -179,7 +180,7 @@ def test_a_draft_that_is_being_written_is_well_and_one_that_stays_is_not(
     writer = threading.Timer(0.2, draft.unlink)
     writer.start()
     assert open_reader(path).verify(at=TIMES[-1]) == ()
-    writer.join()
+    join(writer)
     draft.touch()
     monkeypatch.setattr("vestige.store.sqlite.verify._SETTLING", 0.1)
     (found,) = open_reader(path).verify(at=TIMES[-1])

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from limits import join
 from reading import read_streams
 from vestige import Batched, Mean, Stream, Window
 from vestige.errors import StoreError
@@ -40,11 +41,10 @@ def test_threads_may_push_into_one_stream(timed: bool) -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        threads = [threading.Thread(target=work, args=(part,)) for part in range(4)]
+        threads = [threading.Thread(target=work, args=(part,), daemon=True) for part in range(4)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        join(*threads)
     finally:
         sys.setswitchinterval(interval)
     assert not problems
@@ -63,7 +63,7 @@ def test_threads_may_push_into_a_store_that_is_flushed_meanwhile(tmp_path: Path)
             except BaseException as problem:
                 problems.append(problem)
 
-        threads = [threading.Thread(target=work) for _ in range(3)]
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
         for thread in threads:
             thread.start()
         for _ in range(20):
