@@ -30,7 +30,7 @@ def test_members_that_are_not_known_are_left_out() -> None:
         "name": "a",
         "seed": 0,
     }
-    receipt = Removal.from_data({"receipts": [RECEIPT]}).receipts[0]
+    receipt = Removal.from_data({"receipts": [RECEIPT], "restarted": 0, "troubles": 0}).receipts[0]
     assert receipt == RemovalReceipt("0123456789abcdef", datetime(2024, 1, 1, tzinfo=UTC))
 
 

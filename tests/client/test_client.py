@@ -97,6 +97,21 @@ def test_each_route_answers(client: Any) -> None:
     assert (error.value.status, error.value.is_uncertain, error.value.key) == (404, False, None)
 
 
+def test_people_are_erased_and_the_store_is_checked(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.send_rows("visits", ROWS)
+    keys = lose_answers(monkeypatch, 1)
+    removal = client.request_removals(["p0", "nobody"], now=True, reference="ticket-7")
+    assert len(set(keys)) == 1
+    assert [receipt.reference for receipt in removal.receipts] == ["ticket-7"] * 2
+    assert (removal.receipts[0].erased is not None, removal.troubles) == (True, 0)
+    assert client.show_stream("visits").held == 2
+    monkeypatch.setattr("vestige.client.routes.PAGE", 1)
+    assert [each.id for each in client.list_receipts()] == [each.id for each in removal.receipts]
+    assert [each.id for each in client.list_receipts(newest=True)] == [each.id for each in removal.receipts[::-1]]
+    assert (client.sweep().erased, client.sweep(dry_run=True).troubles) == (0, 0)
+    assert (client.verify().ok, client.verify().findings) == (True, ())
+
+
 def test_answers_are_asked_for_in_pages(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vestige.client.routes.PAGE", 3)
     client.send_rows("visits", [{"spent": i, "country": f"{i:02}", "person": ""} for i in range(10)])
@@ -165,7 +180,7 @@ def test_an_error_has_the_key_with_which_the_rows_count_once(url: str, monkeypat
         client.send_rows("visits", ROWS[:1], key="first")
         with monkeypatch.context() as broken:
             lose_answers(broken, 10**9)
-            with pytest.raises(ServiceError, match="may have been taken") as error:
+            with pytest.raises(ServiceError, match="may have been carried out") as error:
                 client.send_rows("visits", ROWS, size=2)
         assert error.value.is_uncertain
         again = client.send_rows("visits", ROWS, size=2, key=error.value.key)
@@ -196,7 +211,7 @@ def url_of(client: Any) -> str:
 
 def test_nothing_listens() -> None:
     with Client("http://127.0.0.1:9", patience=0.2) as client:
-        with pytest.raises(ServiceError, match=r"cannot be reached .*no row of this request was taken") as error:
+        with pytest.raises(ServiceError, match=r"cannot be reached .*nothing of this request was carried out") as error:
             client.send_rows("visits", ROWS)
         assert (error.value.status, error.value.is_uncertain, bool(error.value.key)) == (None, False, True)
         with pytest.raises(ServiceError, match="cannot be reached"):

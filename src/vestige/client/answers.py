@@ -183,15 +183,15 @@ class HeldRecords(Value):
         clock: the rounds `t`, `first`, `last` and `since`.
         rounds: the round of each record.
         times: the time of each record, as text; None without times.
-        leaving: the round by which each record leaves after a request; 0 without one.
+        leaving: whether each record is to leave after a removal request.
         values: the values of each record, if they were asked for.
     """
 
     clock: Mapping[str, int]
     rounds: tuple[int, ...]
     times: tuple[str | None, ...]
-    leaving: tuple[int, ...] = ()
-    values: tuple[Sequence[float], ...] | None = field(default=None, repr=False)
+    leaving: tuple[bool, ...] = ()
+    values: tuple[Sequence[float | None], ...] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +204,7 @@ class RemovalReceipt(Value):
         due: the time by which the records are erased at the latest; None if a stream has no limit in time.
         erased: the time at which they were erased; None while the request is open.
         reference: what the caller calls the request.
+        stream: the stream that was asked; None for all.
         kept_until: the time at which the receipt expires; None while the request is open.
     """
 
@@ -212,11 +213,12 @@ class RemovalReceipt(Value):
     due: datetime | None = None
     erased: datetime | None = None
     reference: str | None = None
+    stream: str | None = None
     kept_until: datetime | None = None
 
     @classmethod
     def _convert(cls, name: str, value: Any) -> Any:
-        return value if name in ("id", "reference") or value is None else datetime.fromisoformat(value)
+        return value if name in ("id", "reference", "stream") or value is None else datetime.fromisoformat(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,32 +227,36 @@ class Removal(Value):
 
     Attributes:
         receipts: one for each subject, in the order of the list.
-        unknown: the indices of the subjects of whom no record is held.
+        restarted: number of streams whose statistic restarts.
+        troubles: number of streams that could not be reached.
+        unknown: the places, from 0, of the subjects of whom nothing is held; None without the scope audit.
     """
 
     receipts: tuple[RemovalReceipt, ...]
-    unknown: tuple[int, ...] = ()
+    restarted: int
+    troubles: int
+    unknown: tuple[int, ...] | None = None
 
     @classmethod
     def _convert(cls, name: str, value: Any) -> Any:
-        return tuple(map(RemovalReceipt.from_data, value)) if name == "receipts" else tuple(value)
+        return tuple(map(RemovalReceipt.from_data, value)) if name == "receipts" else Value._convert(name, value)
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep(Value):
-    """What a sweep did.
+    """What a sweep did, or would do.
 
     Attributes:
-        erased: number of records that were erased.
-        troubles: number of streams that could not be swept.
+        erased: number of records that are erased.
+        restarted: number of streams whose statistic restarts.
+        troubles: number of streams in trouble.
+        tidy: whether the store is in its canonical form.
     """
 
     erased: int
-    troubles: int = 0
-
-    @classmethod
-    def _convert(cls, name: str, value: Any) -> Any:  # noqa: ARG003
-        return len(value) if isinstance(value, (list, dict)) else value
+    restarted: int
+    troubles: int
+    tidy: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +264,12 @@ class Verification(Value):
     """What a check of the store found.
 
     Attributes:
-        problems: one sentence for each problem; empty if all is as it should be.
+        ok: whether all is as it should be.
+        findings: what is not, one sentence each.
     """
 
-    problems: tuple[str, ...]
+    ok: bool
+    findings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

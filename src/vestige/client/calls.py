@@ -2,8 +2,8 @@
 
 A call is a generator: it yields what to do, and is sent what came of it, so that a client that waits and one that does
 not share it. Pauses double, with full jitter, and heed Retry-After.
-Guarantee: a key is made before the first try and kept; what may not be repeated is repeated only if it was not sent;
-and an error says whether the call may have been carried out. Held by tests/client/test_calls.py.
+Guarantee: only what may pass is tried again, with the same key, and an error says whether the call may have been
+carried out; held by tests/client/test_calls.py.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ class Call:
         params: the query.
         content: the body.
         kind: media type of the body.
-        key: the idempotency key; None for a call without one.
-        may_repeat: whether to carry it out twice is the same as once.
+        key: the idempotency key; None for a call that may be carried out twice without harm.
     """
 
     method: str
@@ -52,7 +51,6 @@ class Call:
     content: bytes | None = field(default=None, repr=False)
     kind: str = "application/json"
     key: str | None = None
-    may_repeat: bool = True
 
     @property
     def headers(self) -> dict[str, str]:
@@ -191,15 +189,13 @@ def attempt(call: Call, patience: float, timeout: float) -> Generator[Step, Outc
         assert isinstance(outcome, (Reply, Failure))  # noqa: S101  # that is what the step is answered with
         is_uncertain |= outcome.is_uncertain
         pause = _draw_pause(outcome, tries)
-        if not _may_retry(call, outcome) or time.monotonic() + pause > end:
-            raise _make_error(call, outcome, is_uncertain=is_uncertain)
+        if not _may_pass(outcome) or time.monotonic() + pause > end:
+            raise make_error(call, outcome, is_uncertain=is_uncertain)
         yield Pause(pause)
     raise AssertionError  # the count has no end
 
 
-def _may_retry(call: Call, outcome: Reply | Failure) -> bool:
-    if outcome.is_uncertain and not call.may_repeat:
-        return False
+def _may_pass(outcome: Reply | Failure) -> bool:
     return not outcome.is_final if isinstance(outcome, Failure) else outcome.status in _RETRIED
 
 
@@ -208,7 +204,21 @@ def _draw_pause(outcome: Reply | Failure, tries: int) -> float:
     return drawn + (outcome.retry_after if isinstance(outcome, Reply) else 0.0)
 
 
-def _make_error(call: Call, outcome: Reply | Failure, *, is_uncertain: bool) -> ServiceError:
+def make_error(call: Call, outcome: Reply | Failure, *, is_uncertain: bool) -> ServiceError:
+    """Make the error of a call that is not tried again.
+
+    Args:
+        call: the call.
+        outcome: what came of the last try.
+        is_uncertain: whether any try may have been carried out.
+
+    Returns:
+        The error.
+
+    Example:
+        >>> print(make_error(Call("POST", "/v1/sweep"), Failure("closed", is_uncertain=True), is_uncertain=True))
+        the service did not answer: closed; this may have been carried out: look, then repeat
+    """
     changes = call.method != "GET"
     if isinstance(outcome, Reply):
         status, detail = outcome.status, outcome.detail
@@ -217,9 +227,8 @@ def _make_error(call: Call, outcome: Reply | Failure, *, is_uncertain: bool) -> 
         status, detail = None, outcome.reason
         text = f"the service did not answer: {detail}"
     if changes and is_uncertain:
-        what = "the rows may have been taken" if call.key else "this may have been carried out"
-        remedy = "send the same body again with the same key, which counts it once" if call.key else "look, then repeat"
-        text += f"; {what}: {remedy}"
+        remedy = "send the same again with the same key, which counts it once" if call.key else "look, then repeat"
+        text += f"; this may have been carried out: {remedy}"
     elif changes:
-        text += "; no row of this request was taken" if call.key else "; nothing was changed"
+        text += "; nothing of this request was carried out"
     return ServiceError(text, status=status, detail=detail, key=call.key, is_uncertain=changes and is_uncertain)

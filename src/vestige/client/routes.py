@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -25,7 +26,7 @@ from vestige.client.answers import (
     read_json,
 )
 from vestige.client.bodies import make_bodies
-from vestige.client.calls import Call, Found, Items, Steps, attempt
+from vestige.client.calls import Call, Failure, Found, Items, Reply, Send, Steps, attempt, make_error
 from vestige.errors import ServiceError
 
 ROWS = 5_000
@@ -162,20 +163,13 @@ class Routes:
             name: name of the stream.
             after: the key before the first.
 
-        Yields:
+        Returns:
             The answers of each key, sorted by key.
 
         Raises:
             ServiceError: there is no stream of this name, or the service does not answer.
         """
-        while True:
-            params = {"limit": PAGE} | ({} if after is None else {"after": after})
-            data = yield from self._get(f"{_find_path(name)}/estimates", **params)
-            for estimate in _read_list(data, "estimates", StreamEstimate):
-                yield Found(estimate)
-            after = data.get("next")
-            if after is None:
-                return
+        return self._list_pages(f"{_find_path(name)}/estimates", "estimates", StreamEstimate, after)
 
     def show_estimate(self, name: str, key: str = "") -> Steps[StreamEstimate]:
         """Show the answers of one key.
@@ -211,29 +205,33 @@ class Routes:
         return HeldRecords.from_data(data)
 
     def request_removals(
-        self, subjects: Iterable[str], *, now: bool = False, reference: str | None = None
+        self, subjects: Iterable[str], *, now: bool = False, reference: str | None = None, key: str | None = None
     ) -> Steps[Removal]:
-        """Request that all records of people are erased, from all streams.
-
-        A request that may have arrived is not sent again; to ask twice does no harm, and gives two receipts.
+        """Request that all records of people are erased, from all streams; needs the scope erase.
 
         Args:
             subjects: the people, as rows name them.
-            now: whether to erase at once, not by the end of the notice.
+            now: whether to erase at once, not with the next update; answers may get worse.
             reference: what you call the request, such as the number of a ticket.
+            key: the idempotency key, of visible ASCII characters; a request that is sent again with it has the same
+                receipts. Default: a random one.
 
         Returns:
             The receipts.
 
         Raises:
-            ServiceError: the service refuses, or does not answer.
+            ServiceError: the service refuses, or does not answer; its `key` is the one to call this with again.
         """
         body = {"subjects": list(subjects), "now": now, "reference": reference}
-        data = yield from self._post("/v1/removals", body, may_repeat=False)
+        data = yield from self._post("/v1/removals", body, key=key or secrets.token_urlsafe(18))
         return Removal.from_data(data)
 
-    def list_receipts(self) -> Steps[tuple[RemovalReceipt, ...]]:
-        """List the receipts of removal requests.
+    def list_receipts(self, *, after: str | None = None, newest: bool = False) -> Items[RemovalReceipt]:
+        """List the receipts of removal requests, one after the other; pages are asked for as they are needed.
+
+        Args:
+            after: the id of the receipt before the first.
+            newest: whether the newest request comes first, not the oldest.
 
         Returns:
             The receipts.
@@ -241,11 +239,13 @@ class Routes:
         Raises:
             ServiceError: the service refuses, or does not answer.
         """
-        data = yield from self._get("/v1/receipts")
-        return _read_list(data, "receipts", RemovalReceipt)
+        return self._list_pages("/v1/receipts", "receipts", RemovalReceipt, after, newest=newest)
 
-    def sweep(self) -> Steps[Sweep]:
+    def sweep(self, *, dry_run: bool = False) -> Steps[Sweep]:
         """Erase what is due; the service does so by itself every second.
+
+        Args:
+            dry_run: whether to say only what would be erased.
 
         Returns:
             What was erased.
@@ -253,11 +253,11 @@ class Routes:
         Raises:
             ServiceError: the service refuses, or does not answer.
         """
-        data = yield from self._post("/v1/sweep", None)
+        data = yield from self._post("/v1/sweep", None, dry_run=dry_run)
         return Sweep.from_data(data)
 
     def verify(self) -> Steps[Verification]:
-        """Check the store.
+        """Check the store; needs the scope audit.
 
         Returns:
             What was found.
@@ -269,16 +269,22 @@ class Routes:
         return Verification.from_data(data)
 
     def check_health(self) -> Steps[str]:
-        """Ask whether the service can write.
+        """Ask once whether the service can take rows.
 
         Returns:
-            Its status, such as ok.
+            `ok`; `failing` if the store cannot be written, `stopping` if the service ends.
 
         Raises:
-            ServiceError: it cannot, or does not answer.
+            ServiceError: the service does not answer.
         """
-        data = yield from self._get("/health")
-        return str(data["status"])
+        call = Call("GET", "/health")
+        outcome = yield Send(call, self._timeout)
+        assert isinstance(outcome, (Reply, Failure))  # noqa: S101  # that is what the step is answered with
+        if isinstance(outcome, Reply) and outcome.status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
+            data = read_json(outcome)
+            if isinstance(data, Mapping) and "status" in data:
+                return str(data["status"])
+        raise make_error(call, outcome, is_uncertain=False)
 
     def _get(self, path: str, **params: str | int | bool) -> Steps[Any]:
         return read_json((yield from attempt(Call("GET", path, params), self._patience, self._timeout)))
@@ -287,10 +293,24 @@ class Routes:
         reply = yield from attempt(Call("DELETE", path, params), self._patience, self._timeout)
         return int(read_json(reply)["removed"])
 
-    def _post(self, path: str, body: Mapping[str, Any] | None, *, may_repeat: bool = True) -> Steps[Any]:
+    def _post(
+        self, path: str, body: Mapping[str, Any] | None, key: str | None = None, **params: str | int | bool
+    ) -> Steps[Any]:
         content = None if body is None else json.dumps(body).encode()
-        call = Call("POST", path, content=content, may_repeat=may_repeat)
+        call = Call("POST", path, params, content, key=key)
         return read_json((yield from attempt(call, self._patience, self._timeout)))
+
+    def _list_pages(
+        self, path: str, name: str, kind: type[_V], after: str | None, **params: str | int | bool
+    ) -> Items[_V]:
+        while True:
+            given = params | {"limit": PAGE} | ({} if after is None else {"after": after})
+            data = yield from self._get(path, **given)
+            for value in _read_list(data, name, kind):
+                yield Found(value)
+            after = data.get("next")
+            if after is None:
+                return
 
 
 def _find_path(name: str) -> str:
