@@ -1,13 +1,13 @@
 """Set up before any kernel is loaded: a cache of compiled kernels, files in memory, and reproducible properties.
 
-And what several tests share: a PostgreSQL server of their own, for each process that runs tests.
+And what several tests share: servers of their own, PostgreSQL and Redis, for each process that runs tests.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from postgres import Database, Server
+    from redis_server import RedisServer
 
 ROOT = Path(__file__).parent
 
@@ -57,3 +58,27 @@ def database(server: Server, tmp_path: Path) -> Iterator[Database]:
     made = Database.create(server, tmp_path)
     yield made
     made.drop()
+
+
+@pytest.fixture
+def start_redis() -> Iterator[Callable[..., RedisServer]]:
+    """A function that starts a Redis server with settings; all of them are ended with the test."""
+    from redis_server import RedisServer, find_program  # noqa: PLC0415
+
+    if find_program() is None:
+        pytest.skip("Redis is not installed (redis-server is not found); install the package redis-server to run this")
+    made: list[RedisServer] = []
+
+    def start(**settings: str) -> RedisServer:
+        made.append(RedisServer(**settings))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.remove()
+
+
+@pytest.fixture
+def redis_server(start_redis: Callable[..., RedisServer]) -> RedisServer:
+    """A Redis server that keeps nothing on its disk."""
+    return start_redis()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from vestige.cli.output import warn
-from vestige.cli.run_options import RunOptions
+from vestige.cli.run_options import AnySource, RunOptions
 from vestige.errors import NoStoreError, ParameterError, SourceError
 from vestige.ingest import StreamNames
 from vestige.policies import Bundle, Count, Distinct, NamedPolicy
@@ -54,9 +54,9 @@ def find_undeclared(options: RunOptions, paths: Sequence[str]) -> dict[str, tupl
         if column in found:
             continue
         source = _find_first(options, paths)
-        if not source.resumable:
+        if not isinstance(source, FileSource) or not source.resumable:
             raise ParameterError(
-                f"{source.path}: the categories of {column!r} cannot be found in rows that can be read only once; "
+                f"{source.name}: the categories of {column!r} cannot be found in rows that can be read only once; "
                 f"declare them, such as --metric {column}:shares[ok,failed] or --categories ok,failed"
             )
         found[column] = names = find_categories(source, column)
@@ -70,15 +70,16 @@ def find_undeclared(options: RunOptions, paths: Sequence[str]) -> dict[str, tupl
     return found
 
 
-def _find_first(options: RunOptions, paths: Sequence[str]) -> FileSource:
+def _find_first(options: RunOptions, paths: Sequence[str]) -> AnySource:
     """The file that comes first in time, or by name."""
     sources = [options.make_source(path) for path in paths]
-    return order_by_time(sources)[0] if options.time_column is not None and len(paths) > 1 else sources[0]
+    files = [source for source in sources if isinstance(source, FileSource)]
+    return order_by_time(files)[0] if options.time_column is not None and len(files) > 1 else sources[0]
 
 
-def _holds_text(source: FileSource, column: str) -> bool:
+def _holds_text(source: AnySource, column: str) -> bool:
     """Whether a column can be read as text and not as numbers; a file that cannot be read at all is reported later."""
-    if not source.resumable:
+    if not isinstance(source, FileSource) or not source.resumable:
         return False
     alone = replace(source, columns=(column,), time=None, subject=None, by=None, hash_key=None, keep_missing=True)
     try:

@@ -28,7 +28,7 @@ from vestige.cli.noise_options import (
     window_option,
 )
 from vestige.cli.output import format_count, say, show_record_progress, warn
-from vestige.cli.run_options import RunOptions
+from vestige.cli.run_options import AnySource, RunOptions
 from vestige.cli.run_report import (
     Answers,
     check_late,
@@ -176,6 +176,36 @@ _SMALL = 1 << 20
     "row that was taken.",
 )
 @click.option(
+    "--query",
+    metavar="SELECT",
+    help="Query whose rows to read, if SOURCE is a database; other options name its columns.",
+)
+@click.option(
+    "--cursor",
+    metavar="COLUMN",
+    help="Column of --query that is larger in each later row and never the same twice: a whole number or a time, such "
+    "as a primary key. Rows without one are not read.",
+)
+@click.option(
+    "--settle",
+    type=parse_duration,
+    metavar="DURATION",
+    help="How long rows of --query wait at least for rows with a smaller --cursor that are committed later; they also "
+    "wait for the transactions that run.  [default: 1 s]",
+)
+@click.option(
+    "--follow/--no-follow",
+    default=None,
+    help="Whether to wait for more rows at the end of a queue or a query, until interrupted.  [default: a queue is "
+    "followed, a query is not]",
+)
+@click.option(
+    "--trim",
+    is_flag=True,
+    help="Remove entries from the stream of a queue once they are committed, and all other groups have acknowledged "
+    "them.",
+)
+@click.option(
     "--channel",
     type=click.Choice(sorted(CHANNELS)),
     default="auto",
@@ -209,10 +239,12 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     paths in it are relative to it. What is given here replaces what is there.
 
     SOURCE is a CSV, NDJSON or Parquet file, a folder of such files, a pattern in quotes such as 'visits*.csv', or -
-    for CSV or NDJSON on standard input. Several files are read in the order of their first times if --time is given,
-    otherwise in that of their names, in which numbers count as numbers. A row with a missing value in a column is
-    skipped and counted; with --metric, it counts for the metrics whose columns it has. A row without a time or a key is
-    skipped too; one without a subject is a record like others. true and false, in any case, are the numbers 1 and 0.
+    for CSV or NDJSON on standard input; or redis://HOST:PORT/DATABASE/STREAM, a stream of Redis, whose fields are
+    columns; or postgresql://HOST/DATABASE, with --query and --cursor. Several files are read in the order of their
+    first times if --time is given, otherwise in that of their names, in which numbers count as numbers. A row with a
+    missing value in a column is skipped and counted; with --metric, it counts for the metrics whose columns it has. A
+    row without a time or a key is skipped too; one without a subject is a record like others. true and false, in any
+    case, are the numbers 1 and 0.
 
     With --store, the same command on the same SOURCE continues where it stopped, and counts each record once; another
     SOURCE adds to the stream. Without --column and --metric, or without any limit, the missing options are taken from
@@ -235,6 +267,9 @@ def run(ctx: click.Context, /, **given: Any) -> None:
       vestige run visits.csv --metric 'status:shares[ok,failed]' --metric spent:mean --retention 2048
       vestige run visits.csv --metric spent:mean,sum --epsilon 1 --bound spent=200 --retention 8192
       vestige run flights.csv --statistic regression --column distance --target air_time --retention 1024
+      vestige run redis://localhost:6379/0/visits --column spent --retention 512 --store visits.db
+      vestige run postgresql://localhost/shop --query "SELECT id, spent FROM visits" --cursor id --column spent
+          --retention 512 --store visits.db
       zcat log.csv.gz | vestige run - --column latency --retention 1000
     """  # noqa: D301  # \b keeps the lines as they are
     completed, from_store = complete_options(ctx, given)
@@ -249,14 +284,16 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     categories = kept.name_categories(options.numbers)
     sources = [options.make_source(path, categories) for path in paths]
     options.make_stream(policy)  # errors in the limits are reported first, then those in the file
-    if sources[0].resumable:
+    if not isinstance(sources[0], FileSource):
+        sources[0].check()
+    elif sources[0].resumable:
         _check_begin(sources[0], kept, options.path)
     if sum(source.size or _SMALL for source in sources) >= _SMALL:
         _load_kernels(policy, kept)
     started = time.perf_counter()
     ingest, answers = _ingest(options, sources, policy)
     seconds = round(time.perf_counter() - started, 3)
-    label = paths[0] if len(paths) == 1 else format_count(len(paths), "file")
+    label = sources[0].name if len(paths) == 1 else format_count(len(paths), "file")
     _check_taken(label, options, ingest, answers)
     _report(options, policy, ingest, answers, {"files": len(paths), "seconds": seconds})
     check_troubles(label, ingest)
@@ -270,7 +307,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
         sys.exit(1)
 
 
-def _ingest(options: RunOptions, sources: Sequence[FileSource], policy: Policy) -> tuple[Ingest, Answers]:
+def _ingest(options: RunOptions, sources: Sequence[AnySource], policy: Policy) -> tuple[Ingest, Answers]:
     """Read the sources into streams, and ask each of them; a signal ends the program between two blocks."""
     opening: AbstractContextManager[Store | None] = (
         nullcontext() if options.store is None else options.store.open(create=True)
@@ -293,7 +330,8 @@ def _ingest(options: RunOptions, sources: Sequence[FileSource], policy: Policy) 
             warn=warn,
             is_stopped=lambda: bool(caught),
         )
-        _run_each(ingest, sources if len(sources) == 1 else _order_sources(ingest, sources))
+        files = [source for source in sources if isinstance(source, FileSource)]
+        _run_each(ingest, sources if len(sources) == 1 else _order_sources(ingest, files))
         if caught:
             end_by_signal(caught[0], ingest)
         if store is not None and options.max_age is not None:
@@ -341,7 +379,7 @@ def _order_sources(ingest: Ingest, sources: Sequence[FileSource]) -> tuple[FileS
     return (*known, *ordered, *last)
 
 
-def _run_each(ingest: Ingest, sources: Sequence[FileSource]) -> None:
+def _run_each(ingest: Ingest, sources: Sequence[AnySource]) -> None:
     """Read one file after the other; an error in one leaves those before it taken."""
     sizes = [source.size for source in sources]
     total = None if None in sizes else sum(size or 0 for size in sizes)

@@ -7,16 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import ClassVar
 
+from vestige.cli.output import warn
 from vestige.cli.store_options import StoreOptions
-from vestige.errors import ParameterError
+from vestige.errors import MissingExtraError, ParameterError
 from vestige.ingest.definition import Definition, check_use
 from vestige.ingest.maintenance import EVERY
 from vestige.policies.metrics import METRICS
 from vestige.sources import FileSource, IfReplaced
 from vestige.sources.dialect import SEPARATORS, Dialect
+from vestige.sources.listing import is_address
+from vestige.sources.query import QuerySource
+from vestige.sources.query.source import SETTLE
+from vestige.sources.redis import RedisSource
+from vestige.sources.redis.address import RedisAddress
 from vestige.store.address import show_address
+from vestige.store.postgres.address import Address
+
+AnySource = FileSource | RedisSource | QuerySource
+"""What a run reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +43,11 @@ class RunOptions(Definition):
         key: file with the key that subjects are hashed with.
         keyring: address of the keyring that the store is sealed with.
         if_replaced: what to do with a source that was replaced.
+        query: query whose rows to read.
+        cursor: column that orders the rows of the query.
+        settle: how long rows of a query wait for others that come before them.
+        follow: whether to wait for more rows at the end; None for the default of the source.
+        trim: whether to remove entries of a queue that are committed.
         strict: whether an answer that is not all-time is an error.
         machine: whether to print JSON.
     """
@@ -46,6 +62,11 @@ class RunOptions(Definition):
     key: str | None
     keyring: str | None
     if_replaced: IfReplaced
+    query: str | None
+    cursor: str | None
+    settle: timedelta | None
+    follow: bool | None
+    trim: bool
     strict: bool
     machine: bool
 
@@ -73,6 +94,7 @@ class RunOptions(Definition):
             raise ParameterError(
                 "no source is given; name a file, or - for standard input, or write source = 'FILE' in vestige.toml"
             )
+        self._check_source()
         self.dialect  # noqa: B018  # what is wrong with it is said at once
         Definition.check(self)
         if self.subject is not None and self.path is None:
@@ -87,8 +109,31 @@ class RunOptions(Definition):
             check_use("--key", self.key, "--subject", self.subject)
         check_use("--keyring", None if self.keyring is None else show_address(self.keyring), "--store", self.path)
 
-    def make_source(self, path: str, categories: Mapping[str, Sequence[str]] | None = None) -> FileSource:
-        """Make the source of a file, which is not opened yet; columns of categories are read as text."""
+    def _check_source(self) -> None:
+        """Check that options of queues and queries are given with these, and what they need."""
+        is_queue = any(source.startswith(("redis://", "rediss://")) for source in self.sources)
+        is_query = not is_queue and any(map(is_address, self.sources))
+        if is_query and (self.query is None or self.cursor is None):
+            raise ParameterError(
+                'a database needs --query and --cursor, such as --query "SELECT id, spent FROM visits" --cursor id'
+            )
+        for option, value in (("--query", self.query), ("--cursor", self.cursor), ("--settle", self.settle)):
+            if value is not None and not is_query:
+                raise ParameterError(
+                    f"{option} needs the address of a database as SOURCE, such as postgresql://HOST/NAME"
+                )
+        if self.trim and (not is_queue or self.path is None):
+            raise ParameterError(
+                "--trim needs a queue as SOURCE, such as redis://HOST:PORT/DATABASE/STREAM, and --store, in which its "
+                "entries are committed"
+            )
+        if self.follow is not None and not is_queue and not is_query:
+            raise ParameterError("--follow and --no-follow need a queue or a database as SOURCE; leave it out")
+
+    def make_source(self, path: str, categories: Mapping[str, Sequence[str]] | None = None) -> AnySource:
+        """Make the source of a file or an address, which is not opened yet; columns of categories are read as text."""
+        if is_address(path):
+            return self._make_remote(path, categories or {})
         return FileSource(
             path,
             self.numbers,
@@ -101,4 +146,40 @@ class RunOptions(Definition):
             keep_missing=self.kind == METRICS,
             categories=categories or {},
             dialect=self.dialect,
+        )
+
+    def _make_remote(self, address: str, categories: Mapping[str, Sequence[str]]) -> AnySource:
+        """Make the source of a queue or a query."""
+        try:
+            from vestige.sources.columns import Columns  # noqa: PLC0415  # Arrow takes half a second to import
+        except ModuleNotFoundError as missing:
+            raise MissingExtraError(f"reading a queue or a query (here: {missing.name})", "cli") from None
+        columns = Columns(
+            self.numbers,
+            self.time_column,
+            self.subject,
+            self.by,
+            self.time_unit,
+            self.kind == METRICS,
+            {name: tuple(names) for name, names in categories.items()},
+        )
+        if address.lower().startswith("redis"):
+            return RedisSource(
+                RedisAddress.parse(address),
+                columns,
+                self.name or "main",
+                follow=self.follow is not False,
+                trim=self.trim,
+                dialect=self.dialect,
+                warn=warn,
+            )
+        settle = SETTLE if self.settle is None else self.settle.total_seconds()
+        return QuerySource(
+            Address.parse(address),
+            self.query or "",
+            self.cursor or "",
+            columns,
+            settle,
+            follow=bool(self.follow),
+            warn=warn,
         )

@@ -18,7 +18,7 @@ from vestige.errors import NoAnswerError, SourceError
 from vestige.ingest import Ingest
 from vestige.sources.comparison import explain_uncompared
 from vestige.sources.keys import By
-from vestige.sources.resumption import KEEP_NUMBERS
+from vestige.sources.protocol import KEEP_NUMBERS
 from vestige.times import format_duration
 
 Answers = Mapping[str, StreamAnswer] | KeyedAnswers
@@ -197,6 +197,8 @@ def _explain_remedy(ingest: Ingest) -> str:
     """Say how a later run takes the rows that this one did not."""
     if not any(trouble.of_row for trouble in ingest.troubles.values()):
         return "Once that is corrected, the same command takes them"
+    if ingest.source.remedy:
+        return f"To go on without them, {ingest.source.remedy}"
     return (
         f"To take them, {KEEP_NUMBERS}, and run this again, with --if-replaced continue if that saved a new file "
         "or a shorter one. Do not drop or sort rows, since they are identified by their numbers; --if-replaced restart "

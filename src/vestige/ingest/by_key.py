@@ -144,6 +144,9 @@ class StreamsByKey:
             maintenance: what has to know which clock counts.
         """
         if not len(block.numbers):
+            if block.end and self._reading is not None:
+                self._reading.note(block.end)
+                self._last = block.end
             return
         given = _Rows.from_block(block, self.names)
         is_new = self._find_new(given)
@@ -154,14 +157,16 @@ class StreamsByKey:
             left |= self._take_rows(given, rows, maintenance)
         self._note(given, rows, left)
 
-    def commit_due(self, *, is_waiting: bool) -> None:  # noqa: ARG002
+    def commit_due(self, *, is_waiting: bool) -> bool:  # noqa: ARG002
         """Write if it is time.
 
         Args:
-            is_waiting: whether the source is a pipe, which makes no difference here.
+            is_waiting: whether the source waits for rows, which makes no difference here.
+
+        Returns:
+            Whether all that was taken is written.
         """
-        if self.store is not None:
-            self._commits.commit_due()
+        return self.store is not None and self._commits.commit_due()
 
     def flush(self) -> None:
         """Write what the streams have not written yet, if there is a store."""
@@ -266,7 +271,7 @@ class StreamsByKey:
     def _find_ages(self, given: _Rows, rows: Ints) -> tuple[Texts, Times, Ints] | None:
         """Find streams, the newest time of their rows, and how many records they hold, if it matters for a pipe."""
         times = given.block.times
-        if times is None or self.max_age is None or self._source is None or self._source.resumable:
+        if times is None or self.max_age is None or self._source is None or not self._source.waits:
             return None
         codes = np.unique(given.codes[rows])
         newest = np.full(len(given.names), np.iinfo(np.int64).min)
@@ -294,7 +299,8 @@ class StreamsByKey:
         """Note how far the source was read, and which streams were left behind."""
         if self._reading is None:
             return
-        positions, end = given.block.positions, given.block.positions[-1]
+        positions = given.block.positions
+        end = given.block.end or positions[-1]
         behind, refused = dict[str, bytes](), len(positions)
         for code, row in left.items():
             name = given.names[code]

@@ -54,15 +54,20 @@ class Commits:
         self._write, self._warn = write, warn
         self._began, self._took = time.monotonic(), 0.0
 
-    def commit_due(self) -> None:
+    def commit_due(self) -> bool:
         """Write, unless the last commit was less than about a second ago, or took long.
+
+        Returns:
+            Whether it did.
 
         Raises:
             StoreBusyError: another process blocked every attempt.
         """
         pause = max(_SLACK * maintenance.EVERY, _SHARE * self._took)
-        if time.monotonic() - self._began >= pause:
+        is_due = time.monotonic() - self._began >= pause
+        if is_due:
             self.commit()
+        return is_due
 
     def commit(self) -> None:
         """Write now.

@@ -20,7 +20,7 @@ from vestige.ingest.single import SingleStream
 from vestige.ingest.trouble import Trouble
 from vestige.keyed import KeyedStreams
 from vestige.sources import Block, History, IfReplaced, Resumption, Source
-from vestige.sources.resumption import KEEP_NUMBERS
+from vestige.sources.protocol import KEEP_NUMBERS
 from vestige.store import Store
 from vestige.stream import Stream
 
@@ -135,7 +135,7 @@ class Ingest:
         """
         taken, maintenance, target = self.taken, self._maintenance, self._target
         self.requests = maintenance.requests
-        is_waiting, resumption = not self.source.resumable, self._resume()
+        is_waiting, resumption = self.source.waits, self._resume()
         source = self.source if resumption is None else resumption.source
         is_whole = resumption is not None and resumption.is_whole
         target.begin(self.source, resumption)
@@ -143,16 +143,19 @@ class Ingest:
             for block in () if is_whole else source.blocks(b"" if resumption is None else resumption.start):
                 target.take(block, maintenance)
                 self._count(block)
-                target.commit_due(is_waiting=is_waiting)
+                if target.commit_due(is_waiting=is_waiting):
+                    self._acknowledge(source, resumption)
                 progress(self.taken, block.offset)
                 target.run_maintenance(maintenance, is_waiting=is_waiting)
                 if self.is_stopped():
                     break
         except SourceError as problem:
             target.flush()
+            self._acknowledge(source, resumption)
             raise SourceError(f"{problem}{self._explain_taken(self.taken - taken)}") from None
         self.grown += self.taken > taken
         target.flush()
+        self._acknowledge(source, resumption)
         target.note_unreadable()
         if not (is_whole or self.troubles or self.source.name in self.unfinished or self.is_stopped()):
             target.mark_whole()
@@ -199,6 +202,11 @@ class Ingest:
         self.compared += resumption.compared
         return resumption
 
+    def _acknowledge(self, source: Source, resumption: Resumption | None) -> None:
+        """Tell a source that waits what is in the store; no stream, not even a new one, will ask for it again."""
+        if resumption is not None and source.waits:
+            source.acknowledge(self._target.find_positions(resumption.name).find_start(source.order))
+
     def _count(self, block: Block) -> None:
         self.skipped += block.skipped
         self.keyless += block.keyless
@@ -210,5 +218,6 @@ class Ingest:
             return ""
         if not taken:
             return "; nothing was taken"
-        remedy = f"; {KEEP_NUMBERS}, and run this again with --if-replaced continue" if self.source.resumable else ""
+        is_file = self.source.resumable and not self.source.remedy
+        remedy = f"; {KEEP_NUMBERS}, and run this again with --if-replaced continue" if is_file else ""
         return f"; {taken:,} records of the rows before were taken and stay{remedy}"

@@ -122,6 +122,7 @@ class SingleStream:
         """
         rows = np.arange(self._count_covered(block), len(block.numbers))
         if not len(rows):
+            self._note_end(block)
             return
         stream = self.stream
         before = stream.t
@@ -129,19 +130,32 @@ class SingleStream:
             self._extend(stream, block, rows)
         except (DataError, RuleError, NoAnswerError) as problem:
             text = translate_error(str(problem), block.numbers[rows])
-            name = "" if self._source is None else self._source.name
-            raise SourceError(f"{name}: {text}") from None
+            name, remedy = ("", "") if self._source is None else (self._source.name, self._source.remedy)
+            raise SourceError(f"{name}: {text}{'; ' if remedy else ''}{remedy}") from None
         times = None if block.times is None else block.times[rows]
         maintenance.note_rows(self.name, stream, times, block.arrived, before)
+        self._note_end(block)
 
-    def commit_due(self, *, is_waiting: bool) -> None:
-        """Write what a pipe has brought, since it cannot be read again.
+    def _note_end(self, block: Block) -> None:
+        """Note how far the source was read, also where the last rows were skipped."""
+        known, source = self._known, self._source
+        if block.end and known is not None and source is not None:
+            before = self.stream.position(known).value
+            if before and source.order(block.end) > source.order(before):
+                self.stream.move_source(known, block.end)
+
+    def commit_due(self, *, is_waiting: bool) -> bool:
+        """Write what a source has brought that is waited for.
 
         Args:
-            is_waiting: whether the source is a pipe.
+            is_waiting: whether the source waits for rows.
+
+        Returns:
+            Whether all that was taken is written.
         """
         if is_waiting:
             self.flush()
+        return is_waiting
 
     def flush(self) -> None:
         """Write what the stream has not written yet, if there is a store."""

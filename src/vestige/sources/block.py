@@ -5,8 +5,8 @@ Guarantee: `Block.by_key` gives each row to one key, in the order of rows; held 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -34,6 +34,7 @@ class Block:
         subjects: subject of each row, as text, or None if it has none; None if no subject was requested.
         keys: the distinct keys of these rows, as text; None if no key was requested.
         codes: index in `keys` of each row's key.
+        end: position of the source after the last row that was read, complete or not; empty if it is not kept.
         unfinished: whether the source ends, after these rows, in a line without a line break, which was not read.
 
     Example:
@@ -54,6 +55,7 @@ class Block:
     subjects: Texts | None = None
     keys: Texts | None = None
     codes: Ints | None = None
+    end: bytes = b""
     unfinished: bool = False
 
     def by_key(self) -> Iterator[tuple[str, Ints]]:
@@ -77,3 +79,21 @@ class Block:
         ends = np.cumsum(np.bincount(self.codes, minlength=len(self.keys)))
         for key, start, end in zip(self.keys, np.concatenate(([0], ends[:-1])), ends, strict=True):
             yield str(key), order[start:end]
+
+    def hash_keys(self, hash_key: Callable[[str], str] | None) -> Block:
+        """Replace the keys by what takes their place.
+
+        Args:
+            hash_key: function from a key to what takes its place; None to leave them as they are.
+
+        Returns:
+            The block with the other keys.
+
+        Example:
+            >>> block = Block(np.zeros((1, 1)), np.array([1]), [b""], 1, keys=np.array(["a"]), codes=np.array([0]))
+            >>> block.hash_keys(str.upper).keys
+            array(['A'], dtype=object)
+        """
+        if hash_key is None or self.keys is None:
+            return self
+        return replace(self, keys=np.array([hash_key(str(key)) for key in self.keys], np.object_))

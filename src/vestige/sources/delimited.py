@@ -206,9 +206,9 @@ def _convert_floats(batch: pa.RecordBatch, columns: Columns, read: int, dialect:
         if not pa.types.is_string(column.type):
             continue
         try:
-            batch = batch.set_column(columns.names.index(name), name, _to_floats(column, dialect))
+            batch = batch.set_column(columns.names.index(name), name, to_floats(column, dialect))
         except pa.ArrowInvalid:
-            row = find_unreadable(column, lambda part: _to_floats(part, dialect))
+            row = find_unreadable(column, lambda part: to_floats(part, dialect))
             problem = _NOT_A_NUMBER.format(where=f"row {read + row + 1:,}", columns=name_columns([name]))
             raise SourceError(f"{problem}{_suggest_decimal(column[row].as_py(), dialect)}") from None
     return batch
@@ -223,7 +223,23 @@ def _suggest_decimal(text: str, dialect: Dialect) -> str:
     return "; if its points separate thousands, write it without them; if they are decimal points, give --decimal ."
 
 
-def _to_floats(column: pa.Array, dialect: Dialect) -> pa.Array:
+def to_floats(column: pa.Array, dialect: Dialect = USUAL) -> pa.Array:
+    """Read texts as numbers.
+
+    Args:
+        column: column of text.
+        dialect: how numbers are written.
+
+    Returns:
+        The numbers, null where missing; true and false, in any case, are 1 and 0.
+
+    Raises:
+        pyarrow.ArrowInvalid: a text is not a number; do not show what it says, which quotes the text.
+
+    Example:
+        >>> to_floats(pa.array([" 1.5", "true", "NA"])).to_pylist()
+        [1.5, 1.0, None]
+    """
     text = normalize_text(column)
     if dialect.decimal != ".":  # a point is then not part of a number
         text = compute.replace_substring(compute.replace_substring(text, ".", "?"), dialect.decimal, ".")

@@ -11,11 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
-
-import numpy as np
 
 from vestige.errors import MissingExtraError, ParameterError
 from vestige.sources.block import Block
@@ -186,10 +184,7 @@ class FileSource(Source):
         except ModuleNotFoundError as missing:
             raise MissingExtraError(f"reading a file (here: {missing.name})", "cli") from None
         for block in read_blocks(self, after):
-            if self.hash_key is None or block.keys is None:
-                yield block
-            else:
-                yield replace(block, keys=np.array([self.hash_key(str(key)) for key in block.keys], np.object_))
+            yield block.hash_keys(self.hash_key)
 
 
 def _check_columns(columns: Sequence[str], role: str = "columns") -> tuple[str, ...]:

@@ -20,8 +20,26 @@ from vestige.sources.file import FileSource
 
 ENDINGS = (".csv", ".ndjson", ".jsonl", ".json", ".parquet")
 """Endings of the files that are read from a folder; `.gz` may follow."""
+ADDRESSES = ("redis://", "rediss://", "postgresql://", "postgres://")
+"""How addresses of queues and databases begin."""
 _NUMBER = re.compile(r"(\d+)")
 _END = np.datetime64("9999-12-31T23:59:59.999999", "us")
+
+
+def is_address(source: str) -> bool:
+    """Tell whether a source is a queue or a database.
+
+    Args:
+        source: what a run is to read.
+
+    Returns:
+        Whether it is; else it is a file.
+
+    Example:
+        >>> is_address("redis://localhost/0/visits"), is_address("visits.csv")
+        (True, False)
+    """
+    return source.lower().startswith(ADDRESSES)
 
 
 def list_files(sources: Sequence[str]) -> tuple[str, ...]:
@@ -29,13 +47,13 @@ def list_files(sources: Sequence[str]) -> tuple[str, ...]:
 
     Args:
         sources: paths of files; patterns such as `visits-*.csv`, where no file has that name; folders, of which the
-            files with the endings in `ENDINGS` are meant; or only `-`, for standard input.
+            files with the endings in `ENDINGS` are meant; or only `-`, for standard input; or only one address.
 
     Returns:
         The path of each file once; numbers in names count as numbers.
 
     Raises:
-        ParameterError: standard input is given beside files.
+        ParameterError: standard input or an address is given beside others.
         SourceError: a pattern matches no file, a folder has none, or one of several paths does not exist.
 
     Example:
@@ -48,7 +66,9 @@ def list_files(sources: Sequence[str]) -> tuple[str, ...]:
     """
     if "-" in sources and len(sources) > 1:
         raise ParameterError("standard input (-) is given beside files; read it on its own")
-    if len(sources) == 1 and not _is_many(sources[0]):
+    if any(map(is_address, sources)) and len(sources) > 1:
+        raise ParameterError("the address of a queue or a database is given beside other sources; read it on its own")
+    if len(sources) == 1 and (is_address(sources[0]) or not _is_many(sources[0])):
         return tuple(sources)
     found: dict[str, str] = {}
     for source in sources:

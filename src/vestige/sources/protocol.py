@@ -16,6 +16,9 @@ from vestige.sources.block import Block
 from vestige.sources.held import HeldRows
 from vestige.sources.keys import By
 
+KEEP_NUMBERS = "correct the row in its place, or empty its value so that it is skipped"
+"""How to correct rows of a file that is read again, since they are identified by their numbers."""
+
 IfReplaced = Literal["refuse", "restart", "continue"]
 """What to do with a source that is not the one that was read before under its name."""
 
@@ -50,6 +53,16 @@ class Source(Protocol):
     def resumable(self) -> bool:
         """Whether the source can be read again from a position; a pipe cannot."""
         return True
+
+    @property
+    def waits(self) -> bool:
+        """Whether the source waits for rows, so that what has arrived is written soon; default: if it is a pipe."""
+        return not self.resumable
+
+    @property
+    def remedy(self) -> str:
+        """How to get past a row that a stream refuses, as an order to the user; empty for what holds for files."""
+        return ""
 
     @property
     def size(self) -> int | None:
@@ -91,6 +104,14 @@ class Source(Protocol):
             The position with the note; by default as it was.
         """
         return position
+
+    def acknowledge(self, position: bytes) -> None:
+        """Hear that all rows up to a position are in the store for good, or need not be; by default this is ignored.
+
+        Args:
+            position: position up to which no stream will need a row again.
+        """
+        del position  # a file has nobody to tell
 
     def resume(self, history: History) -> Resumption:
         """Decide where a run continues; by default at the smallest position, so that no stream misses a row.

@@ -14,13 +14,10 @@ from vestige.sources.comparison import RowComparison, explain_difference
 from vestige.sources.held import HeldRows
 from vestige.sources.identity import FileIdentity, FileProgress, digest_key, find_name
 from vestige.sources.positions import encode_position
-from vestige.sources.protocol import History, Resumption
+from vestige.sources.protocol import KEEP_NUMBERS, History, Resumption
 
 if TYPE_CHECKING:
     from vestige.sources.file import FileSource
-
-KEEP_NUMBERS = "correct the row in its place, or empty its value so that it is skipped"
-"""How to correct rows of a file that is read again, since they are identified by their numbers."""
 
 
 def has_new_rows(source: FileSource, history: History) -> bool:
