@@ -6,13 +6,16 @@ import json
 import os
 import signal
 import sys
-import time
+import threading
+from collections.abc import Sequence
+from typing import Any
 
 from vestige import KeyedStreams, Mean, Stream, open_store
 from vestige.ingest import Ingest, StreamNames, commits, maintenance
 from vestige.sources.columns import Columns
 from vestige.sources.redis import RedisSource, reader
 from vestige.sources.redis.address import RedisAddress
+from vestige.sources.redis.link import Link
 from vestige.store import Store
 
 AT_ONCE = 20
@@ -42,29 +45,66 @@ def run(address: str, path: str, *, by: bool) -> None:
             ingest.streams._workers.shutdown()
 
 
+class Steps:
+    """Counts the commands that are sent, before and after each, and kills the process at one of them or soon after.
+
+    Args:
+        last: the step; None for never.
+        delay: seconds from there to the end.
+    """
+
+    def __init__(self, last: int | None, delay: float) -> None:
+        self.count, self._last, self._delay, self._send = 0, last, delay, Link.send
+
+    def install(self) -> None:
+        """Take the place of `Link.send`."""
+
+        def send(link: Link, commands: Sequence[Sequence[object]], *, together: bool = False) -> list[Any]:
+            return self.send(link, commands, together=together)
+
+        Link.send = send  # type: ignore[method-assign]
+
+    def send(self, link: Link, commands: Sequence[Sequence[object]], *, together: bool = False) -> list[Any]:
+        """Send commands, a step before and a step after."""
+        self._step()
+        replies = self._send(link, commands, together=together)
+        self._step()
+        return replies
+
+    def _step(self) -> None:
+        self.count += 1
+        if self.count == self._last and self._delay:
+            threading.Timer(self._delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        elif self.count == self._last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main() -> None:
-    """Read addresses and delays; run and kill. The first run is made here, so that children have all loaded."""
+    """Read what to read and when to die; the first run is made here, so that children have all loaded."""
     maintenance.EVERY = commits._SHARE = 0.0
     reader.AT_ONCE = AT_ONCE
     for number, line in enumerate(sys.stdin):
-        address, path, by, delay = json.loads(line)
+        address, path, by, last, delay = json.loads(line)
         if not number:
             run(address, path, by=by)
-            print(json.dumps([0, 0.0]), flush=True)
+            print(json.dumps([0, 0]), flush=True)
             continue
+        heard, told = os.pipe()
         child = os.fork()
         if not child:
+            steps = Steps(last, delay)
+            steps.install()
             try:
                 run(address, path, by=by)
+                os.write(told, str(steps.count).encode())
                 os._exit(0)
             except BaseException:
                 os._exit(1)
-        started = time.monotonic()
-        if delay is not None:
-            time.sleep(delay)
-            os.kill(child, signal.SIGKILL)
+        os.close(told)
         _, status = os.waitpid(child, 0)
-        print(json.dumps([status, time.monotonic() - started]), flush=True)
+        count = int(os.read(heard, 100) or b"0")
+        os.close(heard)
+        print(json.dumps([status, count]), flush=True)
 
 
 if __name__ == "__main__":
