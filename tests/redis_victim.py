@@ -62,7 +62,7 @@ class Steps:
         def send(link: Link, commands: Sequence[Sequence[object]], *, together: bool = False) -> list[Any]:
             return self.send(link, commands, together=together)
 
-        Link.send = send  # type: ignore[method-assign]
+        Link.send = send  # type: ignore[method-assign, assignment]
 
     def send(self, link: Link, commands: Sequence[Sequence[object]], *, together: bool = False) -> list[Any]:
         """Send commands, a step before and a step after."""
