@@ -25,8 +25,9 @@ demo: $(READY)  ## Keep the all-time means of 328,521 real flights from a window
 live: $(READY)  ## Replay the flights of New York in the browser, and ask for removals there
 	$(BIN)/vestige serve --demo
 
-pictures: $(READY)  ## Redraw the pictures of docs/method.md and docs/code.md
+pictures: $(READY)  ## Redraw the pictures of docs/method.md and docs/code.md, and that of the page
 	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/live.py
 
 report: $(READY)  ## Try each claim of the paper with a moderate number of trials, and write docs/lab/report.html
 	$(BIN)/vestige lab run --trials 8 --fresh --out out/report

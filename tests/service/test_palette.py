@@ -50,9 +50,8 @@ def test_page_has_nothing_that_a_strict_policy_forbids() -> None:
     html = (PAGE / "index.html").read_text()
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", html)
     assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", html)
-    forbidden = r"https?://(?!www\.w3\.org/2000/svg\b)|innerHTML|insertAdjacentHTML|localStorage|sessionStorage"
     for module in PAGE.glob("*.js"):
-        assert not re.search(forbidden, module.read_text())
+        assert not re.search(r"https?://|innerHTML|insertAdjacentHTML|localStorage|sessionStorage", module.read_text())
 
 
 def test_vendored_library_has_its_licence() -> None:

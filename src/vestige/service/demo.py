@@ -186,9 +186,6 @@ class Demo:
         with self._lock:
             t, shadow, watched = max(1, self._t), self._shadows["mean"], self._watched
             mean, deviation = shadow.mean(t), shadow.deviation(t)
-            seen = (
-                None if watched is None else {"round": watched, **self._name(watched), "value": shadow.value(watched)}
-            )
             return {
                 "shadow": "This answer holds what no store has; it exists in the demo only.",
                 "rate": self._rate,
@@ -201,8 +198,8 @@ class Demo:
                 "epsilon": EPSILON,
                 "truth": {"mean": mean, "standard_error": deviation / np.sqrt(t), "count": t},
                 "prior": {"mean": mean, "deviation": deviation},
-                "candidate": self._name(self._choose(sorted(self._feed.list_rounds(STREAMS["mean"]))[-BATCH // 2 :])),
-                "watched": seen,
+                "candidate": self._name(self._choose(sorted(self._feed.list_rounds(STREAMS["mean"]))[-BATCH:])),
+                "watched": None if watched is None else self._name(watched),
                 "leak": [] if watched is None else [self._measure(policy, watched) for policy in list(STREAMS)[:3]],
             }
 
@@ -216,8 +213,9 @@ class Demo:
             return list(self._history)
 
     def _name(self, round_: int) -> dict[str, Any]:
-        """A record by its round and by whom it is about."""
-        return {"round": round_, "subject": str(self._subjects[(round_ - 1) % len(self._flights)])}
+        """A record by its round, whom it is about, and its value, which the shadow alone knows."""
+        subject = str(self._subjects[(round_ - 1) % len(self._flights)])
+        return {"round": round_, "subject": subject, "value": self._shadows["mean"].value(round_)}
 
     def _measure(self, policy: str, watched: int) -> dict[str, Any]:
         """What one stream says about a record: it holds it, or its answer counts it, or neither."""

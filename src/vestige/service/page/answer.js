@@ -25,7 +25,7 @@ export function setAnswer(shown, truth, { unit, record }) {
     cards.push(all);
   }
   byId("numbers").replaceChildren(...cards, ...others(shown[0].estimate));
-  setText("chart-caption", caption(shown, truth));
+  setText("chart-caption", `${unit ? `In ${unit}, by` : "By"} ${record}s that have arrived. ${caption(shown, truth)}`);
   const notes = shown[0].estimate.notes ?? [];
   byId("notes").hidden = !notes.length;
   setText("notes", notes.join(" "));

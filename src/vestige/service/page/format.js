@@ -24,7 +24,7 @@ export function make(tag, text = "", attributes = {}, ...children) {
 }
 
 export function draw(tag, attributes = {}, text = "") {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  const made = document.createElementNS(byId("picture").namespaceURI, tag);
   if (text !== "") made.textContent = text;
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   return made;

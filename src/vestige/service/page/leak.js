@@ -14,7 +14,7 @@ export function setLeak(demo) {
     return;
   }
   const ago = demo.t - watched.round;
-  byId("leak-story").replaceChildren(make("b", `${watched.subject}, ${record} number ${count(watched.round)},`), ` left ${number(watched.value, 1)} ${unit} late and was followed by ${count(ago)} others.`);
+  byId("leak-story").replaceChildren(make("b", `${watched.subject}, ${record} number ${count(watched.round)},`), ` left ${count(watched.value)} ${unit} late. ${count(ago)} ${ago === 1 ? `${record} has` : `${record}s have`} left since.`);
   drawLeak();
   fillTable("leak-table", "What each policy says", [["policy"], ["held"], [`guess, ${unit}`, true], [`spread, ${unit}`, true], ["bits learned", true], [`error of its answer, ${unit}`, true]],
     leak.map((each) => [NAMES[each.policy], each.held ? "yes" : "no", number(each.guess, each.spread), spread(each.spread), number(each.bits, 0.1), spread(Math.abs(each.error))]));
@@ -39,8 +39,8 @@ function judge({ policy, held, bits }) {
 function row(each, at, wide, marks) {
   const { policy, guess, spread: off } = each, { unit, watched } = shown;
   const [kind, verdict, why] = judge(each);
-  const said = make("p", `${number(guess, Math.min(Math.max(off, 0.01), 1))} ${unit}`, { class: "guess", "data-guess": guess });
-  said.append(make("small", ` ± ${off < 1e-6 ? "0" : spread(off)}`));
+  const said = make("p", `${kind === "held" ? count(guess) : number(guess, Math.min(Math.max(off, 0.01), 1))} ${unit}`, { class: "guess", "data-guess": guess });
+  if (kind !== "held") said.append(make("small", ` ± ${spread(off)}`));
   const label = `${NAMES[policy]}: guess ${number(guess, 1)} ${unit}, give or take ${spread(off)}; really ${number(watched.value, 1)}`;
   const high = marks.length ? 60 : 40, scale = draw("svg", { role: "img", "aria-label": label, viewBox: `0 0 ${wide} ${high}`, preserveAspectRatio: "none" });
   scale.append(draw("line", { class: "axis", x1: 0, x2: wide, y1: 20, y2: 20 }), draw("line", { class: "real", x1: at(watched.value), x2: at(watched.value), y1: 0, y2: 40 }));
