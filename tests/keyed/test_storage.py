@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from vestige import Bundle, KeyedStreams, Mean, Moments, Policy, StoreError, Stream, Window, open_reader, open_store
+from vestige.errors import ParameterError
 from vestige.store import KeyringFile, MemoryStore, Store
 from vestige.store.entry import pack_entry
 from vestige.stream import open_stream
@@ -392,4 +393,18 @@ def test_positions_of_a_rolled_back_transaction_are_written_again(tmp_path: Path
             raise KeyboardInterrupt
         shops.extend(["A"], [1.0])
         assert store.read_stream("A")[1].positions["f.csv"].value == b".."  # type: ignore[index]
+        assert store.verify() == ()
+
+
+def test_many_streams_are_removed_in_one_transaction_or_none_of_them(tmp_path: Path) -> None:
+    with open_store(tmp_path / "shops.db") as store:
+        shops = KeyedStreams(Mean(), retention=96, seed=0, store=store.family())
+        shops.extend([f"shop {i}" for i in range(300)], np.arange(300.0))
+        with pytest.raises(ParameterError):
+            shops.remove("shop 1", "nobody")
+        assert store.count() == len(shops) == 300
+        before = store._transactions
+        shops.remove(*(f"shop {i}" for i in range(1, 300)), "shop 1")
+        assert store._transactions == before + 1
+        assert store.names() == ("shop 0",)
         assert store.verify() == ()

@@ -135,3 +135,15 @@ def test_a_batch_of_just_enough_is_closed(is_open: bool, more: int) -> None:
         done = sweep(store, START + MAX_AGE / 2, dry_run=dry_run)
         assert done.streams["a"].closed == (more == 0)
         assert done.undecided == (n if dry_run and more == 0 else 0)
+
+
+def test_a_sweep_that_does_not_tidy_writes_only_what_is_due(tmp_path: Path) -> None:
+    path = tmp_path / "visits.db"
+    with SqliteStore(path) as store:
+        Stream(Mean(), retention=96, seed=0, store=store.stream("a")).push(1.0)
+        store.flush()
+        image = path.read_bytes()
+        assert not sweep(store, tidy=False).tidy
+        assert path.read_bytes() == image
+        assert sweep(store).tidy
+        assert path.read_bytes() != image

@@ -481,14 +481,14 @@ class KeyedStreams(Generic[E_co]):
         _raise_troubles(troubles, "all others were swept")
         return erased
 
-    def remove(self, key: str | int) -> None:
-        """Erase the stream of a key: its records and its name.
+    def remove(self, *keys: str | int) -> None:
+        """Erase the streams of keys, all in one transaction: their records and their names.
 
         Args:
-            key: its key.
+            keys: the keys.
 
         Raises:
-            ParameterError: there is no stream of this key.
+            ParameterError: there is no stream of one of them; then none was erased.
 
         Example:
             >>> from vestige import Mean
@@ -500,7 +500,8 @@ class KeyedStreams(Generic[E_co]):
         """
         with self._lock:
             self._check_open()
-            self._erase(self._find(key))
+            for number in {self._find(key) for key in keys}:
+                self._erase(number)
             self._write()
 
     def flush(self) -> None:

@@ -32,7 +32,12 @@ TOGETHER = 256
 
 
 def sweep(
-    store: Store, at: datetime | None = None, *, dry_run: bool = False, exclude: Sequence[str] = ()
+    store: Store,
+    at: datetime | None = None,
+    *,
+    dry_run: bool = False,
+    exclude: Sequence[str] = (),
+    tidy: bool = True,
 ) -> SweepResult:
     """Erase what is due in the streams of a store, and tidy it.
 
@@ -44,6 +49,7 @@ def sweep(
         at: the time that limits in time are checked against; default: the machine's clock.
         dry_run: only report what would be erased, and change nothing.
         exclude: names of streams that are left as they are, such as those that are being filled with history.
+        tidy: whether to bring the store into its canonical form, which writes all of it again.
 
     Returns:
         What was erased from each stream, and what is wrong.
@@ -61,6 +67,7 @@ def sweep(
         {'delays': Erasure(erased=0, restarted=False, closed=False, undecided=0)}
     """
     check_bool("dry_run", dry_run)
+    check_bool("tidy", tidy)
     check_list("exclude", exclude, str, "names of streams")
     excluded = set(exclude)
     moment = to_utc(wall_clock() if at is None else at)
@@ -85,7 +92,7 @@ def sweep(
     if not dry_run:
         _expire_notes(store, moment, troubles)
         confirm_requests(store, troubles, swept=swept if len(done) == len(names) else None)
-    return SweepResult(done, troubles, tidy=not dry_run and _try_tidy(store, done, troubles))
+    return SweepResult(done, troubles, tidy=tidy and not dry_run and _try_tidy(store, done, troubles))
 
 
 def _expire_notes(store: Store, now: datetime, troubles: dict[str, str]) -> None:

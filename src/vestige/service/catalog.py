@@ -198,8 +198,10 @@ class Catalog:
         names = list(served.list_names())
         is_last = not any(each.terms == served.terms for each in self.served.values() if each is not served)
         with self._store.transaction():
-            for each in names:
-                self._store.remove(each)
+            ledger = self._store.read_ledger()
+            if (left := ledger.without_streams({*names})) is not ledger:
+                self._store.write_ledger(left)
+            served.streams.remove(*names)
             self._notes.erase_definition(name)
             if is_last:
                 self._notes.erase_terms(served.streams._terms)

@@ -43,7 +43,7 @@ class Sweeper:
         began = time.monotonic()
         if began < self._next:
             return
-        done = sweep(self._store)
+        done = sweep(self._store, tidy=False)  # which would write all of the store, and have requests wait
         self._warn(len(done.troubles), "streams")
         self.sweeps, self.erased, self.troubles = self.sweeps + 1, self.erased + done.erased, len(done.troubles)
         self.swept_at = time.time()

@@ -9,7 +9,7 @@ here; held by tests/operations/test_receipts.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -110,18 +110,18 @@ class Ledger:
         kept = {n: entry for n, entry in self.entries.items() if not entry.receipt.is_expired(now)}
         return self if len(kept) == len(self.entries) else replace(self, entries=kept)
 
-    def without_stream(self, name: str) -> Ledger:
-        """Drop the name of a stream that is erased.
+    def without_streams(self, gone: Collection[str]) -> Ledger:
+        """Drop the names of streams that are erased.
 
         Args:
-            name: the name.
+            gone: the names.
 
         Returns:
-            The ledger without it.
+            The ledger without them; itself if it has none of them.
         """
 
         def drop(names: Sequence[str]) -> tuple[str, ...]:
-            return tuple(other for other in names if other != name)
+            return tuple(name for name in names if name not in gone)
 
         left = {
             n: replace(entry, streams=entry.streams and drop(entry.streams), failed=drop(entry.failed))

@@ -496,7 +496,7 @@ class Store(Reader):
         if family is not None or self.has(name):  # a damaged stream can be removed too
             with self.transaction():
                 ledger = self.read_ledger()
-                if (left := ledger.without_stream(name)) is not ledger:
+                if (left := ledger.without_streams({name})) is not ledger:
                     self.write_ledger(left)
             self._erase(name) if family is None else family.remove(name)
         elif name not in self._open:
