@@ -148,7 +148,7 @@ def test_a_server_that_cannot_be_reached() -> None:
         ("http://127.0.0.1.example.org", "in clear"),
         ("http://keys.example.org", "in clear"),
         ("https://", "not of the form https://HOST:PORT"),
-        ("https://keys\udc80.example.org", "not of the form https://HOST:PORT"),
+        ("https://\udc80keys.example.org", "not of the form https://HOST:PORT"),
         ("https://user:hidden@host", "not of the form"),
         ("https://host/hidden", "not of the form"),
         ("https://host?hidden", "not of the form"),
