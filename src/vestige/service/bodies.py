@@ -1,10 +1,11 @@
 """Bodies of requests as blocks of rows: JSON, NDJSON and Arrow, read by the code that reads files.
 
-Guarantee: the rows are those that a file with the same content gives; held by tests/service/test_app.py.
+Guarantee: the rows are those that a file with the same content gives; held by tests/service/test_bodies.py.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from vestige.ingest.definition import Definition
 from vestige.policies import NamedPolicy
 from vestige.policies.metrics import METRICS
 from vestige.policy import Policy
+from vestige.service.arrow import read_stream, refuse_rows
 from vestige.service.problems import RefusalError
 from vestige.sources.block import Block
 from vestige.sources.columns import Batches, Columns, make_block
@@ -22,6 +24,19 @@ from vestige.sources.ndjson import parse_array, parse_lines
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+_UNREADABLE = (
+    pa.ArrowException,
+    ValueError,
+    ArithmeticError,
+    RecursionError,
+    TypeError,
+    LookupError,
+    OSError,
+    MemoryError,
+    struct.error,
+)
+ROWS = 100_000
+"""Largest number of rows in one body."""
 
 
 def find_columns(definition: Definition, policy: Policy) -> Columns:
@@ -67,10 +82,12 @@ def read_body(content: bytes, kind: str, columns: Columns) -> Block:
     parse, form = known
     try:
         batches = parse(content, columns)
+        if len(batches[0]) > ROWS:
+            raise refuse_rows(ROWS)
         return make_block(batches, columns, start=0, identity=b"", offset=0)
     except SourceError as problem:
         raise RefusalError(422, f"{problem}; nothing was taken") from None
-    except (pa.ArrowException, ValueError, ArithmeticError, RecursionError, TypeError):  # whose text may quote a row
+    except _UNREADABLE:  # whose text may quote a row
         names = ", ".join(columns.names)
         raise RefusalError(
             422, f"the rows cannot be read; send {form}, with the columns {names}; nothing was taken"
@@ -82,22 +99,10 @@ def _parse_lines(content: bytes, columns: Columns) -> Batches:
 
 
 def _parse_arrow(content: bytes, columns: Columns) -> Batches:
-    with pa.ipc.open_stream(content) as reader:
-        table = reader.read_all()
-    table.validate(full=True)
-    missing = [name for name in columns.names if table.column_names.count(name) != 1]
-    if missing:
-        raise SourceError(f"column {missing[0]!r} is not there, or is there twice; send each column once")
-    made = {name: _decode(table.column(name)) for name in columns.names}
+    made = read_stream(content, columns.names, ROWS)
     numbers = pa.record_batch({name: made[name] for name in columns.floats}) if columns.floats else None
     texts = pa.record_batch({name: made[name] for name in columns.texts}) if columns.texts else None
     return (texts if numbers is None else numbers), (numbers if texts is None else texts)
-
-
-def _decode(column: pa.ChunkedArray) -> pa.Array:
-    array = column.combine_chunks()
-    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 _PARSERS: dict[str, tuple[Callable[[bytes, Columns], Batches], str]] = {

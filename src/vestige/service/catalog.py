@@ -16,6 +16,7 @@ from vestige.ingest.definition import Definition
 from vestige.ingest.names import StreamNames, hash_key
 from vestige.keyed import KeyedStreams
 from vestige.service.bodies import find_columns
+from vestige.service.logs import describe
 from vestige.service.name_index import NameIndex
 from vestige.service.problems import RefusalError
 from vestige.sources.columns import Columns
@@ -252,7 +253,7 @@ def _log_trouble() -> Iterator[None]:
     try:
         yield
     except VestigeError as problem:
-        _log.warning("streams that are not served: %s", problem)
+        _log.warning("some streams are not served: %s", describe(problem))  # its text may name one
 
 
 def _find_terms(definition: Definition) -> str:

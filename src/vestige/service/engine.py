@@ -22,6 +22,7 @@ import numpy as np
 from vestige.errors import DataError, ParameterError, StoreError, VestigeError
 from vestige.ingest.names import find_bad_keys, hash_key
 from vestige.service.catalog import Catalog, Served
+from vestige.service.logs import describe
 from vestige.service.name_index import sort_names
 from vestige.service.problems import RefusalError
 from vestige.service.requests import Counts, check_known, hash_request, make_taken
@@ -142,7 +143,7 @@ class Engine:
         try:
             self.store.close()
         except VestigeError as problem:
-            _log.error("the store could not be closed: %s", problem)
+            _log.error("the store could not be closed: %s", describe(problem))
 
     def take_rows(self, stream: str, block: Block, key: str, fingerprint: bytes) -> Future[tuple[Counts, bool]]:
         """Take the rows of a request; one whose future is cancelled while it waits is not taken.
@@ -430,8 +431,8 @@ class Engine:
         self._is_usable()
 
     def _log_failure(self, problem: Exception) -> None:
-        """Log what went wrong, the same once a minute; the text of an error that is not ours may quote a row."""
-        text = str(problem) if isinstance(problem, VestigeError) else type(problem).__name__
+        """Log what went wrong, the same once a minute; the text of an error may quote a row or name a stream."""
+        text = describe(problem)
         now = time.monotonic()
         self._logged = {known: at for known, at in self._logged.items() if at > now - _QUIET}
         if text not in self._logged:
@@ -443,7 +444,7 @@ class Engine:
         try:
             self._tell(kind, facts)
         except Exception as problem:
-            _log.error("an event could not be told: %s", type(problem).__name__)
+            _log.error("an event could not be told: %s", describe(problem))
 
 
 def count_records(served: Served) -> tuple[int, int]:
