@@ -10,7 +10,10 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 import tomllib
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -50,8 +53,36 @@ def test_console_examples(
     assert steps
     if any("$DATABASE" in command for command, _ in steps):
         monkeypatch.setenv("DATABASE", request.getfixturevalue("database").address)
-    for command, shown in steps:
-        run_example(command, shown, tmp_path)
+    with ExitStack() as ended:
+        port = DOCUMENTED
+        for command, shown in steps:
+            if command.endswith("&"):
+                port = ended.enter_context(serve_example(command, shown, tmp_path))
+            else:
+                run_example(command.replace(f":{DOCUMENTED}", f":{port}"), shown, tmp_path)
+
+
+DOCUMENTED = "8080"
+"""The port of a service in the guides; the tests use another, since this one may be taken."""
+
+
+@contextlib.contextmanager
+def serve_example(command: str, shown: str, folder: Path) -> Iterator[str]:
+    """Start a service in the background, which is ended with the other steps; the port that it has."""
+    line = [sys.executable, "-m", *shlex.split(command)[:-1], "--port", "0"]
+    with subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        limit = threading.Timer(100, process.kill)
+        limit.start()
+        try:
+            assert process.stdout is not None
+            printed = process.stdout.readline()
+            port = printed.strip().rpartition(":")[2]
+            check_output(shown, printed.replace(f":{port}", f":{DOCUMENTED}"))
+            yield port
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+            limit.cancel()
 
 
 def run_example(command: str, shown: str, folder: Path) -> None:

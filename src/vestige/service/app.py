@@ -1,7 +1,7 @@
 """The application: routes over an engine, behind a guard.
 
 Guarantee: 200 means flushed, and no refusal or line of the log has a value of a row, a key or a subject; held by
-tests/service/test_app.py and tests/service/test_validation.py.
+tests/service/test_validation.py and tests/service/test_fuzz.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What requests and answers look like: the models of the OpenAPI document, from which clients can be made.
 
 Guarantee: each answer is of its model, and a body that is not is refused without being repeated; held by
-tests/service/test_app.py and tests/service/test_validation.py.
+tests/service/test_validation.py and tests/service/test_fuzz.py.
 """
 
 from __future__ import annotations
