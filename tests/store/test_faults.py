@@ -60,3 +60,14 @@ def test_a_kill_while_keys_are_rotated_leaves_a_store_that_its_keyring_opens(
     kills = run(shim, "rotated.py", tmp_path, step)
     assert kills.keys() == {"renew", "change"}
     assert min(kills.values()) >= 5, kills
+
+
+@pytest.mark.parametrize("kind", ["clear", "sealed"])
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_rows_that_a_service_is_sent_until_it_answers_count_once(
+    shim: Path, tmp_path: Path, step: int, kind: str
+) -> None:
+    told = run(shim, "served_faulty.py", tmp_path, step, kind)
+    assert told["tried"] >= 4
+    assert told["killed"] == told["tried"]
+    assert told["failed"] >= told["tried"] / 4
