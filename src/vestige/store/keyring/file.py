@@ -186,8 +186,9 @@ class KeyringFile(Keyring):
             StoreError: see `Keyring.prepare`.
         """
         with self._open(os.O_RDWR) as file:
-            marker = self._read_start(file).marker
-            pages = self._change(file, keys, lambda page, slot: page.add(slot, keys[slot]), is_adding=True)
+            start = self._read_start(file)
+            marker = start.marker
+            pages = self._change(file, start, keys, lambda page, slot: page.add(slot, keys[slot]), is_adding=True)
             if keys.get(MARKER) not in marker:  # or a part of this very call was carried out before
                 self._check_mark(file, marker, mark, pages)
             self._write(file, marker, dict(sorted(pages.items())))  # the marker first: who is killed then has to settle
@@ -206,7 +207,9 @@ class KeyringFile(Keyring):
         with self._open(os.O_RDWR) as file:
             start = self._read_start(file)
             header, marker = start.header, start.marker
-            pages = self._change(file, versions, lambda page, slot: page.keep(slot, versions[slot]), is_adding=False)
+            pages = self._change(
+                file, start, versions, lambda page, slot: page.keep(slot, versions[slot]), is_adding=False
+            )
             self._check_mark(file, marker, mark, pages)
             wanted = header._replace(is_used=header.is_used or bool(versions.get(MARKER))).pack()
             if start.content != wanted:
@@ -285,7 +288,7 @@ class KeyringFile(Keyring):
             )
 
     def _change(
-        self, file: int, slots: Iterable[int], change: Callable[[Page, int], None], *, is_adding: bool
+        self, file: int, start: _Start, slots: Iterable[int], change: Callable[[Page, int], None], *, is_adding: bool
     ) -> dict[int, bytes | bytearray]:
         """The pages of slots, changed, by place; nothing is written yet.
 
@@ -295,7 +298,7 @@ class KeyringFile(Keyring):
         chosen: dict[int, list[int]] = {}
         for slot in slots:
             chosen.setdefault(find_page(slot), []).append(slot)
-        known, free = self._find_pages(file, chosen)
+        known, free = self._find_pages(file, start, chosen)
         pages: dict[int, bytes | bytearray] = {}
         for number, inside in chosen.items():
             if number not in known and not is_adding:
@@ -311,12 +314,14 @@ class KeyringFile(Keyring):
             pages[place] = page.content
         return pages
 
-    def _find_pages(self, file: int, numbers: Iterable[int]) -> tuple[dict[int, tuple[int, Page]], Iterator[int]]:
+    def _find_pages(
+        self, file: int, start: _Start, numbers: Iterable[int]
+    ) -> tuple[dict[int, tuple[int, Page]], Iterator[int]]:
         """Place and content of each page that is there; and the places for those that are not."""
         known = {}
         for number in numbers:
             place = self._places.get(number, 0)
-            page = self._read_page(file, place) if place else None
+            page = start.first if place == _FIRST else self._read_page(file, place) if place else None
             if page is None or page.number != number:  # it is new, or another process has changed the file
                 break
             known[number] = place, page
