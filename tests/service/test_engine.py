@@ -332,3 +332,13 @@ def test_requests_expire_while_nothing_arrives(tmp_path: Path, monkeypatch: pyte
         time.sleep(0.05)
     assert engine.submit(engine.notes.count_requests).result() == 0
     engine.stop()
+
+
+def test_a_definition_that_differs_in_anything_is_refused(engine: Engine) -> None:
+    aged = {**VISITS, "name": "aged", "max_age": "30d", "lateness": "1h"}
+    for data, is_new in ((aged, True), ({**aged, "max_age": "2592000s"}, False)):
+        assert engine.submit(lambda data=data: engine.catalog.create(Definition.from_data(data))).result() == is_new  # type: ignore[misc]
+    for change in ({"lateness": "2h"}, {"seed": 1}, {"retention": 128}, {"by": None}, {"max_ahead": "1m"}):
+        with pytest.raises(RefusalError) as refused:
+            engine.submit(lambda change=change: engine.catalog.create(Definition.from_data(aged | change))).result()  # type: ignore[misc]
+        assert refused.value.status == 409, change

@@ -171,7 +171,10 @@ class Catalog:
             raise RefusalError(422, "name is missing; give the definition one")
         known = self.served.get(name)
         if known is not None:
-            if known.terms != _find_terms(definition):
+            is_same = known.terms == _find_terms(definition)
+            if known.definition.policy is None:  # else it is what the terms of a stream say
+                is_same = known.definition == definition
+            if not is_same:
                 raise RefusalError(
                     409, "there is a stream of this name with other terms; use another name, or delete it"
                 )
