@@ -38,6 +38,8 @@ _Numbers = NDArray[np.uint32]
 _Run = tuple[_Prefixes, _Numbers]
 _TABLE = "requests"
 _SECOND = timedelta(seconds=1)
+_LONGEST_MERGED = 1 << 17
+"""Number of entries in a run that is merged with the next."""
 _LATER = 2**32
 """Later than any second that is stored."""
 
@@ -296,9 +298,9 @@ class TakenRequests:
         return np.concatenate(found)
 
     def _add(self, prefixes: _Prefixes, pages: _Numbers | int) -> None:
-        """Add a run, and merge those before it that are not larger."""
+        """Add a run, and merge those before it that are not larger, as long as that takes a moment only."""
         run = _sort(prefixes, np.broadcast_to(np.asarray(pages, np.uint32), len(prefixes)))
-        while self._runs and len(self._runs[-1][0]) <= 2 * len(run[0]):
+        while self._runs and len(self._runs[-1][0]) <= min(2 * len(run[0]), _LONGEST_MERGED):
             known = self._runs.pop()
             run = _sort(np.concatenate([known[0], run[0]]), np.concatenate([known[1], run[1]]))
         if len(run[0]):
