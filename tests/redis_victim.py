@@ -7,17 +7,22 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from vestige import KeyedStreams, Mean, Stream, open_store
 from vestige.ingest import Ingest, StreamNames, commits, maintenance
+from vestige.ingest.definition import Definition
+from vestige.service.engine import Engine, count_records
+from vestige.service.feed import Feed, FeedOptions
 from vestige.sources.columns import Columns
 from vestige.sources.redis import RedisSource, reader
 from vestige.sources.redis.address import RedisAddress
-from vestige.sources.redis.link import Link
+from vestige.sources.redis.link import Link, StreamState, pair
 from vestige.store import Store
 
+PATIENCE = 60.0
 AT_ONCE = 20
 """Number of entries that are read at once, so that a run has many commits."""
 
@@ -43,6 +48,30 @@ def run(address: str, path: str, *, by: bool) -> None:
         ingest.run()
         if isinstance(ingest.streams, KeyedStreams):
             ingest.streams._workers.shutdown()
+
+
+def serve(address: str, path: str, *, by: bool) -> None:
+    """Feed a service from a queue until all of it is there."""
+    engine = Engine(open_store(path))
+    engine.start()
+    keys = ("k",) if by else ()
+    made = Definition(name="s", columns=("v",), by=keys, retention=96, channel="bits", seed=1)
+    engine.submit(lambda: engine.catalog.create(made)).result(PATIENCE)
+    feed = Feed(engine, FeedOptions.parse(address, trim=True))
+    feed.start()
+    link, until = Link(RedisAddress.parse(address)), time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        added = StreamState.read(link.call("XINFO", "STREAM", "s")).added
+        if count_records(engine.catalog.find("s"))[0] == added and not _count_pending(link):
+            break
+        time.sleep(0.01)
+    feed.stop()
+    engine.stop()
+
+
+def _count_pending(link: Link) -> int:
+    groups = [pair(reply) for reply in link.call("XINFO", "GROUPS", "s")]
+    return sum(said["pending"] for said in groups if said["name"] != b"other")
 
 
 class Steps:
@@ -83,10 +112,11 @@ def main() -> None:
     """Read what to read and when to die; the first run is made here, so that children have all loaded."""
     maintenance.EVERY = commits._SHARE = 0.0
     reader.AT_ONCE = AT_ONCE
+    act = {"run": run, "serve": serve}[sys.argv[1]]
     for number, line in enumerate(sys.stdin):
         address, path, by, last, delay = json.loads(line)
         if not number:
-            run(address, path, by=by)
+            act(address, path, by=by)
             print(json.dumps([0, 0]), flush=True)
             continue
         heard, told = os.pipe()
@@ -95,7 +125,7 @@ def main() -> None:
             steps = Steps(last, delay)
             steps.install()
             try:
-                run(address, path, by=by)
+                act(address, path, by=by)
                 os.write(told, str(steps.count).encode())
                 os._exit(0)
             except BaseException:

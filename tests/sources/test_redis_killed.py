@@ -20,6 +20,7 @@ import redis_victim as victim
 from redis_server import RedisServer
 from vestige import KeyedStreams, Mean, Stream, open_reader, open_store
 from vestige.cli import command
+from vestige.ingest import StreamNames
 
 PATIENCE = 60.0
 ADDED = 200
@@ -28,9 +29,11 @@ Start = Callable[..., RedisServer]
 
 
 @contextmanager
-def victims(address: str, path: Path, *, by: bool) -> Iterator[Callable[[int | None, float], tuple[int, int]]]:
+def victims(
+    how: str, address: str, path: Path, *, by: bool
+) -> Iterator[Callable[[int | None, float], tuple[int, int]]]:
     """A function that reads a stream in a process of its own, and kills it at a step or soon after."""
-    line = [sys.executable, str(Path(victim.__file__))]
+    line = [sys.executable, str(Path(victim.__file__)), how]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         stdin, stdout = process.stdin, process.stdout
         assert stdin is not None
@@ -60,33 +63,37 @@ def add(server: RedisServer, rows: Sequence[tuple[str, float]]) -> None:
     server.add("s", ({"k": key, "v": value} for key, value in rows))
 
 
-def check(path: Path, rows: Sequence[tuple[str, float]], *, by: bool) -> None:
+def check(path: Path, rows: Sequence[tuple[str, float]], *, by: bool, name: str | None = None) -> None:
     """The streams are those that have taken each row once, in order."""
     streams = open_reader(path).snapshot().all_streams()
     if by:
         keyed = KeyedStreams(Mean(channel="bits"), retention=96, seed=1)
         keyed.extend([key for key, _ in rows], [value for _, value in rows])
-        expected = {key: (keyed.clock(key), keyed.retained(key)) for key in keyed}
+        names = StreamNames("k", name)
+        expected = {names.find_name(key): (keyed.clock(key), keyed.retained(key)) for key in keyed}
     else:
         stream = Stream(Mean(channel="bits"), retention=96, seed=1)
         stream.extend([value for _, value in rows])
-        expected = {"main": (stream.clock, stream.retained)}
+        expected = {name or "main": (stream.clock, stream.retained)}
     assert set(streams) == set(expected)
-    for name, (clock, retained) in expected.items():
-        assert streams[name][1].clock == clock
-        np.testing.assert_array_equal(streams[name][1].retained.values, retained.values)
+    for each, (clock, retained) in expected.items():
+        assert streams[each][1].clock == clock
+        np.testing.assert_array_equal(streams[each][1].retained.values, retained.values)
     assert open_reader(path).verify() == ()
 
 
 @pytest.mark.parametrize("by", [False, True], ids=["single", "by key"])
-@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("how", "kills"),
+    [("run", 7), ("serve", 5), *(pytest.param(how, 100, marks=pytest.mark.slow) for how in ("run", "serve"))],
+)
 def test_a_reader_that_is_killed_counts_each_entry_once(
-    redis_server: RedisServer, tmp_path: Path, by: bool, kills: int
+    redis_server: RedisServer, tmp_path: Path, by: bool, how: str, kills: int
 ) -> None:
     path, rng, rows = tmp_path / "s.db", np.random.default_rng(kills + by), list[tuple[str, float]]()
     redis_server.call("XGROUP", "CREATE", "s", "other", 0, "MKSTREAM")
     killed, read, moments = 0, list[bytes](), set[int]()
-    with victims(redis_server.address("s"), path, by=by) as run:
+    with victims(how, redis_server.address("s"), path, by=by) as run:
         for turn in range(2):
             more = make_rows(turn, ADDED)
             rows += more
@@ -104,7 +111,7 @@ def test_a_reader_that_is_killed_counts_each_entry_once(
             read += [entry[0] for entry in found[0][1]]
             redis_server.call("XACK", "s", "other", *(entry[0] for entry in found[0][1]))
         assert run(None, 0.0)[0] == 0
-    check(path, rows, by=by)
+    check(path, rows, by=by, name="s" if how == "serve" else None)
     assert killed > kills // 2  # one that is to die soon after a late step may end before
     assert len(moments) > 1 + kills // 20  # they were killed in the middle, too
     rest = redis_server.call("XREADGROUP", "GROUP", "other", "c", "STREAMS", "s", ">")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -15,6 +16,7 @@ from vestige.cli.group import command
 from vestige.cli.serve_demo import DemoFolder, show_page
 from vestige.cli.store_options import StoreOptions, key_option, store_argument
 from vestige.errors import MissingExtraError, ParameterError
+from vestige.sources import IfReplaced
 
 _OPEN = "without tokens it serves this host alone; leave out --host, or give --tokens"
 _IN_CLEAR = (
@@ -65,6 +67,27 @@ _IN_CLEAR = (
     show_default=True,
     help="Requests a second that one token may make.",
 )
+@click.option(
+    "--from",
+    "queues",
+    multiple=True,
+    metavar="NAME=ADDRESS",
+    help="Queue to read into the streams of the definition NAME, such as visits=redis://HOST:PORT/DATABASE/STREAM; the "
+    "name may be left out if it is that of the queue. May be repeated.",
+)
+@click.option(
+    "--trim",
+    is_flag=True,
+    help="Remove entries from the queues of --from once they are committed, and all other groups have acknowledged "
+    "them.",
+)
+@click.option(
+    "--if-replaced",
+    type=click.Choice(get_args(IfReplaced)),
+    default="refuse",
+    show_default=True,
+    help="What to do if a queue of --from is not the one that was read before; see vestige run.",
+)
 @click.option("--demo", is_flag=True, help="Replay the flights of New York, and show them in the browser; see --open.")
 def serve(
     store: StoreOptions,
@@ -75,7 +98,10 @@ def serve(
     certificate: str | None,
     private_key: str | None,
     rate: float,
+    queues: tuple[str, ...],
+    if_replaced: IfReplaced,
     *,
+    trim: bool,
     is_open: bool,
     behind_proxy: bool,
     demo: bool,
@@ -91,6 +117,9 @@ def serve(
     that a proxy does TLS, with --behind-proxy. SIGTERM and Ctrl-C end the service after what was begun is written. The
     log is on standard error, and never has values, keys or subjects.
 
+    With --from, entries of a queue are read into a definition as rows of a request would be. They are acknowledged once
+    they are flushed, so that each counts once, whatever is killed. vestige run --help has more on queues.
+
     With --demo, STORE may be left out: a temporary one is used, and removed at the end.
 
     \b
@@ -98,6 +127,7 @@ def serve(
       vestige serve visits.db --open
       vestige serve visits.db --tokens visits.tokens
       vestige serve visits.db --tokens visits.tokens --host 0.0.0.0 --behind-proxy --allow-host visits.example
+      vestige serve visits.db --open --from visits=redis://localhost:6379/0/visits
       vestige serve --demo
     """  # noqa: D301  # the sign says to leave the lines as they are
     try:
@@ -110,11 +140,13 @@ def serve(
     from vestige.service.access import Access  # noqa: PLC0415
     from vestige.service.engine import Engine  # noqa: PLC0415
     from vestige.service.events import Events  # noqa: PLC0415
+    from vestige.service.feed import Feed, FeedOptions  # noqa: PLC0415
     from vestige.service.logs import start_log  # noqa: PLC0415
     from vestige.service.sweeper import Sweeper  # noqa: PLC0415
 
     is_private = is_open or demo
     _check_options(tokens, certificate, private_key, behind_proxy=behind_proxy, is_open=is_private)
+    asked = [FeedOptions.parse(queue, trim=trim, if_replaced=if_replaced) for queue in queues]
     access = Access(tokens)
     context = None if certificate is None else load_certificate(certificate, private_key)
     refusal = _OPEN if is_private else None if behind_proxy or context is not None else _IN_CLEAR
@@ -126,7 +158,8 @@ def serve(
         sweeper = Sweeper(engine.store, events.tell)
         engine.maintain = sweeper.run
         allowed = frozenset({"localhost", "127.0.0.1", "[::1]", host.lower(), *(name.lower() for name in hosts)})
-        app = make_app(engine, events, allowed_hosts=allowed, access=access, rate=rate, sweeper=sweeper)
+        feeds = [Feed(engine, each) for each in asked]
+        app = make_app(engine, events, allowed_hosts=allowed, access=access, rate=rate, sweeper=sweeper, feeds=feeds)
         if demo:
             add_demo(app, engine, at_end=None if folder is None else folder.remove)
 

@@ -17,6 +17,7 @@ from vestige.service.access import Access
 from vestige.service.documents import make_document
 from vestige.service.engine import Engine
 from vestige.service.events import Events
+from vestige.service.feed import Feed
 from vestige.service.guard import Guard, answer
 from vestige.service.logs import hear_loop
 from vestige.service.metrics import Metrics
@@ -48,6 +49,7 @@ def make_app(
     rate: float = RATE,
     sweeper: Sweeper | None = None,
     routers: Sequence[APIRouter] = (),
+    feeds: Sequence[Feed] = (),
 ) -> FastAPI:
     """Make the application.
 
@@ -59,6 +61,7 @@ def make_app(
         rate: requests a second that one token may make.
         sweeper: what is due while nothing arrives, for the metrics; the engine calls it.
         routers: further routes.
+        feeds: queues that are read into streams, started and stopped with the application.
 
     Returns:
         The application.
@@ -68,8 +71,12 @@ def make_app(
     async def run(_: FastAPI) -> AsyncIterator[None]:
         asyncio.get_running_loop().set_exception_handler(hear_loop)
         engine.start()
+        for feed in feeds:
+            feed.start()
         yield
         events.end()
+        for feed in feeds:
+            await asyncio.to_thread(feed.stop)
         await asyncio.to_thread(engine.stop)
 
     app = FastAPI(title="Vestige", version=version("vestige"), docs_url=None, redoc_url=None, lifespan=run)

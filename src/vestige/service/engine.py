@@ -180,6 +180,15 @@ class Engine:
         self._put(job)
         return job.answer
 
+    def tell(self, kind: str, facts: dict[str, object]) -> None:
+        """Tell those who listen what has happened.
+
+        Args:
+            kind: the kind of the event.
+            facts: what it is about, without values.
+        """
+        self._tell(kind, facts)
+
     @contextmanager
     def read(self) -> Iterator[Catalog]:
         """Look at the streams as they were last written; the writer waits meanwhile.
