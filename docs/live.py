@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "service"))
+sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "service")]
 
 from browser import MISSING, PROGRAM, Visit, open_browser, wait_for_text  # noqa: E402
 from PIL import Image  # noqa: E402

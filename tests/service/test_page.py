@@ -55,6 +55,7 @@ def ordinary(tmp_path_factory: pytest.TempPathFactory, tokens: dict[str, str]) -
         made.headers["Authorization"] = f"Bearer {tokens['admin']}"
         definition = {"name": "visits", "columns": ["spent"], "by": "country", "retention": 96, "subject": "who"}
         made.post("/v1/streams", json=definition | {"max_age": "30d"}).raise_for_status()
+        made.post("/v1/streams", json={"name": "empty", "columns": ["spent"], "retention": 96}).raise_for_status()
         rows = [{"spent": i % 7, "country": f"k{i:05}", "who": f"p{i}"} for i in range(KEYS)]
         rows += [{"spent": 1, "country": MARKUP, "who": "p"}]
         made.post("/v1/streams/visits/rows", json=rows, headers={"Idempotency-Key": "a"}).raise_for_status()
@@ -186,6 +187,11 @@ def test_keys_are_paged_and_their_text_is_never_markup(
     estimate = ordinary.get("/v1/streams/visits/estimate", params={"key": "k02999"}).json()
     assert read_values(page, "#numbers b", "data-value") == [estimate["answers"][0]["value"]]
     assert all("limit=25" in url or "limit=1" in url for url in opened.asked if "/estimates" in url)
+    assert "must be gone, the first at" in page.inner_text("#deadline-text")
+    page.select_option("#stream", "empty")
+    wait_for_text(page, "#chart-caption", "No record has arrived yet.")
+    assert page.query_selector("#numbers b") is None
+    assert (read_count(page, "arrived"), page.inner_text("#deadline-text")) == (0, "")
     assert page.is_hidden("#leak-section")
     assert "shadow truth" not in page.inner_text("body")
     assert not any("/v1/demo" in url for url in opened.asked)

@@ -8,7 +8,14 @@ let chart = null;
 let points = []; // [t, answer, window, truth]
 let shape = "";
 
-export function resetAnswer() { points = []; chart?.destroy(); chart = null; }
+export function resetAnswer(text = "") {
+  points = [];
+  chart?.destroy();
+  chart = null;
+  for (const id of ["numbers", "chart-table", "notes"]) byId(id).replaceChildren();
+  setText("chart-caption", text);
+}
+
 export function addHistory(past) { points = past.map(({ t, answer, window, truth }) => [t, answer, window, truth]); }
 
 // `shown` is [{kind, title, estimate, note}], the stream itself first; `truth` is null outside the demo.
@@ -65,9 +72,13 @@ export function drawAnswer(anew = false) {
   const place = byId("chart");
   const columns = [0, 1, 2, 3].map((i) => points.map((point) => point[i]));
   const now = columns.map((column) => column.some((x) => x !== null)).join();
+  place.hidden = points.length < 2;
+  if (place.hidden) setText("chart-caption", "The chart begins with the next records.");
   if (anew || now !== shape || chart?.width !== place.clientWidth) { chart?.destroy(); chart = null; shape = now; }
-  chart ??= new uPlot(options(place.clientWidth), columns, place);
-  chart.setData(columns);
+  if (!place.hidden) {
+    chart ??= new uPlot(options(place.clientWidth), columns, place);
+    chart.setData(columns);
+  }
   const last = points.slice(-20).reverse();
   const used = LABELS.map((_, i) => i).filter((i) => i < 2 || last.some((row) => row[i] !== null));
   fillTable("chart-table", "The last answers", used.map((i) => [LABELS[i], true]), last.map((row) => used.map((i) => (i ? number(row[i], 0.001) : count(row[i])))));

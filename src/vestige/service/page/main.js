@@ -40,16 +40,24 @@ async function loadStreams() {
     if (listed === shown.map((each) => each.name).join("\n")) continue;
     select.replaceChildren(...shown.map((each) => make("option", each.name, { value: each.name })));
     if (shown.some((each) => each.name === before)) select.value = before;
-    else if (id === "stream" && demo) select.value = demo.streams.mean;
+    else if (id === "stream") select.value = demo?.streams.mean ?? (shown.find((each) => each.t) ?? shown[0])?.name ?? "";
   }
   byId("keys-section").hidden = !streams.some(isKeyed);
 }
 
+function summarize({ statistic = "mean", columns, metrics }) {
+  const name = statistic.replaceAll("_", " ");
+  return metrics ? `Metrics ${metrics.join(", ")}` : `${name[0].toUpperCase()}${name.slice(1)} of ${(columns ?? []).join(", ")}`;
+}
+
 function describe(definition) {
-  const limit = definition.retention ? `none is held for more than ${count(definition.retention)} further ${recordOf(definition)}s`
-    : definition.max_age ? `none is held longer than ${spell(definition.max_age)}` : definition.notice ? `one asked to leave goes within ${count(definition.notice)} ${recordOf(definition)}s` : "";
-  const what = isDemo(definition) ? `The flights that left New York in 2013, replayed` : `${(definition.statistic ?? "mean").replaceAll("_", " ")} of ${(definition.columns ?? definition.metrics ?? []).join(", ")}`;
-  setText("terms", `${what}${limit ? `; ${limit}` : ""}${isKeyed(definition) ? `. ${count(definition.keys)} keys, of which this page shows ${key ?? "the first"}` : ""}.`);
+  const limit = [
+    definition.retention ? `for more than ${count(definition.retention)} further ${recordOf(definition)}s` : "",
+    definition.max_age ? `longer than ${spell(definition.max_age)}` : "",
+    definition.notice ? `${count(definition.notice)} ${recordOf(definition)}s after its removal was asked for` : "",
+  ].filter(Boolean).join(", or ");
+  const what = isDemo(definition) ? "The flights that left New York in 2013, replayed" : summarize(definition);
+  setText("terms", `${what}${limit ? `; none is held ${limit}` : ""}${isKeyed(definition) ? `. ${count(definition.keys)} keys, of which this page shows ${key ?? "the first"}` : ""}.`);
 }
 
 async function estimate(definition) {
@@ -69,12 +77,13 @@ async function answers(definition) {
   return shown.filter((each) => each.estimate).map((each) => ({ ...each, ...titles(each) }));
 }
 
-function titles({ kind, definition, estimate: { count: counted, held } }) {
+function titles({ kind, definition, estimate: { answers: several, count: counted, held } }) {
   const record = recordOf(definition), all = `${count(counted)} ${record}s`, name = isKeyed(definition) ? `${definition.name}, ${key ?? ""}` : definition.name;
-  const what = isDemo(definition) ? demo.quantity : name;
+  const what = isDemo(definition) ? demo.quantity : "";
   if (kind === "window") return { title: "A plain window says", note: `Of its newest ${count(held)} alone.` };
   if (kind === "private") return { title: "With noise for privacy", note: `Of all ${all}, from ${count(held)} held.` };
-  return { title: isDemo(definition) && !isKeyed(definition) ? what[0].toUpperCase() + what.slice(1) : name, note: `Of all ${all}, from ${count(held)} held.` };
+  const one = several.length > 1 && several[0].quantity ? `${name}: ${several[0].quantity}` : name;
+  return { title: isDemo(definition) && !isKeyed(definition) ? what[0].toUpperCase() + what.slice(1) : one, note: `Of all ${all}, from ${count(held)} held.` };
 }
 
 async function look() {
@@ -84,7 +93,11 @@ async function look() {
   if (!definition) return setText("terms", "The store has no streams yet.");
   const shown = await answers(definition);
   describe(definition);
-  if (shown[0]?.definition !== definition) return undefined;
+  if (shown[0]?.definition !== definition) {
+    resetAnswer("No record has arrived yet.");
+    setDeadlines([]);
+    return setCounts({ t: 0, held: 0 }, "");
+  }
   const truth = isDemo(definition) && !isKeyed(definition) ? demo.truth : null;
   setAnswer(shown, truth, { unit: isDemo(definition) ? demo.unit : "", record: recordOf(definition) });
   if (!mayAudit) return setCounts(shown[0].estimate);

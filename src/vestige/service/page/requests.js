@@ -31,7 +31,7 @@ export async function loadReceipts(more = false) {
 
 export const areStale = () => Date.now() - loaded > EVERY && receipts.some((each) => !each.erased);
 
-const due = (each) => (each.due ? time(each.due) : each.due_round ? `record ${count(each.due_round)}` : "with the next update");
+const due = (each) => (each.due_round && each.due_round === each.requested_round ? "at once" : each.due ? time(each.due) : each.due_round ? `record ${count(each.due_round)}` : "with the next update");
 
 export function startRequests(fail) {
   byId("more-receipts").addEventListener("click", () => loadReceipts(true).catch(fail));
@@ -55,7 +55,11 @@ function tellLatest() { // changes once when it is asked for, once when it is me
   setText("removal-result", receipt.erased ? `${latest.subject}: erased at ${clock(receipt.erased)}. Receipt ${receipt.id.slice(0, 8)}.` : `${latest.subject}: asked for, due ${due(receipt)}. Receipt ${receipt.id.slice(0, 8)}.`);
 }
 
-export function setDeadlines(moments) { deadlines = moments; drawTimeline(); }
+export function setDeadlines(moments) {
+  deadlines = moments;
+  setText("deadline-text", moments.length ? `Red: when each of the ${plural(moments.length, "record")} held must be gone, the first at ${time(Math.min(...moments))}.` : "");
+  drawTimeline();
+}
 
 export function drawTimeline() {
   const place = byId("timeline"), now = Date.now();
@@ -75,8 +79,8 @@ export function drawTimeline() {
   });
   picture.append(draw("line", { class: "axis", x1: 0, x2: wide, y1: base, y2: base }), draw("line", { class: "today", x1: at(now), x2: at(now), y1: 0, y2: base + 5 }));
   for (const moment of deadlines) picture.append(draw("line", { class: "due", x1: at(moment), x2: at(moment), y1: base - 8, y2: base }));
-  const side = at(now) > wide - 60 ? "end" : "mid";
-  picture.append(draw("text", { class: `tick ${side}`, x: side === "end" ? wide : at(now), y: high - 8 }, `now, ${clock(now)}`));
+  const side = at(now) > wide - 60 ? "end" : at(now) < 60 ? "" : "mid";
+  picture.append(draw("text", { class: `tick ${side}`, x: side === "end" ? wide : side ? at(now) : 0, y: high - 8 }, `now, ${clock(now)}`));
   if (at(now) > 190) picture.append(draw("text", { class: "tick", x: 0, y: high - 8 }, time(from)));
   if (at(now) < wide - 240) picture.append(draw("text", { class: "tick end", x: wide, y: high - 8 }, time(to)));
   place.replaceChildren(picture);
