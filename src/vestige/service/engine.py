@@ -21,13 +21,15 @@ import numpy as np
 
 from vestige.errors import DataError, ParameterError, StoreError, VestigeError
 from vestige.ingest.names import find_bad_keys, hash_key
+from vestige.keyed import KeyedStreams
+from vestige.policies import Mean
 from vestige.service.catalog import Catalog, Served
 from vestige.service.logs import describe
 from vestige.service.name_index import sort_names
 from vestige.service.problems import RefusalError
 from vestige.service.requests import Counts, check_known, hash_request, make_taken
 from vestige.sources.block import Block
-from vestige.store import Store
+from vestige.store import MemoryStore, Store
 from vestige.store.service_notes import ServiceNotes
 from vestige.store.taken_requests import TakenRequest
 from vestige.times import wall_clock
@@ -250,6 +252,7 @@ class Engine:
     # The writer's thread.
 
     def _run(self) -> None:
+        warm_up()
         due = time.monotonic() + EVERY
         while True:
             with self._ready:
@@ -454,6 +457,12 @@ class Engine:
             self._tell(kind, facts)
         except Exception as problem:
             _log.error("an event could not be told: %s", describe(problem))
+
+
+def warm_up() -> None:
+    """Load the kernels that take and write rows, which takes seconds, before the first request has to wait for them."""
+    with MemoryStore() as store:
+        KeyedStreams(Mean(), retention=96, seed=0, store=store.family()).extend(["a"], [0.0])
 
 
 def count_records(served: Served) -> tuple[int, int]:
