@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from vestige import KeyedStreams
+from vestige import KeyedStreams, open_store
 from vestige.client import Client, RowsTaken
 from vestige.ingest.definition import Definition
 
@@ -127,6 +127,14 @@ class Sender:
                     self.total += made
                 self.rounds += 1
                 self.slowest = max(self.slowest, time.monotonic() - began)
+
+
+def compile_kernels() -> None:
+    """Compile what the service needs, if that was not done before, so that clients do not wait for it."""
+    with open_store("memory:") as store:
+        for number, streams in enumerate(open_streams(store)):
+            streams.extend(np.array([f"{number}-{i % 3}" for i in range(500)], np.object_), np.arange(500.0))
+            streams.flush()
 
 
 def send_while_killed(

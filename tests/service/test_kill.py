@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from killed import check_acknowledged, find_disk, open_streams, send_while_killed, serve_apart
+from killed import check_acknowledged, compile_kernels, find_disk, open_streams, send_while_killed, serve_apart
 
 from postgres import Database
 from vestige import open_store
@@ -26,6 +26,7 @@ def disk() -> Iterator[Path]:
 
 def check_kills(address: str, keyring: Path | None, kills: int, part: int = 0) -> None:
     """Kill a service under load, then compare its store, also after a last kill, with what was acknowledged."""
+    compile_kernels()
     options = () if keyring is None else ("--keyring", str(keyring))
     with serve_apart(address, *options) as service:
         senders = send_while_killed(service, kills, CLIENTS, (0.05, 0.7), part)
