@@ -10,7 +10,7 @@ import pytest
 from httpx import Client
 from served import serve_here
 
-from vestige.service import guard
+from vestige.service import engine, guard
 from vestige.service.routes import streams
 from vestige.store import listener
 
@@ -120,3 +120,12 @@ def test_hosts_and_origins(client: Client) -> None:
         ({"Origin": f"http://{host}"}, 200),
     ):
         assert client.get("/health", headers=headers).status_code == status, headers
+
+
+def test_a_queue_that_is_full_asks_to_come_back(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "WAITING", 0)
+    answer = client.post("/v1/streams/visits/rows", json=[{"spent": 1}], headers={"Idempotency-Key": "a"})
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+    monkeypatch.undo()
+    answer = client.post("/v1/streams/visits/rows", json=[{"spent": 1}], headers={"Idempotency-Key": "a"})
+    assert answer.json()["taken"] == 1

@@ -12,6 +12,7 @@ import click
 
 from vestige.cli.access import json_option
 from vestige.cli.keyring import keyring_group
+from vestige.cli.listen_options import check_certificate, listen_options
 from vestige.cli.token import add_option, manage_tokens, revoke_option
 from vestige.store.keyring import KeyringFile
 from vestige.store.tokens import KEYRING
@@ -25,24 +26,7 @@ from vestige.store.tokens import KEYRING
     metavar="FILE",
     help="File with the tokens of those who may use the keyring; vestige keyring token makes it.",
 )
-@click.option(
-    "--certificate",
-    metavar="FILE",
-    help="File with the certificate of this host and those that it was signed with, in PEM.",
-)
-@click.option(
-    "--private-key",
-    metavar="FILE",
-    help="File with the private key of the certificate, in PEM and without a passphrase.  [default: in --certificate]",
-)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Name or address of this host to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=8443,
-    show_default=True,
-    help="Port to listen on; 0 chooses one that is free.",
-)
+@listen_options(8443)
 @click.option(
     "--without-tls",
     is_flag=True,
@@ -86,8 +70,7 @@ def serve(
 
     if without_tls == (certificate is not None):
         raise click.UsageError("give --certificate, or --without-tls for clients on this host alone")
-    if private_key is not None and certificate is None:
-        raise click.UsageError("--private-key belongs to --certificate; give both, or neither")
+    check_certificate(certificate, private_key)
     keyring = KeyringFile(file)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

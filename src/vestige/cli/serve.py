@@ -13,6 +13,7 @@ from typing import get_args
 import click
 
 from vestige.cli.group import command
+from vestige.cli.listen_options import check_certificate, listen_options
 from vestige.cli.serve_demo import DemoFolder, show_page
 from vestige.cli.store_options import StoreOptions, key_option, store_argument
 from vestige.errors import MissingExtraError, ParameterError
@@ -30,30 +31,13 @@ _IN_CLEAR = (
 @key_option
 @click.option("--tokens", metavar="FILE", help="File with the tokens of those who may use it; vestige token makes it.")
 @click.option("--open", "is_open", is_flag=True, help="Ask for no token; on this host alone.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Name or address of this host to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=8080,
-    show_default=True,
-    help="Port to listen on; 0 chooses one that is free.",
-)
+@listen_options(8080)
 @click.option(
     "--allow-host",
     "hosts",
     multiple=True,
     metavar="NAME",
     help="Further name by which requests may reach it, such as that of a proxy; may be repeated.",
-)
-@click.option(
-    "--certificate",
-    metavar="FILE",
-    help="File with the certificate of this host and those that it was signed with, in PEM.",
-)
-@click.option(
-    "--private-key",
-    metavar="FILE",
-    help="File with the private key of the certificate, in PEM and without a passphrase.  [default: in --certificate]",
 )
 @click.option(
     "--behind-proxy",
@@ -181,8 +165,7 @@ def _check_options(
     """Check that the options fit together."""
     if is_open == (tokens is not None):
         raise click.UsageError("give either --tokens FILE, or --open to serve this host alone without tokens")
-    if private_key is not None and certificate is None:
-        raise click.UsageError("--private-key belongs to --certificate; give both, or neither")
+    check_certificate(certificate, private_key)
     if behind_proxy and certificate is not None:
         raise click.UsageError("--behind-proxy says that a proxy does TLS, and --certificate that we do; give one")
     if tokens is not None and not Path(tokens).exists():

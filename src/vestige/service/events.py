@@ -1,6 +1,6 @@
 """Events for those who watch: each has a bounded queue, and one that reads too slowly is dropped.
 
-Guarantee: the writer never waits for a reader; held by tests/service/test_app.py.
+Guarantee: the writer never waits for a reader; held by tests/service/test_events.py.
 """
 
 from __future__ import annotations

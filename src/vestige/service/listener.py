@@ -13,7 +13,7 @@ from collections.abc import Callable
 from vestige.errors import MissingExtraError
 from vestige.service.events import Events
 from vestige.service.guard import HEAD
-from vestige.store.listener import Protocol
+from vestige.store.listener import configure
 
 try:
     import uvicorn
@@ -23,8 +23,6 @@ except ModuleNotFoundError:
 
 CONNECTIONS = 1_000
 """Number of connections at the same time; more are answered with 503."""
-STOP_SECONDS = 10
-"""Seconds that requests under way have when the service is stopped."""
 
 
 class Server(uvicorn.Server):
@@ -44,24 +42,7 @@ class Server(uvicorn.Server):
         context: ssl.SSLContext | None = None,
         announce: Callable[[str], None] = lambda _: None,
     ) -> None:
-        config = uvicorn.Config(
-            app,
-            loop="asyncio",
-            http=Protocol,
-            ws="none",
-            lifespan="on",
-            log_config=None,
-            log_level="warning",
-            access_log=False,  # paths may have keys in them
-            proxy_headers=False,
-            server_header=False,
-            limit_concurrency=CONNECTIONS,
-            h11_max_incomplete_event_size=HEAD,
-            timeout_graceful_shutdown=STOP_SECONDS,
-        )
-        config.load()
-        config.ssl = context
-        super().__init__(config)
+        super().__init__(configure(app, context, CONNECTIONS, lifespan="on", h11_max_incomplete_event_size=HEAD))
         self._events, self._announce, self._scheme = events, announce, "http" if context is None else "https"
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -1,6 +1,6 @@
 """What is due while nothing arrives: records that are too old are erased, and requests of other processes are met.
 
-Guarantee: limits in time hold without arrivals; held by tests/service/test_app.py.
+Guarantee: limits in time hold without arrivals; held by tests/service/test_serve.py.
 """
 
 from __future__ import annotations

@@ -12,17 +12,52 @@ import os
 import socket
 import ssl
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from vestige.errors import MissingExtraError, ParameterError, StoreError
 
 try:
+    import uvicorn
+    from starlette.types import ASGIApp
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ModuleNotFoundError:
     raise MissingExtraError("a server", "serve") from None
 
 IDLE_SECONDS = 60.0
 """Seconds after which a connection is closed on which no request has begun and its head has not arrived."""
+STOP_SECONDS = 10
+"""Seconds that requests under way have when a server is stopped."""
+
+
+def configure(app: ASGIApp, context: ssl.SSLContext | None, connections: int, **more: Any) -> uvicorn.Config:
+    """Configure a server, which logs no requests: what they ask may not be written anywhere.
+
+    Args:
+        app: its application.
+        context: how TLS is spoken; None for connections in clear.
+        connections: number of connections at the same time; more are answered with 503.
+        more: further settings of uvicorn.
+
+    Returns:
+        The configuration.
+    """
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=Protocol,
+        ws="none",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=connections,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        **more,
+    )
+    config.load()
+    config.ssl = context
+    return config
 
 
 class Protocol(H11Protocol):

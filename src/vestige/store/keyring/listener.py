@@ -13,7 +13,7 @@ from pathlib import Path
 from vestige.errors import MissingExtraError, ParameterError
 from vestige.store.keyring.file import KeyringFile
 from vestige.store.keyring.server import make_app
-from vestige.store.listener import Protocol, load_certificate, open_listener
+from vestige.store.listener import configure, load_certificate, open_listener
 from vestige.store.tokens import read_tokens
 
 try:
@@ -24,8 +24,6 @@ except ModuleNotFoundError:
 CONNECTIONS = 256
 """Number of connections at the same time; more are answered with 503."""
 _IN_CLEAR = "keys would cross the network in clear; give a certificate, or listen on 127.0.0.1 alone"
-_STOP_SECONDS = 10
-"""Seconds that requests under way have when the server is stopped."""
 
 
 def serve(
@@ -98,20 +96,4 @@ def make_server(keyring: KeyringFile, tokens: str | Path, context: ssl.SSLContex
         False
         >>> folder.cleanup()
     """
-    config = uvicorn.Config(
-        make_app(keyring, tokens),
-        loop="asyncio",
-        http=Protocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        log_level="warning",
-        access_log=False,  # the application logs requests, without queries
-        proxy_headers=False,
-        server_header=False,
-        limit_concurrency=CONNECTIONS,
-        timeout_graceful_shutdown=_STOP_SECONDS,
-    )
-    config.load()
-    config.ssl = context
-    return uvicorn.Server(config)
+    return uvicorn.Server(configure(make_app(keyring, tokens), context, CONNECTIONS, lifespan="off"))
