@@ -13,8 +13,8 @@ from vestige.operations import process_inbox, sweep
 from vestige.store import Store
 
 _REST = 2.0
-"""Pause after a sweep, as a multiple of the time that it took: a sweep that finds nothing takes a millisecond, and after
-one that erases, the next records are due soon; with 20, an hour of replay on a busy machine held some for 13 s longer."""
+"""Pause after a sweep, as a multiple of the time that it took: one that finds nothing takes a millisecond, and after
+one that erases, the next records are due soon. With 20, a busy machine held some records for 13 s longer."""
 _log = logging.getLogger("vestige.service")
 
 
