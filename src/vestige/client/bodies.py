@@ -1,4 +1,4 @@
-"""Rows as the bodies of requests: mappings become lines of JSON, tables become Arrow streams.
+"""Rows as the bodies of requests: mappings become arrays of JSON, tables become Arrow streams.
 
 Guarantee: the service reads the same rows from both, and an error has no value of a row; held by
 tests/client/test_client.py.
@@ -14,11 +14,11 @@ from typing import Any
 from vestige.errors import MissingExtraError, ParameterError
 
 ARROW = "application/vnd.apache.arrow.stream"
-NDJSON = "application/x-ndjson"
+JSON = "application/json"
 
 
 def make_bodies(rows: Any, size: int) -> Iterator[tuple[bytes, str]]:
-    r"""Make the bodies that rows are sent in.
+    """Make the bodies that rows are sent in.
 
     Args:
         rows: mappings from columns to values; or a table or a record batch of pyarrow, or what else has the interface
@@ -33,7 +33,7 @@ def make_bodies(rows: Any, size: int) -> Iterator[tuple[bytes, str]]:
 
     Example:
         >>> list(make_bodies([{"spent": 1}, {"spent": 2}, {"spent": 3}], 2))
-        [(b'{"spent":1}\n{"spent":2}', 'application/x-ndjson'), (b'{"spent":3}', 'application/x-ndjson')]
+        [(b'[{"spent":1},{"spent":2}]', 'application/json'), (b'[{"spent":3}]', 'application/json')]
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise ParameterError(f"size={size!r:.40} is not a number of rows; use 1 or more")
@@ -43,11 +43,11 @@ def make_bodies(rows: Any, size: int) -> Iterator[tuple[bytes, str]]:
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         raise ParameterError(f"rows={type(rows).__name__} are not rows; give mappings, or an Arrow table")
     remaining = iter(rows)
-    while lines := [_write_line(row) for row in islice(remaining, size)]:
-        yield "\n".join(lines).encode(), NDJSON
+    while objects := [_write_row(row) for row in islice(remaining, size)]:
+        yield f"[{','.join(objects)}]".encode(), JSON  # which the service parses faster than lines
 
 
-def _write_line(row: object) -> str:
+def _write_row(row: object) -> str:
     if not isinstance(row, Mapping):
         raise ParameterError(f"a row is a {type(row).__name__}; give mappings from columns to values")
     try:
