@@ -44,15 +44,18 @@ def sessions() -> list[tuple[str, list[tuple[str, str]]]]:
 
 @pytest.mark.parametrize(("page", "steps"), sessions(), ids=lambda value: str(value)[:60])
 def test_console_examples(
-    page: str,  # noqa: ARG001
+    page: str,
     steps: list[tuple[str, str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
     assert steps
+    if any("$QUEUE" in command for command, _ in steps):
+        monkeypatch.setenv("QUEUE", request.getfixturevalue("redis_server").address("").rstrip("/"))
     if any("$DATABASE" in command for command, _ in steps):
-        monkeypatch.setenv("DATABASE", request.getfixturevalue("database").address)
+        address = request.getfixturevalue("database").address
+        monkeypatch.setenv("DATABASE", address.partition("&schema=")[0] if page == "queue.md" else address)
     with ExitStack() as ended:
         port = DOCUMENTED
         for command, shown in steps:

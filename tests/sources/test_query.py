@@ -299,6 +299,7 @@ def test_the_command_reads_a_query_and_shows_no_password(table: Table) -> None:
     ("words", "said"),
     [
         (["postgresql://host/db"], "a database needs --query and --cursor"),
+        (["postgresql://h/d?schema=s", "--query", "SELECT 1", "--cursor", "a"], "schema in the address is for stores"),
         (["a.csv", "--query", "SELECT 1"], "--query needs the address of a database"),
         (["redis://h/0/s", "--cursor", "id"], "--cursor needs the address of a database"),
         (["a.csv", "--trim"], "--trim needs a queue"),

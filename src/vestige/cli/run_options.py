@@ -173,6 +173,8 @@ class RunOptions(Definition):
                 dialect=self.dialect,
                 warn=warn,
             )
+        if "schema=" in address:
+            raise ParameterError("schema in the address is for stores; name the schema in --query, such as shop.visits")
         settle = SETTLE if self.settle is None else self.settle.total_seconds()
         return QuerySource(
             Address.parse(address),

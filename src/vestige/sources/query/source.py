@@ -158,7 +158,7 @@ class QuerySource(Source):
         if change:
             renew = partial(_set_back, digest_query(self.query), end)
             start = renew(start) if start else start
-        return Resumption(source, self.name, start, renew=renew, before=furthest.count)
+        return Resumption(source, self.name, start, renew=renew)
 
     def blocks(self, position: bytes = b"") -> Iterator[Block]:
         """Yield the rows after a position, block by block; a block without rows about every second meanwhile.
