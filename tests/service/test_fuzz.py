@@ -71,8 +71,8 @@ def test_many_malformed_requests(tmp_path: Path, capsys: pytest.CaptureFixture[s
                 made = (fuzz.change(coins.choice(kept), coins) for _ in range(MANY))
                 place = client.base_url.host, int(client.base_url.port or 0)
                 outcome = fuzz.Outcome()
-                while some := list(islice(made, 5_000)):
-                    done = fuzz.send_all(place, iter(some), 12)
+                while some := list(islice(made, 1_000)):
+                    done = fuzz.send_all(place, iter(some), 48)  # most of them wait for an answer that does not come
                     outcome.statuses += done.statuses
                     outcome.leaks += done.leaks
                     outcome.failures += done.failures
