@@ -142,7 +142,7 @@ function setDemo(now) {
   for (const id of ["demo-controls", "footer-demo", "demo-removal"]) byId(id).hidden = false;
   setText("subject-label", "Tail number of an aeroplane");
   for (const button of document.querySelectorAll("[data-rate]")) button.setAttribute("aria-pressed", String(Number(button.dataset.rate) === demo.rate));
-  setText("rate", demo.rate ? `${count(demo.rate)} ${demo.record}s a second` : "paused");
+  setText("rate", demo.rate ? `up to ${count(demo.rate)} ${demo.record}s a second` : "paused");
   setLeak(demo);
   watchRound(demo.watched?.round ?? null);
 }

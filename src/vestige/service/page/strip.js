@@ -7,6 +7,7 @@ const canvas = byId("strip");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const TOP = 26, GROUND = 108, HIGH = GROUND - TOP;
 const FADED = 0.72; // opacity of the oldest, which still has the contrast of graphics
+const FRESH = 0.6; // height of those that are not decided yet: they rise or fall
 let state = null; // {t, rounds: Set, first, last, retention}
 let heights = new Map();
 let shown = null; // the newest round at the right edge, moving towards state.t
@@ -82,7 +83,7 @@ function frame() {
   zones(pen, width, each);
   const colours = Object.fromEntries(["mean", "gone", "watched"].map((name) => [name, colour(name)]));
   for (let round = Math.max(1, Math.floor(shown) - n); round <= Math.ceil(shown); round++) {
-    const goal = state.rounds.has(round) ? 1 : 0;
+    const goal = !state.rounds.has(round) ? 0 : round > state.last ? FRESH : 1;
     const before = heights.get(round) ?? (goal && round > shown - 2 ? 0 : goal);
     const height = still.matches || Math.abs(goal - before) < 0.01 ? goal : before + (goal - before) * 0.12;
     heights.set(round, height);
