@@ -822,3 +822,14 @@ def test_reading_writes_nothing(keyring: KeyringFile, path: Path, change: Callab
     content = path.read_bytes()
     change(keyring)
     assert path.read_bytes() == content
+
+
+def test_a_place_that_another_page_has_got_meanwhile_is_not_written(keyring: KeyringFile, path: Path) -> None:
+    fill(keyring, [5 * SLOTS])
+    other = KeyringFile(path)
+    other.destroy()
+    keys = fill(other, [9 * SLOTS])
+    keyring.read()
+    keyring.prepare({5 * SLOTS: Key(1_000, make_secret(7))})
+    assert {key.version for key in KeyringFile(path).read().find(5 * SLOTS)} == {1_000}
+    assert KeyringFile(path).read().find(9 * SLOTS) == (keys[9 * SLOTS],)

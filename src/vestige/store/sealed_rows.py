@@ -73,7 +73,7 @@ class SealedRows(Rows):
                 version of the row `about` there is.
 
         Returns:
-            Whether something was written since the last call.
+            Whether something was written since the last call; the caller then forgets what it has read.
 
         Raises:
             SealError: the rows are older than the keyring, or newer, or belong to another one.
@@ -86,8 +86,6 @@ class SealedRows(Rows):
             raise SealError("row 1 of the table about has vanished; restore a copy that is younger than the limits")
         self._read_keys()
         has_changed = self._opener.check_about(stored[0]) != before
-        if has_changed:
-            self.forget()
         if is_writer and (has_changed or self._opener.keys.is_open or not self._is_settled):
             self._recover()
         return has_changed
