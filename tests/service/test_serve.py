@@ -25,6 +25,8 @@ from postgres import Database
 from store.served import Served
 from vestige import open_store
 from vestige.cli import command
+from vestige.client import Client
+from vestige.errors import ServiceError
 from vestige.store.keyring import KeyringFile
 from vestige.store.tokens import SERVICE, create_token
 
@@ -109,6 +111,16 @@ def test_it_listens_over_tls_and_asks_for_tokens(tmp_path: Path) -> None:
     with start(*words, verify=str(served.certificate)) as (client, _):
         assert client.get("/v1/streams").status_code == 401
         assert client.get("/v1/streams", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+        url = str(client.base_url)
+        with Client(url, token=token, ca=served.certificate) as ours:
+            assert ours.list_streams() == ()
+        with Client(url, token=f"{token[:-1]}-", ca=served.certificate) as ours:
+            with pytest.raises(ServiceError) as refused:
+                ours.list_streams()
+            assert (refused.value.status, token in str(refused.value)) == (401, False)
+        with Client(url, token=token) as ours, pytest.raises(ServiceError, match="is not trusted") as refused:
+            ours.list_streams()
+        assert refused.value.status is None
 
 
 @pytest.mark.parametrize("kind", ["memory", "sealed", "postgresql"])
