@@ -31,6 +31,7 @@ from vestige import Window
 from vestige.audit import measure_leakage
 assert measure_leakage(Window(), retention=16, t=64, trials=40, workers=2).epsilon == 0
 """,
+    "client": "from vestige.client import Client; Client('http://127.0.0.1:9').close()",
     "lab": "from vestige.lab import EXPERIMENTS; import vestige.cli; assert EXPERIMENTS",
     "river": "from vestige.river import LinearRegressor; LinearRegressor(seed=0).learn_one({'a': 1.0}, 2.0)",
     "sklearn": "from vestige.sklearn import LinearRegression; LinearRegression(random_state=0)",
