@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from vestige.store import MemoryStore, Store, open_keyring, open_reader
 from vestige.store.keyring import Keyring
 from vestige.store.service_notes import ServiceNotes
 from vestige.store.table_store import TableStore
-from vestige.store.taken_requests import GRACE, KEPT, PAGE, TakenRequest
+from vestige.store.taken_requests import GRACE, KEPT, PAGE, TakenRequest, TakenRequests
 
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
 VISITS = {"columns": ["spent"], "retention": 96}
@@ -208,6 +208,34 @@ def test_a_damaged_row_is_noticed_and_streams_go_on(tmp_path: Path, table: str, 
         with pytest.raises(StoreError, match=f"the table {table}"):
             notes.read_definitions() if table == "definitions" else notes.count_requests()
         assert store.names() == ("a",)
+
+
+@pytest.mark.parametrize("is_expiring", [False, True])
+def test_a_read_that_fails_once_hides_no_request(
+    reopen: Open, is_expiring: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with reopen() as store:
+        assert isinstance(store, TableStore)
+        notes, young = ServiceNotes(store), make_requests(store, 2 * PAGE)
+        old = make_requests(store, PAGE, NOON - KEPT, start=1_000)
+        mixed = [each for i in range(3) for each in (*young[60 * i : 60 * (i + 1)], *old[30 * i : 30 * (i + 1)])]
+        notes.note_requests(mixed)
+        with store.transaction(), store._use() as tables:
+            read, failing = tables.rows.read, [2]
+
+            def read_or_fail(table: str, row: int, columns: Sequence[str] = ()) -> tuple[bytes, ...] | None:
+                if table == "requests" and row in failing:
+                    raise StoreError("the disk says no")
+                return read(table, row, columns)
+
+            monkeypatch.setattr(tables.rows, "read", read_or_fail)
+            tables.requests = tables.requests if is_expiring else TakenRequests(tables.rows)
+            with pytest.raises(StoreError, match="says no"):
+                tables.requests.expire(NOON) if is_expiring else tables.requests.count()
+            failing.clear()
+            assert notes.find_requests([each.key for each in young]).keys() == {each.key for each in young}
+            assert notes.count_requests() == 3 * PAGE - 30 * is_expiring
+            assert notes.expire_requests(NOON) == PAGE - 30 * is_expiring
 
 
 def test_a_store_without_tables_says_that_it_cannot_be_served() -> None:

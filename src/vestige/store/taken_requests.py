@@ -9,7 +9,7 @@ by tests/store/test_service_notes.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -180,6 +180,7 @@ class TakenRequests:
             self._write(row, kept)
             self._add(_find_prefixes(kept["key"].tobytes()), row)
         self._find_oldest()
+        self._is_current = True
         return had - self.count()
 
     def clear(self) -> None:
@@ -241,17 +242,15 @@ class TakenRequests:
         changed = [
             row for row, head in heads if row not in self._pages or self._pages[row].checksum != _read_checksum(head)
         ]
-        gone = [row for row in self._pages if row > len(heads)]
-        self._drop(changed + gone)
-        for row in changed + gone:
-            self._pages.pop(row, None)
-        found, numbers = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
+        self._drop(changed + [row for row in self._pages if row > len(heads)])
+        found, numbers, pages = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)], dict[int, _Page]()
         for row in changed:
             entries = self._read(row)
-            self._pages[row] = _make_page(heads[row - 1][1], entries)
+            pages[row] = _make_page(heads[row - 1][1], entries)
             found.append(_find_prefixes(entries["key"].tobytes()))
             numbers.append(np.full(len(entries), row, np.uint32))
         self._add(np.concatenate(found), np.concatenate(numbers))
+        self._pages |= pages  # last of all: a page that is known is not read again
         self._empty = {row for row, page in self._pages.items() if not page.count}
         partial = [row for row, page in self._pages.items() if 0 < page.count < PAGE]
         self._open = max(partial, key=lambda row: self._pages[row].oldest, default=0)
@@ -306,9 +305,12 @@ class TakenRequests:
         if len(run[0]):
             self._runs.append(run)
 
-    def _drop(self, rows: Iterable[int]) -> None:
-        """Forget what is in some pages."""
-        gone = np.array(list(rows), np.uint32)
+    def _drop(self, rows: Sequence[int]) -> None:
+        """Forget some pages, and what is in them; until all are known again, an error has them read again."""
+        self._is_current = False
+        for row in rows:
+            self._pages.pop(row, None)
+        gone = np.array(rows, np.uint32)
         for at, (prefixes, pages) in enumerate(self._runs) if len(gone) else ():
             stays = ~np.isin(pages, gone)
             self._runs[at] = prefixes[stays], pages[stays]
