@@ -178,8 +178,8 @@ def quote_name(name: str) -> str:
         The name for a statement.
 
     Example:
-        >>> print(quote_name('a "b"'))
-        "a ""b"
+        >>> print(quote_name('a "b" c'))
+        "a ""b"" c"
     """
     return '"' + name.replace('"', '""') + '"'
 
