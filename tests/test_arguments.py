@@ -321,6 +321,15 @@ def calls(folder: Path) -> dict[str, Call]:
         "default_policies": (audit.default_policies, {"bound": 3.0}),
         "run_outlier": (audit.run_outlier, {"trials": 1, "seed": 0}),
         "detect": (audit.detect, {"snapshots": [snapshot], "removed": (), "trials": 99, "seed": 0}),
+        "audit_table": (
+            audit.audit_table,
+            {"snapshots": [audit.TableSnapshot([1, 2, 4], [1.0, 2.0, 3.0])], "removed": ()}
+            | {"level": 0.01, "trials": 99, "seed": 0},
+        ),
+        "plan_table": (
+            audit.plan_table,
+            {"size": 60, "snapshots": [2], "values": [1.0, 2.0], "level": 0.01, "repetitions": 1, "seed": 0},
+        ),
         "measure_leakage": (
             audit.measure_leakage,
             {"policy": Mean(channel="bits"), "retention": 128, "t": 300, "erased_at": 150, "adversary": "knows-all"}
@@ -391,6 +400,7 @@ def calls(folder: Path) -> dict[str, Call]:
             operations.sign_receipts,
             {"snapshot": filled().snapshot(), "key": folder / "key.pem", "reference": "T-1"},
         ),
+        "sign_report": (operations.sign_report, {"report": b"<html>", "key": folder / "key.pem"}),
         "process_inbox": (operations.process_inbox, {"store": filled()}),
         "preview": (operations.preview, {"streams": {}, "at": None}),
         "check_policy": (checks.check_policy, {"policy": Mean(), "batch": 56, "rows": None, "seed": 0}),
@@ -428,7 +438,17 @@ def _arguments(method: str) -> dict[str, object]:
 
 
 NAMES = list(calls(Path()))
-SLOW = {"plan", "plan_max_age", "predict", "check_policy", "run_outlier", "measure_leakage", "compare", "check_store"}
+SLOW = {
+    "plan",
+    "plan_max_age",
+    "predict",
+    "check_policy",
+    "run_outlier",
+    "measure_leakage",
+    "compare",
+    "check_store",
+    "plan_table",
+}
 """Those that work for seconds where an argument is fine after all."""
 VALUES = {
     "CorrelationEstimate",
@@ -531,7 +551,11 @@ def test_formulas_hold_at_their_limits(folder: Path, name: str) -> None:
 
 def test_every_public_callable_is_tried() -> None:
     known = {*NAMES, *VALUES}
-    results = {"audit": {"AuditSeed", "Snapshot"}, "planning": set(), "operations": {"send_request", "verify_receipts"}}
+    results = {
+        "audit": {"AuditSeed", "Snapshot", "TableSnapshot"},
+        "planning": set(),
+        "operations": {"send_request", "verify_receipts", "verify_report"},
+    }
     results["store"] = {"Key", "KeyTable", "Keyring", "KeyringFile", "KeyringClient", "PostgresStore", "open_keyring"}
     for module in (vestige, audit, planning, theory, subset, checks, store, operations):
         for name in module.__all__:

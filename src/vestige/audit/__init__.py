@@ -17,6 +17,11 @@ from vestige.audit.detector import DetectedBatch, Detection, Snapshot, detect
 from vestige.audit.examples import AppendixD, OutlierEffect, run_appendix_d, run_outlier
 from vestige.audit.figures import draw_comparison, draw_leakage, draw_outlier
 from vestige.audit.leakage import Leakage, measure_leakage
+from vestige.audit.table import audit_table
+from vestige.audit.table_data import TableSnapshot
+from vestige.audit.table_figures import draw_table
+from vestige.audit.table_power import PowerRow, TablePlan, plan_table
+from vestige.audit.table_result import SnapshotFacts, TableAudit, TableTest
 from vestige.random.keys import AuditSeed
 
 __all__ = [
@@ -29,18 +34,27 @@ __all__ = [
     "Detection",
     "Leakage",
     "OutlierEffect",
+    "PowerRow",
     "Snapshot",
+    "SnapshotFacts",
+    "TableAudit",
+    "TablePlan",
+    "TableSnapshot",
+    "TableTest",
     "area_under_curve",
+    "audit_table",
     "compare",
     "default_policies",
     "detect",
     "draw_comparison",
     "draw_leakage",
     "draw_outlier",
+    "draw_table",
     "epsilon_ceiling",
     "epsilon_lower_bound",
     "measure_leakage",
     "mu_lower_bound",
+    "plan_table",
     "run_appendix_d",
     "run_outlier",
     "total_variation_lower_bound",

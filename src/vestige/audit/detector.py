@@ -201,7 +201,7 @@ def detect(
             f"removed={show_value(removed)} is not a list of rounds; pass whole numbers, or nothing"
         ) from None
     erased = np.array(sorted({check_int("removed", n, 1, 2**62) for n in rounds}), np.int64)
-    batches = [_make_batch(snapshot, erased) for snapshot in _select_disjoint(_check_snapshots(snapshots))]
+    batches = [make_batch(snapshot, erased) for snapshot in select_disjoint(_check_snapshots(snapshots))]
     rng = make_generator(check_int("seed", seed, 0))
     slots, words, spelled = _test_presence(batches, trials, rng)
     chosen = [i for i, batch in enumerate(batches) if batch.has_choice]
@@ -242,8 +242,15 @@ def _check_snapshots(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     return encoded
 
 
-def _select_disjoint(snapshots: list[Snapshot]) -> list[Snapshot]:
-    """Return the earliest snapshot of each batch, and no two that share rounds: else one choice would count twice."""
+def select_disjoint(snapshots: list[Snapshot]) -> list[Snapshot]:
+    """Select the earliest snapshot of each batch, and no two that share rounds: else one choice would count twice.
+
+    Args:
+        snapshots: snapshots of one stream, in any order.
+
+    Returns:
+        Those that are selected, the earliest batch first.
+    """
     selected: list[Snapshot] = []
     for snapshot in sorted(snapshots, key=lambda one: (one.clock.first, one.clock.last, one.clock.t)):
         if not selected or snapshot.clock.first > selected[-1].clock.last:
@@ -251,7 +258,16 @@ def _select_disjoint(snapshots: list[Snapshot]) -> list[Snapshot]:
     return selected
 
 
-def _make_batch(snapshot: Snapshot, erased: Ints) -> Batch:
+def make_batch(snapshot: Snapshot, erased: Ints) -> Batch:
+    """Lay out the encoded batch of a snapshot.
+
+    Args:
+        snapshot: what an auditor was shown.
+        erased: rounds that could not be kept.
+
+    Returns:
+        The batch.
+    """
     records, clock = snapshot.retained, snapshot.clock
     inside = (clock.first <= records.rounds) & (records.rounds <= clock.last)
     present, free = (np.full(clock.last - clock.first + 1, value) for value in (False, True))

@@ -14,9 +14,9 @@ import numpy as np
 from vestige._numba import kernel
 from vestige.channels.layout import MAX_BITS
 from vestige.channels.residues import ALIKE, find_dither, find_factor
-from vestige.channels.syndrome import pack_message, read_message
+from vestige.channels.syndrome import fill_keyed_column, pack_message, read_message
 from vestige.channels.word import find_header, read_header, read_numbers
-from vestige.types import Bools, Floats, Ints
+from vestige.types import Bools, Floats, Ints, Words
 
 _LEAST_GAP = 2.0**-20
 """Numbers that are nearer than this count as equal, in standard deviations of a record, or relative to the number."""
@@ -48,6 +48,28 @@ def read_messages(patterns: Bools, messages: Bools) -> None:
     """
     for row in range(len(patterns)):
         read_message(patterns[row], messages[row])
+
+
+@kernel
+def read_keyed_messages(slots: Ints, keys: Words, messages: Bools) -> None:
+    """Read what kept slots say in the codes of several keys.
+
+    Args:
+        slots: kept slots, counted from the newest back.
+        keys: one key for each code; shape (codes,).
+        messages: output, at most 1,024 rows; shape (codes, rows).
+    """
+    rows = messages.shape[1]
+    column, total = np.empty((rows + 63) // 64, np.uint64), np.empty((rows + 63) // 64, np.uint64)
+    for code in range(len(keys)):
+        for w in range(len(total)):
+            total[w] = 0
+        for slot in slots:
+            fill_keyed_column(keys[code], slot, rows, column)
+            for w in range(len(total)):
+                total[w] ^= column[w]
+        for i in range(rows):
+            messages[code, i] = (total[i // 64] >> np.uint64(63 - i % 64)) & np.uint64(1) == np.uint64(1)
 
 
 @kernel

@@ -23,6 +23,8 @@ _MIN_GAP = 1e-3
 """Averages closer than a thirtieth of the expected gap count as equally close: ties and rounding must not decide."""
 _SHRINKAGE = 0.01
 """Weight of the pooled variance, in records, in the variance of each batch: a batch of one record needs one too."""
+_PARTS = (2, 3, 4)
+"""Numbers of parts of a batch whose averages are compared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,8 +176,9 @@ def average_p_value(
     """Test whether the averages of the kept records move too little from batch to batch, in any column.
 
     The kept records are permuted among the slots where records are kept. Only the observed row is scaled by the
-    variance that sampling within its batch leaves, which is smaller: so the test stays exact for exchangeable records,
-    and records that vary more within batches than between them do not raise false alarms.
+    variance that sampling within its batch leaves, which is smaller, and by how even the records are by nature, see
+    `measure_evenness`: so the test stays exact for exchangeable records, and records that vary more within
+    batches than between them do not raise false alarms.
 
     Args:
         batches: batches with a choice, in order.
@@ -188,7 +191,7 @@ def average_p_value(
     pooled = np.concatenate([batch.values for batch in batches])
     pooled = pooled - pooled.mean(axis=0)
     spread = np.sqrt(np.mean(pooled**2, axis=0))
-    tests = [_AverageTest(batches, *part) for part in _list_segments(pooled.shape[1]) if spread[part[0]] > 0.0]
+    tests = [_AverageTest(batches, *part) for part in list_segments(pooled.shape[1]) if spread[part[0]] > 0.0]
     tests = [test for test in tests if len(test.groups) > 1]
     for test in tests:
         test.start(pooled[:, test.column] / spread[test.column], trials)
@@ -203,8 +206,51 @@ def average_p_value(
     return (p_value(np.column_stack([test.score() for test in tests])) if tests else None), each
 
 
-def _list_segments(columns: int) -> Iterator[tuple[int, int, int]]:
-    """Yield each column with the records to average: all of them, or every columns-th, as in `average` and `auto`."""
+def measure_evenness(values: Floats, sizes: Ints, variance: float) -> float:
+    """Measure how evenly nature spreads values over parts of a batch.
+
+    Cycles, double entries and lists that were dealt out make averages steady without anybody's choice, and those of
+    parts of a batch too; a choice makes steady only what it aims at, the average of the whole batch. Parts are runs of
+    records, or every second, third or fourth one.
+
+    Args:
+        values: the values of all batches, one batch after the other.
+        sizes: number of values of each batch.
+        variance: variance of values within batches.
+
+    Returns:
+        The variance of the averages of parts, relative to what chance expects; at most 1.
+
+    Example:
+        >>> measure_evenness(np.tile([1.0, -1.0], 50), np.array([50, 50]), 1.0) < 0.1
+        True
+    """
+    squares, expected = np.zeros(2), 0.0
+    for batch in np.split(values, np.cumsum(sizes)[:-1]):
+        for count in (parts for parts in _PARTS if parts <= len(batch)):
+            each = len(batch) // count
+            used = batch[: each * count]
+            for kind, parts in enumerate(
+                (used.reshape(count, each).mean(axis=1), used.reshape(each, count).mean(axis=0))
+            ):
+                squares[kind] += each * ((parts - parts.mean()) ** 2).sum()
+            expected += (count - 1) * variance
+    return float(min(1.0, squares.min() / expected)) if expected else 1.0
+
+
+def list_segments(columns: int) -> Iterator[tuple[int, int, int]]:
+    """List each column with the records to average: all of them, or every columns-th, as in `average` and `auto`.
+
+    Args:
+        columns: number of columns.
+
+    Yields:
+        The column, the position of the first record, and the distance between records.
+
+    Example:
+        >>> list(list_segments(1))
+        [(0, 0, 1)]
+    """
     for column in range(columns):
         yield column, 0, 1
         if columns > 1:
@@ -249,7 +295,7 @@ class _AverageTest:
         pooled[pooled == 0.0] = 1.0
         variances = (within + _SHRINKAGE * pooled) / (self._sizes - 1 + _SHRINKAGE) / self._sizes
         if rows.start == 0:
-            variances[0] *= self._drop_rates
+            variances[0] *= self._drop_rates * measure_evenness(values[0], self._sizes, float(pooled[0, 0]))
         self._gaps[rows] = np.diff(averages, axis=1) ** 2 / (variances[:, 1:] + variances[:, :-1])
 
     def score(self) -> Floats:

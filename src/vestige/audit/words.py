@@ -36,10 +36,23 @@ class Words:
         kept: the values of all kept records; shape (n, columns).
         longest: number of slots of the longest batch.
         trials: number of permutations.
+        max_rows: formats whose longest word has more bits are left out.
     """
 
-    def __init__(self, kept: Floats, longest: int, trials: int) -> None:
-        self._formats = list(_list_formats(kept, longest, trials)) if len(kept) else []
+    def __init__(self, kept: Floats, longest: int, trials: int, max_rows: int | None = None) -> None:
+        formats = _list_formats(kept, longest, trials) if len(kept) else ()
+        self._formats = [form for form in formats if max_rows is None or form.count_rows(longest) <= max_rows]
+
+    def count_rows(self, slots: int) -> int:
+        """Count the bits of the longest word of a batch of so many slots; 0 if no word fits.
+
+        Args:
+            slots: number of slots of the batch.
+
+        Returns:
+            The number of bits.
+        """
+        return max((form.count_rows(slots) for form in self._formats), default=0)
 
     def add(self, batch: Batch, patterns: Bools) -> float | None:
         """Test the next batch, by the batches before it.
@@ -67,6 +80,31 @@ class Words:
                 scores.append(score)
         return p_value(np.column_stack(scores)) if scores else None
 
+    def add_messages(self, batch: Batch, messages: Bools) -> Iterator[tuple[str, Floats]]:
+        """Add the next batch, read in several codes.
+
+        Args:
+            batch: observed batch.
+            messages: what it says in each code, in as many bits as `count_rows` counts; shape (1 + trials, rows).
+
+        Yields:
+            The name of each format that fits, and the numbers of the word in the first code; shape (size,).
+        """
+        patterns = np.broadcast_to(batch.present, (len(messages), len(batch.present)))
+        for form in self._formats:
+            rows = form.count_rows(len(batch.present))
+            if rows:
+                form.total += form.score(batch, patterns, np.ascontiguousarray(messages[:, :rows]))
+                yield form.name, form.numbers[0].copy()
+
+    def list_totals(self) -> list[tuple[str, Floats]]:
+        """List the scores of all batches so far.
+
+        Returns:
+            The name of each format, and its scores; shape (1 + trials,).
+        """
+        return [(form.name, form.total) for form in self._formats if form.total.any()]
+
     def combine(self) -> float | None:
         """Combine all batches.
 
@@ -82,11 +120,13 @@ class _Format(ABC):
     """One kind of word.
 
     Attributes:
+        name: what says these numbers, such as "Mean" or "Mean, auto".
         numbers: those of the words before, nan if there is none; shape (1 + trials, size).
         headers: those of the words before; shape (1 + trials,).
         total: the scores of all words so far; shape (1 + trials,).
     """
 
+    name: str
     numbers: Floats
     headers: Ints = field(init=False)
     total: Floats = field(init=False)
@@ -164,29 +204,29 @@ def _list_formats(kept: Floats, longest: int, trials: int) -> Iterator[_Format]:
     from vestige.channels.kernels import CONTROLS  # noqa: PLC0415
 
     largest, sizes = np.abs(kept).max(), set()
-    for policy in _list_policies(kept.shape[1]):
+    for name, policy in _list_policies(kept.shape[1]):
         statistic = policy.statistic
         if largest <= policy.max_magnitude and find_min_rows(statistic.size) <= longest:
             sizes.add(statistic.size)
-            yield _Word(np.full((trials + 1, statistic.size), np.nan), statistic)
+            yield _Word(name, np.full((trials + 1, statistic.size), np.nan), statistic)
             if policy.is_identity:
-                yield _Word(np.full((trials + 1, statistic.size), np.nan), statistic, CONTROLS)
+                yield _Word(f"{name}, auto", np.full((trials + 1, statistic.size), np.nan), statistic, CONTROLS)
     for size in sorted(sizes):
-        yield _FixedPoint(np.full((trials + 1, size), np.nan))
+        yield _FixedPoint(f"Private, {size} numbers", np.full((trials + 1, size), np.nan))
 
 
-def _list_policies(columns: int) -> Iterator[Encoded]:
-    """Yield the policies whose words differ; a loss stands for all with as many parameters."""
-    yield Mean(columns)
-    yield Mean(columns, spread=True)
-    yield CustomLoss(_lose_nothing, (0.0,) * columns)
+def _list_policies(columns: int) -> Iterator[tuple[str, Encoded]]:
+    """Yield the policies whose words differ, by name; a loss stands for all with as many parameters."""
+    yield "Mean", Mean(columns)
+    yield "Mean, spread", Mean(columns, spread=True)
+    yield "CustomLoss", CustomLoss(_lose_nothing, (0.0,) * columns)
     if columns == 1:
-        yield Moments(3)
-        yield Moments(4)
+        yield "Moments, order 3", Moments(3)
+        yield "Moments, order 4", Moments(4)
     elif columns <= MAX_PRODUCT_COLUMNS:
-        yield Covariance(columns)
-        yield LinearRegression(columns - 1)
-        yield LinearRegression(columns - 1, intercept=False)
+        yield "Covariance", Covariance(columns)
+        yield "LinearRegression", LinearRegression(columns - 1)
+        yield "LinearRegression, no intercept", LinearRegression(columns - 1, intercept=False)
 
 
 def _lose_nothing(parameters: Floats, rows: Floats) -> tuple[Floats, Floats]:

@@ -33,7 +33,8 @@ The chance that so many random columns do not suffice is 2^-64."""
 _WORD = 64
 _ONE = np.uint64(1)
 _LAST = np.uint64(63)
-_KEY = np.uint64(0x76657374696765)
+PUBLIC_KEY = np.uint64(0x76657374696765)
+"""The key of H."""
 
 
 class Code(NamedTuple):
@@ -81,11 +82,17 @@ def _flip(words: Words, place: int) -> None:
 @kernel
 def fill_column(slot: int, rows: int, column: Words) -> None:
     """Write the column of a slot, counted within its block, as bits of words; row 0 is the first bit of the first."""
+    fill_keyed_column(PUBLIC_KEY, slot, rows, column)
+
+
+@kernel
+def fill_keyed_column(key: np.uint64, slot: int, rows: int, column: Words) -> None:
+    """Write the column of a slot in the code of any key: `vestige.audit` compares the public code with others."""
     for w in range(len(column)):
         above, word = min(slot, rows) - w * _WORD, np.uint64(0)  # random bits
         if above > 0:
             drop = np.uint64(max(_WORD - above, 0))
-            word = (draw(_KEY, slot * MAX_ROWS + w) >> drop) << drop
+            word = (draw(key, slot * MAX_ROWS + w) >> drop) << drop
         column[w] = word
     if slot < rows:
         _flip(column, slot)
@@ -238,7 +245,7 @@ def write_words(message: Words, free: int, code: Code, keep: Bools) -> None:
         here, sure = (rows - block + blocks - 1) // blocks, (free - block + blocks - 1) // blocks
         _take_block(message, block, blocks, sure, left)
         if sure < here:
-            key = _KEY
+            key = PUBLIC_KEY
             for w in range(sure // _WORD + 1):
                 key = draw(key ^ left[w], w)
             for i in range(sure, here):

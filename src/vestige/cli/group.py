@@ -29,7 +29,7 @@ COMMANDS = {
     "export": ("vestige.cli.export", "Copy STORE into a database for SQL."),
     "forget": ("vestige.cli.removal", "Request that records leave STORE."),
     "init": ("vestige.cli.init", "Write vestige.toml from a look at FILE."),
-    "keygen": ("vestige.cli.signature", "Make a pair of keys to sign receipts with."),
+    "keygen": ("vestige.cli.signature", "Make a pair of keys to sign receipts and reports with."),
     "keyring": ("vestige.cli.keyring_serve", "Make, check, rotate and destroy the keys of a sealed store."),
     "lab": ("vestige.cli.lab", "Test the claims of the paper."),
     "list": ("vestige.cli.store", "Show the streams in STORE and their limits."),
@@ -44,6 +44,7 @@ COMMANDS = {
     "token": ("vestige.cli.token", "Make, list or revoke the tokens of a service."),
     "verify": ("vestige.cli.verify", "Check that nothing is left in STORE that should be gone."),
     "verify-receipts": ("vestige.cli.signature", "Check that signed receipts were not changed."),
+    "verify-report": ("vestige.cli.signature", "Check that a signed report was not changed."),
     "warm": ("vestige.cli.warm", "Compile the kernels ahead of the first run."),
 }
 """Module of each command, which adds the command to the group, and the first sentence of its help."""

@@ -1,4 +1,4 @@
-"""`vestige keygen` and `vestige verify-receipts`: keys for signed receipts, and the check of a signature."""
+"""`vestige keygen`, `vestige verify-receipts` and `vestige verify-report`: keys, and the check of a signature."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from vestige.cli.access import json_option
 from vestige.cli.group import command
 from vestige.cli.output import format_count, print_json, say
 from vestige.errors import SignatureError
-from vestige.operations.signature import generate_key
+from vestige.operations.signature import generate_key, verify_report
 from vestige.operations.signature import verify_receipts as verify_document
 
 
 @command.command()
 @click.argument("key")
 def keygen(key: str) -> None:
-    """Make a pair of keys to sign receipts with.
+    """Make a pair of keys to sign receipts and reports with.
 
     The private key is written to KEY, which only its owner can read, and the public key to KEY.pub, which you publish.
     Both are in PEM, as OpenSSL reads them. An existing file is not overwritten.
@@ -62,3 +62,29 @@ def verify_receipts(document: str, public_key: str, *, machine: bool) -> None:
         f"{document}: unchanged since it was signed with the key {facts['key_id']} at {facts['created']}; "
         f"{format_count(len(receipts), 'receipt')}{chosen}, {unmet:,} of them open."
     )
+
+
+@command.command("verify-report")
+@click.argument("report")
+@click.option(
+    "--public-key",
+    required=True,
+    metavar="FILE",
+    help="File with the public key of whoever signed REPORT; it may contain several.",
+)
+@json_option
+def verify_signed_report(report: str, public_key: str, *, machine: bool) -> None:
+    """Check that a signed report was not changed.
+
+    REPORT is what vestige audit --report --sign has written; its signature is in REPORT.sig. The exit status is 1 if
+    either was changed, or was signed with another key.
+    """
+    try:
+        facts = verify_report(Path(report).read_bytes(), Path(f"{report}.sig").read_bytes(), public_key)
+    except SignatureError as problem:
+        where = "" if str(problem).startswith(f"{public_key}:") else f"{report}: "
+        raise SignatureError(f"{where}{problem}") from None
+    if machine:
+        print_json(facts)
+        return
+    say(f"{report}: unchanged since it was signed with the key {facts['key_id']} at {facts['created']}.")

@@ -1,4 +1,4 @@
-"""Receipts that are signed, so that whoever has the public key can see that nobody has changed them since.
+"""Receipts and reports that are signed, so that whoever has the public key can see that nobody has changed them since.
 
 Ed25519 (Bernstein, Duif, Lange, Schwabe and Yang 2012, https://doi.org/10.1007/s13389-012-0027-1; RFC 8032) over the
 canonical text of the document: JSON in ASCII with sorted names and no blanks, without the signature.
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 FORMAT = "vestige-receipts-1"
 """What a document of receipts says of its form."""
+REPORT_FORMAT = "vestige-report-1"
+"""What the signature of a report says of its form."""
+_NO_SIGNATURE = f"is not the signature of a report ({REPORT_FORMAT}), as vestige audit --sign makes one"
 _NO_DOCUMENT = f"is not a document of receipts ({FORMAT}), as vestige receipts --sign makes one"
 _CHANGED = "was changed after it was signed, or was never signed with this key; ask for the original"
 _PUBLIC = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", re.DOTALL)
@@ -150,10 +153,82 @@ def verify_receipts(document: str | bytes, public_key: str | Path) -> dict[str, 
         ...     print(verify_receipts(json.dumps(document), folder + "/receipts.pem.pub")["receipts"])
         []
     """
+    facts = _verify(document, FORMAT, _NO_DOCUMENT, public_key)
+    if not _has_receipts(facts):
+        raise SignatureError(_NO_DOCUMENT)
+    return facts
+
+
+def sign_report(report: bytes, key: str | Path) -> dict[str, Any]:
+    """Make the signature of a report, which is kept beside it.
+
+    Args:
+        report: the contents of the report.
+        key: the file with the private key, as `generate_key` makes one.
+
+    Returns:
+        The document, ready for JSON: it has the SHA-256 of the report.
+
+    Raises:
+        MissingExtraError: cryptography is not installed.
+        ParameterError: `report` is not bytes.
+        SignatureError: the file is not a private key, or others may read it.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     key_id = generate_key(folder + "/audit.pem")
+        ...     print(sign_report(b"<html>", folder + "/audit.pem")["key_id"] == key_id)
+        True
+    """
+    if not isinstance(report, bytes):
+        raise ParameterError(f"report={show_value(report)} is not bytes; pass the contents of the file")
+    private = _read_private(_check_path("key", key))
+    document: dict[str, Any] = {
+        "format": REPORT_FORMAT,
+        "vestige": version("vestige"),
+        "created": wall_clock().isoformat(),
+        "sha256": hashlib.sha256(report).hexdigest(),
+        "key_id": find_key_id(private.public_key()),
+    }
+    return document | {"signature": base64.b64encode(private.sign(to_canonical(document))).decode()}
+
+
+def verify_report(report: bytes, document: str | bytes, public_key: str | Path) -> dict[str, Any]:
+    """Check that a report is the one that was signed.
+
+    Args:
+        report: the contents of the report.
+        document: its signature as JSON, as `sign_report` makes one.
+        public_key: the file with the public key, in PEM; it may contain several.
+
+    Returns:
+        The document.
+
+    Raises:
+        MissingExtraError: cryptography is not installed.
+        SignatureError: the report or its signature was changed, or was signed with another key.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     key_id = generate_key(folder + "/audit.pem")
+        ...     signature = json.dumps(sign_report(b"<html>", folder + "/audit.pem"))
+        ...     print(verify_report(b"<html>", signature, folder + "/audit.pem.pub")["key_id"] == key_id)
+        True
+    """
+    facts = _verify(document, REPORT_FORMAT, _NO_SIGNATURE, public_key)
+    if facts.get("sha256") != hashlib.sha256(report).hexdigest():
+        raise SignatureError(_CHANGED)
+    return facts
+
+
+def _verify(document: str | bytes, form: str, refusal: str, public_key: str | Path) -> dict[str, Any]:
+    """The facts of a document, if its signature is that of a known key."""
     known = _read_public(_check_path("public_key", public_key))
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
 
-    facts = _parse(document)
+    facts = _parse(document, form, refusal)
     key_id = facts.get("key_id")
     if not isinstance(key_id, str) or key_id not in known:
         shown = key_id if isinstance(key_id, str) and re.fullmatch("[0-9a-f]{16}", key_id) else "another"
@@ -166,8 +241,6 @@ def verify_receipts(document: str | bytes, public_key: str | Path) -> dict[str, 
         known[key_id].verify(base64.b64decode(facts["signature"], validate=True), to_canonical(plain))
     except (InvalidSignature, ValueError, TypeError, KeyError):
         raise SignatureError(_CHANGED) from None
-    if not _has_receipts(facts):
-        raise SignatureError(_NO_DOCUMENT)
     return facts
 
 
@@ -276,14 +349,14 @@ def _load(load: Callable[[], object]) -> object:
         return None
 
 
-def _parse(document: str | bytes) -> dict[str, Any]:
+def _parse(document: str | bytes, form: str, refusal: str) -> dict[str, Any]:
     """Read a document in which no name stands twice: readers would differ in which of them they show."""
     try:
         facts = json.loads(document, object_pairs_hook=_make_object, parse_constant=_refuse)
     except (ValueError, TypeError, RecursionError):
         facts = None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise SignatureError(_NO_DOCUMENT)
+    if not isinstance(facts, dict) or facts.get("format") != form:
+        raise SignatureError(refusal)
     return facts
 
 

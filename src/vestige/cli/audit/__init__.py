@@ -3,4 +3,4 @@
 Guarantee: each verdict follows from the figures printed with it; held by tests/test_cli_audit.py.
 """
 
-from vestige.cli.audit import compare, examples, policy, store  # noqa: F401  # they add their commands
+from vestige.cli.audit import compare, examples, policy, store, table  # noqa: F401  # they add their commands

@@ -33,7 +33,8 @@ def audit() -> None:
     """Measure what retained records reveal about erased ones.
 
     `vestige audit policy` runs a policy of Vestige on the values in a file; it says nothing about how that file was
-    kept. `vestige audit store` tests what a store declares and holds.
+    kept. `vestige audit table` tests how anybody's table was kept, from snapshots of it. `vestige audit store` tests
+    what a store declares and holds.
 
     Two hypotheses differ in the value of one record, which was erased long ago. An adversary observes what a stream
     retains, and decides which hypothesis is true. How often they are right bounds from below how much is revealed.
@@ -45,4 +46,5 @@ def audit() -> None:
       vestige audit compare --figure compare.png
       vestige audit appendix
       vestige audit store delays.db
+      vestige audit table monday.csv tuesday.csv wednesday.csv --id customer_no --column amount
     """  # noqa: D301  # the escape keeps click from rewrapping the lines

@@ -14,6 +14,14 @@ from vestige.audit import Checkpoint, Leakage, draw_leakage, measure_leakage
 from vestige.audit.leakage import ADVERSARIES
 from vestige.channels import CHANNELS
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option, trials_option
+from vestige.cli.audit.report import (
+    Report,
+    check_report,
+    hash_file,
+    report_option,
+    sign_option,
+    write_report,
+)
 from vestige.cli.noise_options import bound_option, delta_option, epsilon_option, window_option
 from vestige.cli.output import print_json, say, show_progress, show_table
 from vestige.errors import SourceError
@@ -25,6 +33,17 @@ from vestige.types import Floats
 
 _MAX_ROWS = 1_000_000
 _DISCLAIMER = "It says nothing about how that file was kept, or about whoever keeps it."
+_METHOD = (
+    "Two hypotheses differ in the value of one record, which was erased long ago. {trials:,} runs of the policy under "
+    "each show an adversary what is retained; some train the adversary, the others are counted. Bounds hold with a "
+    "confidence of {confidence:.0%} each (Clopper and Pearson); an epsilon above {ceiling:.2f} cannot be shown by so "
+    "many runs."
+)
+_BLIND_SPOTS = (
+    "How the input file itself was kept, and by whom: the policy was run on its values.",
+    "What a stronger adversary would find: a bound of 0 does not prove privacy.",
+    "Histories in which the adversary chooses what arrives, and what is published in between.",
+)
 _HEADER = (
     "batches since erasure",
     "epsilon >=",
@@ -80,6 +99,8 @@ _HEADER = (
 )
 @seed_option
 @figure_option
+@report_option
+@sign_option
 @json_option
 def audit_policy(
     source: str,
@@ -101,6 +122,8 @@ def audit_policy(
     confidence: float,
     seed: int,
     figure: str | None,
+    report: str | None,
+    key: str | None,
     machine: bool,
 ) -> None:
     """Measure what a policy of Vestige would reveal on the values in FILE.
@@ -114,11 +137,12 @@ def audit_policy(
     In the table, "reconstruction" is the error of reconstructing the erased value, relative to guessing it (1 means
     that nothing is revealed); "same state" is how often the same rounds are retained under both hypotheses.
     """
+    check_report(report, key)
     kept = make_policy(statistic, columns, targets, channel, half_life, edges, categories)
     policy = wrap_policy(kept, columns + targets, epsilon=epsilon, delta=delta, bounds=bounds, window=window)
     rows = _read_rows(source, columns + targets, kept)
     batch = max(1, retention // 2)
-    with show_progress("Running trials") as report:
+    with show_progress("Running trials") as tell:
         leakage = measure_leakage(
             policy,
             retention=retention,
@@ -129,11 +153,13 @@ def audit_policy(
             confidence=confidence,
             delta=policy.delta if isinstance(policy, Private) else 0.0,
             seed=seed,
-            progress=report,
+            progress=tell,
         )
     if figure is not None:
         draw_leakage({_name_policy(policy): leakage}, figure)
     about = f"This audits {_name_policy(policy)}, a policy of Vestige, run on the values in {source}. {_DISCLAIMER}"
+    if report is not None:
+        write_report(_make_report(about, source, leakage, policy, retention), report, key)
     if machine:
         print_json({"audited": about, "policy": repr(policy), "retention": retention, **leakage.to_dict()})
         return
@@ -148,6 +174,24 @@ def audit_policy(
     )
     for line in explain_leakage(leakage, policy, batch):
         say(line)
+
+
+def _make_report(about: str, source: str, leakage: Leakage, policy: Policy, retention: int) -> Report:
+    batch = max(1, retention // 2)
+    rows = [_format_checkpoint(one, batch) for one in leakage.checkpoints if one.age >= 0]
+    figure = draw_leakage({_name_policy(policy): leakage})
+    verdict = [line.removeprefix("Verdict: ") for line in explain_leakage(leakage, policy, batch)]
+    return Report(
+        title="Audit of a policy",
+        question=f"What would {_name_policy(policy)} with a retention of {retention:,} reveal about erased records?",
+        verdict=" ".join([verdict[0][:1].upper() + verdict[0][1:], *verdict[1:]]),
+        mark=verdict[0].partition(".")[0].partition(":")[0],
+        method=_METHOD.format(trials=leakage.trials, ceiling=leakage.epsilon_ceiling, confidence=leakage.confidence),
+        inputs=[(source, "-" if source == "-" else hash_file(source), about)],
+        tables=[("Results", _HEADER, rows, ())],
+        figures=[(figure, "What an adversary can tell, by the number of batches since the record was erased.")],
+        blind_spots=_BLIND_SPOTS,
+    )
 
 
 def _name_policy(policy: Policy) -> str:

@@ -1,0 +1,132 @@
+"""Whether the records that left had other values than those that stayed, among records that were seen before.
+
+A record that is in one snapshot and not in the next, while older ones stay, was chosen to leave. Its value is known
+from the snapshot before, so that those who left and those who stayed can be compared. Values and fates are permuted
+within each pair of snapshots (Fisher 1935), so that trends from day to day do not matter. Each record counts once, in
+the first pair in which it could leave before an older one: a record that stays for years is not evidence each day.
+Guarantee: exact if those who leave are chosen without regard to values; held by tests/audit/test_selection.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vestige.audit.permutation import p_value
+from vestige.types import Bools, Floats, Ints
+
+_CHUNK_RECORDS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cohort:
+    """Records of one snapshot of which some are in the next one, although they are not the newest.
+
+    Attributes:
+        stays: which of them are in the next snapshot; shape (n,).
+        values: their values; shape (n, columns).
+    """
+
+    stays: Bools
+    values: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """What snapshots show when each is compared with those before it.
+
+    Attributes:
+        cohorts: pairs of snapshots in which some records left and some stayed.
+        outlived: number of records that were gone, without documented removal, while older ones stayed.
+        returned: number of records that were gone in one snapshot and there in a later one.
+        late: number of records that were seen for the first time although newer ones were seen before.
+    """
+
+    cohorts: tuple[Cohort, ...]
+    outlived: int
+    returned: int
+    late: int
+
+
+def compare_snapshots(snapshots: Sequence[Ints], values: Sequence[Floats], excused: Ints) -> Comparison:
+    """Compare each snapshot with the one before.
+
+    Args:
+        snapshots: sorted positions of the records of each snapshot, in order of time.
+        values: their values; each of shape (n, columns).
+        excused: positions whose removal is documented.
+
+    Returns:
+        What is seen.
+
+    Example:
+        >>> days = [np.array([1, 2, 3, 4]), np.array([2, 4, 5])]
+        >>> compare_snapshots(days, [np.ones((4, 1)), np.ones((3, 1))], np.array([], np.int64)).outlived
+        1
+    """
+    cohorts, outlived, returned, late = [], 0, 0, 0
+    seen, gone, counted = (np.zeros(0, np.int64) for _ in range(3))
+    for i, now in enumerate(snapshots):
+        returned += len(np.intersect1d(now, gone))
+        late += int((now[~np.isin(now, seen)] < seen.max()).sum()) if len(seen) else 0
+        if i:
+            before = snapshots[i - 1]
+            stays = np.isin(before, now)
+            contested = (before >= before[stays].min()) if stays.any() else np.zeros(len(before), np.bool_)
+            contested &= ~np.isin(before, excused)
+            outlived += int((contested & ~stays).sum())
+            fresh = contested & ~np.isin(before, counted)
+            counted = np.union1d(counted, before[contested])
+            if (fresh & ~stays).any() and (fresh & stays).any():
+                cohorts.append(Cohort(stays[fresh], values[i - 1][fresh]))
+            gone = np.setdiff1d(np.union1d(gone, before[~stays]), now)
+        seen = np.union1d(seen, now)
+    return Comparison(tuple(cohorts), outlived, returned, late)
+
+
+def selection_p_value(cohorts: Sequence[Cohort], trials: int, rng: np.random.Generator) -> float | None:
+    """Test whether those who left had other values than those who stayed: in their average, or in their spread.
+
+    Args:
+        cohorts: records that left or stayed, by pair of snapshots.
+        trials: number of permutations.
+        rng: generator to draw with.
+
+    Returns:
+        The p-value; None if there is nothing to compare.
+
+    Example:
+        >>> stays = np.arange(40) < 20
+        >>> cohort = Cohort(stays, np.where(stays, 1.0, 9.0)[:, None])
+        >>> selection_p_value([cohort], 199, np.random.default_rng(0))
+        0.005
+    """
+    scores = [np.zeros((trials + 1, 2)) for _ in range(cohorts[0].values.shape[1])] if cohorts else []
+    weight = 0.0
+    for cohort in cohorts:
+        n, stay = len(cohort.stays), int(cohort.stays.sum())
+        size = max(1, _CHUNK_RECORDS // n)
+        for start in range(0, trials + 1, size):
+            fates = np.tile(cohort.stays, (min(size, trials + 1 - start), 1))
+            fates[start == 0 :] = rng.permuted(fates[start == 0 :], axis=1)
+            for column, score in enumerate(scores):
+                score[start : start + size] += _compare_fates(cohort.values[:, column], fates, stay)
+        weight += stay * (n - stay) / n
+    if not weight:
+        return None
+    return p_value(np.abs(np.column_stack(scores)))
+
+
+def _compare_fates(values: Floats, fates: Bools, stay: int) -> Floats:
+    """The difference of ranks, and of distances from the middle rank, in units of their sums; shape (rows, 2)."""
+    order = np.argsort(np.argsort(values, kind="stable"), kind="stable").astype(np.float64)
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.bincount(inverse, order) / counts)[inverse]
+    ranks = (ranks - ranks.mean()) / len(values)
+    spread = np.abs(ranks) - np.abs(ranks).mean()
+    share = stay / len(values)
+    table = np.column_stack((ranks, spread))
+    result: Floats = fates @ table - share * table.sum(axis=0)
+    return result

@@ -1,0 +1,241 @@
+"""The result of an audit of a table: what was seen, five p-values, one verdict, and what could not be seen.
+
+Guarantee: the verdict follows from the corrected p-values alone, and no sentence calls a table honest; held by
+tests/audit/test_table.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any
+
+from vestige.markup import make_table
+
+CURATED, NOT_SHOWN, INCONCLUSIVE = "curated", "not shown", "inconclusive"
+ENOUGH = 8
+"""With fewer batches than this, a table that is not rejected is called inconclusive; see docs/guides/table.md."""
+QUESTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "words": "Does the pattern of kept and missing records spell numbers?",
+        "averages": "Are the averages of the kept records too good?",
+        "centres": "Do the few records that are kept average to that of all records too well?",
+        "groups": "Are the regression estimates of kept groups too good?",
+        "values": "Did records with other values leave than stayed?",
+    }
+)
+"""What each test asks."""
+NULLS: Mapping[str, str] = MappingProxyType(
+    {
+        "words": "records were kept by any rule that does not use the published code of Vestige",
+        "averages": "which records of a batch were kept does not depend on their values",
+        "centres": "of a batch of which less than a tenth is kept, the kept records do not differ from later ones",
+        "groups": "which groups of a batch were kept does not depend on their values",
+        "values": "of the records that were seen, those that left and those that stayed do not differ in their values",
+    }
+)
+"""The null hypothesis of each test."""
+_REASONS = {
+    "words": "the pattern of kept and missing records spells numbers in a published code",
+    "averages": "the averages of the kept records vary less from batch to batch than chance allows",
+    "centres": "the few kept records average to that of all records better than chance allows",
+    "groups": "the regression estimates of the kept groups vary less from batch to batch than chance allows",
+}
+BLIND_SPOTS = (
+    "A number that is written under a secret key: it looks like chance to everyone without the key. Ask for the code "
+    "that ran and its random coins, or for a verified store.",
+    "Layouts that are not published, except for their traces in averages, and batches of irregular length.",
+    "Words, where neither ids nor arrivals count records: then only the order of records that were seen is known.",
+    "What is stored beside the table, and what happened before the first snapshot and between two of them.",
+    "Whether ids were given in order, or given anew after a choice. Gaps in ids may be there by design.",
+    "Whether the snapshots are the table. Take them yourself, or compare their hashes with those that were filed.",
+)
+"""What no result of this audit says."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFacts:
+    """Counts of one snapshot.
+
+    Attributes:
+        label: its name.
+        records: number of its records.
+        missing: number of positions without a record between its oldest and its newest one, without documented
+            removals.
+    """
+
+    label: str
+    records: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableTest:
+    """One test.
+
+    Attributes:
+        name: "words", "averages", "centres", "groups" or "values"; see `QUESTIONS` and `NULLS`.
+        p_value: p-value of this test alone; None if it was not possible.
+    """
+
+    name: str
+    p_value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableAudit:
+    """What an audit of a table found.
+
+    Attributes:
+        snapshots: counts of each snapshot.
+        numbering: "ids" or "arrivals" if these count records, so that gaps show; "ranks" if only records that were seen
+            can be counted.
+        step: distance of successive ids.
+        batches: number of batches, no two of which share records, in which some records are kept and some are missing.
+        length: number of positions of a batch, on the schedule that fits best.
+        outlived: number of records that were gone while older ones stayed.
+        returned: number of records that were gone, and came back.
+        late: number of records that were first seen although newer ones had been seen before.
+        filled: number of missing values, which were replaced by the average of their column.
+        tests: the tests.
+        level: family-wise level.
+        trials: number of permutations and decoys.
+        form: what says the numbers that are spelled; None if no known layout stands out.
+        spelled: these numbers, one row for each batch.
+        averages: the averages of the kept records, one row for each batch.
+        standard_errors: the standard errors of these averages, if chance had chosen; nan where one record is kept.
+        patterns: which of the newest positions of each batch are kept, as text of 0 and 1, the newest last.
+    """
+
+    snapshots: tuple[SnapshotFacts, ...]
+    numbering: str
+    step: int
+    batches: int
+    length: int
+    outlived: int
+    returned: int
+    late: int
+    filled: int
+    tests: tuple[TableTest, ...]
+    level: float
+    trials: int
+    form: str | None
+    spelled: tuple[tuple[float, ...], ...]
+    averages: tuple[tuple[float, ...], ...]
+    standard_errors: tuple[tuple[float, ...], ...]
+    patterns: tuple[str, ...]
+
+    @property
+    def adjusted(self) -> dict[str, float]:
+        """P-values of the tests that were possible, corrected for their number (Holm)."""
+        possible = sorted((test.p_value, test.name) for test in self.tests if test.p_value is not None)
+        corrected, largest = {}, 0.0
+        for i, (p, name) in enumerate(possible):
+            largest = max(largest, min(1.0, p * (len(possible) - i)))
+            corrected[name] = largest
+        return corrected
+
+    @property
+    def rejected(self) -> tuple[str, ...]:
+        """Names of the tests that reject their null hypothesis at the family-wise level."""
+        adjusted = self.adjusted
+        return tuple(test.name for test in self.tests if adjusted.get(test.name, 1.0) <= self.level)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of the tests that show that records were chosen to say something: all but "values"."""
+        return tuple(name for name in self.rejected if name in _REASONS)
+
+    @property
+    def is_selected_by_value(self) -> bool:
+        """Whether records that left had other values than those that stayed; a finding of its own."""
+        return "values" in self.rejected
+
+    @property
+    def missing(self) -> int:
+        """Number of positions without a record, over all snapshots."""
+        return sum(snapshot.missing for snapshot in self.snapshots)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict: "curated", "not shown" or "inconclusive"; never a proof of honesty."""
+        if self.kinds:
+            return CURATED
+        if not self.missing and not self.outlived:
+            return NOT_SHOWN if self.numbering != "ranks" else INCONCLUSIVE
+        return NOT_SHOWN if self.batches >= ENOUGH else INCONCLUSIVE
+
+    def explain(self) -> str:
+        """Explain the verdict in one or two sentences.
+
+        Returns:
+            The sentences.
+        """
+        if self.kinds:
+            p = min(self.adjusted[name] for name in self.kinds)
+            text = f"Curated: {'; '.join(_REASONS[name] for name in self.kinds)} (corrected p = {p:.2g})."
+        elif not self.missing and not self.outlived:
+            text = (
+                "Not shown: no record is missing, so there is no choice that could say anything."
+                if self.numbering != "ranks"
+                else "Inconclusive: ids do not count records, so what is missing cannot be seen."
+            )
+        elif self.verdict == INCONCLUSIVE:
+            text = (
+                f"Inconclusive: {self.batches} batches are too few for a test that would find most choices; take at "
+                f"least {ENOUGH} snapshots, each a batch after the one before."
+            )
+        else:
+            least = min((p for name, p in self.adjusted.items() if name in _REASONS), default=1.0)
+            text = (
+                "Not shown: records are missing, but no test finds that those that are kept say anything (least "
+                f"corrected p = {least:.2g})."
+            )
+        if self.is_selected_by_value:
+            text += (
+                " Selected by value: the records that left had other values than those that stayed (corrected p = "
+                f"{self.adjusted['values']:.2g}). That is a choice, but by itself it does not say that a number was "
+                "written."
+            )
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data.
+
+        Returns:
+            The attributes, the corrected p-values, the verdict and its explanation.
+        """
+        return asdict(self) | {
+            "adjusted": self.adjusted,
+            "kinds": list(self.kinds),
+            "selected_by_value": self.is_selected_by_value,
+            "missing": self.missing,
+            "verdict": self.verdict,
+            "explanation": self.explain(),
+        }
+
+    @property
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """One row for each test: question, p-value, corrected p-value, result."""
+        adjusted, rows = self.adjusted, []
+        for test in self.tests:
+            if test.p_value is None:
+                rows.append((QUESTIONS[test.name], "-", "-", "not possible"))
+            else:
+                result = "yes" if test.name in self.rejected else "not shown"
+                rows.append((QUESTIONS[test.name], f"{test.p_value:.4g}", f"{adjusted[test.name]:.4g}", result))
+        return rows
+
+    def __str__(self) -> str:
+        """The verdict, and a line for each test."""
+        width = max(len(row[0]) for row in self.rows)
+        lines = [f"{a:{width}}  {b:>8}  {c:>9}  {d}" for a, b, c, d in [HEADER, *self.rows]]
+        return "\n".join([self.explain(), *lines])
+
+    def _repr_html_(self) -> str:
+        return make_table("Audit of a table", HEADER, self.rows, [self.explain()])
+
+
+HEADER = ("question", "p-value", "corrected", "result")
+"""Names of the columns of `TableAudit.rows`."""

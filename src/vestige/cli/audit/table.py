@@ -1,0 +1,229 @@
+"""`vestige audit table`: was a table curated, by which kind of choice, how sure, and what can still be read from it.
+
+Guarantee: the exit status is 1 exactly if the verdict is "curated"; held by tests/test_cli_audit_table.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+import numpy as np
+
+from vestige.audit import TableAudit, TablePlan, audit_table, draw_table, plan_table
+from vestige.audit.table_result import BLIND_SPOTS, HEADER, NULLS
+from vestige.cli.audit.group import audit, figure_option, json_option, seed_option
+from vestige.cli.audit.report import Report, check_report, report_option, sign_option, write_report
+from vestige.cli.audit.snapshots import ReadSnapshot, TableColumns, read_ids, read_snapshots
+from vestige.cli.output import announce_if_slow, format_count, print_json, say, show_progress, show_table
+from vestige.errors import ParameterError
+
+_PLAN_HEADER = ("layout", "snapshots", "found", "power at least")
+_METHOD = (
+    "Ids, or times of arrival, give each record a position. Where batches may have ended is found from which positions "
+    "are present, without the values. Words: the published code by which Vestige reads presence is ranked among "
+    "{trials:,} codes that were drawn at random; whoever kept records without it did so independently of it, so that "
+    "this is exact whatever the rule was, and the search over borders and formats is repeated for every code. "
+    "Averages, centres, groups and values: the observed records are ranked among {trials:,} random permutations. "
+    "The p-values are corrected together (Holm), so that the chance of any false rejection is at most {level:g}."
+)
+
+
+@audit.command("table")
+@click.argument("sources", nargs=-1, metavar="SNAPSHOT...")
+@click.option("--id", "id_column", metavar="COLUMN", help="Column that identifies a row.")
+@click.option("--column", "columns", multiple=True, metavar="COLUMN", help="Numeric column; may be repeated.")
+@click.option("--arrived", metavar="COLUMN", help="Column that says when a row arrived; default: ids count up.")
+@click.option("--table", "tables", multiple=True, metavar="NAME", help="Table of a database; may be repeated.")
+@click.option("--removed", metavar="FILE", help="File of ids whose removal is documented, one in each line.")
+@click.option(
+    "--level", type=float, default=0.01, show_default=True, help="Largest chance that any test rejects by mistake."
+)
+@click.option(
+    "--trials", type=int, default=1_999, show_default=True, help="Number of permutations, and of decoy codes."
+)
+@click.option("--plan", is_flag=True, help="Also find the power: how often such an audit finds what is written.")
+@click.option("--size", type=int, help="With --plan and without SNAPSHOT: number of records of a batch.")
+@click.option(
+    "--repetitions", type=int, default=10, show_default=True, help="With --plan: number of tables to try each time."
+)
+@seed_option
+@figure_option
+@report_option
+@sign_option
+@json_option
+def audit_one_table(
+    sources: tuple[str, ...],
+    id_column: str | None,
+    columns: tuple[str, ...],
+    arrived: str | None,
+    tables: tuple[str, ...],
+    removed: str | None,
+    level: float,
+    trials: int,
+    plan: bool,
+    size: int | None,
+    repetitions: int,
+    seed: int,
+    figure: str | None,
+    report: str | None,
+    key: str | None,
+    machine: bool,
+) -> None:
+    """Test whether the records of a table were chosen to say something.
+
+    SNAPSHOT is a CSV, NDJSON or Parquet file, a SQLite file or an address of PostgreSQL (with --table): the table at
+    one moment, in order of time. Several snapshots are needed; --plan says how many. Take them at irregular times, each
+    at least a batch after the one before.
+
+    The verdict is curated, not shown or inconclusive. No result proves that a table is honest. The exit status is 1 if
+    the verdict is curated.
+
+    \b
+    Examples:
+      vestige audit table monday.csv tuesday.csv wednesday.csv --id customer_no --column amount
+      vestige audit table day*.parquet --id invoice --arrived booked --column amount --report audit.html
+      vestige audit table day1.db day2.db --table customers --id customer_no --column amount --removed asked.txt
+      vestige audit table --plan --size 500
+    """  # noqa: D301
+    check_report(report, key)
+    if not sources:
+        _plan_only(plan, size, level, repetitions, seed, machine)
+        return
+    if id_column is None or not columns:
+        raise ParameterError("SNAPSHOT needs --id, the column that identifies a row, and --column, a numeric column")
+    if size is not None:
+        raise ParameterError(f"--size {size} is for --plan without SNAPSHOT; leave it out: the snapshots have a size")
+    with announce_if_slow("Reading the snapshots ..."):
+        read = read_snapshots(sources, tables, TableColumns(id_column, columns, arrived))
+    gone = [] if removed is None else read_ids(removed)
+    with announce_if_slow("Testing ..."):
+        found = audit_table([each.snapshot for each in read], removed=gone, level=level, trials=trials, seed=seed)
+    power = _find_power(read, found, repetitions, seed) if plan else None
+    if figure is not None:
+        draw_table(found, figure)
+    if report is not None:
+        write_report(_make_report(read, found, power, columns), report, key)
+    if machine:
+        inputs = [{"name": each.name, "sha256": each.sha256, "note": each.note} for each in read]
+        print_json(found.to_dict() | {"inputs": inputs, "plan": None if power is None else power.cells})
+    else:
+        _print(read, found, power)
+        if report is not None:
+            say(f"Report: {report}{f', signed in {report}.sig' if key else ''}.")
+    sys.exit(1 if found.verdict == "curated" else 0)
+
+
+def _plan_only(plan: bool, size: int | None, level: float, repetitions: int, seed: int, machine: bool) -> None:
+    if not plan:
+        raise ParameterError(
+            "no SNAPSHOT is given; give snapshots, or --plan and --size for a plan before there are any"
+        )
+    with show_progress("Auditing tables in which a mean is written") as tell:
+        power = plan_table(
+            size=500 if size is None else size, level=level, repetitions=repetitions, seed=seed, progress=tell
+        )
+    if machine:
+        print_json({"size": power.size, "level": level, "plan": power.cells})
+    else:
+        _print_power(power)
+
+
+def _find_power(read: list[ReadSnapshot], found: TableAudit, repetitions: int, seed: int) -> TablePlan:
+    """The power of as many snapshots as there are, and of more, on records like these."""
+    values = np.concatenate([np.asarray(each.snapshot.values, np.float64)[:, 0] for each in read])
+    size = found.length or max(len(each.snapshot.ids) for each in read)
+    with show_progress("Auditing tables in which a mean is written") as tell:
+        return plan_table(
+            size=min(max(size, 52), 5_000),
+            snapshots=sorted({max(2, len(read)), 20}),
+            values=values[np.isfinite(values)],
+            level=found.level,
+            repetitions=repetitions,
+            seed=seed,
+            progress=tell,
+        )
+
+
+def _print(read: list[ReadSnapshot], found: TableAudit, power: TablePlan | None) -> None:
+    say(found.explain())
+    say(_describe_data(found))
+    for note in dict.fromkeys(f"{each.name}: {each.note}." for each in read if each.note):
+        say(note)
+    show_table(HEADER, found.rows, words=("result",))
+    for line in _describe_spelled(found):
+        say(line)
+    if power is not None:
+        _print_power(power)
+    say("This audit cannot see:")
+    for text in BLIND_SPOTS:
+        say(f"- {text}")
+
+
+def _print_power(power: TablePlan) -> None:
+    say(f"Power at level {power.level:g}, for batches of {power.size:,} records, by trying the audit on such tables:")
+    show_table(_PLAN_HEADER, power.cells)
+
+
+def _describe_data(found: TableAudit) -> str:
+    """What was seen, before any test."""
+    parts = [format_count(len(found.snapshots), "snapshot")]
+    parts.append(format_count(sum(each.records for each in found.snapshots), "record"))
+    numbered = {"ids": "by id", "arrivals": "by arrival"}.get(found.numbering, "by order among those that were seen")
+    text = f"{', '.join(parts)}, numbered {numbered}."
+    if found.numbering != "ranks":
+        text += f" {found.missing:,} numbers are missing between records, without documented removal."
+    text += f" {found.outlived:,} records were gone while older ones stayed."
+    if found.returned:
+        text += f" {format_count(found.returned, 'record')} came back after they were gone."
+    if found.late:
+        text += f" {format_count(found.late, 'record')} appeared although newer ones were seen before."
+    if found.filled:
+        text += f" {format_count(found.filled, 'missing value')} were replaced by the average of their column."
+    if found.batches:
+        text += f" The schedule that fits best has batches of {found.length:,}; {found.batches} of them are shown."
+    return text
+
+
+def _describe_spelled(found: TableAudit) -> list[str]:
+    """What can still be read: the numbers that are spelled, or the averages."""
+    if "words" in found.kinds and found.spelled:
+        numbers = ", ".join(f"{number:.6g}" for number in found.spelled[-1])
+        where = "as shares of a range that is not known" if (found.form or "").startswith("Private") else "by its code"
+        return [f"What it says: {found.form}; in the last batch {numbers} ({where})."]
+    if "words" in found.kinds:
+        return ["What it says: the words are alike, but their numbers cannot be read without the clock."]
+    if found.kinds and found.averages:
+        numbers = ", ".join(f"{number:.6g}" for number in found.averages[-1])
+        return [f"What it says: the kept records of the last batch average to {numbers}."]
+    return []
+
+
+def _make_report(
+    read: list[ReadSnapshot], found: TableAudit, power: TablePlan | None, columns: tuple[str, ...]
+) -> Report:
+    facts = [(each.label, f"{each.records:,}", f"{each.missing:,}") for each in found.snapshots]
+    nulls = [(test.name, NULLS[test.name]) for test in found.tests]
+    tables: list[tuple[str, Sequence[str], Sequence[Sequence[str]], Sequence[str]]] = [
+        ("Tests", HEADER, found.rows, _describe_spelled(found)),
+        ("Null hypotheses", ("test", "rejected if this is improbable"), nulls, ()),
+        ("Snapshots", ("snapshot", "records", "missing"), facts, (_describe_data(found),)),
+    ]
+    if power is not None:
+        tables.append((f"Power at level {power.level:g}", _PLAN_HEADER, power.cells, ()))
+    caption = (
+        "Left: which positions of each batch are kept. Right: the averages of the kept records, with a band of one "
+    )
+    caption += "standard error: by chance, one in three lies outside."
+    return Report(
+        title="Audit of a table",
+        question=f"Were the records of this table chosen to say something, judged by {', '.join(columns)}?",
+        verdict=found.explain(),
+        mark=found.verdict,
+        method=_METHOD.format(trials=found.trials, level=found.level),
+        inputs=[(each.name, each.sha256, each.note) for each in read],
+        tables=tables,
+        figures=[(draw_table(found), caption)] if found.patterns else [],
+        blind_spots=BLIND_SPOTS,
+    )

@@ -1,0 +1,140 @@
+"""Audits of tables: verdicts, corrections, and forms of the same table that must not matter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from audited_tables import CURATED, HONEST, Table, hashes, make_curated
+from vestige import Mean
+from vestige.audit import TableAudit, TableSnapshot, TableTest, audit_table, draw_table
+from vestige.errors import ParameterError
+
+
+@pytest.fixture(scope="module")
+def curated() -> tuple[Table, TableAudit]:
+    table = make_curated(Mean(channel="bits"), 1, batch=60)
+    return table, table.audit()
+
+
+def test_a_curated_table(curated: tuple[Table, TableAudit]) -> None:
+    table, found = curated
+    assert (found.verdict, found.kinds, found.numbering, found.length) == ("curated", ("words",), "ids", 60)
+    assert found.explain().startswith("Curated: the pattern of kept and missing records spells numbers")
+    assert found.form in ("Mean", "Mean, auto")
+    every = np.concatenate([np.asarray(each.values) for each in table.snapshots])
+    assert abs(found.spelled[-1][0] - every.mean()) < 4.0 * every.std() / np.sqrt(60)
+    assert len(found.patterns) == found.batches == len(found.averages) == 20
+    assert "question" in str(found)
+    assert "<table>" in found._repr_html_()
+    assert draw_table(found).get_axes()
+
+
+def test_neither_storage_order_nor_the_names_of_ids_matter(curated: tuple[Table, TableAudit]) -> None:
+    table, found = curated
+    rng = np.random.default_rng(0)
+    shuffled = []
+    for each in table.snapshots:
+        order = rng.permutation(len(each.ids))
+        ids = [f"C-{7 * int(str(each.ids[i])):06}" for i in order]
+        shuffled.append(TableSnapshot(ids, np.asarray(each.values)[order]))
+    again = audit_table(shuffled, trials=999)
+    assert (again.verdict, again.tests, again.spelled) == (found.verdict, found.tests, found.spelled)
+    assert again.step == 7
+    assert audit_table(shuffled, trials=999) == again
+    assert audit_table(shuffled, trials=999, seed=1) != again
+
+
+def test_arrivals_stand_in_for_ids_that_do_not_count() -> None:
+    table = make_curated(Mean(channel="bits"), 2, batch=60, ids=hashes, by_time=True)
+    found = table.audit()
+    assert (found.verdict, found.numbering) == ("curated", "arrivals")
+    rows = [TableSnapshot(each.ids, each.values) for each in table.snapshots]
+    without = audit_table(rows, trials=99)
+    assert (without.numbering, without.verdict == "curated") == ("ranks", False), "then nothing can be read"
+
+
+def test_honest_tables_of_several_kinds() -> None:
+    complete = HONEST["window"](0).audit()
+    assert complete.verdict == "not shown"
+    assert complete.explain().startswith("Not shown: no record is missing")
+    assert all(test.p_value is None for test in complete.tests)
+    hashed = HONEST["window, hashed ids"](0).audit()
+    assert hashed.verdict == "inconclusive"
+    by_value = HONEST["large amounts deleted later"](0).audit()
+    assert (by_value.verdict, by_value.is_selected_by_value) == ("not shown", True)
+    assert "Selected by value: the records that left had other values" in by_value.explain()
+    assert "honest" not in (complete.explain() + hashed.explain() + by_value.explain()).lower()
+
+
+def test_documented_removals_are_not_held_against_anybody() -> None:
+    table = HONEST["people who asked, documented"](3)
+    found = table.audit()
+    assert (found.missing, found.outlived, found.verdict) == (0, 0, "not shown")
+    without = audit_table(table.snapshots, trials=99)
+    assert without.missing > 0
+    assert without.outlived > 0
+
+
+def test_few_snapshots_are_inconclusive() -> None:
+    table = HONEST["random half on arrival"](0)
+    found = audit_table(table.snapshots[:3], trials=99)
+    assert found.verdict == "inconclusive"
+    assert "batches are too few for a test" in found.explain()
+
+
+def test_the_correction_is_holms(curated: tuple[Table, TableAudit]) -> None:
+    tests = tuple(
+        TableTest(*each) for each in (("words", 0.02), ("averages", 0.004), ("groups", None), ("values", 0.5))
+    )
+    found = replace(curated[1], tests=tests, level=0.03)
+    assert found.adjusted == pytest.approx({"averages": 0.012, "words": 0.04, "values": 0.5})
+    assert (found.rejected, found.verdict) == (("averages",), "curated")
+    assert replace(found, level=0.01).verdict == "not shown"
+
+
+def test_missing_values_are_filled_and_counted() -> None:
+    table = HONEST["random half on arrival"](1)
+    values = [np.array(each.values, np.float64) for each in table.snapshots]
+    values[0][:3] = np.nan
+    rows = [TableSnapshot(each.ids, value) for each, value in zip(table.snapshots, values, strict=True)]
+    assert audit_table(rows, trials=99).filled == 3
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "text"),
+    [
+        ([], "snapshots is empty"),
+        ("no", "snapshots is not a list of snapshots"),
+        ([TableSnapshot([1, 1], [1.0, 2.0])], "snapshot 1: ids occur more than once"),
+        ([TableSnapshot([1, 2], [1.0, 2.0, 3.0])], "has 2 ids and 3 rows of values"),
+        ([TableSnapshot([1], [1.0]), TableSnapshot([1], [[1.0, 2.0]])], "has 2 columns, not 1"),
+        ([TableSnapshot([1], [np.inf])], "has infinite values"),
+        ([TableSnapshot([1], [np.nan])], "a column has no numbers"),
+        ([TableSnapshot([1, 2], [1.0, 2.0], [1.0])], "arrived does not have one time for each row"),
+    ],
+)
+def test_bad_snapshots_are_refused(snapshots: list[TableSnapshot], text: str) -> None:
+    with pytest.raises(ParameterError, match=text):
+        audit_table(snapshots)
+
+
+def test_bad_arguments_are_refused(curated: tuple[Table, TableAudit]) -> None:
+    shown = curated[0].snapshots
+    for options, text in (({"level": 2.0}, "level=2"), ({"trials": 5}, "trials=5"), ({"removed": 7}, "removed=7")):
+        with pytest.raises(ParameterError, match=text):
+            audit_table(shown, **options)
+    with pytest.raises(ParameterError, match="nothing to draw"):
+        draw_table(HONEST["window"](0).audit(trials=99))
+
+
+def test_an_empty_snapshot_is_a_fact_not_an_error() -> None:
+    found = audit_table([TableSnapshot([], []), TableSnapshot([1, 2], [1.0, 2.0])], trials=99)
+    assert [each.records for each in found.snapshots] == [0, 2]
+    assert found.verdict == "not shown"
+
+
+def test_curated_layouts_are_listed() -> None:
+    assert len(HONEST) + len(CURATED) == 40

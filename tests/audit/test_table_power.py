@@ -1,0 +1,52 @@
+"""Forty kinds of tables: false alarms at most the level, and power of 0.95 at twenty snapshots of public layouts.
+
+Tolerances are binomial: a count of false alarms may exceed its expectation as far as one time in a thousand; all of 59
+found means a power above 0.95 with 95% confidence (0.95^59 is 0.048).
+"""
+
+from __future__ import annotations
+
+import pytest
+from scipy.stats import binom
+
+from audited_tables import CURATED, HONEST, count_verdicts
+from vestige.audit import plan_table
+
+LEVEL = 0.01
+
+
+@pytest.mark.parametrize("name", ["Mean, bits", "Mean, average", "half of the gaps random"])
+def test_layouts_are_found(name: str) -> None:
+    assert all(found.verdict == "curated" for found in count_verdicts(CURATED[name], 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(CURATED))
+def test_power_is_above_95_percent(name: str) -> None:
+    missed = sum(found.verdict != "curated" for found in count_verdicts(CURATED[name], 59))
+    assert missed == 0
+
+
+@pytest.mark.slow
+def test_false_alarms_are_at_most_the_level() -> None:
+    repetitions = 20
+    alarms = {
+        name: sum(each.verdict == "curated" for each in count_verdicts(HONEST[name], repetitions)) for name in HONEST
+    }
+    assert sum(alarms.values()) <= binom.ppf(0.999, repetitions * len(HONEST), LEVEL), alarms
+
+
+def test_a_plan_counts_what_the_audit_finds() -> None:
+    told: list[float] = []
+    plan = plan_table(size=60, snapshots=[2, 14], repetitions=1, progress=told.append)
+    assert [(row.layout, row.snapshots) for row in plan.rows] == [
+        ("words", 2),
+        ("words", 14),
+        ("averages", 2),
+        ("averages", 14),
+    ]
+    assert [row.found for row in plan.rows] == [0, 1, 0, 1]
+    assert told[-1] == 1.0
+    assert plan.rows[1].power == pytest.approx(0.05, abs=0.03)
+    assert "snapshots" in str(plan)
+    assert "<table>" in plan._repr_html_()

@@ -1,0 +1,193 @@
+"""`vestige audit table` as an auditor calls it: files and databases, a verdict, an exit status, a report to file."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+from pyarrow import parquet
+
+from audited_tables import Table, make_curated, make_honest, toss
+from postgres import Database
+from vestige import Mean
+from vestige.cli import command
+
+USUAL = ("--id", "customer_no", "--column", "amount", "--trials", 999)
+
+
+def vestige(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def audit(*arguments: object) -> Result:
+    return vestige("audit", "table", *arguments)
+
+
+def list_rows(table: Table) -> list[list[tuple[str, float]]]:
+    return [
+        [(str(id_), float(value)) for id_, value in zip(each.ids, np.asarray(each.values)[:, 0], strict=True)]
+        for each in table.snapshots
+    ]
+
+
+def write_files(table: Table, folder: Path) -> list[Path]:
+    paths = []
+    for i, rows in enumerate(list_rows(table)):
+        paths.append(folder / f"day{i:02}.csv")
+        paths[-1].write_text("customer_no,amount\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def curated(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return write_files(make_curated(Mean(channel="bits"), 1, batch=60), tmp_path_factory.mktemp("curated"))
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return write_files(make_honest(1), tmp_path_factory.mktemp("window"))
+
+
+def flatten(result: Result) -> str:
+    return " ".join(result.stdout.split())
+
+
+def test_a_curated_table_has_status_1_and_a_report(curated: list[Path], tmp_path: Path) -> None:
+    report, key = tmp_path / "audit.html", tmp_path / "key.pem"
+    assert vestige("keygen", key).exit_code == 0
+    result = audit(*curated, *USUAL, "--report", report, "--sign", key, "--figure", tmp_path / "f.png")
+    text = flatten(result)
+    assert result.exit_code == 1
+    assert text.startswith("Curated: the pattern of kept and missing records spells numbers in a published code")
+    assert "The schedule that fits best has batches of 60; 20 of them are shown." in text
+    assert "What it says: Mean" in text
+    assert "This audit cannot see: - A number that is written under a secret key" in text
+    assert (tmp_path / "f.png").stat().st_size > 5_000
+    page = report.read_text()
+    for part in ("Question", "Verdict", "Method", "What this audit cannot see", "How to repeat it", "SHA-256", "<svg"):
+        assert part in page
+    assert re.search(r"@page \{ size: A4", page)
+    assert not re.search(r"(src|href)=.?(https?:)?//", page), "nothing outside the page"
+    rows = "".join(path.read_text() for path in curated).splitlines()
+    assert not any(row.split(",")[1] in page for row in rows if "." in row), "no record is in it"
+    assert "unchanged since it was signed" in flatten(vestige("verify-report", report, "--public-key", f"{key}.pub"))
+    report.write_text(page.replace("curated", "not shown", 1))
+    changed = vestige("verify-report", report, "--public-key", f"{key}.pub")
+    assert changed.exit_code == 1
+    assert "was changed after it was signed" in changed.stderr
+
+
+def test_machines_get_all_of_it(curated: list[Path]) -> None:
+    result = audit(*curated, *USUAL, "--json")
+    facts = json.loads(result.stdout)
+    assert (result.exit_code, facts["verdict"], facts["kinds"]) == (1, "curated", ["words"])
+    assert len(facts["inputs"]) == len(facts["snapshots"]) == 20
+    assert {len(one["sha256"]) for one in facts["inputs"]} == {64}
+
+
+def test_a_window_has_status_0(window: list[Path]) -> None:
+    result = audit(*window, *USUAL)
+    assert result.exit_code == 0
+    assert flatten(result).startswith("Not shown: no record is missing, so there is no choice")
+
+
+def test_documented_removals_come_from_a_file(tmp_path: Path) -> None:
+    table = make_honest(3, later=0.05, documented=True, apart=200)
+    paths, asked = write_files(table, tmp_path), tmp_path / "asked.txt"
+    asked.write_text("\n".join(table.removed) + "\n")
+    facts = json.loads(audit(*paths, *USUAL, "--removed", asked, "--json").stdout)
+    assert (facts["missing"], facts["outlived"]) == (0, 0)
+
+
+def test_sqlite_and_parquet_say_the_same_as_csv(curated: list[Path], tmp_path: Path) -> None:
+    base, columnar = tmp_path / "firm.db", []
+    names = []
+    with sqlite3.connect(base) as database:
+        for path in curated:
+            rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
+            names.append(path.stem)
+            database.execute(f"CREATE TABLE {path.stem} (customer_no INTEGER, amount REAL)")
+            pairs = [(int(a), float(b)) for a, b in rows]
+            database.executemany(f"INSERT INTO {path.stem} VALUES (?, ?)", pairs)  # noqa: S608
+            columnar.append(tmp_path / f"{path.stem}.parquet")
+            ids, values = zip(*pairs, strict=True)
+            parquet.write_table(pa.table({"customer_no": ids, "amount": values}), columnar[-1])
+    before = base.read_bytes()
+    tables = [part for name in names for part in ("--table", name)]
+    found = [json.loads(audit(*sources, *USUAL, "--json").stdout) for sources in (curated, columnar, (base, *tables))]
+    assert found[0]["tests"] == found[1]["tests"] == found[2]["tests"]
+    assert base.read_bytes() == before
+
+
+def test_postgresql_tables_are_read(curated: list[Path], database: Database) -> None:
+    names = []
+    database.ask("CREATE SCHEMA OURS")
+    for path in curated[:3]:
+        names += ["--table", f"{database.schema}.{path.stem}"]
+        database.ask(f"CREATE TABLE OURS.{path.stem} (customer_no bigint, amount float8)")
+        rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
+        values = ", ".join(f"({a}, {b})" for a, b in rows)
+        database.ask(f"INSERT INTO OURS.{path.stem} VALUES {values}")  # noqa: S608
+    facts = json.loads(audit(database.address, *names, *USUAL, "--json").stdout)
+    assert facts["tests"] == json.loads(audit(*curated[:3], *USUAL, "--json").stdout)["tests"]
+    wrong = audit(database.address, "--table", "nobody", *USUAL)
+    assert wrong.exit_code == 1
+    assert "PostgreSQL refuses (42P01); check the names of the table" in " ".join(wrong.stderr.split())
+
+
+def test_a_plan_before_there_are_snapshots() -> None:
+    facts = json.loads(audit("--plan", "--size", 60, "--repetitions", 1, "--json").stdout)
+    assert [row[:2] for row in facts["plan"]] == [
+        ["words", "8"],
+        ["words", "20"],
+        ["averages", "8"],
+        ["averages", "20"],
+    ]
+
+
+def test_errors_say_what_to_do(window: list[Path], tmp_path: Path) -> None:
+    base = tmp_path / "a.db"
+    sqlite3.connect(base).execute("CREATE TABLE t (x)").connection.close()
+    twice, text = tmp_path / "twice.csv", tmp_path / "text.csv"
+    twice.write_text("customer_no,amount\n7,1\n7,2\n")
+    text.write_text("customer_no,amount,when\n7,1,soon\n8,1,later\n")
+    for arguments, said in (
+        ((), "no SNAPSHOT is given"),
+        ((window[0],), "SNAPSHOT needs --id"),
+        ((base, *USUAL), "is a database; name the table with --table"),
+        ((base, "--table", "t", *USUAL), "no such column"),
+        ((window[0], "--table", "t", *USUAL), "no source is a database"),
+        ((window[0], "--size", 5, *USUAL), "--size 5 is for --plan without SNAPSHOT"),
+        ((window[0], *USUAL, "--sign", "k.pem"), "--sign needs --report"),
+        ((window[0], *USUAL, "--report", window[0]), "reports are not overwritten"),
+        ((twice, *USUAL), "twice.csv: ids occur more than once"),
+        ((text, *USUAL, "--arrived", "when"), "column when is neither a number nor a time"),
+        ((window[0], "--id", "nobody", "--column", "amount"), "nobody"),
+        ((tmp_path / "none.csv", *USUAL), "none.csv"),
+        ((window[0], *USUAL, "--removed", tmp_path / "none.txt"), "give a file with one id in each line"),
+    ):
+        result = audit(*arguments)
+        assert result.exit_code == 1, arguments
+        assert said in " ".join(result.stderr.split()), (said, result.stderr)
+
+
+def test_a_policy_has_a_report_too(window: list[Path], tmp_path: Path) -> None:
+    options = ("--column", "amount", "--retention", 96, "--trials", 100, "--batches", 3)
+    result = vestige("audit", "policy", window[0], *options, "--report", tmp_path / "p.html")
+    assert result.exit_code == 0
+    page = (tmp_path / "p.html").read_text()
+    assert "Audit of a policy" in page
+    assert "It says nothing about how that file was kept" in page
+
+
+def test_random_deletions_are_not_called_curated(tmp_path: Path) -> None:
+    paths = write_files(make_honest(5, survives=toss(0.5)), tmp_path)
+    result = audit(*paths, *USUAL)
+    assert result.exit_code == 0
+    assert flatten(result).startswith("Not shown: records are missing, but no test finds")
