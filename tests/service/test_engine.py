@@ -342,3 +342,31 @@ def test_a_definition_that_differs_in_anything_is_refused(engine: Engine) -> Non
         with pytest.raises(RefusalError) as refused:
             engine.submit(lambda change=change: engine.catalog.create(Definition.from_data(aged | change))).result()  # type: ignore[misc]
         assert refused.value.status == 409, change
+
+
+def test_the_requests_of_a_stream_that_was_removed_are_not_answered_for_one_that_is_created_anew(
+    engine: Engine, tmp_path: Path
+) -> None:
+    rows = read_rows(engine, '{"spent": 1, "country": "DE"}')
+    engine.take_rows("visits", rows, "a", ONE).result()
+    engine.submit(lambda: engine.catalog.remove("visits")).result()
+    engine.submit(lambda: engine.catalog.create(Definition.from_data(VISITS))).result()
+    assert engine.take_rows("visits", rows, "a", TWO).result() == (Counts(1, 0, 0), False)
+    assert count_visits(engine) == {"visits/DE": 1}
+    engine.stop()
+    again = Engine(open_store(tmp_path / "visits.db"))
+    again.start()
+    assert again.take_rows("visits", rows, "a", TWO).result() == (Counts(1, 0, 0), True)
+    again.stop()
+
+
+@pytest.mark.parametrize("changed", [{"columns": ["paid"]}, {"by": None}])
+def test_rows_that_were_read_for_a_stream_are_not_taken_into_another_of_its_name(
+    engine: Engine, changed: dict[str, object]
+) -> None:
+    columns, rows = engine.catalog.find("visits").columns, read_rows(engine, '{"spent": 1, "country": "DE"}')
+    engine.submit(lambda: engine.catalog.remove("visits")).result()
+    engine.submit(lambda: engine.catalog.create(Definition.from_data(VISITS | changed))).result()
+    with pytest.raises(RefusalError, match="created anew"):
+        engine.take_rows("visits", rows, "a", ONE, columns).result()
+    assert count_visits(engine) == {}

@@ -7,6 +7,7 @@ Guarantee: streams go on from what another program of this project has written; 
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from vestige.stream.rules import make_rules, make_terms
 
 UNNAMED = "main"
 """The name of streams by key that have no prefix."""
+_CREATED = "created"
 _log = logging.getLogger("vestige.service")
 
 
@@ -40,6 +42,8 @@ class Served:
         columns: the columns that it reads.
         streams: its streams, and those of other definitions with the same terms if it has no keys.
         terms: the fixed text of their terms.
+        created: a random text that tells it from an earlier definition of its name; empty for streams that no service
+            has created.
         index: the names of its streams in order, if it has keys.
     """
 
@@ -48,6 +52,7 @@ class Served:
     columns: Columns
     streams: KeyedStreams
     terms: str
+    created: str = ""
     index: NameIndex = field(default_factory=NameIndex)
 
     @property
@@ -116,7 +121,8 @@ class Catalog:
         self.served: dict[str, Served] = {}
         for name, data in notes.read_definitions().items():
             with _log_trouble():
-                self._add(Definition.from_data(data | {"name": name}))
+                created = str(data.pop(_CREATED, ""))
+                self._add(Definition.from_data(data | {"name": name}), created)
         for terms in store.list_terms():
             with _log_trouble():
                 self._load(Definition.from_terms(UNNAMED, terms))
@@ -181,9 +187,10 @@ class Catalog:
             return False
         if not definition.by and self._store.has(name):
             raise RefusalError(409, "there is a stream of this name that was made otherwise; use another name")
-        self._add(definition)
+        created = secrets.token_hex(8)
+        self._add(definition, created)
         try:
-            self._notes.write_definition(name, definition.to_data())
+            self._notes.write_definition(name, definition.to_data() | {_CREATED: created})
         except BaseException:
             del self.served[name]
             raise
@@ -237,11 +244,11 @@ class Catalog:
             for each in served:
                 each.streams = self._families[terms]
 
-    def _add(self, definition: Definition) -> None:
+    def _add(self, definition: Definition, created: str = "") -> None:
         streams, terms = self._open(definition)
         name = definition.name or UNNAMED
         columns = find_columns(definition, streams.policy)
-        self.served[name] = Served(name, definition, columns, streams, terms)
+        self.served[name] = Served(name, definition, columns, streams, terms, created)
 
     def _open(self, definition: Definition) -> tuple[KeyedStreams, str]:
         terms = _find_terms(definition)

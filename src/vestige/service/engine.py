@@ -29,6 +29,7 @@ from vestige.service.name_index import sort_names
 from vestige.service.problems import RefusalError
 from vestige.service.requests import Counts, check_known, hash_request, make_taken
 from vestige.sources.block import Block
+from vestige.sources.columns import Columns
 from vestige.store import MemoryStore, Store
 from vestige.store.service_notes import ServiceNotes
 from vestige.store.taken_requests import TakenRequest
@@ -47,6 +48,7 @@ EVERY = 1.0
 EXPIRY = 10.0
 """Seconds between two looks for requests that have expired; see `vestige.store.taken_requests.GRACE`."""
 _NOT_WRITTEN = "the store could not be written; send the request again with the same Idempotency-Key"
+_REPLACED = "the stream was created anew while the rows were read; send the request again with the same Idempotency-Key"
 _NOT_DONE = "the store could not be read or written; try again"
 _QUIET = 60.0
 _log = logging.getLogger("vestige.service")
@@ -64,6 +66,7 @@ class RowsRequest:
         block: the rows.
         key: the idempotency key.
         fingerprint: that of the body.
+        columns: the columns that the rows were read with.
         answer: what became of them, and whether that is of an earlier request.
     """
 
@@ -71,6 +74,7 @@ class RowsRequest:
     block: Block
     key: str
     fingerprint: bytes
+    columns: Columns
     answer: Future[tuple[Counts, bool]]
 
 
@@ -147,7 +151,9 @@ class Engine:
         except VestigeError as problem:
             _log.error("the store could not be closed: %s", describe(problem))
 
-    def take_rows(self, stream: str, block: Block, key: str, fingerprint: bytes) -> Future[tuple[Counts, bool]]:
+    def take_rows(
+        self, stream: str, block: Block, key: str, fingerprint: bytes, columns: Columns | None = None
+    ) -> Future[tuple[Counts, bool]]:
         """Take the rows of a request; one whose future is cancelled while it waits is not taken.
 
         Args:
@@ -155,14 +161,15 @@ class Engine:
             block: the rows.
             key: the idempotency key.
             fingerprint: that of the body.
+            columns: the columns that the rows were read with; default: those that the definition has now.
 
         Returns:
             What became of the rows, once they are flushed, and whether that is of an earlier request.
 
         Raises:
-            RefusalError: too many requests wait, or the service stops.
+            RefusalError: too many requests wait, or the service stops; or there is no such definition.
         """
-        request = RowsRequest(stream, block, key, fingerprint, Future())
+        request = RowsRequest(stream, block, key, fingerprint, columns or self.catalog.find(stream).columns, Future())
         self._put(request)
         return request.answer
 
@@ -331,13 +338,17 @@ class Engine:
 
     def _commit(self, requests: Sequence[RowsRequest]) -> list[Outcome]:
         """Take requests in one transaction."""
-        keys = [hash_request(self.store, request.stream, request.key) for request in requests]
+        keys = [self._hash(request) for request in requests]
         with self.store.transaction():
             self._is_stale = True
             outcomes = self._take_all(requests, keys)
             self._flush()
         self._is_stale = False
         return outcomes
+
+    def _hash(self, request: RowsRequest) -> bytes:
+        served = self.catalog.served.get(request.stream)
+        return hash_request(self.store, request.stream, "" if served is None else served.created, request.key)
 
     def _split(self, requests: Sequence[RowsRequest], problem: Exception) -> list[list[RowsRequest]]:
         """Parts of a group that failed: those of each family, at last each request; none if that would not help."""
@@ -359,7 +370,7 @@ class Engine:
         known, new, outcomes = self.notes.find_requests(keys), dict[bytes, TakenRequest](), list[Outcome]()
         for request, key in zip(requests, keys, strict=True):
             try:
-                served = self.catalog.find(request.stream)
+                served = self._find_served(request)
                 if (earlier := new.get(key) or known.get(key)) is not None:
                     outcomes.append((check_known(earlier, request.fingerprint), True))
                     continue
@@ -373,6 +384,13 @@ class Engine:
                 outcomes.append((counts, False))
         self.notes.note_requests(list(new.values()))
         return outcomes
+
+    def _find_served(self, request: RowsRequest) -> Served:
+        """The definition of a request, if it is still the one that its rows were read for."""
+        served = self.catalog.find(request.stream)
+        if served.columns != request.columns:
+            raise RefusalError(503, _REPLACED)
+        return served
 
     def _take_block(self, served: Served, block: Block) -> Counts:
         if not len(block.rows):

@@ -48,18 +48,19 @@ def compute_fingerprint(content: bytes, kind: str) -> bytes:
     ).digest()
 
 
-def hash_request(store: Store, stream: str, key: str) -> bytes:
+def hash_request(store: Store, stream: str, created: str, key: str) -> bytes:
     """Hash an idempotency key with the key of the store.
 
     Args:
         store: the store.
         stream: name of the definition; the same key may be used for another one.
+        created: which creation of it; the rows of an earlier one are gone, so that its requests are not answered.
         key: the idempotency key.
 
     Returns:
         Sixteen bytes.
     """
-    return bytes.fromhex(store.pseudonym(f"request\0{stream}\0{key}"))
+    return bytes.fromhex(store.pseudonym(f"request\0{stream}\0{created}\0{key}"))
 
 
 def make_taken(key: bytes, fingerprint: bytes, at: datetime, counts: Counts) -> TakenRequest:

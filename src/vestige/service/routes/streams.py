@@ -68,7 +68,7 @@ def make_stream_routes(engine: Engine, metrics: Metrics) -> APIRouter:
         else:
             async with parsers:
                 block = await asyncio.to_thread(read_body, content, kind, columns)
-        future = engine.take_rows(name, block, idempotency_key, compute_fingerprint(content, kind))
+        future = engine.take_rows(name, block, idempotency_key, compute_fingerprint(content, kind), columns)
         counts, is_replayed = await asyncio.wrap_future(future)
         metrics.count_rows(counts, is_replayed=is_replayed)
         return asdict(counts) | {"replayed": is_replayed}
