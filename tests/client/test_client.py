@@ -19,7 +19,7 @@ import pytest
 from served import serve_here
 
 from limits import join
-from vestige.client import AsyncClient, Client, RowsTaken, StreamEstimate
+from vestige.client import AsyncClient, Client, RowsTaken, StreamEstimate, calls
 from vestige.client.routes import Routes
 from vestige.errors import ParameterError, ServiceError
 
@@ -175,11 +175,12 @@ def test_rows_whose_answer_was_lost_count_once(client: Any, monkeypatch: pytest.
 
 
 def test_an_error_has_the_key_with_which_the_rows_count_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Client(url, patience=0.3) as client:
+    with Client(url, patience=200.0, timeout=200.0) as client:
         client.create_stream(VISITS)
         client.send_rows("visits", ROWS[:1], key="first")
         with monkeypatch.context() as broken:
             lose_answers(broken, 10**9)
+            broken.setattr(calls, "_draw_pause", lambda _outcome, _tries: 1e9)  # its patience ends with the first try
             with pytest.raises(ServiceError, match="may have been carried out") as error:
                 client.send_rows("visits", ROWS, size=2)
         assert error.value.is_uncertain
