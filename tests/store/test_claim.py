@@ -96,9 +96,20 @@ def test_a_store_that_was_not_committed_is_made_again(
     assert not keyring.read().is_used
     with pytest.raises(StoreError, match="was to become the keyring of another store"):
         second()
+    with monkeypatch.context() as patch:
+        patch.setattr("platform.node", lambda: "another machine")
+        with pytest.raises(StoreError, match="was to become the keyring of another store"):
+            first()
     with first() as store:
         fill(store)
         assert store.verify() == ()
+
+
+def test_the_claim_ends_with_the_first_transaction(stores: tuple[Open, Open], keyring: KeyringFile) -> None:
+    first, _ = stores
+    with first():
+        assert keyring.read().is_used
+        assert not keyring.read().has_slot(OWNER)
 
 
 def test_keys_that_were_not_prepared_to_the_end_are_in_nobodys_way(tmp_path: Path, keyring: KeyringFile) -> None:

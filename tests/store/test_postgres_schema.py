@@ -151,11 +151,12 @@ def test_a_store_that_is_open_elsewhere_is_not_brought_up_to_date(
     assert database.ask("SELECT version FROM OURS.store") == [(NOW + 1,)]
 
 
-def test_another_store_in_its_place_is_noticed(database: Database) -> None:
+@pytest.mark.parametrize("change", ["store = '\\x01'", "version = version + 1"])
+def test_another_store_in_its_place_is_noticed(database: Database, change: str) -> None:
     with database.open() as store:
         Stream(Mean(), retention=96, store=store.stream("a")).push(1.0)
         store.flush()
-        database.ask("UPDATE OURS.store SET store = %s", b"another")
+        database.ask(f"UPDATE OURS.store SET {change}")  # noqa: S608
         database.end_sessions()
         with pytest.raises(StoreError, match="another store, or another version, has taken its place; open it again"):
             store.names()

@@ -14,6 +14,7 @@ from vestige.store import KeyringFile, PostgresStore, Store
 from vestige.store.keyring import Key
 from vestige.store.opener import SECRET
 from vestige.store.postgres import schema
+from vestige.store.postgres.holdings import Holdings
 from vestige.store.postgres.locks import FENCES
 
 NAMES = [f"customer {number}" for number in range(40)]
@@ -89,6 +90,21 @@ def test_a_secret_that_is_lost_is_drawn_again_while_nobody_else_writes(database:
     with database.open() as store:
         assert len(read_secret(database.keyring)) == 32
         assert open_streams(store, ["a"])[0].t == 2
+
+
+def test_a_session_that_is_lost_before_the_secret_is_known_does_not_matter(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure = Holdings.ensure_secret
+
+    def lose(holdings: Holdings) -> None:
+        database.end_sessions()
+        ensure(holdings)
+
+    database.open().close()
+    monkeypatch.setattr(Holdings, "ensure_secret", lose)
+    with database.open() as store:
+        assert open_streams(store, ["a"])[0].t == 1
 
 
 def test_numbers_of_another_secret_are_not_used_in_a_new_session(database: Database) -> None:

@@ -48,7 +48,7 @@ def write_definition(rows: Rows, name: str, data: Mapping[str, object]) -> None:
         row for row, (known, _) in sorted(found.items(), key=lambda each: each[1][0] != name) if known in (name, "")
     )
     row = next(free, len(found) + 1)
-    _write(rows, row, encode_text(json.dumps([name, data], ensure_ascii=False, sort_keys=True)))
+    _write(rows, row, _pack(name, data))
     rows.about = replace(rows.about, definitions=max(row, len(found)), untidy=True)
 
 
@@ -81,9 +81,13 @@ def arrange_definitions(rows: Rows) -> None:
     if kept == [found[row] for row in sorted(found)]:
         return
     rows.cut(_TABLE, 1)
-    rows.about = replace(rows.about, definitions=0)
-    for name, data in kept:
-        write_definition(rows, name, data)
+    rows.about = replace(rows.about, definitions=len(kept))
+    for row, (name, data) in enumerate(kept, 1):
+        _write(rows, row, _pack(name, data))
+
+
+def _pack(name: str, data: Mapping[str, object]) -> bytes:
+    return encode_text(json.dumps([name, data], ensure_ascii=False, sort_keys=True))
 
 
 def _read(rows: Rows) -> dict[int, tuple[str, dict[str, object]]]:

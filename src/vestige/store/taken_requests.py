@@ -280,7 +280,6 @@ class TakenRequests:
             self._empty.discard(row)
         else:
             self._empty.add(row)
-            self._open = 0 if self._open == row else self._open
 
     def _find_room(self) -> int:
         """The page that is written next: the one that has room, else an empty one, else a new one at the end."""

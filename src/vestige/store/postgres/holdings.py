@@ -20,7 +20,6 @@ from vestige.store.opener import SECRET
 from vestige.store.place import FamilyPlace, OpenFamily, OpenStream, Place
 from vestige.store.postgres.locks import Lock, Right
 from vestige.store.postgres.place import PostgresFamilyPlace, PostgresPlace
-from vestige.store.postgres.schema import clear_fences
 from vestige.store.postgres.session import Session
 
 if TYPE_CHECKING:
@@ -193,7 +192,6 @@ class Holdings:
         with self._store.transaction():  # settles what a crash has left
             if not rows.secret:
                 self.acquire_all_for_now()
-                clear_fences(self._session.connection)
                 rows.draw_secret()
         self._locks.secret = rows.secret
 
