@@ -253,3 +253,52 @@ def test_plain_data_comes_back_as_it_was() -> None:
         data = json.loads('{"a": [1, 2.5, null, "ü"], "b": {"c": true}}')
         ServiceNotes(store).write_definition("x", data)
         assert ServiceNotes(store).read_definitions() == {"x": data}
+
+
+def test_keys_that_begin_alike_are_told_apart() -> None:
+    with MemoryStore() as store:
+        notes = ServiceNotes(store)
+        alike = [TakenRequest(bytes(15) + bytes([i]), bytes(8), NOON, (i, 0, 0, 0)) for i in range(2 * PAGE)]
+        notes.note_requests(alike)
+        assert notes.find_requests([alike[0].key, alike[-1].key]) == {each.key: each for each in (alike[0], alike[-1])}
+
+
+def test_requests_that_are_overdue_or_there_twice_are_found_by_verify() -> None:
+    with MemoryStore() as store:
+        notes, known = ServiceNotes(store), make_requests(store, 2)
+        notes.note_requests(known)
+        assert store.verify(at=NOON + KEPT + GRACE - timedelta(seconds=1)) == ()
+        assert "2 requests" in store.verify(at=NOON + KEPT + GRACE)[0]
+        notes.note_requests(known[:1])
+        assert store.verify(at=NOON) == ("the table requests has a key twice",)
+
+
+def test_a_definition_that_is_written_again_stays_the_only_one_of_its_name() -> None:
+    with MemoryStore() as store:
+        notes = ServiceNotes(store)
+        for name in "ab":
+            notes.write_definition(name, VISITS)
+        notes.erase_definition("a")
+        notes.write_definition("b", VISITS | {"seed": 1})
+        with store._use() as tables:
+            assert [body[:2] for _, (_, body) in tables.rows.iterate("definitions")] == [b"", b'["']
+        notes.write_definition("a", VISITS)
+        assert notes.read_definitions() == {"a": VISITS, "b": VISITS | {"seed": 1}}
+        with store._use() as tables:
+            assert tables.about.definitions == 2
+
+
+def test_a_definition_makes_a_store_untidy_and_has_one_form() -> None:
+    with MemoryStore() as store:
+        notes, texts = ServiceNotes(store), list[bytes]()
+        for data in (VISITS, dict(reversed(VISITS.items()))):
+            store.tidy()
+            notes.write_definition("a", data)
+            with store._use() as tables:
+                assert tables.about.untidy
+                texts += [body for _, (_, body) in tables.rows.iterate("definitions")]
+        assert texts[0] == texts[1]
+        store.tidy()
+        notes.erase_definition("a")
+        with store._use() as tables:
+            assert tables.about.untidy
