@@ -59,7 +59,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(?!vestige\b).*"),  # numpy, the standard library and other packages: their sites are not reachable
     (
         r"py:class",
-        r"vestige\..*\.(CodedTexts|Inbox|KeyedPositions|LazyColumns|MemoryRows|Noise|OpenFamily|OpenStream|Page|PostgresReader|Request|Series"
+        r"vestige\..*\.(CodedTexts|Inbox|KeyNames|KeyedPositions|LazyColumns|MemoryRows|Noise|OpenFamily|OpenStream|Page|PostgresReader|Request|Series"
         r"|SqliteReader|[A-Z](_co)?)",
     ),  # not public, but in a signature that is
 ]

@@ -25,6 +25,8 @@ from vestige.times import wall_clock
 VISITS = {"name": "visits", "columns": ["spent"], "by": "country", "retention": 96, "seed": 0}
 ONE, TWO = b"1" * 8, b"2" * 8
 """Fingerprints of bodies."""
+LIMIT = 60.0
+"""Seconds to wait for an answer."""
 
 
 @pytest.fixture
@@ -370,3 +372,21 @@ def test_rows_that_were_read_for_a_stream_are_not_taken_into_another_of_its_name
     with pytest.raises(RefusalError, match="created anew"):
         engine.take_rows("visits", rows, "a", ONE, columns).result()
     assert count_visits(engine) == {}
+
+
+def test_a_writer_whose_kernels_cannot_be_loaded_still_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("cannot cache function")
+
+    monkeypatch.setattr("vestige.service.engine.warm_up", fail)
+    made = Engine(open_store(tmp_path / "visits.db"))
+    made.start()
+    assert made.submit(lambda: 1).result(LIMIT) == 1
+    made.stop()
+
+
+def test_rows_that_were_taken_do_not_count_as_waiting(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vestige.service.engine.WAITING_ROWS", 1)
+    rows = read_rows(engine, '{"spent": 1, "country": "DE"}')
+    for key in "abc":
+        assert engine.take_rows("visits", rows, key, ONE).result(LIMIT) == (Counts(1, 0, 0), False)

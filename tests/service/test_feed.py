@@ -136,6 +136,27 @@ def test_a_feed_waits_for_its_definition_and_for_the_server(
         wait(lambda: service.count("a") == 5)
 
 
+def test_a_definition_that_is_created_again_meanwhile_has_all_entries_and_the_earlier_one_none(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    sibling = Definition(name="b", columns=("v",), retention=96, seed=1)  # which keeps the family of a open
+    with serving(redis_server, tmp_path / "s.db", SINGLE, sibling) as service:
+        redis_server.add("s", rows(0, 20))
+        service.feed("a")
+        wait(lambda: service.count("a") == 20)
+        catalog = service.engine.catalog
+        earlier = catalog.find("a").streams
+
+        def create_again() -> None:
+            catalog.remove("a")
+            catalog.create(Definition(name="a", columns=("v",), retention=128, seed=1))
+
+        service.engine.submit(create_again).result(PATIENCE)
+        redis_server.add("s", rows(20, 25))
+        wait(lambda: service.count("a") == 25)
+        assert "a" not in earlier
+
+
 def test_a_queue_that_lost_data_is_logged_and_not_read(
     redis_server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

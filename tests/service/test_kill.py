@@ -24,12 +24,12 @@ def disk() -> Iterator[Path]:
         yield Path(folder)
 
 
-def check_kills(address: str, keyring: Path | None, kills: int, part: int = 0) -> None:
+def check_kills(address: str, keyring: Path | None, kills: int, part: int = 0, clients: int = CLIENTS) -> None:
     """Kill a service under load, then compare its store, also after a last kill, with what was acknowledged."""
     compile_kernels()
     options = () if keyring is None else ("--keyring", str(keyring))
     with serve_apart(address, *options) as service:
-        senders = send_while_killed(service, kills, CLIENTS, (0.05, 0.7), part)
+        senders = send_while_killed(service, kills, clients, (0.05, 0.7), part)
     with open_store(address, keyring=keyring) as store:
         check_acknowledged(*open_streams(store), senders)
     assert open_reader(address, keyring=keyring).verify() == ()
@@ -40,7 +40,7 @@ def check_kills(address: str, keyring: Path | None, kills: int, part: int = 0) -
 
 
 def test_nothing_is_lost_or_counted_twice(disk: Path) -> None:
-    check_kills(str(disk / "own.db"), None, 5)
+    check_kills(str(disk / "own.db"), None, 3, clients=16)
 
 
 @pytest.mark.slow

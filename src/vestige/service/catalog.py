@@ -104,7 +104,7 @@ class Served:
             The names.
         """
         if self.definition.by:
-            return self.index.page(self.streams._names, after, limit)
+            return self.index.page(self.streams.names, after, limit)
         return [name for name in self.list_names() if after is None or name > after][:limit]
 
 
@@ -215,7 +215,7 @@ class Catalog:
             served.streams.remove(*names)
             self._notes.erase_definition(name)
             if is_last:
-                self._notes.erase_terms(served.streams._terms)
+                self._notes.erase_terms(served.streams.terms)
         del self.served[name]
         if is_last:
             self._store._close_family(served.terms)

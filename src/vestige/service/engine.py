@@ -224,7 +224,7 @@ class Engine:
         """
         with self.read() as catalog:
             served = catalog.find(stream)
-            copied = served.index.copy_unsorted(served.streams._names) if served.definition.by else None
+            copied = served.index.copy_unsorted(served.streams.names) if served.definition.by else None
         if copied is not None:
             order = sort_names(copied.texts)
             with self._hold():
@@ -259,7 +259,10 @@ class Engine:
     # The writer's thread.
 
     def _run(self) -> None:
-        warm_up()
+        try:
+            warm_up()
+        except Exception as problem:  # the first request then waits longer; without a writer, all would wait for ever
+            _log.error("the kernels could not be loaded: %s", describe(problem))
         due = time.monotonic() + EVERY
         while True:
             with self._ready:
@@ -493,9 +496,7 @@ def count_records(served: Served) -> tuple[int, int]:
         The two numbers.
     """
     if served.definition.by:
-        streams, shards = served.streams, served.streams._shards
-        apart = sum(len(stream.retained) for shard in shards for stream in shard.elsewhere.values())
-        return sum(shard.arrived for shard in shards), streams.held // streams.policy.columns + apart
+        return served.streams.count_all()
     names = served.list_names()
     counts = served.streams.counts(names) if names else None
     return (0, 0) if counts is None else (int(counts.t.sum()), int(counts.held.sum()))

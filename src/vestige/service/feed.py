@@ -137,7 +137,7 @@ class Feed:
         target = self._submit(partial(self._begin, served, resumption))
         for block in resumption.source.blocks(resumption.start):
             if len(block.numbers) or block.end:
-                done, facts = self._submit(partial(self._take, target, block))
+                done, facts = self._submit(partial(self._take, served, target, block))
                 resumption.source.acknowledge(done)
                 self._engine.tell("commit", facts)
                 self._check(target)
@@ -194,9 +194,11 @@ class Feed:
             return SingleKey(served.streams, served.name, served.definition.max_age)
         return StreamsByKey(served.streams, served.names, self._engine.store, served.definition.max_age, self._warn)
 
-    def _take(self, target: StreamsByKey | SingleKey, block: Block) -> tuple[bytes, dict[str, object]]:
+    def _take(self, served: Served, target: StreamsByKey | SingleKey, block: Block) -> tuple[bytes, dict[str, object]]:
         """Take a block and note its position, in one transaction; return up to where all is written."""
-        served, before = self._engine.catalog.find(self._options.name), target.taken
+        if self._engine.catalog.find(self._options.name) is not served:
+            raise RefusalError(409, "the definition was created again; its queue is read again from the first entry")
+        before = target.taken
         with self._engine.store.transaction():
             target.take(block, Maintenance(None, None, self._warn))
             served.streams.flush()
