@@ -129,11 +129,15 @@ def test_a_feed_waits_for_its_definition_and_for_the_server(
     with caplog.at_level(logging.WARNING, "vestige.service"), serving(redis_server, tmp_path / "s.db") as service:
         service.feed("a")
         wait(lambda: "there is no stream of this name" in caplog.text)
+        assert f"{service.feeds[0]._options.address.name}: there is no stream" in caplog.text
         service.create(SINGLE)
         wait(lambda: "no server answers there" in caplog.text)
+        wait(lambda: service.feeds[0].is_failing)
         redis_server.start()
         redis_server.add("s", rows(0, 5))
         wait(lambda: service.count("a") == 5)
+        wait(lambda: not service.feeds[0].is_failing)
+        assert service.feeds[0].taken == 5
 
 
 def test_a_definition_that_is_created_again_meanwhile_has_all_entries_and_the_earlier_one_none(
@@ -204,6 +208,11 @@ def test_the_command_feeds_beside_requests(redis_server: RedisServer, tmp_path: 
         assert sent.status_code == 200
         wait(lambda: client.get("/v1/streams/visits").json()["t"] == 41)
         wait(lambda: redis_server.call("XLEN", "visits") == 0)
+        assert client.get("/health").json() == {"status": "ok", "feeds_failing": 0}
+        assert "vestige_feed_rows_total 40.0" in client.get("/metrics").text
+        redis_server.stop()
+        wait(lambda: client.get("/health").json() == {"status": "ok", "feeds_failing": 1})
+        assert "vestige_feeds_failing 1.0" in client.get("/metrics").text
         process.terminate()
         assert process.wait(PATIENCE) in (0, -15, 143)
 

@@ -43,10 +43,24 @@ def test_requests_rows_and_records_are_counted() -> None:
     rows_of = {outcome: found["vestige_rows_total", outcome] for outcome in ("taken", "skipped", "replayed", "late")}
     assert rows_of == {"taken": 200, "skipped": 1, "replayed": 200, "late": 0}
     assert found["vestige_records_held", ""] == shown["held"]
-    assert found["vestige_records_erased", ""] == 200 - shown["held"] > 0
+    assert found["vestige_records_gone", ""] == 200 - shown["held"] > 0
     assert (found["vestige_up", ""], found["vestige_queue_length", ""], found["vestige_listeners", ""]) == (1, 0, 0)
     assert (found["vestige_removals_open", ""], found["vestige_removals_overdue", ""]) == (1, 0)
     assert not re.search(f"{CANARY}|visits|DE", text)
+
+
+def test_a_stream_that_is_deleted_takes_its_records_out_of_gauges_only() -> None:
+    with serve_here("memory:") as client:
+        client.post("/v1/streams", json=VISITS)
+        rows = [{"spent": i, "country": "DE"} for i in range(200)]
+        client.post("/v1/streams/visits/rows", json=rows, headers={"Idempotency-Key": "a"})
+        before = text_string_to_metric_families(client.get("/metrics").text)
+        counted = {family.name: family for family in before}
+        client.delete("/v1/streams/visits")
+        for family in text_string_to_metric_families(client.get("/metrics").text):
+            known = {(s.name, tuple(s.labels.items())): s.value for s in counted[family.name].samples}
+            fell = [s.name for s in family.samples if s.value < known.get((s.name, tuple(s.labels.items())), 0.0)]
+            assert family.type == "gauge" or not fell
 
 
 def test_each_service_has_numbers_of_its_own() -> None:

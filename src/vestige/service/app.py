@@ -81,9 +81,9 @@ def make_app(
 
     app = FastAPI(title="Vestige", version=version("vestige"), docs_url=None, redoc_url=None, lifespan=run)
     app.router.redirect_slashes = False  # a redirection would repeat what was asked
-    known, metrics = access or Access(None), Metrics(engine, events, sweeper)
+    known, metrics = access or Access(None), Metrics(engine, events, sweeper, feeds)
     for router in (
-        make_general_routes(engine, events, metrics, known),
+        make_general_routes(engine, events, metrics, known, feeds),
         make_definition_routes(engine),
         make_stream_routes(engine, metrics),
         make_removal_routes(engine, events),

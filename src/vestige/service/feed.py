@@ -89,11 +89,16 @@ class Feed:
     Args:
         engine: the engine.
         options: what to feed from.
+
+    Attributes:
+        is_failing: whether the queue could not be read at the last attempt, or rows of it wait.
+        taken: number of rows that were taken since the service was started.
     """
 
     def __init__(self, engine: Engine, options: FeedOptions) -> None:
         self._engine, self._options = engine, options
         self._stopped, self._said, self._troubled = threading.Event(), "", 0
+        self.is_failing, self.taken = False, 0
         self._thread = threading.Thread(target=self._run, name=f"vestige-feed-{options.name}", daemon=True)
 
     def start(self) -> None:
@@ -110,19 +115,22 @@ class Feed:
         pause = _FIRST_PAUSE
         while not self._stopped.is_set():
             try:
-                for _ in self._read():
-                    pause, self._said = _FIRST_PAUSE, ""
+                for is_well in self._read():
+                    pause, self._said, self.is_failing = _FIRST_PAUSE, "", not is_well
                     if self._stopped.is_set():
                         return
-            except (RefusalError, SourceError, ParameterError) as problem:
+            except RefusalError as problem:
+                self._warn(f"{self._options.address.name}: {problem}")
+            except (SourceError, ParameterError) as problem:
                 self._warn(str(problem))
             except Exception as problem:
                 self._warn(f"{self._options.address.name}: {type(problem).__name__}")
+            self.is_failing = True
             self._stopped.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _read(self) -> Iterator[None]:
-        """Read block after block; yield after each that is written."""
+    def _read(self) -> Iterator[bool]:
+        """Read block after block; after each that is written, yield whether the queue answers and no row waits."""
         served, known, positions = self._submit(self._look)
         source = self._make_source(served)
         source.check()
@@ -141,7 +149,8 @@ class Feed:
                 resumption.source.acknowledge(done)
                 self._engine.tell("commit", facts)
                 self._check(target)
-            yield
+            is_lost = isinstance(resumption.source, RedisSource) and resumption.source.is_lost
+            yield not is_lost and not (isinstance(target, StreamsByKey) and target.troubles)
 
     def _check(self, target: StreamsByKey | SingleKey) -> None:
         """Say if rows were refused; those of one stream by key wait, and do not stop the others."""
@@ -202,6 +211,7 @@ class Feed:
         with self._engine.store.transaction():
             target.take(block, Maintenance(None, None, self._warn))
             served.streams.flush()
+        self.taken += target.taken - before
         positions = target.find_positions(self._options.address.name)
         t, held = count_records(served)
         facts: dict[str, object] = {"stream": served.name, "taken": target.taken - before, "t": t, "held": held}

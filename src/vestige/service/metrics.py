@@ -6,12 +6,13 @@ tests/service/test_metrics.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from vestige.errors import MissingExtraError
 from vestige.service.engine import Engine, count_records
 from vestige.service.events import Events
+from vestige.service.feed import Feed
 from vestige.service.problems import RefusalError
 from vestige.service.requests import Counts
 from vestige.service.sweeper import Sweeper
@@ -37,9 +38,12 @@ class Metrics:
         engine: the engine.
         events: those who watch.
         sweeper: what is due while nothing arrives; None if nobody sweeps.
+        feeds: queues that are read into streams.
     """
 
-    def __init__(self, engine: Engine, events: Events, sweeper: Sweeper | None = None) -> None:
+    def __init__(
+        self, engine: Engine, events: Events, sweeper: Sweeper | None = None, feeds: Sequence[Feed] = ()
+    ) -> None:
         self._registry = CollectorRegistry(auto_describe=True)
         self._requests = Counter(
             "vestige_requests", "Requests by route and status.", ("method", "route", "status"), registry=self._registry
@@ -51,10 +55,12 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-        self._rows = Counter("vestige_rows", "Rows by what became of them.", ("outcome",), registry=self._registry)
+        self._rows = Counter(
+            "vestige_rows", "Rows of requests, by what became of them.", ("outcome",), registry=self._registry
+        )
         for outcome in ("taken", "late", "skipped", "failed", "replayed"):
             self._rows.labels(outcome)
-        self._registry.register(_State(engine, events, sweeper))
+        self._registry.register(_State(engine, events, sweeper, feeds))
 
     def observe(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request.
@@ -94,8 +100,8 @@ class Metrics:
 class _State(Collector):
     """Numbers that are read when they are asked for."""
 
-    def __init__(self, engine: Engine, events: Events, sweeper: Sweeper | None) -> None:
-        self._engine, self._events, self._sweeper = engine, events, sweeper
+    def __init__(self, engine: Engine, events: Events, sweeper: Sweeper | None, feeds: Sequence[Feed]) -> None:
+        self._engine, self._events, self._sweeper, self._feeds = engine, events, sweeper, feeds
 
     def describe(self) -> list[Metric]:
         """Name no numbers before they are asked for."""
@@ -107,6 +113,7 @@ class _State(Collector):
         yield GaugeMetricFamily("vestige_up", "Whether the store can be written.", float(engine.status == "ok"))
         yield GaugeMetricFamily("vestige_queue_length", "Requests that wait for the writer.", engine.waiting)
         yield GaugeMetricFamily("vestige_listeners", "Those who watch events.", self._events.listeners)
+        yield from self._collect_feeds()
         try:
             with engine.read() as catalog:
                 counts = [count_records(served) for served in catalog.served.values()]
@@ -117,13 +124,24 @@ class _State(Collector):
         now = wall_clock()
         overdue = sum(receipt.due is not None and receipt.due < now for receipt in requests)
         yield GaugeMetricFamily("vestige_streams", "Definitions of streams.", len(counts))
-        yield GaugeMetricFamily("vestige_records_arrived", "Records that have arrived.", arrived)
+        yield GaugeMetricFamily(
+            "vestige_records_arrived", "Records that have arrived in the streams there are.", arrived
+        )
         yield GaugeMetricFamily("vestige_records_held", "Records that are held.", held)
-        yield GaugeMetricFamily("vestige_records_erased", "Records that arrived and are not held.", arrived - held)
+        yield GaugeMetricFamily(
+            "vestige_records_gone", "Records of the streams there are that are not held any more.", arrived - held
+        )
         yield GaugeMetricFamily("vestige_removals_open", "Removal requests that are not met yet.", len(requests))
         yield GaugeMetricFamily("vestige_removals_overdue", "Removal requests that should have been met.", overdue)
         if self._sweeper is not None:
             yield from self._collect_sweeps(self._sweeper)
+
+    def _collect_feeds(self) -> Iterator[Metric]:
+        feeds = self._feeds
+        failing, taken = sum(feed.is_failing for feed in feeds), sum(feed.taken for feed in feeds)
+        yield GaugeMetricFamily("vestige_feeds", "Queues that are read.", len(feeds))
+        yield GaugeMetricFamily("vestige_feeds_failing", "Queues that cannot be read, or whose rows wait.", failing)
+        yield CounterMetricFamily("vestige_feed_rows", "Rows of queues that were taken.", value=taken)
 
     def _collect_sweeps(self, sweeper: Sweeper) -> Iterator[Metric]:
         yield CounterMetricFamily("vestige_sweeps", "Sweeps since the service was started.", value=sweeper.sweeps)

@@ -48,7 +48,10 @@ class Problem(BaseModel):
 class Health(Answer):
     """Whether the service is ready."""
 
-    status: Literal["ok", "stopping", "failing"]
+    status: Literal["ok", "stopping", "failing"] = Field(
+        description="ok, failing if the store cannot be written, or stopping."
+    )
+    feeds_failing: int = Field(0, description="Number of queues of --from that cannot be read, or whose rows wait.")
     demo: bool = Field(False, description="Whether the demo is replayed.")
 
 

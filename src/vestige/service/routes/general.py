@@ -5,6 +5,7 @@ Guarantee: those that need no token say nothing of any stream; held by tests/ser
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 
 from fastapi import APIRouter, Request, Response
@@ -15,13 +16,16 @@ from vestige.service.access import Access, allow
 from vestige.service.documents import write_page
 from vestige.service.engine import Engine
 from vestige.service.events import Events
+from vestige.service.feed import Feed
 from vestige.service.metrics import Metrics
 from vestige.service.models import Health
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def make_general_routes(engine: Engine, events: Events, metrics: Metrics, access: Access) -> APIRouter:
+def make_general_routes(
+    engine: Engine, events: Events, metrics: Metrics, access: Access, feeds: Sequence[Feed] = ()
+) -> APIRouter:
     """Make the routes.
 
     Args:
@@ -29,6 +33,7 @@ def make_general_routes(engine: Engine, events: Events, metrics: Metrics, access
         events: where the engine tells what happens.
         metrics: what the service counts.
         access: the tokens, which are looked at again while somebody listens.
+        feeds: queues that are read into streams.
 
     Returns:
         The routes.
@@ -39,7 +44,8 @@ def make_general_routes(engine: Engine, events: Events, metrics: Metrics, access
     async def report_health(request: Request) -> Response:
         """Say whether the service can take requests: 503 if the store cannot be written, or the service stops."""
         demo = {"demo": True} if hasattr(request.app.state, "demo") else {}
-        return JSONResponse({"status": engine.status} | demo, 200 if engine.status == "ok" else 503)
+        failing = {"feeds_failing": sum(feed.is_failing for feed in feeds)} if feeds else {}
+        return JSONResponse({"status": engine.status} | failing | demo, 200 if engine.status == "ok" else 503)
 
     @routes.get(
         "/metrics",

@@ -83,6 +83,10 @@ class Reader:
         group: name of the group; None to read without one.
         at: position to read from.
         warn: function that shows a message to the user.
+
+    Attributes:
+        at: position up to which entries were read.
+        is_lost: whether the server did not answer when it was last asked.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class Reader:
         self.at = at
         self._is_moved, self._deleted = False, at.entry
         self._is_begun = False
+        self.is_lost = False
 
     def read(self) -> Entries | None:
         """Read the next entries.
@@ -228,4 +233,5 @@ def keep_reading(reader: Reader, name: str, warn: Callable[[str], None], *, foll
             found = None
             time.sleep(min(pause, EVERY))
             pause = min(2 * pause, _LONGEST_PAUSE)
+        reader.is_lost = bool(lost_at)
         yield found

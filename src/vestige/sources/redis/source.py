@@ -48,6 +48,7 @@ class _Progress:
 
     link: Link | None = None
     acknowledged: Id = FIRST
+    is_lost: bool = False
     said: set[str] = field(default_factory=set)
 
 
@@ -92,6 +93,11 @@ class RedisSource(Source):
     def name(self) -> str:
         """The address without user, password and group."""
         return self.address.name
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server did not answer when it was last asked."""
+        return self._progress.is_lost
 
     @property
     def waits(self) -> bool:
@@ -189,6 +195,7 @@ class RedisSource(Source):
         at = replace(at, mark=self.mark, generation=self.generation)
         reader = Reader(self._link, self.name, self.address.stream, self.group, at, self.warn)
         for found in keep_reading(reader, self.name, self.warn, follow=self.follow):
+            self._progress.is_lost = reader.is_lost
             yield self._make_block(found, reader.at)
 
     def acknowledge(self, position: bytes) -> None:
