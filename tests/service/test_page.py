@@ -101,6 +101,7 @@ def test_numbers_are_those_of_the_api(demo: httpx.Client, visit: Callable[..., V
     wait_until(page, "/[0-9]/.test(document.querySelector('#held').textContent)")
     assert (read_count(page, "arrived"), read_count(page, "held")) == (answers[0]["t"], answers[0]["held"])
     assert read_values(page, "#leak .guess", "data-guess") == [each["guess"] for each in shown["leak"]]
+    assert page.inner_text("#leak .private .verdict") == "Erased, and hidden by noise"  # epsilon leaves a little
     page.wait_for_selector("#keys tbody tr")
     keyed = demo.get(f"/v1/streams/{STREAMS['keys']}/estimates").json()
     assert [each.inner_text() for each in page.query_selector_all("#keys td:first-child")] == [

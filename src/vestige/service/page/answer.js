@@ -22,7 +22,7 @@ export function addHistory(past) { points = past.map(({ t, answer, window, truth
 export function setAnswer(shown, truth, { unit, record }) {
   const cards = shown.map(({ kind, title, estimate, note }) => {
     const { value, standard_error: error, lower, upper } = estimate.answers[0] ?? {};
-    const off = truth && typeof value === "number" ? ` ${number(Math.abs(value - truth.mean), truth.standard_error)} ${unit} off the truth.` : "";
+    const off = truth && typeof value === "number" ? ` ${apart(Math.abs(value - truth.mean), truth.standard_error)} ${unit} off the truth.` : "";
     const range = typeof lower === "number" && typeof upper === "number" ? ` From ${number(lower, error)} to ${number(upper, error)}.` : "";
     return card(kind, title, value, error, truth?.standard_error, unit, `${note}${range}${off}`);
   });
@@ -43,8 +43,13 @@ function card(kind, title, value, error, scale, unit, text) {
   const big = make("b", number(value, error ?? scale), { "data-value": value ?? "" });
   const more = [unit, typeof error === "number" ? `± ${spread(error)}` : ""].filter(Boolean).join(" ");
   if (more) big.append(make("small", ` ${more}`));
-  if (typeof error === "number") big.title = "± standard error";
   return make("div", "", { class: `number ${kind}` }, make("h3", title), big, make("p", text));
+}
+
+// How far a number is off, in the digits shown: what would be rounded to nothing is said to be less than one of them.
+function apart(off, scale) {
+  const told = number(off, scale);
+  return off && !/[1-9]/.test(told) ? `less than ${told.replace(/0$/, "1")}` : told;
 }
 
 function others(estimate) { // further numbers of a statistic with several
@@ -55,7 +60,8 @@ function caption(shown, truth) {
   const { estimate } = shown[0];
   const since = estimate.since > 1 ? ` The statistic started anew with number ${count(estimate.since)}.` : "";
   const beside = shown.some(({ kind }) => kind === "window") ? "Blue: this stream. Orange: a plain window." : "Blue: this stream. The store has no plain window of this column to compare with.";
-  return `${beside}${truth ? " Dashed: all (shadow truth)." : ""}${since}`;
+  const spreads = shown.some(({ estimate: { answers } }) => typeof answers[0]?.standard_error === "number") ? " ±: standard error." : "";
+  return `${beside}${truth ? " Dashed: all (shadow truth)." : ""}${since}${spreads}`;
 }
 
 function add(shown, truth) {

@@ -11,6 +11,7 @@ function askToken() {
     byId("token-refused").hidden = token === null;
     byId("token-form").onsubmit = () => {
       token = byId("token").value.trim();
+      byId("metrics-link").hidden = true; // a link sends no token
       byId("token").value = "";
       resolve();
     };

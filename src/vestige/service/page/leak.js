@@ -33,7 +33,8 @@ function judge({ policy, held, bits }) {
   if (held) return ["held", "Not erased yet", "Still held, so it can simply be read."];
   if (bits >= READABLE) return ["leak", "Erased, yet still readable", "The choice of the records kept tells it."];
   if (bits >= PARTLY) return ["leak", "Erased, partly readable", "The choice of the records kept tells some of it."];
-  return ["gone", "Erased, and nothing left", policy === "private" ? "Noise hides it." : "Its best guess is the average of all."];
+  if (policy === "private") return ["gone", "Erased, and hidden by noise", "What is left is too little to tell it by."];
+  return ["gone", "Erased, and nothing left", "The best guess is the average of all."];
 }
 
 function row(each, at, wide, marks) {
