@@ -149,7 +149,7 @@ def test_a_plan_and_an_audit_take_categories(file: Path) -> None:
     shares = ("--column", "status", "--statistic", "shares", "--categories", "ok,failed")
     assert said("plan", file, *shares, "--records", 10_000)["statistic"] == "shares"
     assert "needs --categories" in vestige("plan", *shares[2:4], "--records", 10_000).stderr
-    assert "needs --categories" in vestige("audit", file, *shares[:4], "--retention", 256).stderr
+    assert "needs --categories" in vestige("audit", "policy", file, *shares[:4], "--retention", 256).stderr
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,16 @@ import pytest
 from matplotlib.figure import Figure
 
 import vestige
-from vestige import Mean, Window
+from vestige import Mean, Stream, Window
 from vestige.audit import (
+    TableSnapshot,
+    audit_table,
     compare,
     default_policies,
     draw_comparison,
     draw_leakage,
     draw_outlier,
+    draw_table,
     measure_leakage,
     run_outlier,
 )
@@ -32,6 +35,17 @@ from vestige.planning import draw_plan, plan
 
 SOURCE = Path(vestige.__file__).parent
 NORMAL = np.random.default_rng(0).normal(size=(2_000, 2))
+
+
+def make_snapshots() -> list[TableSnapshot]:
+    """A table on three days, which a stream has kept."""
+    stream, days = Stream(Mean(), retention=96, seed=0), []
+    for day in np.random.default_rng(0).normal(size=(3, 60)):
+        stream.extend(day)
+        days.append(TableSnapshot(stream.retained.rounds.tolist(), stream.retained.values))
+    return days
+
+
 DRAW: dict[str, Callable[[Path], object]] = {
     "draw_leakage": lambda path: draw_leakage(
         {name: measure_leakage(Window(), retention=8, t=40, trials=20, workers=1) for name in "ab"}, path
@@ -41,6 +55,7 @@ DRAW: dict[str, Callable[[Path], object]] = {
     ),
     "draw_outlier": lambda path: draw_outlier(run_outlier(trials=1), path),
     "draw_plan": lambda path: draw_plan(plan(Mean(), records=1_000), path),
+    "draw_table": lambda path: draw_table(audit_table(make_snapshots(), trials=99), path),
     "draw_tour": lambda path: draw_tour(run_tour(NORMAL), path),
 }
 

@@ -375,12 +375,13 @@ def test_rows_that_were_read_for_a_stream_are_not_taken_into_another_of_its_name
 
 
 def test_a_writer_whose_kernels_cannot_be_loaded_still_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
+    def fail(*_: object) -> None:
         raise RuntimeError("cannot cache function")
 
-    monkeypatch.setattr("vestige.service.engine.warm_up", fail)
+    monkeypatch.setattr("vestige.service.engine.rehearse", fail)
     made = Engine(open_store(tmp_path / "visits.db"))
     made.start()
+    made.prepare([Definition(name="visits", columns=("spent",), retention=96)])
     assert made.submit(lambda: 1).result(LIMIT) == 1
     made.stop()
 

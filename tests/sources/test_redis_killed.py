@@ -151,11 +151,16 @@ def test_a_server_that_is_killed_loses_nothing_that_it_has_synced(start_redis: S
                         time.sleep(0.01)
                     else:
                         break
+                time.sleep(0.005)  # so that the server is killed meanwhile
             done.set()
 
         producer = threading.Thread(target=produce)
         producer.start()
         until = time.monotonic() + PATIENCE
+        while not path.exists():  # a reader that finds no server when it starts ends
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.01)
         for _ in range(4):
             time.sleep(0.3)
             server.restart()

@@ -12,6 +12,7 @@ from typing import get_args
 
 import click
 
+from vestige._numba import limit_interpretation
 from vestige.cli.group import command
 from vestige.cli.listen_options import check_certificate, listen_options
 from vestige.cli.serve_demo import DemoFolder, show_page
@@ -138,6 +139,7 @@ def serve(
         folder = DemoFolder() if demo and not store.address else None
         store = store if folder is None else replace(store, address=folder.store)
         events = Events()
+        limit_interpretation(0.0)  # a service lives long: kernels are compiled before rows wait for them
         engine = Engine(store.open(create=True), events.tell)
         sweeper = Sweeper(engine.store, events.tell)
         engine.maintain = sweeper.run

@@ -70,7 +70,7 @@ def make_app(
     @asynccontextmanager
     async def run(_: FastAPI) -> AsyncIterator[None]:
         asyncio.get_running_loop().set_exception_handler(hear_loop)
-        engine.start()
+        await asyncio.to_thread(engine.start)
         for feed in feeds:
             feed.start()
         yield

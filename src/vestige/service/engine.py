@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vestige.errors import DataError, ParameterError, StoreError, VestigeError
+from vestige.ingest.definition import Definition
 from vestige.ingest.names import find_bad_keys, hash_key
-from vestige.keyed import KeyedStreams
-from vestige.policies import Mean
 from vestige.service.catalog import Catalog, Served
 from vestige.service.logs import describe
 from vestige.service.name_index import sort_names
 from vestige.service.problems import RefusalError
+from vestige.service.rehearsal import rehearse
 from vestige.service.requests import Counts, check_known, hash_request, make_taken
 from vestige.sources.block import Block
 from vestige.sources.columns import Columns
-from vestige.store import MemoryStore, Store
+from vestige.store import Store
 from vestige.store.service_notes import ServiceNotes
 from vestige.store.taken_requests import TakenRequest
 from vestige.times import wall_clock
@@ -121,6 +121,8 @@ class Engine:
         self._is_stopping = self._is_failing = self._is_stale = False
         """The last one: whether memory may hold what the store does not. Others see it only if that is so."""
         self._expires = 0.0
+        self._prepared: set[str] = set()
+        self._is_prepared = threading.Event()
         self._thread = threading.Thread(target=self._run, name="vestige-writer", daemon=True)
         self.maintain: Callable[[], None] = lambda: None
         """Called by the writer every second."""
@@ -136,8 +138,24 @@ class Engine:
         return len(self._queue)
 
     def start(self) -> None:
-        """Start the writer."""
+        """Start the writer, and wait until it has loaded the kernels of all definitions."""
         self._thread.start()
+        self._is_prepared.wait()
+
+    def prepare(self, definitions: Iterable[Definition]) -> None:
+        """Load the kernels of definitions before rows have to wait for them, without the lock of the store.
+
+        Args:
+            definitions: the definitions, checked; those that are alike are prepared once.
+        """
+        for definition in definitions:
+            policy = definition.make_policy()
+            if repr(policy) not in self._prepared:
+                self._prepared.add(repr(policy))
+                try:
+                    rehearse(policy, definition.retention)
+                except Exception as problem:  # rows then wait longer; without a writer, all would wait for ever
+                    _log.error("the kernels could not be loaded: %s", describe(problem))
 
     def stop(self) -> None:
         """Do what waits, refuse what comes, and close the store; all that was answered is in it already."""
@@ -259,10 +277,8 @@ class Engine:
     # The writer's thread.
 
     def _run(self) -> None:
-        try:
-            warm_up()
-        except Exception as problem:  # the first request then waits longer; without a writer, all would wait for ever
-            _log.error("the kernels could not be loaded: %s", describe(problem))
+        self.prepare(served.definition for served in tuple(self.catalog.served.values()))
+        self._is_prepared.set()
         due = time.monotonic() + EVERY
         while True:
             with self._ready:
@@ -478,12 +494,6 @@ class Engine:
             self._tell(kind, facts)
         except Exception as problem:
             _log.error("an event could not be told: %s", describe(problem))
-
-
-def warm_up() -> None:
-    """Load the kernels that take and write rows, which takes seconds, before the first request has to wait for them."""
-    with MemoryStore() as store:
-        KeyedStreams(Mean(), retention=96, seed=0, store=store.family()).extend(["a"], [0.0])
 
 
 def count_records(served: Served) -> tuple[int, int]:

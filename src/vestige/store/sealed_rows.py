@@ -218,6 +218,8 @@ class SealedRows(Rows):
         if prepared and is_certain:
             with suppress(StoreError):  # the next refresh settles them
                 self.keyring.settle(before)
+        if prepared:
+            opener.keys = KeyTable()  # all is read again
         opener.newest, self._is_settled = 0, False
 
     def _clear(self) -> None:
