@@ -296,6 +296,7 @@ SAID = {
     "plan": ("requires a retention of", "each held for at most 30 days"),
     "export": ("THIS COPY HOLDS RECORDS",),
     "remove": ("1 stream removed from visits.db, name included (main).",),
+    "audit table": ("Not shown: no record is missing",),
     "audit": (
         "Verdict: ",
         "the other definitions can be refuted but not proved",
