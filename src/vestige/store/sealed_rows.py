@@ -118,7 +118,7 @@ class SealedRows(Rows):
         self._is_settled = True
 
     def _find_lost(self) -> Ints:
-        """The slots of rows that are not there."""
+        """The slots of rows that are not there, but for gaps in tables without any: such a row may be put back."""
         slots, lost = self._opener.keys.list_slots(), [np.empty(0, np.int64)]
         for table in TABLES:
             own = slots[(slots >= find_slot(table, 0)) & (slots < find_slot(table, 0) + ROWS) & (slots != SECRET)]
