@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from vestige import figures
 from vestige.cli import command
 from vestige.lab import EXPERIMENTS, Results, Verdict, run
-from vestige.lab.experiment import HELD, INCOMPLETE, NOT
+from vestige.lab.experiment import HELD, INCOMPLETE, REFUTED
 from vestige.lab.report import collect_findings, render_page
 
 FAST = [EXPERIMENTS["oracle"], EXPERIMENTS["descent"]]
@@ -79,14 +79,14 @@ def test_the_same_results_make_the_same_page(folder: Path) -> None:
     assert render_page(collect_findings(FAST, folder), "x") == render_page(collect_findings(FAST, folder), "x")
 
 
-def test_a_page_says_what_did_not_hold(folder: Path) -> None:
+def test_a_page_says_what_was_refuted(folder: Path) -> None:
     def never(_: Results) -> Verdict:
         return Verdict.from_checks({"<so>": False}, "")
 
     found = collect_findings([replace(FAST[0], find_verdict=never)], folder)
     text = render_page(found, "vestige lab run")
-    assert f'<span class="not">✗ {NOT}</span>' in text
-    assert "Failed: &lt;so&gt;." in text
+    assert f'<span class="not">✗ {REFUTED}</span>' in text
+    assert "Refuted: &lt;so&gt;." in text
     assert f"✓ {HELD}" not in text
 
 

@@ -20,7 +20,7 @@ from pyarrow import parquet
 from vestige.cli import command
 from vestige.errors import MissingExtraError, ParameterError, StoreError
 from vestige.lab import EXPERIMENTS, Experiment, Progress, Results, Verdict, grid, run
-from vestige.lab.experiment import CONSTANTS, HELD, NOT, NOT_SHOWN, Parts, Point
+from vestige.lab.experiment import CONSTANTS, HELD, NOT_SHOWN, REFUTED, Parts, Point
 from vestige.lab.results import read_rows
 
 CALLS: list[tuple[float, float]] = []
@@ -157,18 +157,22 @@ def test_a_verdict_says_what_failed() -> None:
     assert Verdict.from_checks({"a": True}, "Seen.") == Verdict(HELD, "Seen.")
     assert Verdict.from_checks({"a": True}, "Seen.", {"C": 2.0}).outcome == CONSTANTS
     found = Verdict.from_checks({"a": True, "b holds": False}, "Seen.", {"C": 2.0})
-    assert (found.outcome, found.reason, found.constants) == (NOT, "Failed: b holds. Seen.", {})
+    assert (found.outcome, found.reason, found.constants) == (REFUTED, "Refuted: b holds. Seen.", {})
+    unsure = Verdict.from_checks({"a": True, "b holds": None, "c holds": None}, "Seen.", {"C": 2.0})
+    assert (unsure.outcome, unsure.reason, unsure.constants) == (NOT_SHOWN, "Not shown: b holds; c holds. Seen.", {})
+    both = Verdict.from_checks({"b holds": None, "c holds": np.bool_(False)}, "Seen.")  # type: ignore[dict-item]
+    assert (both.outcome, both.reason) == (REFUTED, "Refuted: c holds. Not shown: b holds. Seen.")
 
 
-def test_with_fewer_trials_than_a_quick_run_a_claim_is_not_shown_instead_of_refuted() -> None:
-    low = replace(TOY, find_verdict=lambda _: Verdict.from_checks({"it is above": False}, ""), quick_trials=3)
+@pytest.mark.parametrize("holds", [True, False, None])
+def test_with_fewer_trials_than_a_quick_run_a_claim_is_not_shown(holds: bool | None) -> None:
+    low = replace(TOY, find_verdict=lambda _: Verdict.from_checks({"it is above": holds}, ""), quick_trials=3)
     trials = [low.measure(point, 0, number) for point in low.points(quick=True) for number in range(3)]
     few = low.judge(Results.from_rows([row for row in trials if row["trial"] < 2]))
     assert few.outcome == NOT_SHOWN
-    assert few.reason.startswith(
-        "With 2 trials at shift 0.0 this is inconclusive; use at least 3. Failed: it is above."
-    )
-    assert low.judge(Results.from_rows(trials)).outcome == NOT
+    assert few.reason.startswith("2 trials at shift 0.0 are too few to decide; use at least 3.")
+    assert ("Refuted: it is above." in few.reason) == (holds is False)
+    assert low.judge(Results.from_rows(trials)).outcome == {True: HELD, False: REFUTED, None: NOT_SHOWN}[holds]
 
 
 def vestige(*arguments: object) -> Any:

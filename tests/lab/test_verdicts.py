@@ -18,7 +18,7 @@ from vestige.clock import Clock
 from vestige.estimate import Estimate
 from vestige.lab import EXPERIMENTS, Experiment, Results, significance
 from vestige.lab.baselines import MEANS
-from vestige.lab.experiment import CONSTANTS, HELD, NOT
+from vestige.lab.experiment import CONSTANTS, HELD, REFUTED
 from vestige.lab.experiments import batching, descent, groups, leakage, oracle, random_dp, regression, statistics
 from vestige.lab.results import read_rows
 from vestige.noise import gaussian_epsilon
@@ -264,7 +264,7 @@ def test_a_verdict_holds_and_changes_with_a_broken_part(name: str, parts: list[d
         )
         others = [row for row in rows if not concerned(experiment, row, broken)]
         found = experiment.judge(Results.from_rows(others + quick_rows(changed)))
-        assert found.outcome == NOT, (sorted(broken), found.reason)
+        assert found.outcome == REFUTED, (sorted(broken), found.reason)
 
 
 def made_up(experiment: Experiment, powers: tuple[float, float]) -> Experiment:
@@ -288,7 +288,7 @@ def test_a_verdict_on_times_changes_with_the_power_by_which_they_grow(name: str)
     assert held.outcome in (HELD, CONSTANTS), held.reason
     for powers in ((0.1, ours), (2.0, ours), (published, 2.0)):
         found = experiment.judge(Results.from_rows(quick_rows(made_up(experiment, powers))))
-        assert found.outcome == NOT, (powers, found.reason)
+        assert found.outcome == REFUTED, (powers, found.reason)
 
 
 @pytest.mark.parametrize("names", [("descent", "groups"), pytest.param(tuple(EXPERIMENTS), marks=pytest.mark.slow)])

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vestige.lab.results import Results
+from vestige.lab.significance import Shown
 from vestige.random.generators import make_generator
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ Parts = Mapping[str, Callable[..., Any]]
 RunTrial = Callable[[Point, np.random.Generator, Parts], Mapping[str, float]]
 """One trial: from a point, a random generator and the parts to measurements by name."""
 
-HELD, NOT, CONSTANTS = "held", "did not hold", "held with these constants"
+HELD, REFUTED, CONSTANTS = "held", "refuted", "held with these constants"
 NOT_SHOWN, INCOMPLETE = "not shown", "incomplete"
 
 
@@ -39,8 +40,8 @@ class Verdict:
     """Whether a claim held, and the measurements that say so.
 
     Attributes:
-        outcome: `held`, `held with these constants` or `did not hold`; `not shown` where there are too few trials to
-            decide, and `incomplete` where points of the grid are missing.
+        outcome: `held`, `held with these constants` or `refuted`; `not shown` where these trials cannot decide, and
+            `incomplete` where points of the grid are missing.
         reason: what was measured, in sentences.
         constants: measured values of constants that the paper leaves open.
     """
@@ -51,25 +52,32 @@ class Verdict:
 
     @classmethod
     def from_checks(
-        cls, checks: Mapping[str, bool], reason: str, constants: Mapping[str, float] | None = None
+        cls, checks: Mapping[str, Shown], reason: str, constants: Mapping[str, float] | None = None
     ) -> Verdict:
-        """Decide by checks: the claim held if all of them did.
+        """Decide by checks: the claim held if all of them did, and is refuted if one of them is.
 
         Args:
-            checks: whether each check held, by the sentence that it checks.
+            checks: by the sentence that it checks, what the trials say of it: True if it held, False if it is refuted,
+                None if they cannot decide.
             reason: what was measured, in sentences.
             constants: measured values of constants that the claim leaves open.
 
         Returns:
-            The verdict; its reason begins with the checks that failed.
+            The verdict; its reason begins with the checks that did not hold.
 
         Example:
             >>> Verdict.from_checks({"the error falls": False}, "It went from 1 to 2.").reason
-            'Failed: the error falls. It went from 1 to 2.'
+            'Refuted: the error falls. It went from 1 to 2.'
+            >>> Verdict.from_checks({"the error falls": None}, "It went from 1 to 0.9.").outcome
+            'not shown'
         """
-        failed = [name for name, held in checks.items() if not held]
-        if failed:
-            return cls(NOT, f"Failed: {'; '.join(failed)}. {reason}")
+        refuted = [name for name, shown in checks.items() if shown is not None and not shown]
+        undecided = [name for name, shown in checks.items() if shown is None]
+        for outcome, names in ((NOT_SHOWN, undecided), (REFUTED, refuted)):
+            if names:
+                reason = f"{outcome.capitalize()}: {'; '.join(names)}. {reason}"
+        if refuted or undecided:
+            return cls(REFUTED if refuted else NOT_SHOWN, reason)
         return cls(CONSTANTS, reason, constants) if constants else cls(HELD, reason)
 
 
@@ -88,7 +96,7 @@ class Experiment:
         parts: the parts on trial, by name.
         trials: number of trials at each point.
         quick: selects the points of a quick run.
-        quick_trials: number of trials at each point of a quick run; with fewer, no claim is called refuted.
+        quick_trials: number of trials at each point of a quick run; with fewer, a claim is neither held nor refuted.
         trial_unit: what one trial consists of, where it is more than one stream.
     """
 
@@ -148,8 +156,8 @@ class Experiment:
             results: all trials.
 
         Returns:
-            The verdict. It is `incomplete` unless each point of a quick run has at least two trials, and a claim that
-            does not hold is only `not shown` if one of these points has fewer trials than a quick run.
+            The verdict. It is `incomplete` unless each point of a quick run has at least two trials, and `not shown`
+            if one of these points has fewer trials than a quick run.
 
         Example:
             >>> from vestige.lab import EXPERIMENTS
@@ -163,8 +171,8 @@ class Experiment:
         if fewest < 2:
             return Verdict(INCOMPLETE, f"There are {fewest} trials at {label}; run the experiment to its end.")
         verdict = self.find_verdict(results)
-        if verdict.outcome == NOT and fewest < self.quick_trials:
-            few = f"With {fewest} trials at {label} this is inconclusive; use at least {self.quick_trials}."
+        if fewest < self.quick_trials:
+            few = f"{fewest} trials at {label} are too few to decide; use at least {self.quick_trials}."
             return Verdict(NOT_SHOWN, f"{few} {verdict.reason}")
         return verdict
 

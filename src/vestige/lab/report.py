@@ -181,8 +181,8 @@ _PAGE = """<!DOCTYPE html>
 <body>
 <h1>Limited data retention: every claim, tested</h1>
 <p>The claims of <em>Online Algorithms with Limited Data Retention</em> (Immorlica, Lucier, Mobius, Siderius, 2024), and
-some of ours, each tested by an experiment. A verdict is computed from the results and could have been <em>did
-not hold</em>. {trials} trials, Vestige {version}.</p>
+some of ours, each tested by an experiment. A verdict is computed from the results and
+could have been <em>refuted</em>. {trials} trials, Vestige {version}.</p>
 <table><tr><th>experiment</th><th>source</th><th>verdict</th></tr>
 {contents}
 </table>

@@ -111,7 +111,7 @@ def _find_verdict(results: Results) -> Verdict:
                 float(off.max()) <= _largest_error("Mean, auto")
                 for off in (chosen["Mean, auto"], random["Mean, auto"]["off"])
             ),
-            "averages are as good as all data for random arrivals": significance.is_as_good(
+            "averages are as good as all data for random arrivals": significance.show_as_good(
                 random["Mean, average"]["ratio"]
             ),
             "averages are useless where arrivals are chosen": float(chosen["Mean, average"].min()) > APART,

@@ -63,12 +63,16 @@ def _find_verdict(results: Results) -> Verdict:
     bits, auto = (max(ratios[name, kind].mean() for kind in KINDS) for name in ("Mean, bits", "Mean, auto"))
     return Verdict.from_checks(
         {
-            "presence bits are as good as all data, for all kinds of data": all(
-                significance.is_as_good(ratios["Mean, bits", kind]) for kind in KINDS
+            "presence bits are as good as all data, for all kinds of data": significance.every(
+                significance.show_as_good(ratios["Mean, bits", kind]) for kind in KINDS
             ),
-            "so is auto": all(significance.is_as_good(ratios["Mean, auto", kind]) for kind in KINDS),
-            "averages are as good as all data for normals": significance.is_as_good(ratios["Mean, average", "normal"]),
-            "averages fail where there is no density": "two points" in failing["Mean, average"],
+            "so is auto": significance.every(significance.show_as_good(ratios["Mean, auto", kind]) for kind in KINDS),
+            "averages are as good as all data for normals": significance.show_as_good(
+                ratios["Mean, average", "normal"]
+            ),
+            "averages fail where there is no density": significance.show_above(
+                ratios["Mean, average", "two points"], significance.PROMISED
+            ),
         },
         f"Bits have at most {bits:.3f} times the error of all data, auto {auto:.3f}. These have more than "
         f"{significance.PROMISED:g} times that error: {failures}.",

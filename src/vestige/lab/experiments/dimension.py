@@ -93,7 +93,10 @@ def _find_verdict(results: Results) -> Verdict:
         {
             f"{name} is nearer to linear than to {other}": held
             for name, power in powers.items()
-            for other, held in (("a constant", power.low > LOW), ("a square", power.high < HIGH))
+            for other, held in (
+                ("a constant", significance.show_greater(power, LOW)),
+                ("a square", significance.show_less(power, HIGH)),
+            )
         },
         f"With as many records for each coordinate as for a single one: {summary}.",
         {f"power of d, {name}": power.mid for name, power in powers.items()},

@@ -67,8 +67,8 @@ def _find_verdict(results: Results) -> Verdict:
             "Algorithm 1 is within C_1 of all data where the theorem applies": not any(
                 significance.is_above(published[length], MEAN_ROUNDS) for length in covered
             ),
-            "Mean is as good as all data": significance.is_as_good(ours),
-            "the window falls behind": significance.is_smaller(ours, window),
+            "Mean is as good as all data": significance.show_as_good(ours),
+            "the window falls behind": significance.show_smaller(ours, window),
         },
         f"With a retention of {RETENTION}, up to {max(covered):,} records, Algorithm 1 has at most {most:.1f} times "
         f"the error of all data. At {longest:,} records Mean has {ours.mean():.3f} times that error, the window "

@@ -83,8 +83,8 @@ def _find_verdict(results: Results) -> Verdict:
             "a window holds all long-lived records": all(
                 bool(np.all(part["held"] >= part["long_lived"])) for part in window.values()
             ),
-            "Mean is as good as all data at any share": all(
-                significance.is_as_good(part["ratio"]) for part in mean.values()
+            "Mean is as good as all data at any share": significance.every(
+                significance.show_as_good(part["ratio"]) for part in mean.values()
             ),
         },
         f"With {100.0 * shares[0]:g}% of {LENGTH:,} records long-lived, a window holds {few.mean('held'):.0f}; with "

@@ -110,8 +110,8 @@ def _find_verdict(results: Results) -> Verdict:
                 significance.is_more_often(mine["within"].sum() * REPEATS, len(mine) * REPEATS, CHANCE)
                 for mine in places.values()
             ),
-            "with twice as many records, some are": all(
-                significance.is_more_often(mine["near"].sum() * REPEATS, len(mine) * REPEATS, CHANCE)
+            "with twice as many records, some are": significance.every(
+                significance.show_more_often(mine["near"].sum() * REPEATS, len(mine) * REPEATS, CHANCE)
                 for mine in places.values()
             ),
         },

@@ -65,11 +65,12 @@ def _find_verdict(results: Results) -> Verdict:
     return Verdict.from_checks(
         {
             "the window has no bias": all(not parts["window", n]["bias"].any() for n in after),
-            "Algorithm 1 has a bias": all(
-                significance.confidence_interval(parts["algorithm 1", n]["bias"]).low > 0.0 for n in after
+            "Algorithm 1 has a bias": significance.every(
+                significance.show_greater(significance.confidence_interval(parts["algorithm 1", n]["bias"]), 0.0)
+                for n in after
             ),
-            "Mean has the bias of all data": all(
-                significance.is_as_good(parts["Mean, auto", n]["ratio"]) for n in after
+            "Mean has the bias of all data": significance.every(
+                significance.show_as_good(parts["Mean, auto", n]["ratio"]) for n in after
             ),
         },
         f"{last:,} records after an outlier of {OUTLIER:g} standard deviations, {last // RETENTION} times as long as "

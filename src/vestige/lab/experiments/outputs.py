@@ -104,8 +104,8 @@ def _find_verdict(results: Results) -> Verdict:
             "each output of Algorithm 2 is as good as Theorem 4.1 promises for one": not any(
                 significance.is_above(one, _promised_error(), DIM) for q in counts for one in errors[q]
             ),
-            "each output of LinearRegression is as good as all data": all(
-                significance.is_as_good(one) for q in counts for one in ratios[q]
+            "each output of LinearRegression is as good as all data": significance.every(
+                significance.show_as_good(one) for q in counts for one in ratios[q]
             ),
         },
         f"With {most} outputs, the largest error of Algorithm 2 is {max(one.mean() for one in errors[most]):.1e}, "

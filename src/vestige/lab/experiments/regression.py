@@ -88,9 +88,9 @@ def _find_verdict(results: Results) -> Verdict:
             "Algorithm 2 is as good as Theorem 4.1 promises": not any(
                 significance.is_above(parts["algorithm 2", m]["error"], _promised_error(m), DIM) for m in retentions
             ),
-            "it beats the window": significance.is_smaller(published, window, 1, DIM),
-            "LinearRegression is as good as all data": all(
-                significance.is_as_good(parts["LinearRegression", m]["ratio"]) for m in retentions
+            "it beats the window": significance.show_smaller(published, window, 1, DIM),
+            "LinearRegression is as good as all data": significance.every(
+                significance.show_as_good(parts["LinearRegression", m]["ratio"]) for m in retentions
             ),
             "the error of the worst query is the norm of the coefficients' error": bool(
                 np.all((queries >= math.cos(angle) ** 2) & (queries <= 1.0 + 1e-9))

@@ -78,14 +78,14 @@ def _find_verdict(results: Results) -> Verdict:
             "the coordinate-wise algorithm is as good as Theorem 3.1 promises": not any(
                 significance.is_above(values, _promised_error(m), DIM) for m, values in published.items()
             ),
-            "four times the retention helps it more than a window": significance.is_smaller(
+            "four times the retention helps it more than a window": significance.show_smaller(
                 published[128], published[32], 4, DIM
             ),
-            "it beats the window": significance.is_smaller(published[128], errors("window", 128), 1, DIM),
-            "twice the retention helps Algorithm 1 more than a window": significance.is_smaller(
+            "it beats the window": significance.show_smaller(published[128], errors("window", 128), 1, DIM),
+            "twice the retention helps Algorithm 1 more than a window": significance.show_smaller(
                 errors("algorithm 1", 64), errors("algorithm 1", 32), 2, DIM
             ),
-            "Mean is as good as all data": significance.is_as_good(ours),
+            "Mean is as good as all data": significance.show_as_good(ours),
             "no policy is below the lower bound": not any(
                 significance.is_below(values, theory.streaming_floor(DIM, LENGTH, m), DIM)
                 for (_, m), values in least.items()

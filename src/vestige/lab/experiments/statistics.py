@@ -169,8 +169,10 @@ def _find_verdict(results: Results) -> Verdict:
     )
     return Verdict.from_checks(
         {
-            f"{name} is within {LIMITS[name]:g} of all data": interval.high < LIMITS[name]
-            for name, interval in intervals.items()
+            f"{name} is within {LIMITS[name]:g} of all data": significance.show_as_good(
+                results.where(policy=name)["ratio"], LIMITS[name]
+            )
+            for name in intervals
         },
         f"With a retention of {RETENTION}, of {LENGTH:,} records, as a multiple of the squared error of all of "
         f"them: {summary}.",

@@ -87,8 +87,8 @@ def _find_verdict(results: Results) -> Verdict:
     return Verdict.from_checks(
         {
             "the time of Algorithm 1 is at most proportional to the number of subsets": published.low <= 1.0,
-            "it does search them": published.low > 0.5,
-            "Mean takes less than meet in the middle": ours.high < 0.5,
+            "it does search them": significance.show_greater(published, 0.5),
+            "Mean takes less than meet in the middle": significance.show_less(ours, 0.5),
         },
         f"An update of Algorithm 1 takes time (1/error)^{unit * published.mid:.2f} (between {unit * published.low:.2f} "
         f"and {unit * published.high:.2f}), one of Mean (1/error)^{unit * ours.mid:.2f}. At error {error:g} they take "
