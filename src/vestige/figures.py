@@ -86,6 +86,7 @@ ALIASES = {
     "Mean": "Mean, auto",
 }
 """Other names of the policies in `STYLES`."""
+NEW_MARKERS = ("P", "H", "p", "d", "<", ">", "8")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "X")
 
@@ -105,10 +106,48 @@ def find_style(name: str, number: int = 0) -> Style:
         >>> find_style("Private, epsilon 1") == STYLES["Private"], find_style("Mean()") == STYLES["Mean, auto"]
         (True, True)
     """
-    prefix = max((known for known in (*STYLES, *ALIASES) if name.startswith(known)), key=len, default="")
+    prefix = max((known for known in (*STYLES, *ALIASES) if _begins_with(name, known)), key=len, default="")
     return STYLES.get(ALIASES.get(prefix, prefix)) or Style(
         COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
     )
+
+
+def find_new_style(number: int) -> Style:
+    """Find how to draw a policy that is new among those with styles of their own: in the colour of the text.
+
+    Args:
+        number: position among the new ones; decides the marker.
+
+    Returns:
+        A style that none of `STYLES` has.
+
+    Example:
+        >>> find_new_style(0).colour == INK
+        True
+    """
+    return Style(INK, NEW_MARKERS[number % len(NEW_MARKERS)], "--")
+
+
+def is_known(name: str) -> bool:
+    """Tell whether a policy has a style of its own.
+
+    Args:
+        name: name of a policy, or anything that begins with one.
+
+    Returns:
+        Whether it has.
+
+    Example:
+        >>> is_known("Mean, bits"), is_known("MeanOfMine")
+        (True, False)
+    """
+    return any(_begins_with(name, known) for known in (*STYLES, *ALIASES))
+
+
+def _begins_with(name: str, known: str) -> bool:
+    """Whether a name begins with these words, not with a part of a longer one."""
+    rest = name.removeprefix(known)
+    return name.startswith(known) and not (rest[:1].isalnum() or rest.startswith("_"))
 
 
 @contextmanager

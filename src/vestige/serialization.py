@@ -1,5 +1,6 @@
 """Policies as plain data: how a store remembers them, and how they are made again.
 
+A policy of another package registers itself when it is imported, and an entry point of its name says what to import.
 Guarantee: a registered policy that is stored and made again is equal to itself, and nothing but registered classes is
 ever made from a file; held by tests/test_serialization.py.
 """
@@ -11,6 +12,8 @@ from dataclasses import fields, is_dataclass
 
 from vestige.channels import CHANNELS, Channel
 from vestige.errors import MissingExtraError, StoreError
+from vestige.plugins import POLICIES as PLUGINS
+from vestige.plugins import load_plugins
 from vestige.policies import POLICIES
 from vestige.policy import Policy
 
@@ -82,10 +85,12 @@ def from_dict(description: Mapping[str, object]) -> Policy:
         True
     """
     name, parameters = description["name"], description["parameters"]
+    problem = "" if name in POLICIES else _load_plugin(str(name))
     if name not in POLICIES or not isinstance(parameters, Mapping):
         raise StoreError(
-            f"policy {name} is not registered, so it cannot be made from its name; import the module that registers it "
-            "with vestige.register_policy, or open the stream in Python with vestige.Stream(policy, ..., store=...)"
+            f"policy {name} is not registered, so it cannot be made from its name{problem}; import the module that "
+            "registers it with vestige.register_policy, or open the stream in Python with vestige.Stream(policy, ..., "
+            "store=...)"
         )
     given = {key: _from_plain(value) for key, value in parameters.items()}
     try:
@@ -94,6 +99,12 @@ def from_dict(description: Mapping[str, object]) -> Policy:
         raise StoreError(
             f"policy {name} cannot be made from its stored parameters ({problem}); open the stream in Python"
         ) from None
+
+
+def _load_plugin(name: str) -> str:
+    """Import the packages that declare a policy of this name, which register it; why one could not be, if so."""
+    problems = [plugin.problem for plugin in load_plugins(PLUGINS, name) if plugin.problem]
+    return f" ({'; '.join(problems)})" if problems else ""
 
 
 def _from_plain(value: object) -> object:

@@ -6,9 +6,28 @@ lists, runs and reports them.
 Guarantee: each verdict changes when a part on trial is broken; held by tests/lab/test_verdicts.py.
 """
 
+from vestige.lab.discovery import Contents, load_file, load_installed
 from vestige.lab.experiment import Experiment, Verdict, grid
 from vestige.lab.experiments import EXPERIMENTS
+from vestige.lab.report import Finding, collect_findings
 from vestige.lab.results import Results
 from vestige.lab.runner import Progress, run
+from vestige.lab.submission import Contest, Origin, Submission
 
-__all__ = ["EXPERIMENTS", "Experiment", "Progress", "Results", "Verdict", "grid", "run"]
+__all__ = [
+    "EXPERIMENTS",
+    "Contents",
+    "Contest",
+    "Experiment",
+    "Finding",
+    "Origin",
+    "Progress",
+    "Results",
+    "Submission",
+    "Verdict",
+    "collect_findings",
+    "grid",
+    "load_file",
+    "load_installed",
+    "run",
+]

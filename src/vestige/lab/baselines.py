@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from vestige import paper
+from vestige.errors import ParameterError
 from vestige.policies import Mean, Window
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
@@ -138,8 +139,17 @@ def error_ratio(answer: Floats, rows: Floats, variance: float) -> float:
     Returns:
         The ratio, at least 1.
 
+    Raises:
+        ParameterError: the answer is not a finite number for each column.
+
     Example:
         >>> error_ratio(np.array([0.5]), np.array([[0.0], [1.0]]), 0.25)
         1.0
     """
+    if answer.shape != rows.shape[1:] or not np.isfinite(answer).all():
+        said = "is not finite" if answer.shape == rows.shape[1:] else f"has {answer.size} numbers"
+        raise ParameterError(
+            f"the answer {said}, for records of {rows.shape[1]} columns; the experiments compare estimates of the mean "
+            "of each column"
+        )
     return 1.0 + squared_norm(answer - rows.mean(axis=0)) * len(rows) / variance

@@ -11,14 +11,16 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vestige.errors import ParameterError
 from vestige.lab.results import Results
 from vestige.lab.significance import Shown
+from vestige.lab.submission import Contest, Submission
 from vestige.random.generators import make_generator
 
 if TYPE_CHECKING:
@@ -98,6 +100,8 @@ class Experiment:
         quick: selects the points of a quick run.
         quick_trials: number of trials at each point of a quick run; with fewer, a claim is neither held nor refuted.
         trial_unit: what one trial consists of, where it is more than one stream.
+        contest: how policies from elsewhere are tried beside those of the grid; None where they cannot be.
+        submission: the policy from elsewhere that all points of the grid are of; None for those of the experiment.
     """
 
     name: str
@@ -112,6 +116,50 @@ class Experiment:
     quick: Callable[[Point], bool]
     quick_trials: int
     trial_unit: str = ""
+    contest: Contest | None = None
+    submission: Submission | None = None
+
+    def submit(self, submission: Submission) -> Experiment:
+        """Put a policy from elsewhere in the place of those of the grid, over the same random numbers.
+
+        Args:
+            submission: the policy.
+
+        Returns:
+            The experiment with this policy alone. Its results are kept in a file of their own, and are shown and judged
+            together with those of the experiment.
+
+        Raises:
+            ParameterError: the experiment does not compare policies, one of them has this name, or this one cannot
+                enter.
+
+        Example:
+            >>> from vestige import Mean
+            >>> from vestige.lab import EXPERIMENTS, Submission
+            >>> mine = EXPERIMENTS["retention"].submit(Submission.from_policy(Mean(tolerance=1.0), "coarse"))
+            >>> mine.points(quick=True)
+            ({'policy': 'coarse', 'retention': 128}, {'policy': 'coarse', 'retention': 256})
+        """
+        if self.contest is None:
+            raise ParameterError(f"{self.name} takes no policies from elsewhere")
+        name = submission.name
+        if name in self.parts:
+            raise ParameterError(f"{self.name} has a policy {name} of its own; use another name")
+        quick = [_leave_out_policy(point) for point in self.points(quick=True)]
+        return replace(
+            self,
+            grid=tuple({"policy": name, **place} for place in self.contest.find_places(submission)),
+            parts={**self.parts, name: submission},
+            quick=lambda point: _leave_out_policy(point) in quick,
+            submission=submission,
+        )
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file of its results."""
+        if self.submission is None:
+            return f"{self.name}.parquet"
+        return f"{self.name}.{self.submission.name}.{self.submission.digest[:8]}.parquet"
 
     def points(self, *, quick: bool) -> tuple[Point, ...]:
         """List the points of a run.
@@ -140,6 +188,9 @@ class Experiment:
         Returns:
             One row of results: the point, the number of the trial, and the measurements.
 
+        Raises:
+            CheckError: a policy from elsewhere failed.
+
         Example:
             >>> from vestige.lab import EXPERIMENTS
             >>> row = EXPERIMENTS["descent"].measure({"adversary": "none", "steps": 1}, seed=0, number=3)
@@ -147,7 +198,15 @@ class Experiment:
             ['adversary', 'distance', 'gradient', 'steps', 'trial']
         """
         rng = make_generator(seed, self.name, number)
-        return {**point, "trial": number, **self.run_trial(point, rng, self.parts)}
+        try:
+            measured = self.run_trial(point, rng, self.parts)
+        except Exception as problem:
+            if self.submission is None:
+                raise
+            place = ", ".join(f"{name} {value}" for name, value in _leave_out_policy(point).items())
+            where = ", ".join(filter(None, (self.name, place, f"trial {number}")))
+            raise self.submission.explain_failure(problem, where) from None
+        return {**point, "trial": number, **measured}
 
     def judge(self, results: Results) -> Verdict:
         """Compute the verdict.
@@ -181,7 +240,12 @@ class Experiment:
         """Digest of the experiment's file and grid; results with another digest are of another experiment."""
         code = inspect.getsource(inspect.getmodule(self.run_trial) or self.run_trial)
         points = json.dumps([dict(point) for point in self.grid])
-        return hashlib.sha256((code + points).encode()).hexdigest()[:16]
+        made = "" if self.submission is None else self.submission.digest
+        return hashlib.sha256((code + points + made).encode()).hexdigest()[:16]
+
+
+def _leave_out_policy(point: Point) -> dict[str, str | int | float]:
+    return {name: value for name, value in point.items() if name != "policy"}
 
 
 def grid(**parameters: Iterable[str | int | float]) -> tuple[Point, ...]:

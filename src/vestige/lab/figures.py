@@ -6,13 +6,22 @@ Guarantee: the same results give the same bytes, and an inline figure names no h
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vestige.figures import INK, find_style, make_figure, render_figure, use_style
+from vestige.figures import (
+    INK,
+    Style,
+    find_new_style,
+    find_style,
+    is_known,
+    make_figure,
+    render_figure,
+    use_style,
+)
 from vestige.lab.results import Results, Series
 
 if TYPE_CHECKING:
@@ -68,6 +77,42 @@ def inline_svg(svg: bytes, name: str) -> str:
     return text.replace(INK, "currentColor")
 
 
+def list_policies(results: Results, known: Iterable[str]) -> list[str]:
+    """List the policies in the results, whoever they are of.
+
+    Args:
+        results: trials with the parameter `policy`.
+        known: policies of the experiment, in the order in which they are drawn.
+
+    Returns:
+        Those that have results, in this order, then all others by name.
+
+    Example:
+        >>> list_policies(Results.from_rows([{"policy": name} for name in ("mine", "window")]), ["window", "other"])
+        ['window', 'mine']
+    """
+    present = results.values("policy")
+    first = [name for name in known if name in present]
+    return first + [name for name in present if name not in first]
+
+
+def find_curve_style(name: str, number: int) -> Style:
+    """Find how to draw a curve: a policy from elsewhere stands out, in the colour of the text.
+
+    Args:
+        name: name of the policy; empty for a curve of something else.
+        number: number of the curve in its figure.
+
+    Returns:
+        The style.
+
+    Example:
+        >>> find_curve_style("window", 3) == find_style("window"), find_curve_style("mine", 0).colour == INK
+        (True, True)
+    """
+    return find_new_style(number) if name and not is_known(name) else find_style(name, number)
+
+
 def draw_curve(
     axes: Axes,
     name: str,
@@ -84,12 +129,12 @@ def draw_curve(
         axes: where to draw.
         name: name of the policy, which determines colour and marker.
         series: the averages.
-        number: number of the curve, which determines colour and marker if the name is empty.
+        number: number of the curve, which determines colour and marker if the name is empty or new.
         label: label in the legend; default: the name.
         shift: share of x by which to shift the curve, so that curves that coincide remain visible.
         join: whether to join the averages by a line.
     """
-    style = find_style(name, number)
+    style = find_curve_style(name, number)
     error = np.nan_to_num(2.0 * series.standard_error)
     if axes.get_yscale() == "log":  # a bar that reaches below 0 is cut at a tenth of the average
         error = np.stack((np.minimum(error, 0.9 * np.abs(series.mean)), error))
@@ -171,7 +216,7 @@ def draw_kinds(figure: Figure, results: Results, kinds: Sequence[str], policies:
         means = np.array([part.mean("ratio") for part in parts])
         errors = np.array([part.standard_error("ratio") for part in parts])
         places = np.arange(float(len(kinds))) + (i - (len(policies) - 1) / 2.0) * 0.15
-        draw_curve(axes, policy, Series(places, means, errors), join=False)
+        draw_curve(axes, policy, Series(places, means, errors), number=i, join=False)
     axes.set_xticks(range(len(kinds)), [fill(kind, 11, break_long_words=False) for kind in kinds])
     for edge in np.arange(len(kinds) - 1) + 0.5:
         axes.axvline(edge, color=INK, lw=0.3)

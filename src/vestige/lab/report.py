@@ -9,14 +9,18 @@ tests/lab/test_report.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
+from vestige.errors import ParameterError
 from vestige.lab import figures
 from vestige.lab.experiment import CONSTANTS, HELD, INCOMPLETE, NOT_SHOWN, Experiment, Verdict
 from vestige.lab.results import Results, make_metadata, read_rows, read_seed
+from vestige.lab.submission import Submission
 
 _MARKS = {HELD: ("✓", "held"), CONSTANTS: ("✓", "held"), NOT_SHOWN: ("…", "open"), INCOMPLETE: ("…", "open")}
 
@@ -30,20 +34,25 @@ class Finding:
         verdict: verdict on the results.
         results: all trials.
         seed: seed of the run.
+        submissions: the policies from elsewhere that have results too.
     """
 
     experiment: Experiment
     verdict: Verdict
     results: Results
     seed: int
+    submissions: tuple[Submission, ...] = ()
 
 
-def collect_findings(experiments: Iterable[Experiment], folder: Path) -> list[Finding]:
+def collect_findings(
+    experiments: Iterable[Experiment], folder: Path, submissions: Sequence[Submission] = ()
+) -> list[Finding]:
     """Read the results in a folder and judge them; see `render_page` for an example.
 
     Args:
         experiments: experiments to look for; those without results are left out.
         folder: folder of the results.
+        submissions: policies from elsewhere, whose results are shown and judged with the others where there are any.
 
     Returns:
         The findings, in the order of the experiments.
@@ -54,11 +63,85 @@ def collect_findings(experiments: Iterable[Experiment], folder: Path) -> list[Fi
     """
     findings = []
     for experiment in experiments:
-        path = folder / f"{experiment.name}.parquet"
-        results = Results.from_rows(read_rows(path, make_metadata(experiment.digest)))
-        if len(results):
-            findings.append(Finding(experiment, experiment.judge(results), results, read_seed(path)))
+        path = folder / experiment.file_name
+        rows = read_rows(path, make_metadata(experiment.digest))
+        if not rows:
+            continue
+        seed = read_seed(path)
+        theirs = {
+            mine.submission: read_rows(folder / mine.file_name, make_metadata(mine.digest, seed))
+            for mine in list_entries(experiment, submissions)
+        }
+        results = Results.from_rows([*rows, *chain.from_iterable(theirs.values())])
+        entered = tuple(submission for submission in submissions if theirs.get(submission))
+        findings.append(Finding(experiment, experiment.judge(results), results, seed, entered))
     return findings
+
+
+def list_entries(experiment: Experiment, submissions: Iterable[Submission]) -> list[Experiment]:
+    """List the experiment once for each policy from elsewhere that can enter it.
+
+    Args:
+        experiment: the experiment.
+        submissions: the policies.
+
+    Returns:
+        What `Experiment.submit` returns, for those that it does not refuse.
+    """
+    entries = []
+    for submission in submissions:
+        with suppress(ParameterError):
+            entries.append(experiment.submit(submission))
+    return entries
+
+
+def tabulate(finding: Finding) -> tuple[tuple[str, ...], list[tuple[str, ...]], str]:
+    """Tabulate the policies of an experiment that policies from elsewhere can enter.
+
+    Args:
+        finding: an experiment with a contest, and its results.
+
+    Returns:
+        The header, a row for each policy, and a sentence that says what the numbers are.
+
+    Raises:
+        ParameterError: no policy from elsewhere can enter the experiment.
+    """
+    contest, results = finding.experiment.contest, finding.results
+    if contest is None:
+        raise ParameterError(f"{finding.experiment.name} takes no policies from elsewhere; it has no table of policies")
+    names = figures.list_policies(results, finding.experiment.parts)
+    along = next(iter(contest.places[0]), None)
+    if along is None:
+        header = ("policy", *contest.measures)
+        rows = [
+            (name, *(_format_number(results.where(policy=name).mean(each)) for each in contest.measures.values()))
+            for name in names
+        ]
+        return header, rows, "Averages over all trials:"
+    label, measure = next(iter(contest.measures.items()))
+    values = list(dict.fromkeys(place[along] for place in contest.places))
+    shown = [value for value in values if len(results.where(**{along: value}))]
+    rows = [
+        (name, *(_format_cell(results.where(policy=name, **{along: value}), measure) for value in shown))
+        for name in names
+    ]
+    return (
+        ("policy", *(str(value) for value in shown)),
+        rows,
+        f"{label.capitalize()}, by {along}, with two standard errors:",
+    )
+
+
+def _format_cell(trials: Results, measure: str) -> str:
+    """An average and two standard errors; a dash where nothing was run."""
+    if not len(trials):
+        return "-"
+    return f"{_format_number(trials.mean(measure))} ± {_format_number(2.0 * trials.standard_error(measure), 1)}"
+
+
+def _format_number(number: float, digits: int = 3) -> str:
+    return f"{number:,.0f}" if number >= 100.0 else f"{number:.{digits}g}"
 
 
 def render_page(findings: Sequence[Finding], command: str) -> str:
@@ -112,8 +195,20 @@ def _render_section(finding: Finding, command: str) -> str:
 <figure role="img" aria-label="{escape(experiment.claim, quote=True)}">{svg}
 <figcaption>Bars show two standard errors, where there are any; {_describe_trials(finding)}.</figcaption></figure>
 <p>{escape(verdict.reason)}</p>
-<pre><code>{escape(command)} {experiment.name}{_list_options(finding)}</code></pre>
+{_render_submissions(finding)}<pre><code>{escape(command)} {_name_entries(finding)}{_list_options(finding)}</code></pre>
 </section>"""
+
+
+def _render_submissions(finding: Finding) -> str:
+    """Where the policies from elsewhere come from."""
+    said = "; ".join(submission.describe() for submission in finding.submissions)
+    return f'<p class="from">With {escape(said)}.</p>\n' if said else ""
+
+
+def _name_entries(finding: Finding) -> str:
+    """What to give the command: files of policies from elsewhere, names of installed ones, and the experiment."""
+    names = {each.name if each.origin.path is None else each.origin.name for each in finding.submissions}
+    return escape(" ".join([*sorted(names), finding.experiment.name]))
 
 
 def _count_trials(finding: Finding) -> int:

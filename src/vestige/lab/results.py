@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import MissingExtraError, StoreError
+from vestige.lab.submission import Submission
 from vestige.types import Bools, Floats
 
 
@@ -154,21 +155,24 @@ class Results:
         )
 
 
-def make_metadata(digest: str, seed: int | None = None) -> dict[str, str]:
+def make_metadata(digest: str, seed: int | None = None, submission: Submission | None = None) -> dict[str, str]:
     """Build the metadata that a file of results carries.
 
     Args:
         digest: the digest of the experiment.
         seed: seed of the run; None where a reader accepts any.
+        submission: the policy from elsewhere that the results are of; None where they are of the experiment's own.
 
     Returns:
-        The version of Vestige, the digest, and the seed if given.
+        The version of Vestige, the digest, the seed if given, and the file of the policy with its hash.
 
     Example:
         >>> make_metadata("0123", seed=7)["vestige.seed"]
         '7'
     """
     metadata = {"vestige.version": version("vestige"), "vestige.experiment": digest}
+    if submission is not None:
+        metadata |= {"vestige.origin": submission.origin.name, "vestige.sha256": submission.origin.digest}
     return metadata if seed is None else {**metadata, "vestige.seed": str(seed)}
 
 

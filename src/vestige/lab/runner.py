@@ -7,7 +7,7 @@ Guarantee: results do not depend on where trials run; held by tests/lab/test_run
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -65,6 +65,7 @@ def run(
         progress: is called after each trial.
 
     Raises:
+        CheckError: a policy from elsewhere failed; the trials before that are saved.
         MissingExtraError: joblib or pyarrow is not installed.
         ParameterError: the seed or the number of trials is out of range, or the scheduler does not answer.
         StoreError: the folder has results of another seed, version or experiment.
@@ -80,7 +81,7 @@ def run(
     check_int("seed", seed, 0)
     if trials is not None:
         check_int("trials", trials, 2)
-    files = {experiment.name: _ResultsFile(experiment, folder, seed, fresh=fresh) for experiment in experiments}
+    files = {experiment.file_name: _ResultsFile(experiment, folder, seed, fresh=fresh) for experiment in experiments}
     tasks = [task for file in files.values() for task in file.list_missing(trials, quick=quick)]
     tasks.sort(key=lambda task: task[0])  # interleaved, so that the rest takes as long as what is done
     try:
@@ -113,8 +114,8 @@ class _ResultsFile:
 
     def __init__(self, experiment: Experiment, folder: Path, seed: int, *, fresh: bool) -> None:
         self._experiment, self._seed = experiment, seed
-        self._path = folder / f"{experiment.name}.parquet"
-        self._metadata = results.make_metadata(experiment.digest, seed)
+        self._path = folder / experiment.file_name
+        self._metadata = results.make_metadata(experiment.digest, seed, experiment.submission)
         self._rows = [] if fresh else results.read_rows(self._path, self._metadata)
         self._saved = len(self._rows)
 
@@ -148,18 +149,19 @@ def _run_parallel(tasks: Sequence[Task], jobs: int, dask: str | None) -> Iterato
         import joblib  # noqa: PLC0415
     except ModuleNotFoundError:
         raise MissingExtraError("the lab", "lab") from None
-    with _open_backend(dask) as backend_jobs:
+    files = {task[0].submission.origin.path for task in tasks if task[0].submission is not None}
+    with _open_backend(dask, filter(None, files)) as backend_jobs:
         parallel = joblib.Parallel(n_jobs=backend_jobs or jobs, return_as="generator_unordered")
         yield from parallel(joblib.delayed(_run_task)(*task) for task in tasks)
 
 
 def _run_task(experiment: Experiment, point: Point, seed: int, number: int) -> tuple[str, dict[str, Any]]:
-    return experiment.name, experiment.measure(point, seed, number)
+    return experiment.file_name, experiment.measure(point, seed, number)
 
 
 @contextmanager
-def _open_backend(address: str | None) -> Iterator[int | None]:
-    """Set joblib's backend, and yield its number of jobs; None leaves it to the caller."""
+def _open_backend(address: str | None, files: Iterable[str]) -> Iterator[int | None]:
+    """Set joblib's backend, send it the files of submitted policies, and yield its number of jobs; None: any."""
     if address is None:
         yield None
         return
@@ -176,4 +178,6 @@ def _open_backend(address: str | None) -> Iterator[int | None]:
     except (OSError, ValueError):
         raise ParameterError(f"dask={address!r} does not answer; start a scheduler with: dask scheduler") from None
     with client, joblib.parallel_config(backend="dask"):
+        for file in files:
+            client.upload_file(file)
         yield -1

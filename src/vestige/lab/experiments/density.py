@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige.lab import figures, significance
-from vestige.lab.baselines import MEANS, Sample, measure_kind
+from vestige.lab.baselines import MEANS, RETENTION, Sample, measure_kind
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
+from vestige.lab.submission import Contest
 from vestige.types import Floats
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str
 
 def _draw_figure(results: Results, figure: Figure) -> None:
     """The error as a multiple of that of all data, for each kind of data."""
-    figures.draw_kinds(figure, results, KINDS, POLICIES)
+    figures.draw_kinds(figure, results, KINDS, figures.list_policies(results, POLICIES))
 
 
 def _find_verdict(results: Results) -> Verdict:
@@ -91,4 +92,5 @@ EXPERIMENT = Experiment(
     trials=40,
     quick=lambda _: True,
     quick_trials=3,
+    contest=Contest(1, grid(data=KINDS), {"squared error, that of all data": "ratio"}, RETENTION),
 )

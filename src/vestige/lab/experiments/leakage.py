@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vestige.audit import epsilon_ceiling, measure_leakage
-from vestige.figures import FAINT, INK, SIZE, find_style
+from vestige.figures import FAINT, INK, SIZE
 from vestige.lab import figures, significance
 from vestige.lab.baselines import error_ratio, run_stream
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
+from vestige.lab.submission import Contest
 from vestige.policies import Mean, Private, Window
 from vestige.policy import Policy
 from vestige.random.keys import AuditSeed
@@ -127,13 +128,13 @@ def _draw_figure(results: Results, figure: Figure) -> None:
         ylim=(0.4, 1.05),
     )
     lower.set(ylabel="lower bound on epsilon", ylim=(-0.2, 5.4))
-    names = [name for name in PARTS if name in results.values("policy")]
+    names = figures.list_policies(results, PARTS)
     distinguished = 0
     for place, name in enumerate(names):
         mine = results.where(policy=name)
         x, y = mine.mean("ratio"), mine.mean("auc")
         family, setting = _split_name(name)
-        style = find_style(family)
+        style = figures.find_curve_style(family, place)
         is_labelled = family in upper.get_legend_handles_labels()[1]
         upper.errorbar(
             x, y, 2.0 * mine.standard_error("auc"), 2.0 * mine.standard_error("ratio"), color=style.colour,
@@ -242,4 +243,15 @@ EXPERIMENT = Experiment(
     quick=lambda point: point["policy"] in QUICK,
     quick_trials=2,
     trial_unit=f"an audit of {GAMES} games or more",
+    contest=Contest(
+        1,
+        ({},),
+        {
+            "squared error, that of all data": "ratio",
+            "AUC": "auc",
+            "epsilon": "epsilon",
+            "most that can be shown": "ceiling",
+        },
+        RETENTION,
+    ),
 )

@@ -16,6 +16,7 @@ from vestige.lab import figures, significance
 from vestige.lab.baselines import MEANS, error_ratio, run_stream
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
 from vestige.lab.results import Results
+from vestige.lab.submission import Contest
 from vestige.theory.upper_bounds import MEAN_ROUNDS
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def _draw_figure(results: Results, figure: Figure) -> None:
     axes = figure.add_subplot(
         xscale="log", yscale="log", xlabel="length of the stream (records)", ylabel="mean squared error (variances)"
     )
-    for i, name in enumerate(POLICIES):
-        figures.draw_curve(axes, name, results.series("length", "error", policy=name), shift=0.04 * (i - 2))
+    for i, name in enumerate(figures.list_policies(results, POLICIES)):
+        figures.draw_curve(axes, name, results.series("length", "error", policy=name), number=i, shift=0.04 * (i - 2))
     lengths = np.array(LENGTHS)
     figures.draw_reference(axes, "all data", lengths, 1.0 / lengths)
     promised = lengths[[_is_covered(length) for length in LENGTHS]]
@@ -90,4 +91,5 @@ EXPERIMENT = Experiment(
     trials=30,
     quick=lambda point: point["length"] in (1_024, 4_096),
     quick_trials=8,
+    contest=Contest(1, grid(length=LENGTHS), {"squared error, that of all data": "ratio"}, RETENTION),
 )
