@@ -47,7 +47,7 @@ class Finding:
 def collect_findings(
     experiments: Iterable[Experiment], folder: Path, submissions: Sequence[Submission] = ()
 ) -> list[Finding]:
-    """Read the results in a folder and judge them; see `render_page` for an example.
+    """Read the results in a folder and judge them.
 
     Args:
         experiments: experiments to look for; those without results are left out.
@@ -60,6 +60,14 @@ def collect_findings(
     Raises:
         MissingExtraError: pyarrow is not installed.
         StoreError: results are of another version of Vestige or of the experiment.
+
+    Example:
+        >>> import tempfile
+        >>> from vestige.lab import EXPERIMENTS, run
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run([EXPERIMENTS["descent"]], Path(folder), trials=2, quick=True)
+        ...     collect_findings(EXPERIMENTS.values(), Path(folder))[0].verdict.outcome
+        'not shown'
     """
     findings = []
     for experiment in experiments:
