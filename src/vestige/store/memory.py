@@ -31,6 +31,7 @@ class MemoryStore(TableStore):
 
     Args:
         rows: the rows to start with, such as a copy of those of another store; default: none.
+        key: the key that subjects are hashed with, 32 bytes; default: a new one, which lives as long as this object.
 
     Example:
         >>> from vestige import Mean, Stream
@@ -45,12 +46,12 @@ class MemoryStore(TableStore):
 
     address_form: ClassVar = "memory:"
 
-    def __init__(self, rows: MemoryRows | None = None) -> None:
+    def __init__(self, rows: MemoryRows | None = None, *, key: bytes | None = None) -> None:
         super().__init__()
         self._rows = MemoryRows() if rows is None else rows
         self._tables = Tables(self._rows)
         self._depth = 0
-        self._key = secrets.token_bytes(SIZE)
+        self._key = secrets.token_bytes(SIZE) if key is None else key
 
     @classmethod
     def open(
@@ -112,7 +113,7 @@ class MemoryStore(TableStore):
         return tuple(overdue + planted)
 
     def pseudonym(self, subject: str) -> str:
-        """A hash under a key that lives as long as this object."""
+        """A hash under the key of this object."""
         return hash_subject(subject, self._key)
 
     def rekey(self) -> None:

@@ -6,13 +6,17 @@ tests/store/test_table_reader.py.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import accumulate, pairwise
 
 from vestige.store.bucket import Summary, pack_head
+from vestige.store.layout import DamagedError
 from vestige.store.rows import TABLES, About, Rows
 
 Row = tuple[bytes, ...]
+_COUNT, _PLACE, _LENGTH = struct.Struct("<Q"), struct.Struct("<IQ"), struct.Struct("<Q")
 
 
 class MemoryRows(Rows):
@@ -80,6 +84,64 @@ class MemoryRows(Rows):
     def to_bytes(self) -> bytes:
         """All that is stored, put together."""
         return b"".join(part for table in self._tables.values() for row in table.values() for part in row)
+
+
+def pack_rows(rows: MemoryRows) -> bytes:
+    """Pack all rows of a store into one string of bytes, such as the value of a key in another database.
+
+    Args:
+        rows: the rows.
+
+    Returns:
+        How many rows there are; table, number and lengths of each; then their parts. Equal rows give equal bytes.
+
+    Example:
+        >>> rows = MemoryRows()
+        >>> unpack_rows(pack_rows(rows)).read("about", 1) == rows.read("about", 1)
+        True
+    """
+    heads, parts = [_COUNT.pack(sum(map(len, rows._tables.values())))], list[bytes]()
+    for number, table in enumerate(rows._tables.values()):
+        for row in sorted(table):
+            heads.append(_PLACE.pack(number, row))
+            heads += [_LENGTH.pack(len(part)) for part in table[row]]
+            parts += table[row]
+    return b"".join(heads + parts)
+
+
+def unpack_rows(packed: bytes, where: str = "memory:") -> MemoryRows:
+    """Unpack what `pack_rows` packs.
+
+    Args:
+        packed: the bytes.
+        where: where the store is, for error messages.
+
+    Returns:
+        The rows.
+
+    Raises:
+        DamagedError: they were not packed by `pack_rows`.
+    """
+    rows, columns = MemoryRows(where), list(TABLES.items())
+    places, lengths = list[tuple[str, int]](), list[int]()
+    try:
+        (count,), at = _COUNT.unpack_from(packed), _COUNT.size
+        for _ in range(count):
+            number, row = _PLACE.unpack_from(packed, at)
+            table, names = columns[number]
+            places.append((table, row))
+            lengths += struct.unpack_from(f"<{len(names)}Q", packed, at + _PLACE.size)
+            at += _PLACE.size + _LENGTH.size * len(names)
+    except (struct.error, IndexError):
+        raise DamagedError("these are not the rows of a store; restore a copy") from None
+    ends = list(accumulate(lengths, initial=at))
+    if ends[-1] != len(packed):
+        raise DamagedError("these are not all rows of a store; restore a copy")
+    parts = iter([packed[start:end] for start, end in pairwise(ends)])
+    rows._tables = {table: {} for table in TABLES}
+    for table, row in places:
+        rows._tables[table][row] = tuple(next(parts) for _ in TABLES[table])
+    return rows
 
 
 def _select(table: str, row: Row, columns: Sequence[str]) -> Row:

@@ -148,7 +148,7 @@ class BackupScan:
             plain = open_part(sealed, prefix, key)
             self._opened.add((prefix.version, prefix.part))
         except SealError:
-            plain = decrypt_start(sealed[PREFIX : PREFIX + min(prefix.length - TAG, _PIECE)], prefix.part, key)
+            plain = decrypt_start(sealed[PREFIX : PREFIX + min(prefix.length - TAG, _PIECE)], prefix, key)
         for number, canary in enumerate(self._canaries, 1):
             if canary in plain:
                 row = name_row(prefix.slot)

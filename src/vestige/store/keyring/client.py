@@ -122,17 +122,19 @@ class KeyringClient(Keyring):
         if MARKER in keys:
             self._marker = tuple(sorted({*known, keys[MARKER]}))
 
-    def settle(self, versions: Mapping[int, int]) -> None:
+    def settle(self, versions: Mapping[int, int], *, before: int | None = None) -> None:
         """Destroy all keys of slots but one; flushed on the server once this returns.
 
         Args:
             versions: see `Keyring.settle`.
+            before: see `Keyring.settle`.
 
         Raises:
             StoreError: see `Keyring.settle`; or it is not known whether this was carried out.
         """
         known = self._find_marker()
-        self._change(protocol.SETTLE, protocol.pack_versions(self.id, compute_mark(known), versions))
+        query = None if before is None else {"before": before}
+        self._change(protocol.SETTLE, protocol.pack_versions(self.id, compute_mark(known), versions), query)
         if MARKER in versions:
             self._marker = tuple(key for key in known if key.version == versions[MARKER])
 
@@ -154,13 +156,13 @@ class KeyringClient(Keyring):
     def _find_marker(self) -> tuple[Key, ...]:
         return self.read().find(MARKER) if self._marker is None else self._marker
 
-    def _change(self, path: str, content: bytes) -> None:
+    def _change(self, path: str, content: bytes, query: Mapping[str, int] | None = None) -> None:
         if len(content) > protocol.BODY_LIMIT:
             raise StoreError(
                 f"{self.where}: a change of {len(content):,} bytes is longer than the {protocol.BODY_LIMIT:,} that a "
                 "server takes; write fewer rows at once: nothing was changed"
             )
-        self._send("POST", path, content)
+        self._send("POST", path, content, query)
 
     def _send(
         self, method: str, path: str, content: bytes | None = None, query: Mapping[str, int] | None = None

@@ -191,13 +191,15 @@ class KeyringFile(Keyring):
             pages = self._change(file, start, keys, lambda page, slot: page.add(slot, keys[slot]), is_adding=True)
             if keys.get(MARKER) not in marker:  # or a part of this very call was carried out before
                 self._check_mark(file, marker, mark, pages)
+            self._check_versions(keys, pages)
             self._write(file, marker, dict(sorted(pages.items())))  # the marker first: who is killed then has to settle
 
-    def settle(self, versions: Mapping[int, int], *, mark: bytes | None = None) -> None:
+    def settle(self, versions: Mapping[int, int], *, before: int | None = None, mark: bytes | None = None) -> None:
         """Destroy all keys of slots but one; durable once this returns.
 
         Args:
             versions: see `Keyring.settle`.
+            before: see `Keyring.settle`.
             mark: see `compute_mark`; if the keyring has another one, a call that would change it is refused. Default:
                 that of what was last read or written here.
 
@@ -208,7 +210,7 @@ class KeyringFile(Keyring):
             start = self._read_start(file)
             header, marker = start.header, start.marker
             pages = self._change(
-                file, start, versions, lambda page, slot: page.keep(slot, versions[slot]), is_adding=False
+                file, start, versions, lambda page, slot: page.keep(slot, versions[slot], before), is_adding=False
             )
             self._check_mark(file, marker, mark, pages)
             wanted = header._replace(is_used=header.is_used or bool(versions.get(MARKER))).pack()
@@ -286,6 +288,13 @@ class KeyringFile(Keyring):
                 "transaction again. If two copies of one store are open with this keyring, close one: what one of them "
                 "writes, the other cannot open"
             )
+
+    def _check_versions(self, keys: Mapping[int, Key], pages: Mapping[int, bytes | bytearray]) -> None:
+        """Refuse a key beside another one of its version: what is settled later names keys by their versions."""
+        read = {page.number: page for page in (Page.parse(bytes(content)) for content in pages.values())}
+        for slot, key in keys.items():
+            if sum(other.version == key.version for other in read[find_page(slot)].read(slot)) > 1:
+                raise StoreError(f"{self.path}: has another key of this version in slot {slot}; nothing was changed")
 
     def _change(
         self, file: int, start: _Start, slots: Iterable[int], change: Callable[[Page, int], None], *, is_adding: bool

@@ -139,16 +139,18 @@ class Page:
                 return
         raise ValueError("the slot holds two keys")
 
-    def keep(self, slot: int, version: int) -> None:
+    def keep(self, slot: int, version: int, before: int | None = None) -> None:
         """Overwrite all keys of a slot but one.
 
         Args:
             slot: the number of the slot.
             version: the version of the key that stays; 0 for none.
+            before: a version from which on keys stay as well; default: none do.
         """
         for half in (0, 1):
             at = self._find(slot, half)
-            if not version or int.from_bytes(self.content[at : at + 8], "little") != version:
+            found = int.from_bytes(self.content[at : at + 8], "little")
+            if (not version or found != version) and (before is None or found < before):
                 self.content[at : at + _HALF_SLOT] = bytes(_HALF_SLOT)
 
     def find_newest(self) -> int:
@@ -424,11 +426,13 @@ class Keyring(ABC):
         """
 
     @abstractmethod
-    def settle(self, versions: Mapping[int, int]) -> None:
+    def settle(self, versions: Mapping[int, int], *, before: int | None = None) -> None:
         """Destroy all keys of slots but one; durable once this returns.
 
         Args:
             versions: for each slot the version of the key that stays; 0 for none.
+            before: a version from which on keys stay as well, so that a call that comes late destroys none that was
+                prepared since; default: none do.
 
         Raises:
             StoreError: the keyring cannot be written.

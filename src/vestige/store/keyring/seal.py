@@ -1,7 +1,8 @@
 """The seal of a row: authenticated encryption under a key that is used for one writing of one row.
 
 A part of a row becomes a prefix in clear, which says what it is, and AES-256-GCM of its bytes with the prefix as
-associated data. The key is fresh for each writing, so that the number of the part is nonce enough.
+associated data. The key is fresh for each writing, so that the number of the part is nonce enough; where several may
+write at once, as attempts of one task do, the nonce has the number of the writer besides.
 Guarantee: bits that were changed, a row in the place of another, and a row of an earlier writing are noticed, and each
 is named for what it is; held by tests/store/test_sealed_rows.py.
 """
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 
 MAGIC = b"VSL\x01"
 """How a sealed part begins."""
-_PREFIX = struct.Struct(f"<4s{SHORT_ID}sQQB3xI")
+_PREFIX = struct.Struct(f"<4s{SHORT_ID}sQQII")
 PREFIX = _PREFIX.size
 """Bytes of a prefix."""
 TAG = 16
 """Bytes by which a part gets longer, besides its prefix."""
 _NONCE = 12
+_PART_BITS = 8
+WRITERS = 1 << 24
+"""How many writers of one version are told apart."""
 
 
 class SealError(DamagedError):
@@ -43,6 +47,7 @@ class Prefix(NamedTuple):
         version: the version of its key.
         part: which part of the row it is.
         length: number of bytes after the prefix.
+        writer: number that tells those who write the same version from each other; 0 where only one does.
     """
 
     keyring: bytes
@@ -50,6 +55,7 @@ class Prefix(NamedTuple):
     version: int
     part: int
     length: int
+    writer: int = 0
 
     def pack(self) -> bytes:
         """Pack it into bytes.
@@ -57,7 +63,8 @@ class Prefix(NamedTuple):
         Returns:
             The bytes.
         """
-        return _PREFIX.pack(MAGIC, *self)
+        part = self.part | self.writer << _PART_BITS
+        return _PREFIX.pack(MAGIC, self.keyring, self.slot, self.version, part, self.length)
 
     @classmethod
     def read(cls, sealed: object) -> Prefix | None:
@@ -85,7 +92,8 @@ class Prefix(NamedTuple):
         """
         if len(start) < PREFIX or not start.startswith(MAGIC):
             return None
-        return cls(*_PREFIX.unpack_from(start)[1:])
+        _, keyring, slot, version, part, length = _PREFIX.unpack_from(start)
+        return cls(keyring, slot, version, part % (1 << _PART_BITS), length, part >> _PART_BITS)
 
 
 def find_end(sealed: bytes) -> int:
@@ -104,14 +112,15 @@ def find_end(sealed: bytes) -> int:
     return PREFIX + int(_PREFIX.unpack_from(sealed)[-1])
 
 
-def seal_parts(parts: Sequence[bytes], keyring: bytes, slot: int, key: Key) -> tuple[bytes, ...]:
+def seal_parts(parts: Sequence[bytes], keyring: bytes, slot: int, key: Key, writer: int = 0) -> tuple[bytes, ...]:
     """Seal the parts of a row.
 
     Args:
         parts: the parts.
         keyring: the id of the keyring.
         slot: the slot of the key.
-        key: a key that was never used before.
+        key: a key that this writer never used before.
+        writer: see `Prefix`.
 
     Returns:
         The sealed parts.
@@ -124,8 +133,8 @@ def seal_parts(parts: Sequence[bytes], keyring: bytes, slot: int, key: Key) -> t
     """
     cipher, sealed = load_cipher()(key.secret), []
     for part, plain in enumerate(parts):
-        prefix = Prefix(keyring[:SHORT_ID], slot, key.version, part, len(plain) + TAG).pack()
-        sealed.append(prefix + cipher.encrypt(_make_nonce(part), plain, prefix))
+        prefix = Prefix(keyring[:SHORT_ID], slot, key.version, part, len(plain) + TAG, writer)
+        sealed.append(prefix.pack() + cipher.encrypt(_make_nonce(prefix), plain, prefix.pack()))
     return tuple(sealed)
 
 
@@ -145,7 +154,7 @@ def open_part(sealed: bytes, prefix: Prefix, key: Key) -> bytes:
     """
     cipher, end = load_cipher()(key.secret), PREFIX + prefix.length
     try:
-        return cipher.decrypt(_make_nonce(prefix.part), sealed[PREFIX:end], sealed[:PREFIX])
+        return cipher.decrypt(_make_nonce(prefix), sealed[PREFIX:end], sealed[:PREFIX])
     except _load_refusal():
         raise SealError("its seal does not fit: bits were changed outside Vestige, or rows were swapped") from None
 
@@ -156,14 +165,14 @@ def _load_refusal() -> type[Exception]:
     return InvalidTag
 
 
-def decrypt_start(start: bytes, part: int, key: Key) -> bytes:
+def decrypt_start(start: bytes, prefix: Prefix, key: Key) -> bytes:
     """Decrypt the first bytes of a part of which the others, and so its tag, are not at hand.
 
     GCM encrypts in counter mode, whose counter is 1 for the tag and begins at 2 for the first block (NIST SP 800-38D).
 
     Args:
         start: the first bytes after the prefix.
-        part: which part of the row it is.
+        prefix: its prefix.
         key: the key of its version.
 
     Returns:
@@ -172,17 +181,17 @@ def decrypt_start(start: bytes, part: int, key: Key) -> bytes:
     Example:
         >>> key = Key(1, bytes(32))
         >>> (sealed,) = seal_parts([b"visits of a shop"], bytes(16), 7, key)
-        >>> decrypt_start(sealed[PREFIX : PREFIX + 6], 0, key)
+        >>> decrypt_start(sealed[PREFIX : PREFIX + 6], Prefix.read(sealed), key)
         b'visits'
     """
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415  # an extra
 
-    counter = _make_nonce(part) + (2).to_bytes(4, "big")
+    counter = _make_nonce(prefix) + (2).to_bytes(4, "big")
     return Cipher(algorithms.AES(key.secret), modes.CTR(counter)).decryptor().update(start)
 
 
-def _make_nonce(part: int) -> bytes:
-    return part.to_bytes(_NONCE, "little")
+def _make_nonce(prefix: Prefix) -> bytes:
+    return (prefix.part | prefix.writer << _PART_BITS).to_bytes(_NONCE, "little")
 
 
 @cache

@@ -57,7 +57,7 @@ def make_app(keyring: KeyringFile, tokens: str | Path, *, body_limit: int = prot
     | `GET /v1/pages?after=VERSION` | read | the same, the page of the marker, and pages with newer keys |
     | `GET /v1/problems` | read | what is wrong with the keyring: a list of sentences, in JSON |
     | `POST /v1/prepare` | write | 200 once the keys are flushed; the same request again changes nothing |
-    | `POST /v1/settle` | write | 200 once the other keys are overwritten and that is flushed |
+    | `POST /v1/settle?before=VERSION` | write | 200 once the other (older) keys are overwritten and that is flushed |
 
     Refusals: 400 a body or a parameter that is not one, 401 an unknown or revoked token, 403 a token that may only
     read, 408 a body that does not arrive, 409 what the keyring refuses, with its sentence, 411 and 413 a body without a
@@ -116,10 +116,7 @@ class _Endpoints:
 
     async def send_pages(self, request: Request) -> Response:
         await self._check_token(request, "read")
-        after = request.query_params.get("after", "0")
-        if not (after.isascii() and after.isdigit() and len(after) < 20 and int(after) <= protocol.LARGEST):
-            raise HTTPException(HTTPStatus.BAD_REQUEST, f"after is not a version from 0 to {protocol.LARGEST}")
-        table = await self._use(self._keyring.read, int(after))
+        table = await self._use(self._keyring.read, _read_version(request, "after") or 0)
         return _PagesResponse(protocol.pack_head(self._keyring.id, table), table.list_pages())
 
     async def send_problems(self, request: Request) -> Response:
@@ -135,8 +132,9 @@ class _Endpoints:
     async def settle(self, request: Request) -> Response:
         await self._check_token(request, "write")
         async with self._bodies:
+            before = _read_version(request, "before")
             keyring, mark, versions = await self._receive(request, protocol.unpack_versions)
-            return await self._change(keyring, lambda: self._keyring.settle(versions, mark=mark))
+            return await self._change(keyring, lambda: self._keyring.settle(versions, before=before, mark=mark))
 
     async def _change(self, keyring: bytes, change: Callable[[], None]) -> Response:
         if keyring != self._keyring.id:
@@ -181,6 +179,16 @@ class _Endpoints:
             raise HTTPException(HTTPStatus.BAD_REQUEST, "the body is cut off") from None
         except ValueError as problem:
             raise HTTPException(HTTPStatus.BAD_REQUEST, str(problem)) from None
+
+
+def _read_version(request: Request, name: str) -> int | None:
+    """A version in the query of a request; None if there is none."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= protocol.LARGEST):
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"{name} is not a version from 0 to {protocol.LARGEST}")
+    return int(text)
 
 
 class _PagesResponse(Response):
