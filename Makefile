@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venv-bench
 LOWEST := .venv-lowest
+SPARK := .venv-spark
 # Many processes start below; compiled modules are kept for the next, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo live pictures report docs test lint doctest test-slow test-lowest bench format lock clean
+.PHONY: help demo live pictures report docs test lint doctest test-slow test-spark test-lowest bench format lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -56,6 +57,15 @@ doctest: $(READY)  ## Run the examples in the source; in a fresh clone this comp
 test-slow: $(READY)  ## Run the tests that take minutes
 	$(BIN)/pytest -n 2 -m slow -o faulthandler_timeout=3600
 
+$(SPARK)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install --quiet --editable '.[spark]' 'pytest>=8.2,<10' 'hypothesis>=6.100'
+	@touch $@
+
+test-spark: $(SPARK)/.ready  ## Run the tests of streams on Spark, which needs Java, in an environment of their own
+	@command -v java >/dev/null || { echo "Java is missing, which Spark needs: install the package default-jre-headless"; exit 1; }
+	$(SPARK)/bin/pytest -o faulthandler_timeout=900 tests/spark src/vestige/spark docs/guides/spark.md
+
 test-lowest:  ## Try the oldest versions that pyproject.toml allows, in an environment of their own
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet uv
@@ -88,5 +98,5 @@ lock:  ## Refresh requirements.lock: exact versions with hashes for Python 3.11 
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --output-file requirements.lock
 
 clean:  ## Remove the virtual environments and all caches
-	rm -rf $(VENV) $(BENCH) $(LOWEST) .venv-lock .cache out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(LOWEST) $(SPARK) .venv-lock .cache out .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,9 @@
+"""Streams by key on Spark: the same policies and the same promises for the keys of a whole cluster."""
+
+from __future__ import annotations
+
+from vestige.spark.finish import finish
+from vestige.spark.queries import keyed
+from vestige.spark.settings import configure
+
+__all__ = ["configure", "finish", "keyed"]

@@ -1,0 +1,205 @@
+"""One batch of one shard: its streams are read from bytes, take their rows, and become bytes again.
+
+Millions of keys are a few hundred shards, and nothing is done per key in Python.
+Guarantee: each stream is as one `vestige.Stream` with the same seed would be, bit for bit, whatever the batches and the
+number of shards; held by tests/spark/test_shard.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vestige.keyed import KeyedEstimates, KeyedStreams
+from vestige.spark.definition import Definition
+from vestige.store import MemoryStore
+from vestige.store.event import NEVER
+from vestige.store.memory_rows import MemoryRows, pack_rows, unpack_rows
+from vestige.stream.arrivals import find_fine
+from vestige.stream.deadlines import find_ahead
+from vestige.types import Bools, Floats, Ints
+
+_NO_KEY = "rows without a key cannot be counted; give each row a key that is not empty"
+_NO_VALUE = "{:,} of its rows were refused: a value is missing, infinite or too large, or the time is missing or ahead"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one shard in one batch.
+
+    Attributes:
+        keys: the key of each row, a text or a whole number; None if it has none; shape (n,).
+        values: shape (n, columns).
+        times: microseconds since 1970; None if rows have no times; shape (n,).
+        subjects: texts or None; None if rows have no subjects; shape (n,).
+        order: columns by which the rows of a key are ordered, the most important first; each of shape (n,).
+    """
+
+    keys: NDArray[Any]
+    values: Floats
+    times: Ints | None = None
+    subjects: NDArray[np.object_] | None = None
+    order: Sequence[NDArray[Any]] = ()
+
+    def where(self, chosen: Ints | Bools) -> Rows:
+        """Select rows.
+
+        Args:
+            chosen: which of them, in this order.
+
+        Returns:
+            These rows.
+        """
+        return Rows(
+            self.keys[chosen],
+            self.values[chosen],
+            None if self.times is None else self.times[chosen],
+            None if self.subjects is None else self.subjects[chosen],
+            [column[chosen] for column in self.order],
+        )
+
+    def arrange(self) -> Rows:
+        """Bring the rows into their order, as far as columns say it.
+
+        Returns:
+            The same rows.
+        """
+        return self.where(np.lexsort(list(self.order)[::-1])) if len(self.order) else self
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a batch makes of a shard.
+
+    Attributes:
+        packed: the streams as bytes; None if they are as they were.
+        answers: the answers that have changed.
+        refused: number of rows that were refused, by key; None is the key of rows without one.
+        problems: why they were, by key.
+        due: when a sweep has something to do next, in microseconds since 1970; None if it never has.
+    """
+
+    packed: bytes | None
+    answers: KeyedEstimates
+    refused: dict[str | None, int] = field(default_factory=dict)
+    problems: dict[str | None, str] = field(default_factory=dict)
+    due: int | None = None
+
+
+def change_shard(
+    definition: Definition,
+    packed: bytes | None,
+    rows: Rows | None,
+    *,
+    subjects: Sequence[str] = (),
+    now: int | None = None,
+    secret: bytes | None = None,
+) -> Change:
+    """Let the streams of a shard take rows, meet requests, and erase what is due.
+
+    Args:
+        definition: what the streams are.
+        packed: the streams as bytes; None if there are none yet.
+        rows: the rows; None if there are none.
+        subjects: whose records are to be removed, those among `rows` included.
+        now: the time for which records are erased, in microseconds since 1970; None erases none by time.
+        secret: the key that subjects are hashed with.
+
+    Returns:
+        What has changed.
+    """
+    stored = MemoryRows() if packed is None else unpack_rows(packed)
+    streams, store = definition.open(stored, secret)
+    before = _read_clocks(streams)
+    refused, problems = dict[str | None, int](), dict[str | None, str]()
+    if rows is not None:
+        _take(definition, streams, rows, now, refused, problems)
+    for subject in subjects:
+        streams.forget(subject=subject, keep_receipt=timedelta(0))
+    if now is not None and definition.limits.max_age is not None:
+        streams.sweep(np.datetime64(now, "us"))
+    streams.flush()
+    made = pack_rows(stored)
+    answers = streams.estimates(_find_changed(streams, before))
+    return Change(None if made == packed else made, answers, refused, problems, _find_due(store))
+
+
+def _take(
+    definition: Definition,
+    streams: KeyedStreams[Any],
+    rows: Rows,
+    now: int | None,
+    refused: dict[str | None, int],
+    problems: dict[str | None, str],
+) -> None:
+    """Take rows; one that cannot be taken is left out, and counted."""
+    nameless = _find_nameless(rows.keys)
+    if nameless.any():
+        refused[None], problems[None] = int(nameless.sum()), _NO_KEY
+        rows = rows.where(~nameless)
+    wrong = _find_wrong(definition, rows, now)
+    if wrong.any():
+        names, counts = np.unique(rows.keys[wrong].astype(str), return_counts=True)
+        for name, count in zip(names.tolist(), counts.tolist(), strict=True):
+            refused[name], problems[name] = count, _NO_VALUE.format(count)
+        rows = rows.where(~wrong)
+    rows = rows.arrange()
+    if not len(rows.keys):
+        return
+    times = None if rows.times is None else rows.times.view("M8[us]")
+    taken = streams.take(rows.keys, rows.values, times=times, subjects=rows.subjects)
+    if taken.troubles:
+        names = rows.keys.astype(str)
+        for name, trouble in taken.troubles.items():
+            refused[name] = refused.get(name, 0) + int(np.count_nonzero(names[trouble.row :] == name))
+            problems[name] = " ".join(filter(None, [problems.get(name), str(trouble.problem)]))
+
+
+def _find_nameless(keys: NDArray[Any]) -> Bools:
+    """Which rows have no key."""
+    if keys.dtype.kind in "iu":
+        return np.zeros(len(keys), np.bool_)
+    return np.array([not isinstance(key, str) or not key or key[0] == "\0" for key in keys], np.bool_)
+
+
+def _find_wrong(definition: Definition, rows: Rows, now: int | None) -> Bools:
+    """Which rows cannot be taken, as far as that depends on each of them alone."""
+    wrong = np.zeros(len(rows.values), np.bool_)
+    np.any(~find_fine(rows.values, definition.policy), axis=1, out=wrong)
+    if rows.times is not None and definition.limits.max_age is not None:
+        times = rows.times.view("M8[us]")
+        wrong |= np.isnat(times)
+        if now is not None:
+            wrong |= find_ahead(definition.limits, times, now)
+    return wrong
+
+
+def _read_clocks(streams: KeyedStreams[Any]) -> Ints:
+    """What an answer depends on, by the number of the stream; shape (streams, 4)."""
+    there = np.flatnonzero(streams.names.is_there)
+    counts, found = streams.counts(), np.full((streams.names.count, 4), -1)
+    for column, name in enumerate(("t", "since", "counted", "held")):
+        found[there, column] = getattr(counts, name)
+    return found
+
+
+def _find_changed(streams: KeyedStreams[Any], before: Ints) -> Any:
+    """The keys of the streams that have changed, as a column; None if all have."""
+    after = _read_clocks(streams)
+    there, changed = np.flatnonzero(streams.names.is_there), np.ones(len(after), np.bool_)
+    np.any(after[: len(before)] != before, axis=1, out=changed[: len(before)])
+    if changed[there].all():
+        return None
+    return streams.counts().streams.select(there[changed[there]]).to_arrow()
+
+
+def _find_due(store: MemoryStore) -> int | None:
+    with store._use() as tables:
+        heads, _ = tables.buckets.read_heads()
+    due = int(heads.due.min(initial=NEVER))
+    return None if due == NEVER else due
