@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vestige.audit.schedule import find_schedules
-from vestige.audit.schedule_kernels import BEFORE, fit
+from vestige.audit.schedule_kernels import BEFORE, count_records, fit
 from vestige.types import Ints
 
 
@@ -44,6 +44,8 @@ def test_the_fit_is_that_of_plain_python() -> None:
                 expected += rates[2 if here else 3]
         expected += sum(rates[1] for place in range(low + 30, last + 1) if place > last - length)
         expected -= BEFORE if last > low + 29 else 0.0
-        found = fit(np.cumsum(present), low, last, length, rates)
+        counts = np.empty(6, np.int64)
+        count_records(np.cumsum(present), low, last, length, counts)
+        found = fit(counts, rates)
         if last >= low:
             assert math.isclose(found, expected, abs_tol=1e-9), (last, length)

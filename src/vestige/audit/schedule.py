@@ -76,18 +76,20 @@ def find_schedules(snapshots: Sequence[Ints], origins: Sequence[int], most: int)
     rates = np.log([(kept, 1.0 - kept, later, 1.0 - later) for kept, later in _RATES])
     borders = _find_borders(counts, lows, rates)
     tops = np.array([int(each[-1]) for each in snapshots])
-    found: list[Schedule] = []
+    sums, found, least = np.concatenate(counts), list[Schedule](), -np.inf
     for length in range(_MIN_LENGTH, _find_longest(lows, tops, max(map(len, snapshots))) + 1):
         known = {origin % length for origin in origins}
         offsets = np.array(sorted({border % length for border in borders} | known), np.int64)
         scores, lasts = np.empty(len(offsets)), np.empty((len(offsets), len(lows)), np.int64)
-        fit_schedules(np.concatenate(counts), starts, lows, length, offsets, rates, scores, lasts)
-        for i in np.argsort(-scores, kind="stable")[:most]:
+        fit_schedules(sums, starts, lows, length, offsets, rates, scores, lasts)
+        ranked = np.argsort(-scores, kind="stable")[:most]
+        for i in ranked[scores[ranked] + _KNOWN >= least]:
             score, ends = float(scores[i]), tuple(map(int, lasts[i]))
             fitting = [origin for origin in origins if (origin - int(offsets[i])) % length == 0]
             found += [Schedule(length, origin, ends, score + _KNOWN) for origin in fitting]
             found += [Schedule(length, None, ends, score)] if not fitting else []
         found = sorted(found, key=lambda each: (-each.score, each.length))[:most]
+        least = found[-1].score if len(found) == most else least
     return found
 
 
