@@ -32,6 +32,19 @@ def test_a_record_that_stays_for_years_counts_once() -> None:
     assert sum(len(cohort.stays) for cohort in found.cohorts) <= len(np.unique(np.concatenate(days)))
 
 
+def test_deletion_by_age_is_not_selection_by_value() -> None:
+    """Some records are held for years, the others leave when they are old; amounts rise from year to year."""
+    rng = np.random.default_rng(0)
+    held = rng.random(400) < 0.1
+    days = [np.flatnonzero(held | (np.arange(400) >= start))[: start + 150] for start in range(0, 250, 50)]
+    amounts = np.arange(400)[:, None] / 50.0 + rng.normal(size=(400, 1))
+    found = compare_snapshots(days, [amounts[day] for day in days], NONE)
+    assert found.outlived > 100
+    p = selection_p_value(found.cohorts, 199, rng)
+    assert p is not None
+    assert p > 0.05
+
+
 def draw_cohorts(rng: np.random.Generator, by_value: float) -> list[Cohort]:
     cohorts = []
     for day in range(6):

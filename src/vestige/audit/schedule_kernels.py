@@ -58,7 +58,8 @@ def fit(counts: Ints, rates: Floats) -> float:
         the score: a logarithm of a likelihood, less what speaks against the schedule.
     """
     score: float = counts[0] * rates[0] + counts[1] * rates[1] + counts[2] * rates[2] + counts[3] * rates[3]
-    return score - BEFORE * (counts[4] + counts[5])
+    score -= BEFORE * (counts[4] + counts[5])
+    return score
 
 
 @kernel
@@ -93,9 +94,9 @@ def fit_schedules(
                 held, size = sums[starts[k + 1] - 1], starts[k + 1] - starts[k]
                 top = lows[k] + size - 1
                 last = offsets[i] + (top - offsets[i]) // length * length
-                best, ahead = fit(counts[k, 0], rates[pair]), fit(counts[k, 1], rates[pair])
-                ends[k] = last + length if ahead > best else last
+                near, far = fit(counts[k, 0], rates[pair]), fit(counts[k, 1], rates[pair])
+                ends[k] = last + length if far > near else last
                 whole = held * WHOLE[0] + (size - held) * WHOLE[1]  # a first batch that is kept whole has no border
-                total += max(best, ahead, whole)
+                total += max(near, far, whole)
             if total > scores[i]:
                 scores[i], lasts[i] = total, ends

@@ -2,14 +2,15 @@
 
 A record that is in one snapshot and not in the next, while older ones stay, was chosen to leave. Its value is known
 from the snapshot before, so that those who left and those who stayed can be compared. Values and fates are permuted
-within each pair of snapshots (Fisher 1935), so that trends from day to day do not matter. Each record counts once, in
-the first pair in which it could leave before an older one: a record that stays for years is not evidence each day.
-Guarantee: exact if those who leave are chosen without regard to values; held by tests/audit/test_selection.py.
+among twenty records in a row (Fisher 1935), so that neither trends nor deletion by age matter. Each record counts once,
+in the first pair in which it could leave before an older one: a record that stays for years is not evidence each day.
+Guarantee: exact if those who leave are chosen without regard to values and to what goes with them in so short a time;
+held by tests/audit/test_selection.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +19,13 @@ from vestige.audit.permutation import p_value
 from vestige.types import Bools, Floats, Ints
 
 _CHUNK_RECORDS = 1 << 22
+_NEIGHBOURS = 20
+"""Number of records in a row that are compared with each other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cohort:
-    """Records of one snapshot of which some are in the next one, although they are not the newest.
+    """Records in a row of one snapshot of which some are in the next one, although they are not the newest.
 
     Attributes:
         stays: which of them are in the next snapshot; shape (n,).
@@ -38,7 +41,7 @@ class Comparison:
     """What snapshots show when each is compared with those before it.
 
     Attributes:
-        cohorts: pairs of snapshots in which some records left and some stayed.
+        cohorts: records in a row of which some left and some stayed, from one snapshot to the next.
         outlived: number of records that were gone, without documented removal, while older ones stayed.
         returned: number of records that were gone in one snapshot and there in a later one.
         late: number of records that were seen for the first time although newer ones were seen before.
@@ -66,7 +69,8 @@ def compare_snapshots(snapshots: Sequence[Ints], values: Sequence[Floats], excus
         >>> compare_snapshots(days, [np.ones((4, 1)), np.ones((3, 1))], np.array([], np.int64)).outlived
         1
     """
-    cohorts, outlived, returned, late = [], 0, 0, 0
+    cohorts: list[Cohort] = []
+    outlived, returned, late = 0, 0, 0
     seen, gone, counted = (np.zeros(0, np.int64) for _ in range(3))
     for i, now in enumerate(snapshots):
         returned += len(np.intersect1d(now, gone))
@@ -79,18 +83,25 @@ def compare_snapshots(snapshots: Sequence[Ints], values: Sequence[Floats], excus
             outlived += int((contested & ~stays).sum())
             fresh = contested & ~np.isin(before, counted)
             counted = np.union1d(counted, before[contested])
-            if (fresh & ~stays).any() and (fresh & stays).any():
-                cohorts.append(Cohort(stays[fresh], values[i - 1][fresh]))
+            cohorts += _divide(stays[fresh], values[i - 1][fresh])
             gone = np.setdiff1d(np.union1d(gone, before[~stays]), now)
         seen = np.union1d(seen, now)
     return Comparison(tuple(cohorts), outlived, returned, late)
+
+
+def _divide(stays: Bools, values: Floats) -> Iterator[Cohort]:
+    """Yield records in a row, where some left and some stayed."""
+    for start in range(0, len(stays), _NEIGHBOURS):
+        each = slice(start, start + _NEIGHBOURS)
+        if 0 < stays[each].sum() < len(stays[each]):
+            yield Cohort(stays[each], values[each])
 
 
 def selection_p_value(cohorts: Sequence[Cohort], trials: int, rng: np.random.Generator) -> float | None:
     """Test whether those who left had other values than those who stayed: in their average, or in their spread.
 
     Args:
-        cohorts: records that left or stayed, by pair of snapshots.
+        cohorts: records that left or stayed.
         trials: number of permutations.
         rng: generator to draw with.
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from vestige.audit.centres import centre_p_value
 from vestige.audit.decoys import Decoys, Spelling, find_words
 from vestige.audit.groups import group_p_value
 from vestige.audit.numbering import list_numberings
-from vestige.audit.permutation import Batch, average_p_value
+from vestige.audit.permutation import Batch
 from vestige.audit.selection import selection_p_value
+from vestige.audit.steadiness import steadiness_p_value
 from vestige.audit.table_data import TableData, TableSnapshot
 from vestige.audit.table_result import QUESTIONS, TableAudit, TableTest
 from vestige.random.generators import make_generator
@@ -77,10 +77,10 @@ def audit_table(
         laid_out = [([one.batch for one in table.lay_out(*each)], each[1].origin is not None) for each in tried]
         spelling = find_words(laid_out, Decoys(trials, rng))
         p_values["words"] = spelling.p_value
-        varied = [one for one in chosen if len(one) > 1 and sum(len(batch.values) - 1 for batch in one) >= len(one)]
-        p_values["averages"] = _correct([average_p_value(one, trials, rng)[0] for one in varied])
         later = [[each.later for each in one] for one in held]
-        p_values["centres"] = _correct([centre_p_value(*each, trials, rng) for each in zip(chosen, later, strict=True)])
+        p_values["averages"] = _correct(
+            [steadiness_p_value(*each, trials, rng) for each in zip(chosen, later, strict=True)]
+        )
         if table.columns > 1:
             p_values["groups"] = _correct([group_p_value(one, trials, rng) for one in chosen])
     p_values["values"] = selection_p_value(comparison.cohorts, trials, rng)

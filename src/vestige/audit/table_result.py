@@ -1,4 +1,4 @@
-"""The result of an audit of a table: what was seen, five p-values, one verdict, and what could not be seen.
+"""The result of an audit of a table: what was seen, four p-values, one verdict, and what could not be seen.
 
 Guarantee: the verdict follows from the corrected p-values alone, and no sentence calls a table honest; held by
 tests/audit/test_table.py.
@@ -19,8 +19,7 @@ ENOUGH = 8
 QUESTIONS: Mapping[str, str] = MappingProxyType(
     {
         "words": "Does the pattern of kept and missing records spell numbers?",
-        "averages": "Are the averages of the kept records too good?",
-        "centres": "Do the few records that are kept average to that of all records too well?",
+        "averages": "Are the averages of the kept records steadier than those of whole batches?",
         "groups": "Are the regression estimates of kept groups too good?",
         "values": "Did records with other values leave than stayed?",
     }
@@ -29,8 +28,7 @@ QUESTIONS: Mapping[str, str] = MappingProxyType(
 NULLS: Mapping[str, str] = MappingProxyType(
     {
         "words": "records were kept by any rule that does not use the published code of Vestige",
-        "averages": "which records of a batch were kept does not depend on their values",
-        "centres": "of a batch of which less than a tenth is kept, the kept records do not differ from later ones",
+        "averages": "the kept records say no more than their own batch does, of which they may be any kind of sample",
         "groups": "which groups of a batch were kept does not depend on their values",
         "values": "of the records that were seen, those that left and those that stayed do not differ in their values",
     }
@@ -38,14 +36,20 @@ NULLS: Mapping[str, str] = MappingProxyType(
 """The null hypothesis of each test."""
 _REASONS = {
     "words": "the pattern of kept and missing records spells numbers in a published code",
-    "averages": "the averages of the kept records vary less from batch to batch than chance allows",
-    "centres": "the few kept records average to that of all records better than chance allows",
+    "averages": "the averages of the kept records are steadier from batch to batch than those of whole batches can be",
     "groups": "the regression estimates of the kept groups vary less from batch to batch than chance allows",
 }
+_CONFUSED = (
+    "Before you conclude, rule out that the same amounts come again in every batch, as those of a payroll do, and that "
+    "a rule keeps records near a number which happens to be the average."
+)
+"""What makes averages steady too, without anybody's memory."""
 BLIND_SPOTS = (
     "A number that is written under a secret key: it looks like chance to everyone without the key. Ask for the code "
     "that ran and its random coins, or for a verified store.",
     "Layouts that are not published, except for their traces in averages, and batches of irregular length.",
+    "Averages, where no snapshot holds records that came after its batch, or where values follow a cycle or a trend so "
+    "closely that their averages are steady by themselves. The test is then not possible.",
     "Words, where neither ids nor arrivals count records: then only the order of records that were seen is known.",
     "What is stored beside the table, and what happened before the first snapshot and between two of them.",
     "Whether ids were given in order, or given anew after a choice. Gaps in ids may be there by design.",
@@ -75,7 +79,7 @@ class TableTest:
     """One test.
 
     Attributes:
-        name: "words", "averages", "centres", "groups" or "values"; see `QUESTIONS` and `NULLS`.
+        name: "words", "averages", "groups" or "values"; see `QUESTIONS` and `NULLS`.
         p_value: p-value of this test alone; None if it was not possible.
     """
 
@@ -164,7 +168,12 @@ class TableAudit:
             return CURATED
         if not self.missing and not self.outlived:
             return NOT_SHOWN if self.numbering != "ranks" else INCONCLUSIVE
-        return NOT_SHOWN if self.batches >= ENOUGH else INCONCLUSIVE
+        return NOT_SHOWN if self.batches >= ENOUGH and self.can_see_averages else INCONCLUSIVE
+
+    @property
+    def can_see_averages(self) -> bool:
+        """Whether the test of averages was possible, by which many layouts are found."""
+        return any(test.name == "averages" and test.p_value is not None for test in self.tests)
 
     def explain(self) -> str:
         """Explain the verdict in one or two sentences.
@@ -175,16 +184,23 @@ class TableAudit:
         if self.kinds:
             p = min(self.adjusted[name] for name in self.kinds)
             text = f"Curated: {'; '.join(_REASONS[name] for name in self.kinds)} (corrected p = {p:.2g})."
+            text += f" {_CONFUSED}" if self.kinds == ("averages",) else ""
         elif not self.missing and not self.outlived:
             text = (
                 "Not shown: no record is missing, so there is no choice that could say anything."
                 if self.numbering != "ranks"
                 else "Inconclusive: ids do not count records, so what is missing cannot be seen."
             )
-        elif self.verdict == INCONCLUSIVE:
+        elif self.batches < ENOUGH:
             text = (
                 f"Inconclusive: {self.batches} batches are too few for a test that would find most choices; take at "
                 f"least {ENOUGH} snapshots, each a batch after the one before."
+            )
+        elif self.verdict == INCONCLUSIVE:
+            text = (
+                "Inconclusive: no test finds that the records that are kept say anything, but averages could not be "
+                "tested: fewer than about thirty records came after the batch in each snapshot, or values follow a "
+                "cycle or a trend. Take snapshots at irregular times, or name another column."
             )
         else:
             least = min((p for name, p in self.adjusted.items() if name in _REASONS), default=1.0)
@@ -194,9 +210,10 @@ class TableAudit:
             )
         if self.is_selected_by_value:
             text += (
-                " Selected by value: the records that left had other values than those that stayed (corrected p = "
-                f"{self.adjusted['values']:.2g}). That is a choice, but by itself it does not say that a number was "
-                "written."
+                " Selected by value: of records that arrived one after the other, those that left had other values "
+                f"than those that stayed (corrected p = {self.adjusted['values']:.2g}). They were chosen by value, or "
+                "by something that goes with it, such as the hour or the kind of a record; by itself that does not say "
+                "that a number was written."
             )
         return text
 

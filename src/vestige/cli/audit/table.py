@@ -25,7 +25,10 @@ _METHOD = (
     "are present, without the values. Words: the published code by which Vestige reads presence is ranked among "
     "{trials:,} codes that were drawn at random; whoever kept records without it did so independently of it, so that "
     "this is exact whatever the rule was, and the search over borders and formats is repeated for every code. "
-    "Averages, centres, groups and values: the observed records are ranked among {trials:,} random permutations. "
+    "Averages: from batch to batch, the averages of the kept records are compared with those of {trials:,} random "
+    "draws from records that were all held; that records represent their own batch perfectly does not count as too "
+    "steady, and neither do cycles. Groups and values: the observed records are ranked among {trials:,} random "
+    "permutations; values are compared among twenty records in a row. "
     "The p-values are corrected together (Holm), so that the chance of any false rejection is at most {level:g}."
 )
 
