@@ -14,6 +14,7 @@ import click
 from vestige.cli.group import command
 from vestige.cli.output import format_count, say, show_progress
 from vestige.errors import MissingExtraError, ParameterError, VestigeError
+from vestige.keyed.rehearsal import rehearse
 from vestige.policies import STATISTICS, Bundle, Mean, NamedPolicy, Private
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
@@ -99,7 +100,7 @@ def make_smallest(kind: type[NamedPolicy]) -> NamedPolicy:
 
 
 def _rehearse(policy: Policy) -> None:
-    """Do with a stream what runs do: batches, a request, an update that meets it, and an answer."""
+    """Do with streams what runs do: batches, a request, an update that meets it, and an answer; the same by key."""
     stream = Stream(policy, retention=2 * policy.min_batch, seed=AuditSeed(0))
     rows = make_generator(0).integers(0, 2, (5 * stream.batch, policy.columns)).astype(float)
     stream.extend(rows[: stream.batch])
@@ -107,3 +108,4 @@ def _rehearse(policy: Policy) -> None:
     stream.forget(rounds=[stream.t])
     stream.extend(rows[3 * stream.batch + 1 :])
     stream.estimate()
+    rehearse(policy, 2 * policy.min_batch)

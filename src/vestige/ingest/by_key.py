@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import numpy as np
 
+from vestige import _numba
 from vestige.errors import DataError, StreamsError, VestigeError
 from vestige.ingest.commits import Commits
 from vestige.ingest.condition import find_unreadable
@@ -22,6 +23,7 @@ from vestige.ingest.single import count_covered, find_times
 from vestige.ingest.trouble import Trouble
 from vestige.keyed import KeyedStreams, StreamTrouble
 from vestige.keyed.positions import KeyedPositions, SourceReading
+from vestige.keyed.rehearsal import rehearse
 from vestige.row_numbers import number_rows
 from vestige.sources import Block, Resumption, Source
 from vestige.sources.block import Texts
@@ -29,6 +31,9 @@ from vestige.sources.held import HeldRows
 from vestige.sources.protocol import SourcePositions
 from vestige.store import Store
 from vestige.types import Bools, Ints, Times
+
+_FEW = 1_000
+"""So many records taken and numbers held are written without loading kernels first: that is interpreted in a second."""
 
 
 @dataclass(slots=True)
@@ -60,6 +65,7 @@ class StreamsByKey:
     _reading: SourceReading | None = None
     _last: bytes = b""
     """Position before the next block."""
+    _is_rehearsed: bool = False
     _commits: Commits = field(init=False)
 
     def __post_init__(self) -> None:
@@ -174,12 +180,20 @@ class StreamsByKey:
             self._commits.commit()
 
     def _write(self) -> None:
+        self._rehearse()
         try:
             self.streams.flush()
         except StreamsError as problem:
             for name, reason in problem.troubles.items():
                 said = f"{reason}; rows of it that were read since the last commit are lost"
                 self.troubles.setdefault(self.names.find_key(name), Trouble(said, 0))
+
+    def _rehearse(self) -> None:
+        """Load kernels before they are needed in a transaction: others wait for the store until it ends."""
+        if not self._is_rehearsed and self.taken + self.streams.held > _FEW:
+            self._is_rehearsed = True
+            _numba.limit_interpretation(0.0)
+            rehearse(self.streams.policy, self.streams.terms.retention)
 
     def note_unreadable(self) -> None:
         """Note the streams that cannot be read from the store, also if they had no rows."""

@@ -22,11 +22,11 @@ import numpy as np
 from vestige.errors import DataError, ParameterError, StoreError, VestigeError
 from vestige.ingest.definition import Definition
 from vestige.ingest.names import find_bad_keys, hash_key
+from vestige.keyed.rehearsal import rehearse
 from vestige.service.catalog import Catalog, Served
 from vestige.service.logs import describe
 from vestige.service.name_index import sort_names
 from vestige.service.problems import RefusalError
-from vestige.service.rehearsal import rehearse
 from vestige.service.requests import Counts, check_known, hash_request, make_taken
 from vestige.sources.block import Block
 from vestige.sources.columns import Columns

@@ -1,14 +1,14 @@
-"""What a service does with streams, done once in memory, so that no request waits while kernels are compiled.
+"""What a process does with keyed streams, done once in memory, so that nobody waits while kernels are compiled.
 
-Compiling takes up to a minute on a new installation, and loading from the cache seconds. While the writer does either,
-it holds the store, so that rows, answers and erasures wait.
-Guarantee: rows of a definition that was rehearsed need no kernel that is not loaded; held by
-tests/service/test_rehearsal.py.
+Compiling takes up to a minute on a new installation, and loading from the cache seconds. Who does either while it
+writes holds the store, so that rows, answers and erasures wait.
+Guarantee: after it, rows of a service and the commits of a run by key need no kernel that is not loaded; held by
+tests/service/test_rehearsal.py and tests/ingest/test_rehearsal.py.
 """
 
 from __future__ import annotations
 
-from vestige.keyed import KeyedStreams
+from vestige.keyed.streams import KeyedStreams
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
