@@ -141,3 +141,31 @@ def test_another_keyring_is_claimed_too(tmp_path: Path, keyring: KeyringFile, mo
     with SqliteStore(path, keyring=target) as again:
         assert again.names() == ("a",)
         assert again.verify() == ()
+
+
+@pytest.mark.parametrize("reason", ["another store has the keyring", "the keyring cannot be written"])
+def test_a_new_store_that_cannot_be_sealed_is_not_left_in_clear(
+    tmp_path: Path, keyring: KeyringFile, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    """A command without its keyring would go on in clear with what is left."""
+    if reason == "another store has the keyring":
+        SqliteStore(tmp_path / "1.db", keyring=keyring).close()
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise StoreError("the device is full")
+
+    if reason != "another store has the keyring":
+        monkeypatch.setattr(KeyringFile, "prepare", refuse)
+    with pytest.raises(StoreError, match=r"another store|full"):
+        SqliteStore(tmp_path / "2.db", keyring=keyring)
+    assert not (tmp_path / "2.db").exists()
+
+
+def test_a_store_in_use_that_cannot_be_sealed_stays_as_it_is(tmp_path: Path, keyring: KeyringFile) -> None:
+    SqliteStore(tmp_path / "1.db", keyring=keyring).close()
+    with SqliteStore(tmp_path / "2.db") as store:
+        fill(store)
+    before = (tmp_path / "2.db").read_bytes()
+    with pytest.raises(StoreError, match="another store"):
+        SqliteStore(tmp_path / "2.db", keyring=keyring)
+    assert (tmp_path / "2.db").read_bytes() == before

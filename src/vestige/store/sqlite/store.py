@@ -162,7 +162,19 @@ class SqliteStore(TableStore):
             self._upgrade()
         self._version = self._read_change_counter()
         if self._keyring is not None:
-            self._open_sealed(self._keyring, is_new=is_new)
+            try:
+                self._open_sealed(self._keyring, is_new=is_new)
+            except BaseException:
+                if is_new:
+                    self._remove_unsealed()
+                raise
+
+    def _remove_unsealed(self) -> None:
+        """Remove a store that was to be sealed and is not: who leaves out the keyring then would write it in clear."""
+        with suppress(sqlite3.Error):
+            if not is_sealed(self._connection):
+                self._connection.close()
+                self.path.unlink()
 
     def _open_sealed(self, keyring: Keyring, *, is_new: bool) -> None:
         """Use a keyring; a file in clear is sealed with it."""
