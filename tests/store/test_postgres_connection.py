@@ -249,3 +249,12 @@ def test_a_disk_that_is_full_changes_nothing(database: Database) -> None:
         stream.flush()
         assert store.read_stream("a")[1].clock.t == 101  # type: ignore[index]
         assert store.verify() == ()
+
+
+def test_a_session_that_is_lost_while_it_begins_is_called_lost(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has said nothing by then."""
+    monkeypatch.setattr(Connection, "_check_primary", lambda _, cursor: cursor.connection.pgconn.finish())
+    with pytest.raises(StoreError, match="the connection to the server was lost"):
+        database.open()

@@ -282,6 +282,7 @@ class Connection:
             yield
         except driver.Error as problem:
             is_lost = self._connection is not None and self._connection.closed
+            is_lost |= isinstance(problem, driver.OperationalError) and problem.sqlstate is None  # libpq says it
             text = problem.diag.message_primary or ""
             raise make_error(self.where, problem.sqlstate or "", text, is_lost=is_lost) from None
 
