@@ -20,6 +20,7 @@ import pytest
 from limits import join, kill_late
 from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.store.keyring import Key, KeyringFile, KeyTable, open_keyring
+from vestige.store.keyring import file as keyring_file
 from vestige.store.keyring.keyring import MARKER, PAGE, SLOTS, Page, compute_mark
 from vestige.store.paths import write_private
 
@@ -756,7 +757,7 @@ class Disk:
     @contextmanager
     def watch(self, stop_at: int | None = None) -> Iterator[None]:
         """Note what is flushed; if that is said, the power is lost before so many flushes."""
-        flush, self.flushes = os.fdatasync, 0
+        flush, self.flushes = keyring_file._flush, 0
 
         def note(file: int) -> None:
             if self.flushes == stop_at:
@@ -765,7 +766,7 @@ class Disk:
             self.flushes, self.flushed = self.flushes + 1, self.path.read_bytes()
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "fdatasync", note)
+            patch.setattr(keyring_file, "_flush", note)
             with suppress(KeyboardInterrupt):
                 yield
 
@@ -777,6 +778,20 @@ class Disk:
         kept = [(written if rng.random() < chance else old)[at : at + SECTOR] for at in range(0, len(written), SECTOR)]
         size += PAGE * int(rng.integers(0, (len(written) - size) // PAGE + 1))
         self.path.write_bytes(b"".join(kept)[:size])
+
+
+def test_on_macos_the_drive_is_told_to_write_what_it_has(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There fdatasync does not exist, and fsync leaves what was written in the cache of the drive."""
+    keyring, flushed = KeyringFile(path, create=True), list[int]()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "platform", "darwin")
+        patch.delattr(os, "fdatasync", raising=False)
+        patch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+        patch.setattr(fcntl, "fcntl", lambda _, command: flushed.append(command))
+        keyring.prepare(make_keys([2], 1))
+        keyring.settle({2: 1, MARKER: 2})
+        keyring.destroy()
+    assert flushed == [51, 51, 51, 51], "destroy shortens the file, and flushes that too"
 
 
 @pytest.mark.parametrize("trials", [150, pytest.param(5_000, marks=pytest.mark.slow)])
