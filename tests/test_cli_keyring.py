@@ -148,6 +148,18 @@ def test_the_keyring_may_be_in_the_file_of_options(folder: Path, monkeypatch: py
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_store_that_is_named_has_the_keyring_of_the_file_if_it_is_the_store_of_the_file() -> None:
+    shutil.copy("v.db", "copy.db")
+    Path("vestige.toml").write_text('store = "v.db"\nkeyring = "v.keyring"\n')
+    said("estimate", "./v.db")
+    assert "fresh keys" in said("keyring", "rotate", "v.db"), "which has to be named"
+    assert "is sealed, and cannot be opened without its keyring" in failed("estimate", "copy.db")
+    assert "there is no such keyring" in failed("estimate", "v.db", "--keyring", "none.keyring")
+    Path("vestige.toml").write_text("store = ")
+    assert "is sealed, and cannot be opened without its keyring" in failed("estimate", "v.db")
+
+
+@pytest.mark.usefixtures("folder")
 def test_init_shows_where_the_keyring_goes() -> None:
     said("init", "v.csv")
     text = Path("vestige.toml").read_text()
@@ -158,7 +170,9 @@ def test_init_shows_where_the_keyring_goes() -> None:
     KeyringFile("w.keyring", create=True)
     Path("vestige.toml").write_text(Path("vestige.toml").read_text().replace("v.keyring", "w.keyring"))
     said("run")
-    assert "is sealed" in failed("list", "w.db")
+    shutil.copy("w.db", "copy.db")
+    assert "is sealed" in failed("list", "copy.db"), "and is not the store of the file"
+    said("list", "w.db")
     said("list")
 
 
@@ -345,12 +359,11 @@ def test_rotate_moves_a_store_to_another_keyring() -> None:
     rotate = ("keyring", "rotate", "v.db", "--keyring", "v.keyring", "--to", "new.keyring")
     assert "there is no such keyring; give the path of the one that the store has, or" in failed(*rotate)
     said("keyring", "init", "new.keyring")
+    assert "0 keys: nothing is sealed with it yet." in said("keyring", "verify", "new.keyring")
     shutil.copy("v.keyring", "old.keyring")
     assert "all keys of" in said(*rotate)
     assert said("estimate", "v.db", "--keyring", "new.keyring") == before
-    assert "0 keys: nothing is sealed with it yet, or all of them were destroyed" in said(
-        "keyring", "verify", "v.keyring"
-    )
+    assert "0 keys: all of them were destroyed." in said("keyring", "verify", "v.keyring")
     text = failed(*rotate[:4], "old.keyring", *rotate[5:])
     assert "v.db: is sealed with new.keyring already; use that one from now on" in text
     assert re.search(r"end it by vestige keyring destroy \S*old\.keyring", text)

@@ -12,7 +12,7 @@ import glob
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from datetime import date, time
 from difflib import get_close_matches
@@ -29,7 +29,8 @@ FILE = "vestige.toml"
 _PARAMETER = "config"
 _META = "vestige.config"
 _RECEIPTS = "keep-receipts"
-_STORE_KEYS = ("store", "key", "keyring", _RECEIPTS)
+_STORE_SECRETS = ("key", "keyring")
+_STORE_KEYS = ("store", *_STORE_SECRETS, _RECEIPTS)
 """Keys that commands on a store use; the other keys are those of `vestige run`."""
 _NOT_IN_FILES = ("config", "help", "progress")
 _REPLACED = {
@@ -69,16 +70,18 @@ def add_from_file(command: click.Command, ctx: click.Context, args: list[str], g
     params = {_find_key(param): param for param in command.params}
     help_option = command.get_help_option(ctx)
     is_help = help_option is not None and help_option.name in given
-    if _PARAMETER not in params or is_help or ctx.resilient_parsing:
+    on_store = isinstance(param := params.get("store"), click.Argument) and param.name == "store"  # one, not several
+    if not (on_store or _PARAMETER in params) or is_help or ctx.resilient_parsing:
         return args
     present = {key for key, param in params.items() if _is_given(given.get(param.name or ""))}
     file = Path(given[_PARAMETER] if _PARAMETER in present else FILE)
-    on_store = isinstance(params.get("store"), click.Argument)
     if "demo" in present:  # it has a store of its own, whatever the file says
         return args
     if on_store and "store" in present:
         if _PARAMETER in present:
             raise click.UsageError("STORE and --config are both given; leave out one of them", ctx)
+        return [*args, *_make_key_words(str(given["store"]), params, present, ctx)]
+    if _PARAMETER not in params:  # it names the store, or nothing happens
         return args
     found = _read(file) if _PARAMETER in present or file.is_file() else {}
     if on_store and "store" not in found:
@@ -91,6 +94,27 @@ def add_from_file(command: click.Command, ctx: click.Context, args: list[str], g
     ctx.meta[_META] = (str(file), tuple(used))
     words = [word for key in used for word in _make_words(file, key, found[key], params[key], ctx)]
     return [*args, *words]
+
+
+def _make_key_words(
+    store: str, params: Mapping[str, click.Parameter], present: Set[str], ctx: click.Context
+) -> list[str]:
+    """The words for the keyring and the key of a store that is named, if the file in this folder names the same one."""
+    file = Path(FILE)
+    try:
+        found = _read(file)
+    except (ParameterError, OSError):
+        return []
+    named = found.get("store")
+    if not isinstance(named, str) or not _is_same(_resolve(file, named), store):
+        return []
+    used = [key for key in _STORE_SECRETS if key in found and key in params and key not in present]
+    return [word for key in used for word in _make_words(file, key, found[key], params[key], ctx)]
+
+
+def _is_same(first: str, second: str) -> bool:
+    """Whether two addresses of stores mean the same one."""
+    return first == second or ("://" not in first + second and os.path.realpath(first) == os.path.realpath(second))
 
 
 def find_files(ctx: click.Context) -> tuple[str, tuple[str, ...]]:

@@ -108,8 +108,8 @@ def verify_keyring(keyring: str, address: str | None, *, machine: bool) -> None:
             click.echo(escape(text))
         if not found:
             fits = "" if store is None else f" Each row of {store} opens, and no key is left without a row."
-            none = "" if count else ": nothing is sealed with it yet, or all of them were destroyed"
-            say(f"{show_address(keyring)}: nothing found; {format_count(count, 'key')}{none}.{fits}")
+            none = ": all of them were destroyed" if keys.is_used else ": nothing is sealed with it yet"
+            say(f"{show_address(keyring)}: nothing found; {format_count(count, 'key')}{'' if count else none}.{fits}")
     if found:
         sys.exit(1)
 

@@ -69,7 +69,8 @@ class BackupReport:
         if self.newer:
             said.append(f"{self.newer:,} {_be(self.newer)} newer than the keyring")
         if self.destroyed:
-            said.append(f"{self.destroyed:,} cannot be opened: their keys were destroyed")
+            keys = "its key was" if self.destroyed == 1 else "their keys were"
+            said.append(f"{self.destroyed:,} cannot be opened: {keys} destroyed")
         return f"{self.path}: {'; '.join(said)}."
 
 
