@@ -12,6 +12,7 @@ from vestige import Mean, Stream
 from vestige.errors import StoreError
 from vestige.store import KeyringFile, PostgresStore, SqliteStore, Store
 from vestige.store.keyring.keyring import MARKER
+from vestige.store.memory_rows import MemoryRows
 from vestige.store.opener import OWNER
 from vestige.store.sealed_rows import SealedRows
 
@@ -169,3 +170,13 @@ def test_a_store_in_use_that_cannot_be_sealed_stays_as_it_is(tmp_path: Path, key
     with pytest.raises(StoreError, match="another store"):
         SqliteStore(tmp_path / "2.db", keyring=keyring)
     assert (tmp_path / "2.db").read_bytes() == before
+
+
+def test_the_claim_is_gone_once_the_first_transaction_is_settled(keyring: KeyringFile) -> None:
+    """Not only with the next transaction: keyrings of stores that are made and left alone have none."""
+    rows = SealedRows(MemoryRows(), keyring, is_shared=False)
+    rows.adopt(MemoryRows())
+    rows.seal()
+    assert keyring.read().find(OWNER)
+    rows.settle()
+    assert (keyring.read().is_used, keyring.read().find(OWNER)) == (True, ())

@@ -240,6 +240,14 @@ def test_only_what_is_newer_is_read(keyring: KeyringFile) -> None:
     assert set(keyring.read(10**9).list_slots().tolist()) == {MARKER, 5}
 
 
+def test_a_keyring_is_used_if_one_copy_of_its_header_says_so(keyring: KeyringFile, path: Path) -> None:
+    """A loss of power may keep any of the sectors that were written when it was first used."""
+    before = path.read_bytes()[:SECTOR]
+    fill(keyring, [2])
+    path.write_bytes(before + path.read_bytes()[SECTOR:])
+    assert KeyringFile(path).read().is_used
+
+
 def test_a_keyring_is_used_once_the_marker_was_settled(keyring: KeyringFile, path: Path) -> None:
     assert not keyring.read().is_used
     keyring.prepare(make_keys([4], 1))
