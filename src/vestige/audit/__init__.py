@@ -4,6 +4,7 @@ The concepts are in docs/audit.md.
 Guarantee: every bound holds with its stated confidence; held by tests/audit/test_leakage.py.
 """
 
+from vestige.audit.array_game import ArrayGame, ArrayLeakage
 from vestige.audit.bounds import (
     area_under_curve,
     epsilon_ceiling,
@@ -26,6 +27,8 @@ from vestige.random.keys import AuditSeed
 
 __all__ = [
     "AppendixD",
+    "ArrayGame",
+    "ArrayLeakage",
     "AuditSeed",
     "Checkpoint",
     "Comparison",

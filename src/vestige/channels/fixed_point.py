@@ -18,7 +18,8 @@ from vestige.channels.layout import MAX_BITS, MIN_BITS
 from vestige.statistics import Statistic
 from vestige.types import Bools, Floats
 
-_HEADER = 2
+HEADER = 2
+"""Bits before the numbers: that there is a word, and whether its numbers are off."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class FixedPoint(Channel):
 
     def find_min_batch(self, size: int) -> int:
         """Find the smallest batch: the header, and as many bits as a number in a word has at least."""
-        return _HEADER + MIN_BITS * size
+        return HEADER + MIN_BITS * size
 
     def find_step(self, can: Bools, size: int) -> float:
         """Find the distance of numbers that can be written; it is shown no values.
@@ -54,7 +55,7 @@ class FixedPoint(Channel):
         from vestige.channels.syndrome import make_code, prepare  # noqa: PLC0415
 
         rows = count_rows(len(can), size)
-        bits = (prepare(can, rows, make_code(rows)) - _HEADER) // size
+        bits = (prepare(can, rows, make_code(rows)) - HEADER) // size
         return 2.0 * self.limit * 2.0 ** -min(max(bits, 0), MAX_BITS)
 
     def can_encode(self, can: Bools, size: int) -> bool:
@@ -63,6 +64,7 @@ class FixedPoint(Channel):
 
     def read_slots(self, values: Floats, present: Bools, statistic: Statistic, first: int) -> Reading:  # noqa: ARG002
         """Read the numbers; see `Channel.read_slots`."""
+        from vestige.channels.residues import decode_place  # noqa: PLC0415
         from vestige.channels.syndrome import read_message  # noqa: PLC0415
 
         size, message = statistic.size, np.empty(count_rows(len(present), statistic.size), np.bool_)
@@ -71,9 +73,9 @@ class FixedPoint(Channel):
             return Reading(np.full(size, np.nan), np.zeros(size, np.bool_))
         numbers, dithers = np.empty(size), _find_dithers(first, len(present), size)
         for i in range(size):
-            bits = message[_HEADER + i :: size][:MAX_BITS]
-            place = float(bits @ 0.5 ** np.arange(1.0, len(bits) + 1.0)) + 0.5 * 0.5 ** len(bits)
-            numbers[i] = (2.0 * ((place - dithers[i]) % 1.0) - 1.0) * self.limit
+            bits = message[HEADER + i :: size][:MAX_BITS]
+            place = int(bits @ (1 << np.arange(len(bits))[::-1]))
+            numbers[i] = decode_place(place, self.limit, dithers[i], len(bits))
         return Reading(numbers, np.full(size, message[1]))
 
     def write(
@@ -89,6 +91,7 @@ class FixedPoint(Channel):
 
         Numbers are marked as off by the distance of what can be written, not by how far they really are off.
         """
+        from vestige.channels.residues import encode_place  # noqa: PLC0415
         from vestige.channels.syndrome import make_code, prepare, write_message  # noqa: PLC0415
 
         size, keep = statistic.size, np.zeros(len(can), np.bool_)
@@ -99,12 +102,10 @@ class FixedPoint(Channel):
         message[1] = target.off.any() or self.find_step(can, size) > target.far.min()
         dithers = _find_dithers(first, len(can), size)
         for i, number in enumerate(target.numbers):
-            bits = message[_HEADER + i :: size][:MAX_BITS]
-            usable = min(len(bits), max(0, -(-(free - _HEADER - i) // size)))
-            step = 0.5**usable
-            share = min(max((number / self.limit + 1.0) / 2.0, step), 1.0 - step)  # no rounding leads beyond the end
-            whole = int((share + dithers[i]) % 1.0 / step)
-            bits[:usable] = [(whole >> (usable - 1 - k)) & 1 for k in range(usable)]
+            bits = message[HEADER + i :: size][:MAX_BITS]
+            usable = min(len(bits), max(0, -(-(free - HEADER - i) // size)))
+            place = encode_place(number, self.limit, dithers[i], usable)
+            bits[:usable] = [(place >> (usable - 1 - k)) & 1 for k in range(usable)]
         write_message(message, free, code, keep)
         return keep
 
@@ -123,7 +124,7 @@ def count_rows(slots: int, size: int) -> int:
         >>> count_rows(48, 1), count_rows(64, 1)
         (48, 51)
     """
-    return min(slots, _HEADER + MAX_BITS * size)
+    return min(slots, HEADER + MAX_BITS * size)
 
 
 def _find_dithers(first: int, slots: int, size: int) -> Floats:

@@ -42,6 +42,30 @@ _FACTORS = 1.0 + np.floor(64.0 * (2.0 ** ((np.arange(64) + 0.5) / 64.0) - 1.0)) 
 """Numbers from 1 to 2, evenly spaced in their logarithms, as float64 tells them apart."""
 
 
+@kernel
+def _floor(number: float) -> np.float64:
+    """Round down; unlike `math.floor`, the result is a float."""
+    return np.float64(np.floor(number))
+
+
+@kernel
+def _round(number: float) -> np.float64:
+    """Round to the nearest whole number, halves to even; unlike `round`, the result is a float."""
+    return np.float64(np.rint(number))
+
+
+@kernel
+def _to_bits(number: float) -> np.int64:
+    """Give the bits of a float64 as a whole number."""
+    return np.float64(number).view(np.int64)
+
+
+@kernel
+def _to_number(bits: np.int64) -> np.float64:
+    """Give the float64 with these bits."""
+    return np.int64(bits).view(np.float64)
+
+
 @inner_kernel
 def measure(atoms: Floats, present: Bools, columns: int, places: Ints, centres: Floats, scales: Floats) -> bool:
     """Write the average of the present atoms in each of the first columns, and their standard deviation if normal.
@@ -76,7 +100,7 @@ def measure(atoms: Floats, present: Bools, columns: int, places: Ints, centres: 
             apart += abs(atoms[places[k], i] - centres[i])
         scales[i], border = NORMAL * apart / count, ALIKE_SHARE * largest
         clear &= scales[i] == 0.0 or abs(scales[i] - border) > _CLEAR * border
-        if scales[i] <= border or not np.isfinite(scales[i]):
+        if scales[i] <= border or not math.isfinite(scales[i]):
             scales[i] = 0.0
     return clear
 
@@ -90,7 +114,7 @@ def find_factor(key: np.uint64, i: int) -> float:
 @kernel
 def find_exponent(scale: float, factor: float) -> float:
     """Find the exponent of a scale: that of the nearest power of two times the factor."""
-    return float(np.rint(math.log2(scale / factor))) if scale > 0.0 else ALIKE
+    return float(_round(math.log2(scale / factor))) if scale > 0.0 else ALIKE
 
 
 @kernel
@@ -123,11 +147,11 @@ def choose_residue(number: float, step: float, dither: float, lost: int, offset:
     """
     unit = float(1 << lost)
     place, shift = number / step / unit, dither / unit
-    whole = np.floor(place) + np.floor(shift)  # not math.floor, which numba makes an integer
+    whole = _floor(place) + _floor(shift)
     # fractions are added on their own: where a step is as fine as float64, a sum of all would be rounded to the nearest
-    rest = (place - np.floor(place)) + (shift - np.floor(shift))
-    whole += np.floor(rest)
-    towards = -1.0 if rest - np.floor(rest) < 0.5 else 1.0
+    rest = (place - _floor(place)) + (shift - _floor(shift))
+    whole += _floor(rest)
+    towards = -1.0 if rest - _floor(rest) < 0.5 else 1.0
     if offset % 2 == 0:
         towards = -towards
     return (whole + towards * ((offset + 1) // 2)) * unit, abs(place) < 2.0**100
@@ -149,7 +173,7 @@ def find_nearest(residue: float, step: float, dither: float, bits: int, centre: 
     """
     modulus = float(1 << bits)
     apart = (centre / step + dither - 0.5 - residue) / modulus
-    turns = np.rint(apart)
+    turns = _round(apart)
     return (residue - dither + 0.5 + turns * modulus) * step, abs(apart - turns)
 
 
@@ -184,7 +208,7 @@ def choose_exponent(scale: float, factor: float, is_odd: bool) -> tuple[float, f
         the exponent; and its distance from the logarithm, 1 if the next one of the same parity is as near.
     """
     odd, exact = 1.0 if is_odd else 0.0, math.log2(scale / factor)
-    exponent = odd + 2.0 * np.rint((exact - odd) / 2.0)
+    exponent = odd + 2.0 * _round((exact - odd) / 2.0)
     return exponent, abs(exact - exponent)
 
 
@@ -192,7 +216,7 @@ def choose_exponent(scale: float, factor: float, is_odd: bool) -> tuple[float, f
 def encode_pattern(number: float, dither: float, bits: int, lost: int, offset: int) -> int:
     """Encode the magnitude of a number in the leading bits of its float64, the lowest `lost` of them zero."""
     unit = _PATTERN * 2.0 ** (lost - bits)
-    place = (np.float64(np.array([abs(number)]).view(np.int64)[0]) + dither * _PATTERN * 2.0**-bits) / unit
+    place = (np.float64(_to_bits(abs(number))) + dither * _PATTERN * 2.0**-bits) / unit
     whole = math.floor(place) + (1 if offset % 2 else -1) * ((offset + 1) // 2)
     return int(min(max(whole, 0.0), 2.0 ** (bits - lost) - 1.0)) << lost
 
@@ -202,4 +226,19 @@ def decode_pattern(pattern: int, dither: float, bits: int) -> float:
     """Decode what `encode_pattern` gives; zero below the smallest number."""
     place = (pattern - dither + 0.5) * _PATTERN * 2.0**-bits
     whole = np.int64(min(max(place, 0.0), np.float64(_INFINITE - 1024)))
-    return float(np.array([whole]).view(np.float64)[0])
+    return float(_to_number(whole))
+
+
+@kernel
+def encode_place(number: float, limit: float, dither: float, bits: int) -> int:
+    """Encode where a number lies between -limit and limit in so many bits, moved by a dither that goes around."""
+    step = math.ldexp(1.0, -bits)
+    place = min(max((number / limit + 1.0) / 2.0, step), 1.0 - step) + dither  # no rounding leads beyond the end
+    return int((place - _floor(place)) / step)
+
+
+@kernel
+def decode_place(place: int, limit: float, dither: float, bits: int) -> float:
+    """Decode what `encode_place` gives: the middle of the numbers that have these bits."""
+    share = math.ldexp(place + 0.5, -bits) - dither
+    return (2.0 * (share - _floor(share)) - 1.0) * limit

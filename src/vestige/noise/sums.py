@@ -72,6 +72,7 @@ def average_with_noise(
     step: float,
     deviation: int,
     words: Words,
+    at: Ints,
     target: Floats,
 ) -> bool:
     """Write into `target` the running averages after one batch, to whose sums noise is added.
@@ -87,12 +88,12 @@ def average_with_noise(
         step: the step of the grid.
         deviation: the standard deviation of the noise, in steps.
         words: the coins of the batch, the first of which is left for its writing; shape (words,).
+        at: to count the words that are used; shape (1,).
         target: shape (size,).
 
     Returns:
         whether the coins were enough; if not, the result may not be used.
     """
-    at = np.empty(1, np.int64)
     at[0] = 1
     for i in range(len(sums)):
         noised = sums[i] + draw_discrete_gaussian(np.uint64(deviation), words, at)

@@ -375,7 +375,7 @@ class Private(Encoded[E_co]):
         from vestige.noise.sums import average_with_noise  # noqa: PLC0415
 
         statistic, steps = self.statistic, self._steps
-        sums, target = np.empty(statistic.size, np.int64), np.empty(statistic.size)
+        sums, at, target = np.empty(statistic.size, np.int64), np.empty(1, np.int64), np.empty(statistic.size)
         count, step = statistic.sum_on_grid(values, present, steps, sums), statistic.reach / steps
         numbers, off = (
             Reading(np.zeros(statistic.size), np.zeros(statistic.size, np.bool_)) if before is None else before
@@ -383,7 +383,7 @@ class Private(Encoded[E_co]):
         each = _WORDS_EACH * statistic.size
         while True:
             words = _expand(key, each)
-            if average_with_noise(sums, count, numbers, share, step, self._find_deviation(steps), words, target):
+            if average_with_noise(sums, count, numbers, share, step, self._find_deviation(steps), words, at, target):
                 return self._make_target(target, off, usual, values[present], share, first, len(present)), words[0]
             each *= 2  # the same coins and more after them, so that what is drawn does not depend on how many
 
