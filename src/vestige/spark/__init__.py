@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from vestige.spark.finish import finish
+from vestige.spark.inspection import FilesReport, inspect_files
 from vestige.spark.queries import keyed
 from vestige.spark.settings import configure
 
-__all__ = ["configure", "finish", "keyed"]
+__all__ = ["FilesReport", "configure", "finish", "inspect_files", "keyed"]

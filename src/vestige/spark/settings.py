@@ -10,7 +10,7 @@ tests/spark/test_settings.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from vestige.errors import ParameterError
 
@@ -38,10 +38,9 @@ ADVISED = {
     "spark.io.encryption.keySizeBits": "256",
 }
 """Settings that keep little of what cannot be opened any more, and that only `configure` sets."""
-_Builder = TypeVar("_Builder")
 
 
-def configure(builder: _Builder) -> _Builder:
+def configure(builder: Any) -> Any:
     """Set what erasure depends on, and what goes well with it, on the builder of a session.
 
     Args:
@@ -58,7 +57,7 @@ def configure(builder: _Builder) -> _Builder:
         '2'
     """
     for name, value in (FIXED | CHANGING | ADVISED).items():
-        builder.config(name, value)  # type: ignore[attr-defined]  # pyspark need not be installed
+        builder.config(name, value)
     return builder
 
 
