@@ -1,7 +1,7 @@
 """Streams by key on Spark: beside one key per call, beside rows that are passed through, and by number of keys.
 
 `python benchmarks/spark.py --rows 1e7 --keys 1e5 1e6 --against` measures in one run, with two cores of this machine, in
-the environment of `make test-spark`. Each batch is a file of Parquet of a million rows. Processor time is that of all
+the environment of `make test-spark`. Each batch is a file of Parquet with `--batch` rows. Processor time is that of all
 processes, the Java machine and the workers; that of the first batch, which starts and compiles, is left out.
 """
 
@@ -29,7 +29,6 @@ from vestige import Mean
 from vestige.spark import configure, inspect_files, keyed
 from vestige.store import open_keyring
 
-BATCH = 1_000_000
 SCHEMA = "k long, v double, n long"
 PATIENCE = 3_600.0
 TICK = os.sysconf("SC_CLK_TCK")
@@ -97,12 +96,12 @@ class PassThrough:
         """End a task."""
 
 
-def write_rows(folder: Path, rows: int, keys: int) -> None:
+def write_rows(folder: Path, rows: int, keys: int, batch: int) -> None:
     """Write files of rows over keys that are drawn alike."""
     rng = np.random.default_rng(0)
     folder.mkdir()
-    for number, start in enumerate(range(0, rows, BATCH)):
-        n = min(BATCH, rows - start)
+    for number, start in enumerate(range(0, rows, batch)):
+        n = min(batch, rows - start)
         table = {"k": rng.integers(0, keys, n), "v": rng.exponential(size=n), "n": np.arange(start, start + n)}
         pq.write_table(pa.table(table), folder / f"{number:05}.parquet")
         os.utime(folder / f"{number:05}.parquet", (1.7e9 + number, 1.7e9 + number))
@@ -184,6 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, default=4e6)
     parser.add_argument("--keys", type=float, nargs="+", default=[1e5])
+    parser.add_argument("--batch", type=float, default=1e6)
     parser.add_argument("--against", action="store_true", help="measure one key per call and the pass-through too")
     parser.add_argument("--folder", type=Path, default=None)
     options = parser.parse_args()
@@ -202,8 +202,8 @@ def main() -> None:
     try:
         for keys in map(int, options.keys):
             (folder := base / str(keys)).mkdir()
-            write_rows(folder / "in", int(options.rows), keys)
-            batches, shards = -(-int(options.rows) // BATCH), max(16, keys // 15_000)
+            write_rows(folder / "in", int(options.rows), keys, int(options.batch))
+            batches, shards = -(-int(options.rows) // int(options.batch)), max(16, keys // 15_000)
             ours = measure_keyed(spark, folder / "in", folder, shards, batches)
             report(f"{keys:,} keys in {shards} shards", ours)
             if options.against and keys == int(options.keys[0]):
@@ -212,9 +212,11 @@ def main() -> None:
                 print(f"  ours takes {ours.cost / through.cost:.2f} times its processor time (goal: at most 2)")
                 one = measure_other(spark, folder / "in", folder, OneKey(), "k", 2)
                 report("one key per call", one)
-                per_batch = keys * (1 - np.exp(-BATCH / keys))
-                rates = [per_batch * made.rate / BATCH for made in (ours, one)]
-                print(f"  {rates[0]:,.0f} against {rates[1]:,.0f} key-updates/s: {rates[0] / rates[1]:.1f} times")
+                share = keys * (1 - np.exp(-options.batch / keys)) / options.batch  # keys of a batch that have rows
+                print(
+                    f"  {share * ours.rate:,.0f} against {share * one.rate:,.0f} updates of keys a second: "
+                    f"{ours.rate / one.rate:.1f} times; by processor time {one.cost / ours.cost:.1f} times"
+                )
             shutil.rmtree(folder)
     finally:
         spark.stop()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 
-from vestige import LinearRegression, Mean, Policy, Records, Stream, Window
+from troubled import KeepsHalf
+from vestige import Clock, LinearRegression, Mean, Policy, Records, Stream, Window
 from vestige.spark.definition import Definition
 from vestige.spark.shard import Change, Rows, change_shard
 from vestige.store.keys import hash_subject
 from vestige.store.memory_rows import unpack_rows
 from vestige.stream.limits import Limits
+from vestige.types import Bools
 
 SECRET = bytes(range(32))
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
@@ -66,12 +68,12 @@ def test_rows_come_in_the_order_of_all_columns() -> None:
 
 def test_what_cannot_be_taken_is_counted_and_the_rest_is_taken() -> None:
     keys = np.array(["a", "a", None, "", "b", "a", "c"], object)
-    values = np.array([[1.0], [np.nan], [5.0], [5.0], [np.inf], [3.0], [2.0]])
+    values = np.array([[1.0], [np.nan], [4321.0], [4321.0], [np.inf], [3.0], [2.0]])
     change = change_shard(define(), None, Rows(keys, values), secret=SECRET)
     assert answers(change) == {"a": 2.0, "c": 2.0}
     assert change.refused == {None: 2, "a": 1, "b": 1}
     assert set(change.problems) == set(change.refused)
-    assert not any("5" in text or "inf " in text for text in change.problems.values())
+    assert not any("4321" in text or "inf " in text for text in change.problems.values())
 
 
 def test_rows_before_later_ones_are_refused_and_said() -> None:
@@ -124,13 +126,34 @@ def test_requests_concern_the_rows_of_their_batch_and_earlier_ones() -> None:
     assert hash_subject("bob", SECRET) in names
 
 
-def test_one_policy_that_fails_stops_no_other_stream() -> None:
-    definition = replace(define(LinearRegression(dim=1), retention=256), columns=("x", "y"))
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(400, 2))
-    keys = np.array(["a", "b"] * 200)
-    values[keys == "a", 0] = 1.0  # a predictor that never changes has no slope
-    change = change_shard(definition, None, Rows(keys, values), secret=SECRET)
-    columns = change.answers.columns
-    assert "b" in columns["stream"].tolist()
-    assert np.isfinite(columns["value"][columns["stream"] == "b"]).all()
+@dataclass(frozen=True)
+class Fragile(KeepsHalf):
+    """A policy that fails where it meets a 13."""
+
+    def update(self, clock: Clock, retained: Records, arrivals: Records, coins: int) -> Bools:
+        """Fail, or keep every other arrival."""
+        if (arrivals.values == 13.0).any():
+            raise RuntimeError("this is too much")
+        return super().update(clock, retained, arrivals, coins)
+
+
+def test_a_stream_that_fails_stops_no_other_one() -> None:
+    """In taking rows, in a sweep and in a request: what is due is erased all the same, and said."""
+    definition = define(Fragile(), max_age=timedelta(hours=8), retention=96)
+    keys, values = np.array(["a", "b"] * 20), np.array([[13.0], [1.0]] * 20)
+    rows = Rows(keys, values, np.full(40, TICKS), np.array(["ada"] * 40, object))
+    first = change_shard(definition, None, rows, now=TICKS, secret=SECRET)
+    assert answers(first)["b"] == 1.0
+    for subjects, now in ([], TICKS + 9 * HOUR), (["ada"], TICKS + HOUR):
+        change = change_shard(definition, first.packed, None, subjects=subjects, now=now, secret=SECRET)
+        assert change.packed is not None
+        assert "b" not in change.problems
+    packed = change_shard(definition, first.packed, None, now=TICKS + 9 * HOUR, secret=SECRET).packed
+    assert packed is not None
+    assert np.array([13.0]).tobytes() not in packed
+
+
+def test_a_key_that_is_too_long_is_that_of_no_stream() -> None:
+    change = change_shard(define(), None, Rows(np.array(["a" * 70_000, "b"], object), np.ones((2, 1))), secret=SECRET)
+    assert answers(change) == {"b": 1.0}
+    assert change.refused == {None: 1}

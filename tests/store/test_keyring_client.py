@@ -358,3 +358,12 @@ def test_missing_extras_say_how_to_install_them(monkeypatch: pytest.MonkeyPatch)
         patched.delitem(sys.modules, "vestige.store.keyring.client")
         with pytest.raises(MissingExtraError, match=r"pip install 'vestige\[serve\]'"):
             open_keyring("https://keys.example.org")
+
+
+def test_a_settlement_spares_keys_that_are_not_older(served: Served) -> None:
+    client = served.connect()
+    client.prepare({0: make_key(5), 3: make_key(5)})
+    client.prepare({0: make_key(7), 3: make_key(9)})
+    client.settle({0: 6, 3: 6}, before=7)
+    assert [[key.version for key in client.read().find(slot)] for slot in (0, 3)] == [[7], [9]]
+    client.close()

@@ -116,13 +116,13 @@ def make_answers(definition: Definition, change: Change) -> pd.DataFrame:
     if definition.policy.columns == len(plain):
         frame["metric"] = frame["metric"].map(lambda metric: plain.get(metric, metric))
     frame["refused"] = 0
-    if change.refused:
-        frame = _add_refused(frame, change)
+    if change.problems:
+        frame = _add_problems(frame, change)
     return frame[[column.split()[0] for column in ANSWERS.split(", ")]]
 
 
-def _add_refused(frame: pd.DataFrame, change: Change) -> pd.DataFrame:
-    """Say of each key how many of its rows were refused, also of one that has no answer or whose answer is the same."""
+def _add_problems(frame: pd.DataFrame, change: Change) -> pd.DataFrame:
+    """Say of each key what was refused or has failed, also of one that has no answer or whose answer is the same."""
     import pandas as pd  # noqa: PLC0415  # an extra
 
     frame["refused"] = [change.refused.get(key, 0) for key in frame[KEY]]
@@ -132,11 +132,11 @@ def _add_refused(frame: pd.DataFrame, change: Change) -> pd.DataFrame:
     ]
     frame["notes"] = [note or None for note in notes]
     answered = {*frame[KEY]}
-    others = [{"stream": key, "problem": change.problems.get(key)} for key in change.refused if key not in answered]
+    others = [{"stream": key, "problem": change.problems.get(key)} for key in change.problems if key not in answered]
     if not others:
         return frame
     more = KeyedEstimates.from_rows(others).to_pandas().rename(columns={"stream": KEY})
-    more["refused"] = [change.refused[key] for key in change.refused if key not in answered]
+    more["refused"] = [change.refused.get(key, 0) for key in change.problems if key not in answered]
     return pd.concat([frame, more], ignore_index=True) if len(frame) else more
 
 

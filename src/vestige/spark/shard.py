@@ -7,7 +7,8 @@ number of shards; held by tests/spark/test_shard.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -15,17 +16,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vestige.errors import StreamsError
 from vestige.keyed import KeyedEstimates, KeyedStreams
 from vestige.spark.definition import Definition
 from vestige.store import MemoryStore
+from vestige.store.bucket import LONGEST_NAME
 from vestige.store.event import NEVER
 from vestige.store.memory_rows import MemoryRows, pack_rows, unpack_rows
 from vestige.stream.arrivals import find_fine
 from vestige.stream.deadlines import find_ahead
+from vestige.times import find_beyond_calendar
 from vestige.types import Bools, Floats, Ints
 
-_NO_KEY = "rows without a key cannot be counted; give each row a key that is not empty"
-_NO_VALUE = "{:,} of its rows were refused: a value is missing, infinite or too large, or the time is missing or ahead"
+_NO_KEY = f"rows without a key cannot be counted; give each a text of 1 to {LONGEST_NAME:,} bytes, not NUL first"
+_NO_VALUE = (
+    "{:,} of its rows were refused: a value is missing, infinite or too large, or the time is missing, ahead "
+    "or beyond the calendar"
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class Change:
         packed: the streams as bytes; None if they are as they were.
         answers: the answers that have changed.
         refused: number of rows that were refused, by key; None is the key of rows without one.
-        problems: why they were, by key.
+        problems: why they were, or what failed in the stream, by key.
         due: when a sweep has something to do next, in microseconds since 1970; None if it never has.
     """
 
@@ -120,13 +127,25 @@ def change_shard(
     if rows is not None:
         _take(definition, streams, rows, now, refused, problems)
     for subject in subjects:
-        streams.forget(subject=subject, keep_receipt=timedelta(0))
+        with _note_troubles(problems):
+            streams.forget(subject=subject, keep_receipt=timedelta(0))
     if now is not None and definition.limits.max_age is not None:
-        streams.sweep(np.datetime64(now, "us"))
+        with _note_troubles(problems):
+            streams.sweep(np.datetime64(now, "us"))
     streams.flush()
     made = pack_rows(stored)
     answers = streams.estimates(_find_changed(streams, before))
     return Change(None if made == packed else made, answers, refused, problems, _find_due(store))
+
+
+@contextmanager
+def _note_troubles(problems: dict[str | None, str]) -> Iterator[None]:
+    """Note what failed in some streams, whose records were erased all the same; it must not stop the others."""
+    try:
+        yield
+    except StreamsError as troubled:
+        for key, problem in troubled.troubles.items():
+            problems[key] = " ".join(filter(None, [problems.get(key), str(problem)]))
 
 
 def _take(
@@ -164,18 +183,25 @@ def _find_nameless(keys: NDArray[Any]) -> Bools:
     """Which rows have no key."""
     if keys.dtype.kind in "iu":
         return np.zeros(len(keys), np.bool_)
-    return np.array([not isinstance(key, str) or not key or key[0] == "\0" for key in keys], np.bool_)
+    return np.array([not isinstance(key, str) or not _is_key(key) for key in keys], np.bool_)
+
+
+def _is_key(text: str) -> bool:
+    """Whether a text can be the name of a stream."""
+    short = len(text) <= LONGEST_NAME // 4  # bytes of the longest character
+    return text != "" and text[0] != "\0" and (short or len(text.encode()) <= LONGEST_NAME)
 
 
 def _find_wrong(definition: Definition, rows: Rows, now: int | None) -> Bools:
     """Which rows cannot be taken, as far as that depends on each of them alone."""
     wrong = np.zeros(len(rows.values), np.bool_)
     np.any(~find_fine(rows.values, definition.policy), axis=1, out=wrong)
-    if rows.times is not None and definition.limits.max_age is not None:
+    if rows.times is not None:
         times = rows.times.view("M8[us]")
-        wrong |= np.isnat(times)
-        if now is not None:
-            wrong |= find_ahead(definition.limits, times, now)
+        wrong |= find_beyond_calendar(times)
+        if definition.limits.max_age is not None:
+            wrong |= np.isnat(times)
+            wrong |= False if now is None else find_ahead(definition.limits, times, now)
     return wrong
 
 
