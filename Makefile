@@ -64,7 +64,8 @@ $(SPARK)/.ready: pyproject.toml
 
 test-spark: $(SPARK)/.ready  ## Run the tests of streams on Spark, which needs Java, in an environment of their own
 	@command -v java >/dev/null || { echo "Java is missing, which Spark needs: install the package default-jre-headless"; exit 1; }
-	$(SPARK)/bin/pytest -o faulthandler_timeout=900 tests/spark src/vestige/spark docs/guides/spark.md
+	PYSPARK_PYTHON=$(CURDIR)/$(SPARK)/bin/python $(SPARK)/bin/pytest -o faulthandler_timeout=900 -W default \
+	    tests/spark src/vestige/spark docs/guides/spark.md
 
 test-lowest:  ## Try the oldest versions that pyproject.toml allows, in an environment of their own
 	$(PYTHON) -m venv --clear $(LOWEST)
