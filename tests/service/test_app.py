@@ -53,7 +53,7 @@ BODIES = {
 @pytest.mark.parametrize("kind", BODIES)
 def test_rows_of_each_kind_are_taken_and_answered(client: Client, kind: str) -> None:
     answer = send(client, BODIES[kind], kind)
-    assert answer.json() == {"taken": 3, "late": 0, "skipped": 0, "failed": 0, "replayed": False}
+    assert answer.json() == {"taken": 3, "late": 0, "skipped": 0, "failed": 0, "replayed": False, "absent": []}
     assert send(client, BODIES[kind], kind).json()["replayed"]
     page = client.get("/v1/streams/visits/estimates", params={"limit": 1}).json()
     assert (page["total"], page["next"], page["estimates"][0]["key"]) == (2, "DE", "DE")
@@ -118,6 +118,28 @@ def test_rows_that_cannot_be_read_are_refused_without_their_values(
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     assert CANARY not in answer.text + caplog.text
     assert client.get("/v1/streams/visits").json()["t"] == 0
+
+
+def test_a_request_that_is_sent_again_with_its_type_spelled_otherwise_is_the_same(client: Client) -> None:
+    content = json.dumps(ROWS).encode()
+    for number, kind in enumerate(("application/json", "application/json; charset=utf-8", "Application/JSON")):
+        answer = send(client, content, kind)
+        assert (answer.status_code, answer.json()["replayed"]) == (200, number > 0)
+    assert send(client, content, "application/x-ndjson").status_code == 422
+    assert client.get("/v1/streams/visits").json()["t"] == 3
+
+
+def test_a_key_is_given_where_a_stream_has_keys_and_only_there(client: Client) -> None:
+    client.post("/v1/streams", json={"name": "all", "columns": ["spent"], "retention": 96})
+    client.post("/v1/streams/all/rows", json=ROWS, headers={"Idempotency-Key": "a"})
+    for path in ("estimate", "records"):
+        refused = client.get(f"/v1/streams/visits/{path}")
+        assert (refused.status_code, "key is missing" in refused.json()["detail"]) == (422, True)
+        refused = client.get(f"/v1/streams/all/{path}", params={"key": CANARY})
+        assert (refused.status_code, "has no keys" in refused.json()["detail"]) == (422, True)
+        assert CANARY not in refused.text
+        assert client.get(f"/v1/streams/all/{path}").status_code == 200
+    assert client.get("/v1/streams/visits/estimate", params={"key": "XX"}).status_code == 404
 
 
 def test_definitions_that_are_not_valid_or_not_the_same_are_refused(client: Client) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from vestige.service import arrow, bodies
-from vestige.service.bodies import ARROW, JSON, NDJSON, read_body
+from vestige.service.bodies import ARROW, JSON, NDJSON, find_kind, read_body
 from vestige.service.problems import RefusalError
 from vestige.sources.columns import Columns
 
@@ -51,11 +51,50 @@ def list_tables() -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", list_tables())
 def test_the_same_rows_from_every_kind_of_body(name: str) -> None:
-    block = read_body(list_tables()[name], name if name in (JSON, NDJSON) else ARROW, COLUMNS)
+    block = read_body(list_tables()[name], name if name in (JSON, NDJSON) else ARROW, COLUMNS).block
     assert block.rows[:, 0].tolist() == [row["spent"] for row in ROWS]
     assert block.keys is not None
     assert block.codes is not None
     assert np.asarray(block.keys)[block.codes].tolist() == [row["country"] for row in ROWS]
+
+
+def test_kinds_are_found_however_they_are_spelled() -> None:
+    for spelled in (JSON, "Application/JSON", f"{JSON};charset=utf-8", f' {JSON} ; charset="UTF-8"; boundary=x'):
+        assert find_kind(spelled) == JSON
+    for other in ("", "json", "text/plain", "application/json, text/plain", f"{JSON}; charset=latin-1"):
+        with pytest.raises(RefusalError) as refused:
+            find_kind(other)
+        assert refused.value.status == 415
+
+
+def write(rows: list[dict[str, object]], kind: str) -> bytes:
+    return (json.dumps(rows) if kind == JSON else "\n".join(map(json.dumps, rows))).encode()
+
+
+@pytest.mark.parametrize("kind", [JSON, NDJSON])
+def test_a_column_that_no_row_has_is_named(kind: str) -> None:
+    whole = Columns(("spent",), "at", "who", ("country",), None)
+    row: dict[str, object] = {"spent": 1, "at": "2024-01-01T00:00:00Z", "country": "DE"}
+    for missing in row:
+        content = write([{name: value for name, value in row.items() if name != missing}] * 2, kind)
+        refusal = refuse(content, kind, whole)
+        assert (refusal.status, f"no row has the column {missing!r}" in refusal.detail) == (422, True)
+        one = [row | {missing: None}, {name: value for name, value in row.items() if name != missing}]
+        assert read_body(write(one, kind), kind, whole).block.skipped == 2
+    assert read_body(write([row], kind), kind, whole).absent == ("who",)
+    assert read_body(write([row | {"who": None}], kind), kind, whole).absent == ()
+    metrics = Columns(("spent", "rating"), None, None, (), None, keep_missing=True)
+    assert read_body(write([row], kind), kind, metrics).absent == ("rating",)
+    assert read_body(b"[]" if kind == JSON else b"", kind, whole).absent == ()
+
+
+@pytest.mark.parametrize("kind", [JSON, NDJSON])
+def test_what_is_not_a_number_is_named_by_its_place(kind: str) -> None:
+    for value in ("abc", "12", [1], {"a": 1}):
+        rows: list[dict[str, object]] = [{"spent": 1, "country": "DE"}, {"spent": value, "country": "DE"}]
+        refusal = refuse(write(rows, kind), kind)
+        assert "column 'spent' is not a number in row 2; send a number" in refusal.detail
+        assert "abc" not in refusal.detail
 
 
 def test_more_rows_than_may_be_sent_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

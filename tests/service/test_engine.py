@@ -13,7 +13,7 @@ import pytest
 from vestige import open_store
 from vestige.errors import StoreError
 from vestige.ingest.definition import Definition
-from vestige.service.bodies import read_body
+from vestige.service.bodies import NDJSON, read_body
 from vestige.service.catalog import Served
 from vestige.service.engine import Engine, RowsRequest
 from vestige.service.problems import RefusalError
@@ -39,7 +39,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 
 def read_rows(engine: Engine, text: str) -> Block:
-    return read_body(text.encode(), "application/x-ndjson", engine.catalog.find("visits").columns)
+    return read_body(text.encode(), NDJSON, engine.catalog.find("visits").columns).block
 
 
 def count_visits(engine: Engine) -> dict[str, int]:
@@ -144,9 +144,8 @@ def test_a_definition_is_there_before_its_first_row_and_leaves_nothing_when_it_i
     again = open_copy(path, tmp_path / "left")
     assert again.catalog.find("unmistakable").definition == Definition.from_data(data)
     assert not again.submit(lambda: again.catalog.create(Definition.from_data(data))).result()
-    rows = read_body(
-        b'{"spent": 1, "country": "DE"}', "application/x-ndjson", again.catalog.find("unmistakable").columns
-    )
+    columns = again.catalog.find("unmistakable").columns
+    rows = read_body(b'{"spent": 1, "country": "DE"}', NDJSON, columns).block
     assert again.take_rows("unmistakable", rows, "a", ONE).result()[0].taken == 1
     assert again.submit(lambda: again.catalog.remove("unmistakable")).result() == 1
     again.stop()

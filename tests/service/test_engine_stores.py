@@ -11,7 +11,7 @@ import pytest
 from postgres import Database
 from vestige import SqliteStore, open_store
 from vestige.ingest.definition import Definition
-from vestige.service.bodies import read_body
+from vestige.service.bodies import NDJSON, read_body
 from vestige.service.engine import Engine
 from vestige.service.problems import RefusalError
 from vestige.service.requests import Counts
@@ -38,7 +38,7 @@ def start(store: Store) -> Engine:
 
 def send(engine: Engine, key: str) -> tuple[Counts, bool]:
     columns = engine.catalog.find("visits").columns
-    rows = read_body(b'{"spent": 1, "country": "DE"}\n{"spent": 2, "country": "FR"}', "application/x-ndjson", columns)
+    rows = read_body(b'{"spent": 1, "country": "DE"}\n{"spent": 2, "country": "FR"}', NDJSON, columns).block
     return engine.take_rows("visits", rows, key, BODY).result(30)
 
 

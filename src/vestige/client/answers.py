@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Self
 
@@ -103,10 +103,11 @@ class RowsTaken(Value):
         failed: number of rows of keys that cannot be written.
         requests: number of requests that they were sent in.
         replayed: number of requests that the service had taken before, and did not count again.
+        absent: columns that no row of a request had, such as a subject whose name is misspelt; its rows were taken.
 
     Example:
-        >>> RowsTaken(3, 0, 1, 0) + RowsTaken(2, 0, 0, 0)
-        RowsTaken(taken=5, late=0, skipped=1, failed=0, requests=2, replayed=0)
+        >>> RowsTaken(3, 0, 1, 0) + RowsTaken(2, 0, 0, 0, absent=("email",))
+        RowsTaken(taken=5, late=0, skipped=1, failed=0, requests=2, replayed=0, absent=('email',))
     """
 
     taken: int
@@ -115,13 +116,16 @@ class RowsTaken(Value):
     failed: int
     requests: int = 1
     replayed: int = 0
+    absent: tuple[str, ...] = ()
 
     @classmethod
-    def _convert(cls, name: str, value: Any) -> Any:  # noqa: ARG003
-        return int(value)
+    def _convert(cls, name: str, value: Any) -> Any:
+        return tuple(map(str, value)) if name == "absent" else int(value)
 
     def __add__(self, other: RowsTaken) -> RowsTaken:
-        return RowsTaken(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(RowsTaken)))
+        absent = tuple(dict.fromkeys(self.absent + other.absent))
+        numbers = (getattr(self, each.name) + getattr(other, each.name) for each in fields(RowsTaken)[:-1])
+        return replace(RowsTaken(*numbers), absent=absent)
 
 
 @dataclass(frozen=True, slots=True)

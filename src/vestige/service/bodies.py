@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from email.message import Message
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -19,7 +21,7 @@ from vestige.service.arrow import read_stream, refuse_rows
 from vestige.service.problems import RefusalError
 from vestige.sources.block import Block
 from vestige.sources.columns import Batches, Columns, make_block
-from vestige.sources.ndjson import parse_array, parse_lines
+from vestige.sources.ndjson import NotNumberError, list_members, parse_array, parse_lines
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
@@ -37,6 +39,18 @@ _UNREADABLE = (
 )
 ROWS = 100_000
 """Largest number of rows in one body."""
+
+
+class Body(NamedTuple):
+    """The rows of a body.
+
+    Attributes:
+        block: the rows.
+        absent: columns that no row has, although each may lack them: subjects, and numbers of metrics.
+    """
+
+    block: Block
+    absent: tuple[str, ...]
 
 
 def find_columns(definition: Definition, policy: Policy) -> Columns:
@@ -62,29 +76,55 @@ def find_columns(definition: Definition, policy: Policy) -> Columns:
     )
 
 
-def read_body(content: bytes, kind: str, columns: Columns) -> Block:
+def find_kind(content_type: str) -> str:
+    """Find the kind of a body, however its Content-Type is spelled.
+
+    Args:
+        content_type: the header.
+
+    Returns:
+        The media type: `JSON`, `NDJSON` or `ARROW`.
+
+    Raises:
+        RefusalError: it is another one, or in another encoding than UTF-8.
+
+    Example:
+        >>> find_kind('Application/JSON; charset="utf-8"')
+        'application/json'
+    """
+    message = Message()
+    message["Content-Type"] = content_type
+    kind = message.get_content_type()
+    if kind not in _PARSERS:
+        raise RefusalError(415, f"the Content-Type is not known; send one of {', '.join(_PARSERS)}")
+    if str(message.get_content_charset("utf-8")) not in ("utf-8", "utf8", "us-ascii"):
+        raise RefusalError(415, "the charset is not UTF-8; send UTF-8")
+    return kind
+
+
+def read_body(content: bytes, kind: str, columns: Columns) -> Body:
     """Read the rows of a body.
 
     Args:
         content: the body.
-        kind: its media type.
+        kind: what `find_kind` returned.
         columns: columns to read.
 
     Returns:
         The rows.
 
     Raises:
-        RefusalError: the body has another type, or cannot be read.
+        RefusalError: the body cannot be read, or lacks a column.
     """
-    known = _PARSERS.get(kind.partition(";")[0].strip().lower())
-    if known is None:
-        raise RefusalError(415, f"the Content-Type is not known; send one of {', '.join(_PARSERS)}")
-    parse, form = known
+    parse, form = _PARSERS[kind]
     try:
         batches = parse(content, columns)
         if len(batches[0]) > ROWS:
             raise refuse_rows(ROWS)
-        return make_block(batches, columns, start=0, identity=b"", offset=0)
+        block = make_block(batches, columns, start=0, identity=b"", offset=0)
+        return Body(block, _find_absent(content, kind, batches, columns))
+    except NotNumberError as problem:
+        raise RefusalError(422, f"{problem}; send a number, or null where one is missing; nothing was taken") from None
     except SourceError as problem:
         raise RefusalError(422, f"{problem}; nothing was taken") from None
     except _UNREADABLE:  # whose text may quote a row
@@ -92,6 +132,24 @@ def read_body(content: bytes, kind: str, columns: Columns) -> Block:
         raise RefusalError(
             422, f"the rows cannot be read; send {form}, with the columns {names}; nothing was taken"
         ) from None
+
+
+def _find_absent(content: bytes, kind: str, batches: Batches, columns: Columns) -> tuple[str, ...]:
+    """The columns that no row has, which may be misspelt; a refusal if no row counts without them."""
+    empty = {name for batch in batches for name in batch.schema.names if batch[name].null_count == len(batch)}
+    if kind == ARROW or not empty or not len(batches[0]):
+        return ()
+    members = list_members(content, is_array=kind == JSON)
+    absent = [name for name in columns.names if name in empty and name not in members]
+    optional = {columns.subject, *(columns.numbers if columns.keep_missing else ())}
+    for name in absent:
+        if name not in optional:
+            raise RefusalError(
+                422,
+                f"no row has the column {name!r}; correct its name, or send null where a value is missing; nothing was "
+                "taken",
+            )
+    return tuple(absent)
 
 
 def _parse_lines(content: bytes, columns: Columns) -> Batches:

@@ -82,7 +82,7 @@ class EngineFeed:
     def _send(self, names: Collection[str], content: bytes, key: str) -> None:
         """Send the same rows to each stream at once, so that they are written in one transaction."""
         with self._engine.read() as catalog:
-            blocks = {name: read_body(content, ARROW, catalog.find(name).columns) for name in names}
+            blocks = {name: read_body(content, ARROW, catalog.find(name).columns).block for name in names}
         fingerprint = compute_fingerprint(content, ARROW)
         waiting = [self._engine.take_rows(name, block, key, fingerprint) for name, block in blocks.items()]
         for answer in waiting:

@@ -122,6 +122,9 @@ class Taken(Answer):
     skipped: int = Field(description="Rows with a missing value, time or key.")
     failed: int = Field(description="Rows of streams that cannot be written, or whose policy failed.")
     replayed: bool = Field(description="Whether an earlier request with the same Idempotency-Key was answered again.")
+    absent: list[str] = Field(
+        description="Columns that none of the rows had, such as a subject whose name is misspelt; the rows were taken."
+    )
 
 
 class Number(Answer):

@@ -38,7 +38,7 @@ def compute_fingerprint(content: bytes, kind: str) -> bytes:
 
     Args:
         content: the body.
-        kind: its media type.
+        kind: its media type, without parameters.
 
     Returns:
         Eight bytes.

@@ -23,6 +23,19 @@ _PART = 1 << 22  # bytes of a block that one core parses
 _DECODER = reference.JSONDecoder(parse_int=str, parse_float=str)  # a number as it is written
 
 
+class NotNumberError(ValueError):
+    """A column of numbers that has something else.
+
+    Args:
+        column: the column.
+        row: the row, from 1.
+    """
+
+    def __init__(self, column: str, row: int) -> None:
+        super().__init__(f"column {column!r} is not a number in row {row}")
+        self.column, self.row = column, row
+
+
 def read_ndjson(records: RecordChunks, columns: Columns) -> Iterator[Batches | None]:
     """Parse the columns of each chunk of complete lines.
 
@@ -66,6 +79,7 @@ def parse_lines(block: bytes, columns: Columns) -> Batches:
         The columns.
 
     Raises:
+        NotNumberError: a column of numbers has something else.
         ValueError: the lines cannot be parsed; its text may quote a row, so do not show it.
         pyarrow.ArrowInvalid: the same.
     """
@@ -95,17 +109,37 @@ def parse_array(content: bytes, columns: Columns) -> Batches:
         The columns.
 
     Raises:
+        NotNumberError: a column of numbers has something else.
         ValueError: it cannot be parsed; the text may quote a row, so do not show it.
     """
     text = content.decode()
     rows = _find_rows(reference.loads(text))
-    numbers = {name: pa.array([_to_number(row.get(name)) for row in rows], pa.float64()) for name in columns.floats}
+    numbers = _make_numbers(rows, columns.floats)
     if not columns.texts:
         return (pa.record_batch(numbers),) * 2
     written = _find_rows(_DECODER.decode(text))
     texts = {name: pa.array([_to_text(row.get(name)) for row in written], pa.string()) for name in columns.texts}
     batch = pa.record_batch(texts)
     return pa.record_batch(numbers) if numbers else batch, batch
+
+
+def list_members(content: bytes, *, is_array: bool) -> set[str]:
+    r"""List the members that any object has.
+
+    Args:
+        content: what `parse_array` or `parse_lines` could parse.
+        is_array: whether it is an array, not lines.
+
+    Returns:
+        Their names.
+
+    Example:
+        >>> sorted(list_members(b'{"spent": 1}\n{"sold": null}', is_array=False))
+        ['sold', 'spent']
+    """
+    lines = [] if is_array else [line for line in content.split(b"\n") if line.strip()]
+    rows = _find_rows(reference.loads(content)) if is_array else map(reference.loads, lines)
+    return {name for row in rows for name in row}
 
 
 def _find_rows(parsed: object) -> list[dict[str, object]]:
@@ -131,11 +165,25 @@ def _read_numbers(block: bytes, names: Sequence[str]) -> pa.RecordBatch:
 def _read_booleans(lines: Sequence[bytes], names: Sequence[str]) -> pa.RecordBatch:
     """Read columns of numbers and booleans, row by row; a ValueError if there are no booleans."""
     rows = [reference.loads(line) for line in lines]
+    numbers = _make_numbers(rows, names)
     if not any(isinstance(row.get(name), bool) for row in rows for name in names):
         raise ValueError("not the fault of a boolean")
-    return pa.record_batch(
-        {name: pa.array([_to_number(row.get(name)) for row in rows], pa.float64()) for name in names}
-    )
+    return pa.record_batch(numbers)
+
+
+def _make_numbers(rows: Sequence[dict[str, object]], names: Sequence[str]) -> dict[str, pa.Array]:
+    """Columns of numbers and booleans of JSON as floats."""
+    return {name: pa.array(_list_numbers(rows, name), pa.float64()) for name in names}
+
+
+def _list_numbers(rows: Sequence[dict[str, object]], name: str) -> list[float | None]:
+    found: list[float | None] = []
+    for row in rows:
+        try:
+            found.append(_to_number(row.get(name)))
+        except (ValueError, OverflowError):
+            raise NotNumberError(name, len(found) + 1) from None
+    return found
 
 
 def _to_number(value: object) -> float | None:

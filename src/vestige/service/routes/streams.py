@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Query, Request
 
 from vestige.service import answers, models
 from vestige.service.access import allow
-from vestige.service.bodies import ARROW, JSON, NDJSON, read_body
+from vestige.service.bodies import ARROW, JSON, NDJSON, find_kind, read_body
 from vestige.service.engine import Engine
 from vestige.service.metrics import Metrics
 from vestige.service.problems import RefusalError
@@ -25,7 +25,7 @@ SMALL = 1 << 14
 """Bytes of a body that is parsed at once: it takes about a millisecond, less than to hand it to a thread and back."""
 PARSERS = 4
 """Number of bodies that are parsed at the same time; the others wait."""
-_Key = Annotated[str, Query(max_length=10_000, description="The key; empty for a stream without keys.")]
+_Key = Annotated[str, Query(max_length=10_000, description="The key; leave it out for a stream without keys.")]
 _IdempotencyKey = Annotated[
     str,
     Header(
@@ -62,16 +62,16 @@ def make_stream_routes(engine: Engine, metrics: Metrics) -> APIRouter:
     async def take_rows(name: str, request: Request, idempotency_key: _IdempotencyKey) -> dict[str, Any]:
         """Take rows: JSON, NDJSON or an Arrow stream; the answer comes once they are flushed."""
         columns = engine.catalog.find(name).columns  # without the lock, which a commit holds: it would stop all others
-        content, kind = await request.body(), request.headers.get("content-type", "")
+        content, kind = await request.body(), find_kind(request.headers.get("content-type", ""))
         if len(content) <= SMALL:
-            block = read_body(content, kind, columns)
+            block, absent = read_body(content, kind, columns)
         else:
             async with parsers:
-                block = await asyncio.to_thread(read_body, content, kind, columns)
+                block, absent = await asyncio.to_thread(read_body, content, kind, columns)
         future = engine.take_rows(name, block, idempotency_key, compute_fingerprint(content, kind), columns)
         counts, is_replayed = await asyncio.wrap_future(future)
         metrics.count_rows(counts, is_replayed=is_replayed)
-        return asdict(counts) | {"replayed": is_replayed}
+        return asdict(counts) | {"replayed": is_replayed, "absent": absent}
 
     @routes.get("/estimates", response_model=models.Estimates, **allow("read"))
     def list_estimates(
@@ -116,7 +116,12 @@ def make_stream_routes(engine: Engine, metrics: Metrics) -> APIRouter:
 
 
 def _find_stream(engine: Engine, name: str, key: str) -> str:
-    found = engine.catalog.find(name).find_name(key, engine.store)
+    served = engine.catalog.find(name)
+    if served.definition.by and not key:
+        raise RefusalError(422, "key is missing, since there is a stream for each key; /estimates lists them")
+    if key and not served.definition.by:
+        raise RefusalError(422, "key is given, but this stream has no keys; leave it out")
+    found = served.find_name(key, engine.store)
     if found is None:
         raise RefusalError(404, "there is no stream of this key; it has had no rows")
     return found
