@@ -12,7 +12,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from vestige import Mean
+from vestige.clock import Clock
 from vestige.service import logs
+from vestige.stream.log import LOG as STREAMS
+from vestige.stream.log import log_restart, log_restarts
 
 CANARY = "canary-7391"
 
@@ -22,6 +26,7 @@ def stream() -> Iterator[io.StringIO]:
     """What the log says; all is as before afterwards."""
     named = [logging.getLogger(name) for name in logs._NAMES]
     before = [(log.handlers, log.propagate, log.level) for log in named]
+    filters = [*STREAMS.filters]
     hook, raises, made = threading.excepthook, logging.raiseExceptions, io.StringIO()
     logs.start_log(made)
     yield made
@@ -29,6 +34,7 @@ def stream() -> Iterator[io.StringIO]:
     for log, (handlers, propagate, level) in zip(named, before, strict=True):
         log.handlers, log.propagate = handlers, propagate
         log.setLevel(level)
+    STREAMS.filters = filters
 
 
 def fail() -> None:
@@ -54,6 +60,17 @@ def test_errors_of_libraries_threads_and_tasks_leave_no_text(stream: io.StringIO
     text = stream.getvalue()
     assert CANARY not in text
     assert text.count("LookupError at test_logs.py:") == 5
+
+
+def test_what_many_streams_say_is_written_once_in_a_while(stream: io.StringIO) -> None:
+    now = [0.0]
+    STREAMS.filters[-1] = logs.RepetitionFilter(lambda: now[0])
+    for now[0] in (0.0, 1.0, 59.0, 61.0, 62.0):
+        for round_ in range(3):
+            log_restart(Mean(), Clock(), Clock(t=9, first=6, last=9, since=round_ + 2))
+            log_restarts(Mean(), 2)
+    assert stream.getvalue().count("started over and counts from") == 2
+    assert stream.getvalue().count("started over in 2 streams") == 2
 
 
 def test_what_the_system_said_is_told() -> None:

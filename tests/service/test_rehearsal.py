@@ -1,4 +1,4 @@
-"""Kernels are loaded before rows come, whatever the retention is."""
+"""Kernels are loaded before rows come and records are due, whatever the limits are."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 PROGRAM = """
 import gc, sys
+from datetime import UTC, datetime, timedelta
 import numpy as np
 from vestige import _numba
 from vestige.ingest.definition import Definition
@@ -22,7 +23,8 @@ def count():
     return sum(len(each.__dict__["_dispatcher"].overloads) for each in kernels if "_dispatcher" in each.__dict__)
 
 _numba.limit_interpretation(0.0)
-definition = Definition(name="a", columns=("x",), retention=int(sys.argv[1]), channel=sys.argv[2], seed=0)
+limits = {"retention": int(sys.argv[1])} if sys.argv[1] != "age" else {"max_age": timedelta(hours=1)}
+definition = Definition(name="a", columns=("x",), channel=sys.argv[2], subject="who", seed=0, **limits)
 engine = Engine(MemoryStore())
 engine.start()
 if sys.argv[3] == "prepared":
@@ -31,16 +33,28 @@ engine.submit(lambda: engine.catalog.create(definition)).result(60)
 before = count()
 rows = np.random.default_rng(1).normal(size=(400, 1))
 block = Block(rows, np.arange(1, 401), [b""] * 400, read=400)
-engine.take_rows("a", block, "key", b"12345678").result(200)
+if sys.argv[1] != "age":
+    engine.take_rows("a", block, "key", b"12345678").result(200)
+
+def erase(streams):
+    for step in range(40):
+        at, people = begun + timedelta(minutes=7 * step), [f"p{i}" for i in range(100)]
+        times = np.full(40, np.datetime64(at.replace(tzinfo=None), "us"))
+        streams.take([f"k{i % (step + 1)}" for i in range(40)], rows[:40], times=times, subjects=people[:40])
+        streams.sweep(at)
+        streams.forget(subject=f"p{step}", now=bool(step % 2))
+
+begun = datetime.now(UTC) - timedelta(days=1)
+engine.submit(lambda: erase(engine.catalog.find("a").streams)).result(200)
 engine.stop()
 print(count() - before)
 """
 
 
-def count_late(retention: int, channel: str, state: str) -> int:
-    """Count the kernels that are loaded while rows wait."""
+def count_late(limit: str, channel: str, state: str) -> int:
+    """Count the kernels that are loaded while rows or erasures wait."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(retention), channel, state],
+        [sys.executable, "-c", PROGRAM, limit, channel, state],
         env=os.environ,
         capture_output=True,
         check=True,
@@ -50,10 +64,10 @@ def count_late(retention: int, channel: str, state: str) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.parametrize(("retention", "channel"), [(50, "auto"), (128, "bits")])
-def test_no_kernel_is_loaded_while_rows_wait(retention: int, channel: str) -> None:
-    assert count_late(retention, channel, "prepared") == 0
+@pytest.mark.parametrize(("limit", "channel"), [("50", "auto"), ("128", "bits"), ("age", "auto"), ("age", "bits")])
+def test_no_kernel_is_loaded_while_rows_or_erasures_wait(limit: str, channel: str) -> None:
+    assert count_late(limit, channel, "prepared") == 0
 
 
 def test_kernels_are_loaded_late_without_it() -> None:
-    assert count_late(50, "auto", "not prepared") > 0
+    assert count_late("50", "auto", "not prepared") > 0

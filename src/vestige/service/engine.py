@@ -121,7 +121,7 @@ class Engine:
         self._is_stopping = self._is_failing = self._is_stale = False
         """The last one: whether memory may hold what the store does not. Others see it only if that is so."""
         self._expires = 0.0
-        self._prepared: set[str] = set()
+        self._prepared: set[tuple[str, bool]] = set()
         self._is_prepared = threading.Event()
         self._thread = threading.Thread(target=self._run, name="vestige-writer", daemon=True)
         self.maintain: Callable[[], None] = lambda: None
@@ -150,10 +150,11 @@ class Engine:
         """
         for definition in definitions:
             policy = definition.make_policy()
-            if repr(policy) not in self._prepared:
-                self._prepared.add(repr(policy))
+            kind = repr(policy), definition.max_age is not None
+            if kind not in self._prepared:
+                self._prepared.add(kind)
                 try:
-                    rehearse(policy, definition.retention)
+                    rehearse(policy, definition.retention, is_timed=kind[1])
                 except Exception as problem:  # rows then wait longer; without a writer, all would wait for ever
                     _log.error("the kernels could not be loaded: %s", describe(problem))
 
@@ -230,6 +231,21 @@ class Engine:
             if self._is_stale:
                 raise RefusalError(503, "the store cannot be written or read at present; try again")
             yield self.catalog
+
+    def verify(self) -> tuple[str, ...]:
+        """Check a copy of the store; the writer waits for the copy alone.
+
+        Returns:
+            What is wrong, one sentence each.
+
+        Raises:
+            RefusalError: the store cannot be read.
+        """
+        try:
+            return self.store.verify()
+        except StoreError as problem:
+            self._log_failure(problem)
+            raise RefusalError(503, _NOT_DONE) from None
 
     def prepare_page(self, stream: str) -> None:
         """Sort the names of a definition's streams if many have come since; the writer goes on meanwhile.

@@ -13,12 +13,16 @@ import os
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from vestige.stream.log import LOG as STREAMS
+
 _log = logging.getLogger("vestige.service")
 _NAMES = ("vestige", "uvicorn", "asyncio")
+_QUIET_SECONDS = 60.0
 
 
 def describe(problem: BaseException) -> str:
@@ -57,6 +61,33 @@ def _find_reasons(problem: BaseException | None) -> Iterator[str]:
         if problem is None:
             return
         problem = problem.__cause__ or problem.__context__
+
+
+class RepetitionFilter(logging.Filter):
+    """Lets one line of each kind through in a while: of thousands of streams, each would say the same.
+
+    Args:
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock, self._until = clock, dict[str, float]()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a line is written.
+
+        Args:
+            record: the line.
+
+        Returns:
+            False for one of a kind that was written less than a minute ago.
+        """
+        now, kind = self._clock(), str(record.msg)
+        if self._until.get(kind, now) > now:
+            return False
+        self._until[kind] = now + _QUIET_SECONDS
+        return True
 
 
 class SafeFormatter(logging.Formatter):
@@ -100,6 +131,7 @@ def start_log(stream: TextIO | None = None) -> None:
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
         log.setLevel(logging.WARNING)
+    STREAMS.addFilter(RepetitionFilter())
     logging.raiseExceptions = False  # a line that cannot be written would be shown with its arguments
     threading.excepthook = lambda given: _log.error("a thread ended: %s", _describe_or_none(given.exc_value))
 
