@@ -38,6 +38,7 @@ def test_the_page_names_every_route_and_loads_nothing_from_elsewhere(client: Any
     for path in client.get("/openapi.json").json()["paths"]:
         assert f"<code>{path}</code>" in text
     assert "<script" not in text
+    assert text.count("<table>") == text.count("<thead><tr><th scope=col>") > 10
     assert not re.search(r"//|style=", text.replace("text/", ""))
     for target in re.findall(r"(?:href|src)=([\w./]+)", text):
         assert client.get(f"/{target}").status_code == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 import pytest
 from httpx import Client
 from served import serve_here
+
+from vestige.store.inspection import inspect_tables
+from vestige.store.sqlite import verify
 
 VISITS = {"name": "visits", "columns": ["spent"], "by": "country", "subject": "email", "retention": 96, "seed": 0}
 ADA, BOB = "ada@example.org", "bob@example.org"
@@ -95,3 +99,25 @@ def test_a_sweep_and_a_verification(client: Client) -> None:
     assert (done["dry_run"], done["erased"], done["tidy"]) == (True, 0, False)
     assert client.post("/v1/sweep").json()["tidy"]
     assert client.post("/v1/verify").json() == {"ok": True, "findings": []}
+
+
+def test_rows_are_taken_while_the_store_is_verified(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, goes_on, found = threading.Event(), threading.Event(), list[Any]()
+    inspect = inspect_tables
+
+    def wait(*arguments: Any) -> Iterator[str]:
+        begun.set()
+        assert goes_on.wait(30)
+        return inspect(*arguments)
+
+    monkeypatch.setattr(verify, "inspect_tables", wait)
+    verifying = threading.Thread(target=lambda: found.append(client.post("/v1/verify").json()))
+    verifying.start()
+    try:
+        assert begun.wait(30)
+        assert send(client, ROWS, "b")["taken"] == 6
+        assert client.get("/v1/streams/visits").json()["t"] == 12
+    finally:
+        goes_on.set()
+        verifying.join(30)
+    assert found == [{"ok": True, "findings": []}]

@@ -117,7 +117,9 @@ def _write_operation(path: str, method: str, operation: dict[str, Any], document
             rows += [(name, "in the answer", part) for name, part in _list_members(content["schema"], document)]
     table = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     told = "".join(f"<p>{escape(text)}</p>" for text in operation["description"].split("\n\n"))
-    return f"<h2>{method.upper()} <code>{escape(path)}</code></h2>{told}<table>{table}</table>"
+    head = "".join(f"<th scope=col>{name}</th>" for name in ("Name", "Where", "What it is"))
+    titled = f"<h2>{method.upper()} <code>{escape(path)}</code></h2>{told}"
+    return f"{titled}<table><thead><tr>{head}</tr></thead><tbody>{table}</tbody></table>"
 
 
 def _list_members(schema: dict[str, Any], document: dict[str, Any]) -> list[tuple[str, str]]:

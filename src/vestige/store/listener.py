@@ -1,7 +1,8 @@
 """How servers listen: over TLS, or in clear where nobody else can listen in.
 
-Guarantee: in clear they listen on this host alone unless told otherwise, and a connection that sends no request is
-closed; held by tests/store/test_keyring_server.py and tests/service/test_serve.py.
+Guarantee: in clear they listen on this host alone unless told otherwise, and a connection is closed that sends no
+request, or takes nothing of an answer; held by tests/store/test_keyring_server.py, tests/service/test_serve.py and
+tests/service/test_events.py.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ except ModuleNotFoundError:
 
 IDLE_SECONDS = 60.0
 """Seconds after which a connection is closed on which no request has begun and its head has not arrived."""
+STALLED_SECONDS = 60.0
+"""Seconds after which a connection is closed whose other end takes nothing of what is sent to it."""
 STOP_SECONDS = 10
 """Seconds that requests under way have when a server is stopped."""
 
@@ -153,4 +156,6 @@ def open_listener(host: str, port: int, *, refusal: str | None = None) -> socket
             f"{host}, port {port}: cannot be listened on ({reason}); use another port, or stop what uses it"
         ) from None
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each answer waits 40 ms for its second packet
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # of Linux; whoever is connected has it too
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1_000 * STALLED_SECONDS))
     return listener

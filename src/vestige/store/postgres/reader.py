@@ -73,8 +73,7 @@ class PostgresReader(TableReader):
 
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
         """Check the limits, every row, the keyring and the settings of the server, and look for canaries."""
-        with self._begin() as session:
-            return verify_store(session, self._keyring, at=at, canaries=canaries)
+        return verify_store(self._begin, self._keyring, at=at, canaries=canaries)
 
     def pseudonym(self, subject: str) -> str:
         """Return the pseudonym of a subject; random digits if no subject was ever named in the store."""

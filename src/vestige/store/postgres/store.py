@@ -132,8 +132,7 @@ class PostgresStore(TableStore):
 
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
         """Check the limits, every row, the keyring and the settings of the server, and look for canaries."""
-        with self._guard():
-            return verify_store(self._session, self._keyring, at=at, canaries=canaries)
+        return verify_store(self._borrow_session, self._keyring, at=at, canaries=canaries)
 
     # Using the tables.
 
@@ -147,6 +146,12 @@ class PostgresStore(TableStore):
             if self._is_closed:
                 raise StoreError(f"{where}: this store is closed; open it again")
             yield
+
+    @contextmanager
+    def _borrow_session(self) -> Iterator[Session]:
+        """The session, for one thread at a time."""
+        with self._guard():
+            yield self._session
 
     @contextmanager
     def _use(self) -> Iterator[Tables]:

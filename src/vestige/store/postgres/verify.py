@@ -6,7 +6,8 @@ with which a commit may be lost, and any canary that should be gone; held by tes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 
 from vestige.errors import StoreBusyError, StoreError
@@ -28,12 +29,16 @@ _SETTINGS = {
 
 
 def verify_store(
-    session: Session, keyring: Keyring, *, at: datetime | None, canaries: Sequence[bytes]
+    begin: Callable[[], AbstractContextManager[Session]],
+    keyring: Keyring,
+    *,
+    at: datetime | None,
+    canaries: Sequence[bytes],
 ) -> tuple[str, ...]:
     """Find what is wrong with a store, which may be written meanwhile: it is copied first.
 
     Args:
-        session: a session on the store.
+        begin: gives a session on the store for as long as the copy takes.
         keyring: its keyring.
         at: the time that limits in time are checked against; default: the machine's clock.
         canaries: bytes that must not be in the store.
@@ -46,20 +51,28 @@ def verify_store(
     """
     moment = to_utc(wall_clock() if at is None else at)
     check_canaries(canaries)
-    found = list[str]()
-    try:
+    found, copy = list[str](), None
+    with begin() as session, _note_trouble(found):
         found += keyring.verify()
         with session.read():
             found += _check_settings(session.connection)
             copy = SealedRows(copy_sealed(session.rows.inner), keyring, is_shared=False, keys=keyring.read())
-        with copy.report_damage():
+    if copy is not None:
+        with _note_trouble(found), copy.report_damage():
             found += inspect_tables(Tables(copy), moment)
             found += _find_canaries(copy, canaries)
+    return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))
+
+
+@contextmanager
+def _note_trouble(found: list[str]) -> Iterator[None]:
+    """Note what cannot be read as a finding."""
+    try:
+        yield
     except StoreBusyError as problem:
         found.append(f"Overdue: {problem}")
     except StoreError as problem:
         found.append(str(problem))
-    return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))
 
 
 def _check_settings(connection: Connection) -> Iterator[str]:

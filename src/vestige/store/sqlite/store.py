@@ -222,7 +222,7 @@ class SqliteStore(TableStore):
         """Check the limits, the file and every byte of it, and look for canaries in all files of the store."""
         with self._use():
             reader = SqliteReader(self.path, keyring=self._keyring, patience=self._patience)
-            return reader.verify(at=at, canaries=canaries)
+        return reader.verify(at=at, canaries=canaries)  # of a copy, so that other threads may write meanwhile
 
     def pseudonym(self, subject: str) -> str:
         """Return the pseudonym of a subject; the key is created when it is first needed."""
