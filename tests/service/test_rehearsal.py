@@ -45,7 +45,8 @@ def erase(streams):
         streams.forget(subject=f"p{step}", now=bool(step % 2))
 
 begun = datetime.now(UTC) - timedelta(days=1)
-engine.submit(lambda: erase(engine.catalog.find("a").streams)).result(200)
+if sys.argv[1] == "age":
+    engine.submit(lambda: erase(engine.catalog.find("a").streams)).result(200)
 engine.stop()
 print(count() - before)
 """
