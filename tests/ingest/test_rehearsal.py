@@ -65,7 +65,6 @@ def count_late(retention: int, how: str) -> int:
         capture_output=True,
         check=False,
         text=True,
-        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return int(done.stdout)
