@@ -51,7 +51,7 @@ DRAW: dict[str, Callable[[Path], object]] = {
         {name: measure_leakage(Window(), retention=8, t=40, trials=20, workers=1) for name in "ab"}, path
     ),
     "draw_comparison": lambda path: draw_comparison(
-        compare({"Window": Window()}, retention=8, t=40, trials=20, workers=1), path
+        compare({"Window": Window()}, retention=8, batches=8, trials=20, workers=1), path
     ),
     "draw_outlier": lambda path: draw_outlier(run_outlier(trials=1), path),
     "draw_plan": lambda path: draw_plan(plan(Mean(), records=1_000), path),

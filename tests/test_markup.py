@@ -56,8 +56,11 @@ def test_audits_are_tables() -> None:
     check_accessible(found._repr_html_())
     assert found._repr_html_().count("<tr>") == len(found.checkpoints) + 1
     rows = np.random.default_rng(0).normal(size=50)
-    compared = compare({"<Window>": Window()}, retention=8, t=40, trials=20, workers=1, data=rows)
+    compared = compare({"<Window>": Window()}, retention=8, batches=8, trials=20, workers=1, data=rows)
     check_accessible(compared._repr_html_())
     assert "&lt;Window&gt;" in compared._repr_html_()
+    for made in (found, compared):
+        assert repr(made) == str(made)
+        assert len(made.to_pandas()) == len(str(made).splitlines()) - 1 - (2 if made is found else 0)
     facts = json.loads(json.dumps(compared.to_dict(), allow_nan=False))
     assert [row["policy"] for row in facts["policies"]] == ["<Window>"]

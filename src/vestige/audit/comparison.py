@@ -8,9 +8,9 @@ tests/audit/test_comparison.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,16 +20,29 @@ from vestige.audit.data import make_source
 from vestige.audit.game import Data
 from vestige.audit.leakage import ADVERSARIES, Leakage, measure_leakage
 from vestige.errors import ParameterError
-from vestige.markup import make_table
+from vestige.markup import make_frame, make_table, make_text
 from vestige.policies import Mean, Private, Window
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.stream import Stream
 from vestige.types import Floats
-from vestige.validation import show_value
+from vestige.validation import check_int, show_value
 
-HEADER = ("policy", "error", "retention", "exact unlearning", "epsilon", "reconstruction", "membership")
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEADER = (
+    "policy",
+    "retention",
+    "error",
+    "erased in time",
+    "exact unlearning",
+    "epsilon",
+    "reconstruction",
+    "membership",
+)
+_MEASURES = ("epsilon", "mu", "total_variation", "auc", "reconstruction", "epsilon_ceiling")
 _ACCURACY_TRIALS = 100
 
 
@@ -39,16 +52,20 @@ class ComparisonRow:
 
     Attributes:
         name: name of the policy.
+        retention: retention of its stream, in records.
         error: root mean square error of its answer as an estimate of the mean of all records, in standard errors of
             that mean.
         meets_retention: whether every record was erased in time, at every checkpoint.
+        is_proved: whether there is a proof that limits what it reveals, as there is for a window and for `Private`.
         knows_all: what an adversary who knows all other records finds.
         knows_distribution: what an adversary who knows the distribution of the records finds.
     """
 
     name: str
+    retention: int
     error: float
     meets_retention: bool
+    is_proved: bool
     knows_all: Leakage
     knows_distribution: Leakage
 
@@ -65,8 +82,10 @@ class ComparisonRow:
         """
         return {
             "policy": self.name,
+            "retention": self.retention,
             "error": self.error,
             "meets_retention": self.meets_retention,
+            "is_proved": self.is_proved,
             "refutes_unlearning": self.refutes_unlearning,
             "knows_all": self.knows_all.to_dict(),
             "knows_distribution": self.knows_distribution.to_dict(),
@@ -78,6 +97,7 @@ class ComparisonRow:
         known, drawn = self.knows_all, self.knows_distribution
         return (
             self.name,
+            f"{self.retention:,}",
             f"{self.error:.3g} s.e.",
             "met" if self.meets_retention else "NOT MET",
             f"refuted (TV >= {known.total_variation:.2f})" if self.refutes_unlearning else "not refuted",
@@ -92,46 +112,72 @@ class Comparison:
     """Result of `compare`; prints as a table, in notebooks too.
 
     Attributes:
-        rows: one row for each policy.
+        rows: one row for each policy and each retention that it can work with.
         batches: number of batches between the erasure of the record and the last checkpoint.
+        notes: which policies were left out where, in sentences.
     """
 
     rows: tuple[ComparisonRow, ...]
-    batches: float
+    batches: int
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        table = [HEADER, *(row.cells for row in self.rows)]
-        widths = [max(len(line[i]) for line in table) for i in range(len(HEADER))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in table]
-        return "\n".join(line.rstrip() for line in lines)
+        return make_text(HEADER, (row.cells for row in self.rows), self.notes)
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return make_table("Policies side by side", HEADER, [row.cells for row in self.rows])
+        return make_table("Policies side by side", HEADER, [row.cells for row in self.rows], self.notes)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Convert the rows to a data frame.
+
+        Returns:
+            One row for each policy and retention; what an adversary who knows all other records finds, and, with names
+            that begin with `distribution_`, what one who knows their distribution does.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+
+        Example:
+            >>> found = compare({"Window": Window()}, retention=8, batches=8, trials=20, workers=1)
+            >>> found.to_pandas()[["policy", "retention", "epsilon"]].values.tolist()
+            [['Window', 8, 0.0]]
+        """
+        return make_frame(
+            {
+                **{name: value for name, value in row.to_dict().items() if not name.startswith("knows")},
+                **{name: getattr(row.knows_all, name) for name in _MEASURES},
+                **{f"distribution_{name}": getattr(row.knows_distribution, name) for name in _MEASURES},
+            }
+            for row in self.rows
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the comparison to plain data, as for JSON.
 
         Returns:
-            The number of batches, and a dictionary for each policy.
+            The number of batches, a dictionary for each row, and the notes.
         """
-        return {"batches": self.batches, "policies": [row.to_dict() for row in self.rows]}
+        return {"batches": self.batches, "policies": [row.to_dict() for row in self.rows], "notes": list(self.notes)}
 
-    def __getitem__(self, name: str) -> ComparisonRow:
+    def __getitem__(self, key: str | tuple[str, int]) -> ComparisonRow:
         """Return the row of a policy.
 
         Args:
-            name: name of the policy.
+            key: name of the policy; or, where there are several retentions, its name and the retention.
 
         Returns:
             Its row.
 
         Raises:
-            KeyError: if there is no policy of that name.
+            KeyError: if there is no such row, or more than one.
         """
-        return {row.name: row for row in self.rows}[name]
+        found = [row for row in self.rows if key in (row.name, (row.name, row.retention))]
+        if len(found) != 1:
+            raise KeyError(f"{key!r} is the key of {len(found)} rows; use a name, or a name and a retention")
+        return found[0]
 
 
 def default_policies(bound: float = 3.0) -> dict[str, Policy]:
@@ -159,8 +205,8 @@ def default_policies(bound: float = 3.0) -> dict[str, Policy]:
 def compare(
     policies: Mapping[str, Policy] | None = None,
     *,
-    retention: int = 64,
-    t: int = 64 + 32 * 100 + 1,
+    retention: int | Sequence[int] = 64,
+    batches: int = 100,
     trials: int = 1_000,
     data: ArrayLike | Data | None = None,
     seed: int = 0,
@@ -172,8 +218,9 @@ def compare(
 
     Args:
         policies: policies by name, each of which answers with the mean of its columns. Default: `default_policies()`.
-        retention: retention of every stream, in records.
-        t: number of records that arrive.
+        retention: retention of every stream, in records; or several, each of which is compared. A policy is left out
+            where its batches would be too short or too long for it.
+        batches: number of batches that arrive between the erasure of the record and the last checkpoint.
         trials: number of trials of each hypothesis, in each audit.
         data: records to draw from with replacement, or a function `data(rng, n)`. Default: standard normal.
         seed: seed that makes the comparison reproducible.
@@ -182,14 +229,14 @@ def compare(
         options: further arguments of `measure_leakage`, such as `values`, `confidence` or `delta`.
 
     Returns:
-        One row for each policy.
+        One row for each policy and retention.
 
     Raises:
-        ParameterError: if there is no policy, a policy answers with something else than the mean of its columns, or
-            `measure_leakage` rejects an argument.
+        ParameterError: if there is no policy, none can work with any retention, one answers with something else than
+            the mean of its columns, or `measure_leakage` rejects an argument.
 
     Example:
-        >>> found = compare({"Window": Window()}, retention=8, t=40, trials=20, workers=1)
+        >>> found = compare({"Window": Window()}, retention=8, batches=8, trials=20, workers=1)
         >>> found["Window"].refutes_unlearning
         False
     """
@@ -198,26 +245,51 @@ def compare(
         raise ParameterError(f"policies={show_value(named)} is not a mapping; pass a dict of policies by name")
     if not named:
         raise ParameterError("policies is empty; pass at least one, by name, or omit it for the default policies")
+    retentions = [retention] if isinstance(retention, int) else list(retention)
+    for each in retentions:
+        check_int("retention", each, 1)
+    check_int("batches", batches, 1)
+    able = [(name, policy, each) for each in retentions for name, policy in named.items() if _fits(policy, each)]
+    if not able:
+        raise ParameterError(f"no policy can work with retention={retention}; use a longer one")
     rows = []
-    for i, (name, policy) in enumerate(named.items()):
+    for i, (name, policy, each) in enumerate(able):
+        t = each + 1 + batches * max(1, each // 2)
         audits = [
             measure_leakage(
                 policy,
-                retention=retention,
+                retention=each,
                 t=t,
                 trials=trials,
                 adversary=adversary,
                 data=data,
                 seed=seed,
                 workers=workers,
-                progress=lambda share, before=2 * i + j: progress((before + share) / (2 * len(named))),  # type: ignore[misc]
+                progress=lambda share, before=2 * i + j: progress((before + share) / (2 * len(able))),  # type: ignore[misc]
                 **options,
             )
             for j, adversary in enumerate(ADVERSARIES)
         ]
-        error = _measure_error(policy, retention, t, make_source(data, policy.columns), seed)
-        rows.append(ComparisonRow(name, error, not any(audit.overdue for audit in audits), *audits))
-    return Comparison(tuple(rows), rows[0].knows_all.checkpoints[-1].age / max(1, retention // 2))
+        error = _measure_error(policy, each, t, make_source(data, policy.columns), seed)
+        in_time = not any(audit.overdue for audit in audits)
+        rows.append(ComparisonRow(name, each, error, in_time, policy.is_window or isinstance(policy, Private), *audits))
+    return Comparison(tuple(rows), batches, _list_left_out(named, retentions))
+
+
+def _fits(policy: Policy, retention: int) -> bool:
+    """Whether a policy can work with the batches of a stream."""
+    batch = max(1, retention // 2)
+    return policy.every_round or policy.min_batch <= batch <= (policy.max_batch or batch)
+
+
+def _list_left_out(policies: Mapping[str, Policy], retentions: Sequence[int]) -> tuple[str, ...]:
+    """Which policies are missing at which retentions."""
+    missing = {name: [each for each in retentions if not _fits(policy, each)] for name, policy in policies.items()}
+    return tuple(
+        f"{name} is left out at {', '.join(f'{each:,}' for each in left)}: its batches would be too short or too long."
+        for name, left in missing.items()
+        if left
+    )
 
 
 def _measure_error(policy: Policy, retention: int, t: int, draw: Data, seed: int) -> float:

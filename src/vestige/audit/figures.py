@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vestige.audit.comparison import Comparison
+from vestige.audit.comparison import Comparison, ComparisonRow
 from vestige.audit.examples import OutlierEffect
 from vestige.audit.leakage import Leakage
-from vestige.figures import FAINT, find_style, make_panels, save_figure, use_style
+from vestige.figures import (
+    FAINT,
+    SIZE,
+    find_style,
+    make_figure,
+    make_panels,
+    save_figure,
+    set_plain_ticks,
+    use_style,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +77,10 @@ def draw_leakage(leakages: Mapping[str, Leakage], path: str | Path | None = None
 
 @use_style()
 def draw_comparison(comparison: Comparison, path: str | Path | None = None) -> Figure:
-    """Draw the bound of epsilon against the error, for each policy and both adversaries.
+    """Draw the error against retention, with the price of forgetting as a band; below it, the bound of epsilon.
+
+    The band reaches from the smallest error of any policy to the smallest one of those that are proved to forget: a
+    window, and `Private` up to its guarantee.
 
     Args:
         comparison: result of `compare`.
@@ -83,31 +95,63 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None) -> F
     Example:
         >>> from vestige import Window
         >>> from vestige.audit import compare
-        >>> figure = draw_comparison(compare({"Window": Window()}, retention=8, t=40, trials=20, workers=1))
+        >>> figure = draw_comparison(compare({"Window": Window()}, retention=8, batches=8, trials=20, workers=1))
     """
-    figure, (panel,) = make_panels(1)
+    figure = make_figure((SIZE[0], 6.6))
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    names = list(dict.fromkeys(row.name for row in comparison.rows))
+    styles = _make_styles(names)
+    for name in names:
+        rows = [row for row in comparison.rows if row.name == name]
+        retentions = [row.retention for row in rows]
+        top.plot(retentions, [_total_error(row) for row in rows], label=name, **styles[name])
+        hollow = {"markerfacecolor": "none", "ls": ":", "markersize": 9}
+        bottom.plot(retentions, [row.knows_all.epsilon for row in rows], **styles[name])
+        bottom.plot(retentions, [row.knows_distribution.epsilon for row in rows], **styles[name] | hollow)
+    _draw_price(top, comparison)
     ceiling = max(row.knows_all.epsilon_ceiling for row in comparison.rows)
-    styles = _make_styles(row.name for row in comparison.rows)
-    for row in comparison.rows:
-        _draw_row(panel, row.name, row.error, (row.knows_all, row.knows_distribution), styles[row.name])
-    panel.axhline(ceiling, color=FAINT, lw=0.8, ls=":")
+    bottom.axhline(ceiling, color=FAINT, lw=0.8, ls=":")
     right_edge: Any = {"textcoords": "offset points", "xycoords": ("axes fraction", "data"), "ha": "right"}
-    panel.annotate(_CEILING_LABEL, (1, ceiling), (-2, 6), fontsize=8, **right_edge)
-    legend = "filled: adversary knows\nall other records\nhollow: adversary knows\ntheir distribution"
-    panel.annotate(legend, (0.98, 0.5), xycoords="axes fraction", fontsize=8, ha="right")
-    panel.set(xscale="log", xlabel="error (standard errors of the mean of all records)")
-    panel.set(ylabel="lower bound of epsilon", ylim=(0, 1.15 * ceiling))
-    figure.legend(loc="outside upper center", ncols=3, fontsize=8)
+    bottom.annotate(_CEILING_LABEL, (1, ceiling), (-2, 4), **right_edge)
+    bottom.annotate(
+        "filled: the adversary knows all other records\nhollow: their distribution",
+        (0.98, 0.5),
+        xycoords="axes fraction",
+        ha="right",
+        va="center",
+    )
+    top.set(yscale="log", ylabel="error (that of all records = 1)")
+    bottom.set(xscale="log", xlabel="retention (records)", ylabel="lower bound of epsilon", ylim=(-0.3, 1.25 * ceiling))
+    ticks = sorted({row.retention for row in comparison.rows})
+    bottom.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    for panel in (top, bottom):
+        panel.xaxis.minorticks_off()
+    set_plain_ticks(top)
+    figure.legend(loc="outside upper left", ncols=2)
     save_figure(figure, path)
     return figure
 
 
-def _draw_row(panel: Axes, name: str, error: float, leakages: tuple[Leakage, Leakage], style: dict[str, Any]) -> None:
-    x, style = max(error, _MIN_ERROR), style | {"ls": "", "markersize": 8}
-    knows_all, knows_distribution = (leakage.epsilon for leakage in leakages)
-    panel.plot([x, x], [knows_all, knows_distribution], color=style["color"], lw=0.8, ls=":")
-    panel.plot(x, knows_all, label=name, **style)
-    panel.plot(x, knows_distribution, **style | {"markerfacecolor": "white"})
+def _total_error(row: ComparisonRow) -> float:
+    """The root mean square error as an estimate of the truth, as a multiple of that of all records.
+
+    How far the answer is from the mean of all records, and how far that is from the truth, are independent for normals.
+    """
+    return float(np.hypot(1.0, row.error))
+
+
+def _draw_price(panel: Axes, comparison: Comparison) -> None:
+    """Fill between the most accurate policy and the most accurate one that is proved to forget."""
+    proved: dict[int, float] = {}
+    best: dict[int, float] = {}
+    for row in comparison.rows:
+        best[row.retention] = min(best.get(row.retention, np.inf), _total_error(row))
+        if row.is_proved:
+            proved[row.retention] = min(proved.get(row.retention, np.inf), _total_error(row))
+    retentions = sorted(proved)
+    if len(retentions) > 1 and any(best[each] < proved[each] for each in retentions):
+        low, high = ([each[retention] for retention in retentions] for each in (best, proved))
+        panel.fill_between(retentions, low, high, color=FAINT, alpha=0.25, lw=0, label="the price of forgetting")
 
 
 @use_style()

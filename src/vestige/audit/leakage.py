@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,11 +22,14 @@ from vestige.audit.data import make_source
 from vestige.audit.game import Data, Game, Observations
 from vestige.audit.workers import play_tasks
 from vestige.errors import ParameterError
-from vestige.markup import make_table
+from vestige.markup import make_frame, make_table, make_text
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.types import Floats
 from vestige.validation import check_choice, check_floats, check_int, show_value
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ADVERSARIES = ("knows-all", "knows-distribution")
 _TRIALS_PER_TASK = 250
@@ -35,9 +38,12 @@ _TRAINING_SHARE = 0.25
 _MAX_COUNT, _MAX_WORKERS = 10**9, 10**4  # records or trials, and processes
 
 
-@dataclass(frozen=True, slots=True)
+HEADER = ("t", "age", "epsilon", "mu", "total variation", "AUC", "reconstruction")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Leakage:
-    """Result of an audit.
+    """Result of an audit; prints as a table, in notebooks too.
 
     Attributes:
         checkpoints: what the adversary can say at each checkpoint, the earliest first.
@@ -94,9 +100,34 @@ class Leakage:
         """
         return asdict(self)
 
+    def to_pandas(self) -> pd.DataFrame:
+        """Convert the checkpoints to a data frame.
+
+        Returns:
+            One row for each checkpoint, with a column for each attribute of `Checkpoint`.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+
+        Example:
+            >>> from vestige import Window
+            >>> found = measure_leakage(Window(), retention=8, t=40, trials=20, workers=1)
+            >>> found.to_pandas()["age"].tolist() == [checkpoint.age for checkpoint in found.checkpoints]
+            True
+        """
+        return make_frame(asdict(checkpoint) for checkpoint in self.checkpoints)
+
+    def __str__(self) -> str:
+        return f"{self._describe()}\n{make_text(HEADER, self._list_cells(), self._list_notes())}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
-        header = ("t", "age", "epsilon", "mu", "total variation", "AUC", "reconstruction")
-        rows = [
+        return make_table(self._describe(), HEADER, self._list_cells(), self._list_notes())
+
+    def _list_cells(self) -> list[tuple[str, ...]]:
+        return [
             (
                 f"{at.t:,}",
                 f"{at.age:,}",
@@ -108,10 +139,15 @@ class Leakage:
             )
             for at in self.checkpoints
         ]
-        caption = f"What an adversary who {self.adversary.replace('-', ' ')} finds in {self.trials:,} trials"
+
+    def _describe(self) -> str:
+        known = {"knows-all": "knows all other records", "knows-distribution": "knows their distribution"}
+        return f"What an adversary who {known[self.adversary]} finds in {self.trials:,} trials"
+
+    def _list_notes(self) -> list[str]:
         ceiling = f"No epsilon above {self.epsilon_ceiling:.2f} can be shown with this number of trials."
-        late = ("A record was still there after it should have been erased.",) if self.overdue else ()
-        return make_table(caption, header, rows, (ceiling, *late))
+        late = ["A record was still there after it should have been erased."] if self.overdue else []
+        return [ceiling, *late]
 
 
 def measure_leakage(

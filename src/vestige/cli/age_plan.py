@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from vestige.cli.output import format_bytes, format_microseconds, join_notes, print_json, say, show_table
+from vestige.cli.output import print_json, say, show_table
+from vestige.markup import format_bytes, format_microseconds, join_notes
 from vestige.planning import AgePlan, AgeRow
 from vestige.planning.max_age import format_rate
 from vestige.times import format_duration

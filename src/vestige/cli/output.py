@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -94,40 +93,6 @@ def list_some(names: Sequence[str]) -> str:
         return ""
     more = f" and {len(names) - SHOWN:,} more; --json prints them all" if len(names) > SHOWN else ""
     return f" ({', '.join(names[:SHOWN])}{more})"
-
-
-def format_bytes(count: int) -> str:
-    """Format a number of bytes to three digits.
-
-    >>> format_bytes(20_992)
-    '21 kB'
-    """
-    power = min(int(math.log10(max(count, 1))) // 3, 4)
-    return f"{count / 1_000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
-
-
-def format_microseconds(seconds: float) -> str:
-    """Format a short time to two digits.
-
-    >>> format_microseconds(1.234e-6)
-    '1.2 µs'
-    """
-    micro = float(f"{seconds * 1e6:.2g}")
-    return f"{micro:g} µs" if micro < 1_000.0 else f"{micro / 1_000.0:g} ms"
-
-
-def join_notes(rows: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
-    """Join the notes of the rows of a table: each note once, after the names of the rows that have it.
-
-    >>> list(join_notes([("Mean", ["Short."]), ("Sum", ["Short."])]))
-    ['Mean; Sum: Short.']
-    """
-    names: dict[str, list[str]] = {}
-    for name, notes in rows:
-        for note in notes:
-            names.setdefault(note, []).append(name)
-    for note, concerned in names.items():
-        yield f"{'; '.join(concerned)}: {note}"
 
 
 def format_time(moment: datetime | None) -> str:

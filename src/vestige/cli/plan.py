@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -14,9 +13,6 @@ from vestige.cli.group import check_figure_path, command, parse_duration, parse_
 from vestige.cli.noise_options import bound_option
 from vestige.cli.output import (
     announce_if_slow,
-    format_bytes,
-    format_microseconds,
-    join_notes,
     print_json,
     say,
     show_progress,
@@ -25,7 +21,8 @@ from vestige.cli.output import (
 from vestige.errors import ParameterError, SourceError
 from vestige.ingest.policy_options import make_policy, parse_bounds
 from vestige.planning import Plan, Row, draw_plan, plan, plan_max_age
-from vestige.policies import STATISTICS, Encoded, NamedPolicy, Private
+from vestige.planning.table import HEADER, describe, format_row, name_bounds, name_columns, summarize
+from vestige.policies import STATISTICS, Encoded, NamedPolicy
 from vestige.policies.metrics import METRICS, parse_metrics
 from vestige.policies.private import list_unbounded
 from vestige.sources import FileSource
@@ -36,7 +33,6 @@ from vestige.types import Floats
 _MOST_ROWS = 200_000
 _SHOWN = 8
 _UNIT = "standard deviations of one record's influence"
-_HEADER = ("policy", "retention", "records", "error", "memory", "time per record", "price")
 
 
 @command.command("plan")
@@ -171,12 +167,12 @@ def plan_retention(
     if machine:
         print_json({"statistic": statistic, **_to_facts(result), "errors": errors})
         return
-    say(_describe(result, statistic))
+    say(describe(result, statistic))
     if errors is not None:
         labels = [f"{name} {size:.3g}" for name, size in list(errors.items())[:_SHOWN]]
         say(f"In the units of the data: {'; '.join(labels)}{'; ...' if len(errors) > _SHOWN else ''}.")
-    show_table(_HEADER, [_format_row(row) for row in result.rows])
-    for line in (*_summarize(result), *_list_notes(result)):
+    show_table(HEADER, [format_row(row) for row in result.rows])
+    for line in summarize(result):
         say(line)
 
 
@@ -270,79 +266,10 @@ def _to_facts(plan: Plan) -> dict[str, object]:
         "rows": [{name: getattr(row, name) for name in Row.__slots__} for row in plan.rows],
         "private": None
         if private is None
-        else {"epsilon": private.epsilon, "delta": private.delta, "bounds": _name_bounds(private)},
+        else {"epsilon": private.epsilon, "delta": private.delta, "bounds": name_bounds(private)},
         "prices": [{"retention": retention, "price": price} for retention, price in plan.prices],
         "notes": list(plan.notes),
     }
-
-
-def _describe(plan: Plan, statistic: str) -> str:
-    columns = f"{plan.policy.columns} column{'s'[: plan.policy.columns > 1]}"
-    if not plan.error:
-        return f"Plan for {statistic}, {columns}: nothing is rounded, after any number of records."
-    unit = "a record" if statistic == "mean" else "one record's influence"
-    data = f"a sample of {plan.sampled:,} records"
-    if plan.mean is not None:
-        data = f"assuming {plan.policy.describe_rows(plan.mean)}"
-    return (
-        f"Plan for {statistic}, {columns} ({data}): an error of "
-        f"{plan.error:.3g} standard deviations of {unit}, after {plan.records:,} records."
-    )
-
-
-def _format_row(row: Row) -> tuple[str, ...]:
-    return (
-        row.name,
-        "-" if row.retention is None else _format_count(row.retention),
-        "-" if row.records is None else _format_count(row.records),
-        "-" if row.error is None else f"{row.error:.3g}",
-        "-" if row.memory is None else format_bytes(row.memory),
-        "-" if row.seconds is None else format_microseconds(row.seconds),
-        "" if row.price is None else f"{row.price:.2f}",
-    )
-
-
-def _format_count(number: int) -> str:
-    return f"{number:,}" if number < 10**9 else f"{number:.3g}"
-
-
-def _summarize(plan: Plan) -> Iterator[str]:
-    """The table in sentences."""
-    ours = plan.rows[0]
-    if not plan.error:
-        yield f"{ours.name} requires a retention of {ours.retention:,} records."
-        return
-    window, least = plan.row("window"), plan.row("lower bound")
-    if ours.retention is not None:
-        yield (
-            f"{ours.name.split(',')[0]} requires a retention of {ours.retention:,} records; a sliding window requires "
-            f"{window.retention:,}; no policy can do with less than {least.retention:,}."
-        )
-    if plan.private is not None and plan.prices:
-        private = plan.private
-        prices = ", ".join(f"{price:.3g} at {retention:,}" for retention, price in plan.prices)
-        yield (
-            f"The price of epsilon {private.epsilon:g} (delta {private.delta:g}{_format_bounds(private)}), as a "
-            "multiple of the squared error without noise, or of the number of records for the same error, by "
-            f"retention: {prices}."
-        )
-
-
-def _name_bounds(private: Private) -> dict[str, float]:
-    return private.name_bounds(_name_columns(private.policy))
-
-
-def _format_bounds(private: Private) -> str:
-    """The bounds of the columns that have one, as a clause."""
-    named = _name_bounds(private)
-    values = {f"{bound:.3g}" for bound in named.values()}
-    if len(values) > 1:
-        return f", bounds {', '.join(f'{name} {bound:.3g}' for name, bound in named.items())}"
-    return f", bound {values.pop()}" if values else ""
-
-
-def _name_columns(policy: NamedPolicy) -> tuple[str, ...]:
-    return policy.column_names or tuple(f"column {i + 1}" for i in range(policy.columns))
 
 
 def _read_bound(
@@ -351,16 +278,10 @@ def _read_bound(
     """The bounds by column of metrics; one bound for all columns of another statistic."""
     if not texts or not isinstance(policy, Encoded) or not isinstance(policy.statistic, Averages):
         return None
-    names = policy.column_names or columns or _name_columns(policy)
+    names = policy.column_names or columns or name_columns(policy)
     found = parse_bounds(texts, names, [names[i] for i in list_unbounded(policy) or ()])
     if policy.column_names:
         return found
     if len(set(found.values())) > 1:
         raise ParameterError("--bound has several values, which are planned for metrics only; name columns by --metric")
     return next(iter(found.values()), None)
-
-
-def _list_notes(plan: Plan) -> Iterator[str]:
-    """Each note once, with the policies that it concerns."""
-    yield from join_notes((row.name, row.notes) for row in plan.rows)
-    yield from (f"Sample: {note}" for note in plan.notes)

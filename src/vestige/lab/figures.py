@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_LEGEND_WIDTH = 46
+"""Number of letters in two labels that fit beside each other."""
+
+
 def render(draw: Callable[[Results, Figure], None], results: Results, kind: str) -> bytes:
     """Render a figure.
 
@@ -178,16 +182,28 @@ def draw_level(axes: Axes, name: str, y: float, label: str | None = None) -> Non
     axes.axhline(y, color=style.colour, ls=style.line, lw=1.4, label=label or name, zorder=1.5)
 
 
-def draw_legend(figure: Figure, axes: Axes, columns: int = 3) -> None:
-    """Draw the legend above the axes, where it covers no data.
+def draw_legend(figure: Figure, axes: Axes) -> None:
+    """Draw the legend above the axes, where it covers no data: in two columns if they fit, in a taller figure if not.
 
     Args:
         figure: the figure.
         axes: the axes with the labelled curves.
-        columns: number of columns.
     """
     handles, names = axes.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper left", ncols=columns, fontsize=9.5, handlelength=2.2)
+    half = (len(names) + 1) // 2
+    fits = max(map(len, names[:half]), default=0) + max(map(len, names[half:]), default=0) <= _LEGEND_WIDTH
+    rows = half if fits else len(names)
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + 0.2 * max(rows - 3, 0))
+    figure.legend(
+        handles,
+        names,
+        loc="outside upper left",
+        ncols=2 if fits else 1,
+        fontsize=10,
+        handlelength=1.8,
+        columnspacing=1.2,
+    )
 
 
 def set_whole_ticks(axes: Axes, values: list[int]) -> None:

@@ -254,7 +254,7 @@ h1 { font-size: 1.7rem; } h2 { font-size: 1.15rem; margin-top: 0; }
 section { border-top: 1px solid var(--line); padding: 1.5rem 0 0.5rem; margin-top: 1.5rem; break-inside: avoid; }
 .source { color: var(--soft); margin: -0.6rem 0 0.6rem; font-style: italic; }
 .held { color: var(--yes); font-weight: bold; } .not { color: var(--no); font-weight: bold; }
-figure { margin: 0.5rem 0; } figure svg { width: 100%; max-width: 38rem; height: auto; display: block; }
+figure { margin: 0.5rem 0; } figure svg { width: 100%; max-width: 30rem; height: auto; display: block; }
 figcaption { color: var(--soft); font-size: 0.85rem; }
 table { border-collapse: collapse; width: 100%; font-size: 0.95rem; }
 td, th { text-align: left; padding: 0.25rem 0.6rem 0.25rem 0; border-bottom: 1px solid var(--line);

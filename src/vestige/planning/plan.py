@@ -12,18 +12,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige import paper, theory
 from vestige.errors import NoAnswerError, ParameterError
+from vestige.markup import make_frame, make_table, make_text
 from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.planning.data_model import DEFAULT_MEAN, DataModel, check_policy
+from vestige.planning.measurement import STREAMS, find_measured, is_measured
 from vestige.planning.prediction import Prediction, is_rounded_off, predict_with
 from vestige.planning.requests import note_requests
-from vestige.policies import Bundle, Encoded, NamedPolicy, Private, Window
+from vestige.planning.table import HEADER, describe, format_row, summarize
+from vestige.policies import Bundle, Encoded, Mean, NamedPolicy, Private, Window
 from vestige.policies.private import check_bound, list_unbounded
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
@@ -31,6 +35,9 @@ from vestige.statistics import Averages
 from vestige.stream.arrivals import read_rows
 from vestige.types import Floats
 from vestige.validation import check_at_most, check_int
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TOLERANCE = 1.1
 """The error that a policy may have, as a multiple of that of all records."""
@@ -67,9 +74,9 @@ class Row:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plan:
-    """What each policy requires.
+    """What each policy requires; prints as a table, in notebooks too.
 
     Attributes:
         policy: policy whose statistic is planned.
@@ -115,9 +122,38 @@ class Plan:
         """
         return {row.name: row for row in self.rows}[name]
 
+    def __str__(self) -> str:
+        sentences = (fill(line, 100, subsequent_indent="  ") for line in summarize(self))
+        return f"{self._describe()}\n{make_text(HEADER, map(format_row, self.rows), sentences)}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return make_table(self._describe(), HEADER, map(format_row, self.rows), summarize(self))
+
+    def _describe(self) -> str:
+        return describe(self, self.policy.name)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Convert the rows to a data frame.
+
+        Returns:
+            One row for each policy, with a column for each attribute of `Row`.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+
+        Example:
+            >>> from vestige import Mean
+            >>> plan(Mean(), error=0.1).to_pandas().set_index("name")["retention"]["window"]
+            100.0
+        """
+        return make_frame({name: getattr(row, name) for name in Row.__slots__} for row in self.rows)
+
 
 def plan(
-    policy: NamedPolicy,
+    policy: Policy,
     *,
     error: float | None = None,
     records: int | None = None,
@@ -132,7 +168,8 @@ def plan(
 
     Args:
         policy: the statistic to plan: one that is written as averages, such as Mean, Sum, Histogram, Moments or
-            LinearRegression, or one that is exact, such as Count.
+            LinearRegression; one that is exact, such as Count; or any policy of your own that estimates the mean of
+            each column, whose error is measured in simulated streams.
         error: target root mean squared error, in standard deviations of a record; for statistics other than the mean,
             of one record's influence on each number. Give this or `records`.
         records: number of records that will arrive.
@@ -162,6 +199,8 @@ def plan(
     target, count = find_target(error, records)
     if rounds_nothing(policy):
         return _plan_exact(policy, count, sample, mean)
+    if is_measured(policy):
+        return _plan_measured(policy, target, count, sample, mean, progress)
     policy = check_policy(policy)
     model = DataModel(policy, sample, mean, count)
     private, refusal = make_private(model, policy, epsilon, delta, bound)
@@ -184,7 +223,7 @@ def plan(
     )
 
 
-def rounds_nothing(policy: object) -> bool:
+def rounds_nothing(policy: object) -> TypeGuard[NamedPolicy]:
     """Tell whether a policy answers as if it had kept all records, such as one of sketches alone.
 
     Args:
@@ -226,6 +265,41 @@ def find_target(error: float | None, records: int | None) -> tuple[float, int]:
     if target < TOLERANCE / math.sqrt(_MAX_RECORDS):
         raise ParameterError(f"error={error} requires more than {_MAX_RECORDS:,} records; use a larger one")
     return target, math.ceil((TOLERANCE / target) ** 2 * (1.0 - 1e-12))  # 10,000 for 0.011, despite rounding
+
+
+def _plan_measured(
+    policy: Policy,
+    target: float,
+    count: int,
+    sample: ArrayLike | None,
+    mean: float | None,
+    progress: Callable[[float], None],
+) -> Plan:
+    """The plan of a policy of one's own: measured, beside what is predicted for the means that it estimates."""
+    means = Mean(policy.columns)
+    model = DataModel(means, sample, mean, count)
+    found, name = find_measured(policy, model.rows, target, count), type(policy).__name__
+    progress(0.5)
+    if found is None:
+        rows = [Row(name, None, None, None, None, notes=(_NEVER_ENOUGH,))]
+    else:
+        seconds = measure_seconds_per_record(policy, found.retention, count, model.rows)
+        memory = memory_bytes(policy.columns, found.retention)
+        rows = [Row(name, found.retention, count, found.error, memory, seconds, notes=(_MEASURED,))]
+    rows.extend(find_required(model, each, variant, target, count) for each, variant in means.variants().items())
+    rows.extend((_find_window(model, target), _find_lower_bound(means, target, count)))
+    sampled = len(model.rows) if model.has_sample else 0
+    return Plan(means, target, count, sampled, model.mean, target * model.spread, tuple(rows), None, (), model.notes)
+
+
+_MEASURED = (
+    f"Measured in {STREAMS} simulated streams of independent records, because the policy does not say how its answer "
+    "depends on a record; failures that are too rare to show there are not counted."
+)
+_NEVER_ENOUGH = (
+    "Measured in simulated streams: no retention that it can work with is enough. The plan takes it for an estimate of "
+    "the mean of each column."
+)
 
 
 def _plan_exact(policy: NamedPolicy, records: int, sample: ArrayLike | None, mean: float | None) -> Plan:

@@ -14,7 +14,15 @@ from vestige.cli.output import print_json, say, show_progress, show_table
 
 
 @audit.command("compare")
-@click.option("--retention", type=int, default=64, show_default=True, help="Retention of every stream, in records.")
+@click.option(
+    "--retention",
+    "retentions",
+    type=int,
+    multiple=True,
+    default=(64,),
+    show_default=True,
+    help="Retention of every stream, in records; repeat it to compare several.",
+)
 @click.option(
     "--batches", type=int, default=100, show_default=True, help="Number of batches between erasure and last checkpoint."
 )
@@ -22,7 +30,9 @@ from vestige.cli.output import print_json, say, show_progress, show_table
 @seed_option
 @figure_option
 @json_option
-def audit_compare(retention: int, batches: int, trials: int, seed: int, figure: str | None, machine: bool) -> None:
+def audit_compare(
+    retentions: tuple[int, ...], batches: int, trials: int, seed: int, figure: str | None, machine: bool
+) -> None:
     """Compare the default policies.
 
     The table shows how accurate they are, how much they reveal, and which definitions of deletion they meet.
@@ -33,8 +43,8 @@ def audit_compare(retention: int, batches: int, trials: int, seed: int, figure: 
     with show_progress("Running trials") as report:
         comparison = compare(
             default_policies(),
-            retention=retention,
-            t=retention + 1 + batches * max(1, retention // 2),
+            retention=retentions,
+            batches=batches,
             trials=trials,
             values=(-3.0, 3.0),
             seed=seed,
@@ -46,7 +56,7 @@ def audit_compare(retention: int, batches: int, trials: int, seed: int, figure: 
         print_json(comparison.to_dict())
         return
     ceiling = comparison.rows[0].knows_all.epsilon_ceiling
-    say(f"{comparison.batches:.3g} batches after the erasure, retention {retention}; {trials:,} trials per hypothesis:")
+    say(f"{comparison.batches:,} batches after the erasure; {trials:,} trials per hypothesis:")
     show_table(HEADER, [row.cells for row in comparison.rows], words=HEADER)
     say(
         "error: root mean square, in standard errors of the mean of all records. exact unlearning (TV: total variation "
@@ -55,3 +65,5 @@ def audit_compare(retention: int, batches: int, trials: int, seed: int, figure: 
         "adversary who knows their distribution. Retention is observed directly; the other definitions can be refuted "
         "but not proved."
     )
+    for note in comparison.notes:
+        say(note)

@@ -94,7 +94,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
     figures.draw_level(axes, "bound", _largest_error("Mean, bits"), "largest error of bits")
     axes.set_xticks((0, 1), ("random", "chosen by an adversary\nwho reads the state"))
     axes.set_xlim(-0.5, 1.5)
-    figures.draw_legend(figure, axes, columns=2)
+    figures.draw_legend(figure, axes)
 
 
 def _find_verdict(results: Results) -> Verdict:

@@ -106,7 +106,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
             label=f"{name}, retention 2 m",
         )  # fmt: skip
     figures.set_whole_ticks(axes, list(BATCHES))
-    figures.draw_legend(figure, axes, columns=2)
+    figures.draw_legend(figure, axes)
 
 
 def _find_verdict(results: Results) -> Verdict:

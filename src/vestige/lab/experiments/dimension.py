@@ -61,7 +61,7 @@ def _prepare_updates(name: str, dim: int, rng: np.random.Generator, parts: Parts
 def _draw_figure(results: Results, figure: Figure) -> None:
     """Time against dimension, both on logarithmic axes."""
     axes = figure.add_subplot(
-        xscale="log", yscale="log", xlabel="dimension d", ylabel="time of an update (that of one coordinate)"
+        xscale="log", yscale="log", xlabel="dimension d", ylabel="time of an update\n(that of one coordinate)"
     )
     for name in POLICIES:
         figures.draw_curve(axes, name, results.series("dim", "ratio", policy=name))

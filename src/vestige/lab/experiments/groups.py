@@ -110,7 +110,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
         axes.plot(sizes, [_promised_density(dim, int(k)) for k in sizes], color=COLOURS[i], ls=":", lw=1.4)
     axes.plot([], [], color=INK, ls=":", lw=1.4, label="Student's t")
     figures.set_whole_ticks(axes, [3, 5, 10, 20, 40, 88])
-    figures.draw_legend(figure, axes, columns=2)
+    figures.draw_legend(figure, axes)
 
 
 def _find_verdict(results: Results) -> Verdict:

@@ -119,7 +119,7 @@ def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str
 
 def _draw_figure(results: Results, figure: Figure) -> None:
     """The AUC of the adversary against the error; and epsilon, beside the guarantee and the most that can be shown."""
-    figure.set_size_inches(SIZE[0], 6.4)
+    figure.set_size_inches(SIZE[0], 6.8)
     upper, lower = figure.subplots(2, 1, height_ratios=(3, 2))
     upper.set(
         xscale="log",
@@ -170,7 +170,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
     figures.draw_legend(figure, upper)
 
 
-CEILING = "largest that this number of games can show"
+CEILING = "most that can be shown"
 
 
 def _label_once(place: int, label: str) -> str:

@@ -63,7 +63,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
     figures.draw_level(axes, "all data", 1.0 / LENGTH, f"all {LENGTH:,} records")
     axes.set_xticks([100.0 * share for share in SHARES], [f"{100.0 * share:g}" for share in SHARES])
     axes.minorticks_off()
-    figures.draw_legend(figure, axes, columns=2)
+    figures.draw_legend(figure, axes)
 
 
 def _find_verdict(results: Results) -> Verdict:

@@ -84,7 +84,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
     window = np.arange(2, 17)
     window_error = [_find_bound(1, 1) / m for m in window]
     axes.plot(window, window_error, color=find_style("window").colour, lw=1.4, label="window, dimension 1")
-    figures.draw_legend(figure, axes, columns=2)
+    figures.draw_legend(figure, axes)
 
 
 def _find_verdict(results: Results) -> Verdict:

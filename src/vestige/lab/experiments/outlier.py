@@ -41,9 +41,7 @@ def _run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> dict[str
 
 def _draw_figure(results: Results, figure: Figure) -> None:
     """The bias of the answer against the number of records since the outlier."""
-    axes = figure.add_subplot(
-        xscale="log", xlabel="records since the outlier", ylabel="bias of the answer (standard deviations)"
-    )
+    axes = figure.add_subplot(xscale="log", xlabel="records since the outlier", ylabel="bias (standard deviations)")
     axes.set_yscale("symlog", linthresh=0.01)
     for i, name in enumerate(POLICIES):
         figures.draw_curve(axes, name, results.series("length", "bias", policy=name), shift=0.04 * (i - 1.5))

@@ -90,7 +90,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
     figures.draw_reference(axes, "all data", counts, DIM / (counts * EACH), f"all records, {EACH:,} for each output")
     figures.draw_level(axes, "bound", _promised_error(), "Theorem 4.1, one output")
     axes.set_xticks(counts)
-    figures.draw_legend(figure, axes, columns=2)
+    figures.draw_legend(figure, axes)
 
 
 def _find_verdict(results: Results) -> Verdict:

@@ -209,8 +209,8 @@ def _find_shares(results: Results, view: str = ONE, **fixed: str | float) -> Ser
 def _draw_figure(results: Results, figure: Figure) -> None:
     """The share of data sets with epsilon above 1, against the updates since the record's own batch."""
     axes = figure.add_subplot(
-        xlabel="updates since the record's own batch; the first erases it",
-        ylabel="share of data sets with epsilon above 1 (%)",
+        xlabel="updates since the record's own batch,\nof which the first erases it",
+        ylabel="data sets with epsilon above 1 (%)",
         ylim=(-2.0, 104.0),
     )
     for i, (record, batch) in enumerate((record, batch) for record in (RANDOM, EXTREME_RECORD) for batch in BATCHES):
@@ -225,7 +225,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
     axes.plot([], [], color=INK, ls=":", lw=1.4, label="random record, all states so far")
     figures.draw_level(axes, "bound", 100.0 * GAMMA, f"gamma = {100.0 * GAMMA:g}%")
     axes.set_xticks(AGES)
-    figures.draw_legend(figure, axes, columns=2)
+    figures.draw_legend(figure, axes)
 
 
 def _find_verdict(results: Results) -> Verdict:

@@ -21,7 +21,7 @@ import numpy as np
 
 from vestige import theory
 from vestige.channels.layout import find_min_rows, find_precision
-from vestige.figures import find_style
+from vestige.figures import SIZE, find_style
 from vestige.lab import figures, significance
 from vestige.lab.baselines import MEANS, error_ratio, run_stream
 from vestige.lab.experiment import Experiment, Parts, Point, Verdict, grid
@@ -103,13 +103,14 @@ def _find_least_batch(policy: str, place: Place, batch: float) -> int:
 
 def _draw_figure(results: Results, figure: Figure) -> None:
     """The required batch against N at dimension 1, and against the dimension at one N."""
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    figure.set_size_inches(SIZE[0], 7.4)
+    left, right = figure.subplots(2, 1)
     left.set(
         xlabel="d / error (= N records)",
-        ylabel="required batch (records);\nbars extend to the next smaller one tested",
-        title="dimension 1",
+        ylabel="required batch (records)",
+        title="dimension 1; bars reach to the next batch tested",
     )
-    right.set(xlabel="dimension d", title=f"N = {AT:,}, mean 0")
+    right.set(xlabel="dimension d", ylabel="required batch (records)", title=f"N = {AT:,}, mean 0")
     _draw_lines(left, results, [(1, n) for n in EQUALS], list(EQUALS))
     _draw_lines(right, results, [(dim, AT) for dim in DIMS], list(DIMS))
     left.set_xticks(EQUALS, [f"$10^{round(math.log10(n))}$" for n in EQUALS])
@@ -122,7 +123,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
         left.plot(x, batches[finite], color=style.colour, marker=style.marker, ls="none", label=label)
     for axes in (left, right):
         axes.xaxis.minorticks_off()
-    figures.draw_legend(figure, left, columns=2)
+    figures.draw_legend(figure, left)
 
 
 def _draw_lines(axes: Axes, results: Results, places: list[Place], x: list[int]) -> None:
@@ -131,9 +132,9 @@ def _draw_lines(axes: Axes, results: Results, places: list[Place], x: list[int])
     figures.draw_reference(axes, "window", x, windows, "window (exactly N)")
     figures.draw_reference(axes, "bound", x, [_find_theorem_batch(place) for place in places], "Theorem 3.1")
     least = [theory.least_retention(d, d / n, round(SLACK * n)) for d, n in places]
-    figures.draw_reference(axes, "lower bound", x, least, "lower bound (mean squared error)")
+    figures.draw_reference(axes, "lower bound", x, least, "lower bound")
     older = [theory.finite_lower_bound(d, d / n) for d, n in places]
-    figures.draw_reference(axes, "all data", x, older, "Theorem 3.6 (one time in three)")
+    figures.draw_reference(axes, "all data", x, older, "Theorem 3.6, 1 in 3")
     for name in POLICIES:
         batches = np.array([_find_batch(results, name, place) for place in places])
         gaps = np.array([_find_gap_below(m, d) for m, (d, _) in zip(batches, places, strict=True)])

@@ -9,6 +9,7 @@ Limits: for averages 1.05, as for the mean; for descents 1.2, to which tests/pol
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -156,7 +157,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
         ratios, style = results.where(policy=name)["ratio"], find_style("", i)
         axes.plot(np.full(len(ratios), i), ratios, color=style.colour, marker=style.marker, ls="none", alpha=0.6)
         axes.plot([i - 0.3, i + 0.3], [LIMITS[name]] * 2, color=INK, ls="-.", label="_" if i else "limit")
-    axes.set_xticks(range(len(PARTS)), list(PARTS), fontsize=9)
+    axes.set_xticks(range(len(PARTS)), [re.sub("(?<=[a-z])(?=[A-Z])", "\n", name) for name in PARTS])
     figures.draw_level(axes, "all data", 1.0)
     figures.draw_legend(figure, axes)
 

@@ -117,7 +117,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
     figures.draw_reference(axes, "bound", sizes, allowed, f"allowed for sums, C_1 = {SUM_FAILURE:g}")
     figures.draw_level(axes, "all data", ERROR / 2.0, "allowed for averages")
     figures.set_whole_ticks(axes, [2, 4, 8, 16, 32, 64, 128, 223])
-    figures.draw_legend(figure, axes, columns=2)
+    figures.draw_legend(figure, axes)
 
 
 def _find_verdict(results: Results) -> Verdict:
