@@ -31,7 +31,8 @@ pictures: $(READY)  ## Redraw the pictures of docs/method.md and docs/code.md, a
 	$(BIN)/python docs/live.py
 
 report: $(READY)  ## Try each claim of the paper with a moderate number of trials, and write docs/lab/report.html
-	$(BIN)/vestige lab run --trials 8 --fresh --out out/report
+	$(BIN)/vestige lab run --trials 12 --fresh --out out/report
+	$(BIN)/vestige lab run retention long_lived_records --out out/report
 	$(BIN)/vestige lab report --out out/report --html docs/lab/report.html --figures out/report
 	cp out/report/retention.png docs/lab/
 
