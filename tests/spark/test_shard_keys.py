@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,6 +88,27 @@ def test_who_comes_late_destroys_nothing_and_ends(keyring: KeyringFile) -> None:
     assert ShardKeys(keyring, run, 2, 0, 5).open(newest)[0] == b"1"
     with pytest.raises(StoreError, match="another key of this version"):  # by one that was held up when it prepared
         keyring.prepare({late.slot: held[1]._replace(secret=bytes(32))})
+
+
+def test_an_attempt_that_is_held_up_before_it_settles_destroys_no_newer_key(
+    keyring: KeyringFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile another attempt at the batch has written, and is the one that is committed."""
+    run = claim(keyring)
+    first = ShardKeys(keyring, run, 0, 0, 1)
+    first.open(None)
+    sealed, settle, written = first.seal(b"0"), keyring.settle, list[bytes]()
+
+    def hold_up(versions: Mapping[int, int], *, before: int | None = None) -> None:
+        monkeypatch.undo()
+        other = ShardKeys(keyring, run, 1, 0, 3)
+        other.open(sealed)
+        written.append(other.seal(b"1"))
+        settle(versions, before=before)
+
+    monkeypatch.setattr(keyring, "settle", hold_up)
+    ShardKeys(keyring, run, 1, 0, 2).open(sealed)
+    assert ShardKeys(keyring, run, 2, 0, 4).open(written[0])[0] == b"1"
 
 
 def test_a_later_run_ends_the_one_before(keyring: KeyringFile) -> None:
