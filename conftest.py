@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent
 if find_spec("pyspark") is None:  # make test-spark runs these examples, in an environment that has it
-    collect_ignore = ["src/vestige/spark/queries.py", "src/vestige/spark/settings.py", "docs/guides/spark.md"]
+    collect_ignore = [
+        "src/vestige/spark/queries.py",
+        "src/vestige/spark/settings.py",
+        "docs/guides/spark.md",
+        "tests/spark/driver.py",
+    ]
 
 os.environ["OMP_NUM_THREADS"] = "1"  # two workers share two cores; more threads only wait for each other
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "kernels"))
