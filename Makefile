@@ -9,7 +9,7 @@ SPARK := .venv-spark
 # Many processes start below; compiled modules are kept for the next, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo live pictures report docs test lint doctest test-slow test-spark test-lowest bench format lock clean
+.PHONY: help demo live pictures notebook report docs test lint doctest test-slow test-spark test-lowest bench format lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -29,6 +29,9 @@ live: $(READY)  ## Replay the flights of New York in the browser, and ask for re
 pictures: $(READY)  ## Redraw the pictures of docs/method.md and docs/code.md, and that of the page
 	$(BIN)/python docs/pictures.py
 	$(BIN)/python docs/live.py
+
+notebook: $(READY)  ## Run the notebook of the docs, and write its outputs into it
+	$(BIN)/python docs/notebook.py docs/guides/bench.ipynb
 
 report: $(READY)  ## Try each claim of the paper with a moderate number of trials, and write docs/lab/report.html
 	$(BIN)/vestige lab run --trials 12 --fresh --out out/report

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import inspect
 import shutil
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from myst_parser.parsers.sphinx_ import MystParser
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
@@ -20,6 +23,7 @@ from vestige.cli.group import load_commands
 
 load_commands()
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # for notebook.py
 project = "Vestige"
 author = "The Vestige authors"
 version = release = vestige.__version__
@@ -34,7 +38,7 @@ extensions = [
     "sphinx_copybutton",
 ]
 exclude_patterns: list[str] = []
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "markdown", ".ipynb": "notebook"}
 myst_heading_anchors = 3
 default_role = "code"
 smartquotes = False  # two hyphens begin an option
@@ -131,6 +135,16 @@ def _draw_dashes(_: Sphinx, doctree: nodes.document, __: str) -> None:
             node.parent.replace(node, nodes.Text(" \N{EN DASH} "))
 
 
+class _NotebookParser(MystParser):
+    """Reads a notebook as a page in Markdown."""
+
+    supported = ("notebook",)
+
+    def parse(self, inputstring: str, document: nodes.document) -> None:
+        """Parse the text of a notebook."""
+        super().parse(import_module("notebook").to_markdown(inputstring), document)
+
+
 def _copy_report(app: Sphinx, problem: Exception | None) -> None:
     if problem is None:
         shutil.copytree(HERE / "lab", Path(app.outdir) / "lab", dirs_exist_ok=True)
@@ -138,6 +152,7 @@ def _copy_report(app: Sphinx, problem: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """Connect what Sphinx has no setting for."""
+    app.add_source_parser(_NotebookParser)
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _summarize_module)
     app.connect("sphinx-click-process-description", _show_commands)
