@@ -17,6 +17,7 @@ from audited_tables import Table, make_curated, make_honest, toss
 from postgres import Database
 from vestige import Mean
 from vestige.cli import command
+from vestige.cli.audit.snapshots import TableColumns, read_snapshots
 
 USUAL = ("--id", "customer_no", "--column", "amount", "--trials", 999)
 
@@ -81,6 +82,10 @@ def test_a_curated_table_has_status_1_and_a_report(curated: list[Path], tmp_path
     changed = vestige("verify-report", report, "--public-key", f"{key}.pub")
     assert changed.exit_code == 1
     assert "was changed after it was signed" in changed.stderr
+    Path(f"{report}.sig").unlink()
+    unsigned = vestige("verify-report", report, "--public-key", f"{key}.pub")
+    assert unsigned.exit_code == 1
+    assert "has no signature" in unsigned.stderr
 
 
 def test_machines_get_all_of_it(curated: list[Path]) -> None:
@@ -157,6 +162,9 @@ def test_errors_say_what_to_do(window: list[Path], tmp_path: Path) -> None:
     twice, text = tmp_path / "twice.csv", tmp_path / "text.csv"
     twice.write_text("customer_no,amount\n7,1\n7,2\n")
     text.write_text("customer_no,amount,when\n7,1,soon\n8,1,later\n")
+    book, pointed = tmp_path / "book.xlsx", tmp_path / "pointed.csv"
+    book.write_bytes(b"PK\x03\x04....")
+    pointed.write_text('customer_no,amount\n7,"1.234,56"\n8,"2.000,00"\n')
     for arguments, said in (
         ((), "no SNAPSHOT is given"),
         ((window[0],), "SNAPSHOT needs --id"),
@@ -170,11 +178,30 @@ def test_errors_say_what_to_do(window: list[Path], tmp_path: Path) -> None:
         ((text, *USUAL, "--arrived", "when"), "column when is neither a number nor a time"),
         ((window[0], "--id", "nobody", "--column", "amount"), "nobody"),
         ((tmp_path / "none.csv", *USUAL), "none.csv"),
+        ((book, *USUAL), "is a workbook or an archive; save the sheet as CSV"),
+        ((pointed, *USUAL), "write numbers without separators of thousands"),
+        (("-", *USUAL), "standard input, which cannot be hashed"),
         ((window[0], *USUAL, "--removed", tmp_path / "none.txt"), "give a file with one id in each line"),
     ):
         result = audit(*arguments)
         assert result.exit_code == 1, arguments
         assert said in " ".join(result.stderr.split()), (said, result.stderr)
+
+
+def test_times_of_arrival_may_be_of_several_zones(tmp_path: Path) -> None:
+    """One o'clock in Berlin comes before one o'clock in London."""
+    path = tmp_path / "zones.csv"
+    path.write_text("customer_no,amount,when\nb,2,2024-01-01T01:00Z\na,1,2024-01-01T01:00+01:00\n")
+    found = read_snapshots([str(path)], [], TableColumns("customer_no", ("amount",), "when"))[0].snapshot
+    assert found.arrived is not None
+    assert np.argsort(np.asarray(found.arrived)).tolist() == [1, 0]
+
+
+def test_what_was_assumed_is_said_once(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{i}.csv" for i in range(2)]
+    for path in paths:
+        path.write_text("customer_no;amount\n1;2,5\n2;3,5\n")
+    assert flatten(audit(*paths, *USUAL)).count("2 snapshots: read with separator ';', decimal point ','.") == 1
 
 
 def test_a_policy_has_a_report_too(window: list[Path], tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_few_snapshots_are_inconclusive() -> None:
     table = HONEST["random half on arrival"](0)
     found = audit_table(table.snapshots[:3], trials=99)
     assert found.verdict == "inconclusive"
-    assert "batches are too few for a test" in found.explain()
+    assert "batches that share no records, too few for a test" in found.explain()
 
 
 def test_the_correction_is_holms(curated: tuple[Table, TableAudit]) -> None:

@@ -17,13 +17,15 @@ import numpy as np
 from vestige.audit.permutation import Batch, list_segments
 from vestige.types import Floats, Ints
 
-_LEAST_STRETCH = 32
+_LEAST_STRETCH = 16
 """Number of records in a row that show whether values even out by themselves."""
 _LEAST_ORDINATES = 12
 _LEAST_EVENNESS = 0.1
 """Where values even out more than this by themselves, steady averages say nothing."""
 _NEAR = 2.0
 """Kept averages count only within so many standard deviations of the averages of later records."""
+_MOVED = 1e-9
+"""Averages that move less, in standard deviations of a record, are equal by a rule: a mean of all records moves."""
 _MOST_DRAWN = 64
 """Number of records that stand for a batch in a draw; fewer than there are make a draw less steady, if anything."""
 _MIN_GAP = 1e-3
@@ -50,7 +52,7 @@ def steadiness_p_value(
         >>> for k in range(12):  # nearly the same average from ten of a hundred records each time
         ...     slots, values = np.arange(0, 100, 10), rng.normal(size=(10, 1))
         ...     present = np.isin(np.arange(100), slots)
-        ...     batches.append(Batch(1 + 100 * k, present, np.ones(100, bool), slots, values - values.mean()))
+        ...     batches.append(Batch(1 + 100 * k, present, np.ones(100, bool), slots, values - values.mean() + k / 100))
         >>> steadiness_p_value(batches, [rng.normal(size=(50, 1)) for _ in batches], 999, rng)
         0.001
     """
@@ -78,12 +80,12 @@ def _test_part(
     if len(shown) < 2 or even is None or even < _LEAST_EVENNESS:
         return None
     averages = np.array([values.mean() for _, values in shown])
-    if not _is_near(averages, later):
-        return 1.0
     kept = np.array([len(values) for _, values in shown])
     lengths = np.array([len(batch.present) for batch, _ in shown])
-    gaps = np.maximum(np.abs(np.diff(averages)), _find_resolution(pool) / np.minimum(kept[1:], kept[:-1]) / 2.0)
     variance = float(pool.var())
+    if not _may_remember(averages, later, variance, float(lengths.mean())):
+        return 1.0
+    gaps = np.maximum(np.abs(np.diff(averages)), _find_resolution(pool) / np.minimum(kept[1:], kept[:-1]) / 2.0)
     own_batch = _rank(gaps**2 / (variance * even), lengths, pool, trials, rng)
     random = _rank(gaps**2 / variance, kept, pool, trials, rng)
     return max(own_batch, random)
@@ -112,16 +114,18 @@ def measure_evenness(stretches: Sequence[Floats]) -> float | None:
         if len(values) >= _LEAST_STRETCH:
             taper = np.hanning(len(values) + 2)[1:-1]
             squares = np.abs(np.fft.rfft((values - values.mean()) * taper)) ** 2 / (taper**2).sum()
-            ordinates.append(squares[2 : max(4, len(values) // 16) + 1])
+            ordinates.append(squares[2 : max(min(4, len(values) // 8), len(values) // 16) + 1])
     if variance == 0.0 or sum(map(len, ordinates)) < _LEAST_ORDINATES:
         return None
     return min(1.0, float(np.median(np.concatenate(ordinates))) / math.log(2.0) / variance)
 
 
-def _is_near(averages: Floats, later: Sequence[Floats]) -> bool:
-    """Whether the kept records average to about what records do that nobody has chosen among yet."""
+def _may_remember(averages: Floats, later: Sequence[Floats], variance: float, length: float) -> bool:
+    """Whether averages move at all, and are about those of records that nobody has chosen among yet."""
     means = np.array([values.mean() for values in later if len(values) >= _LEAST_STRETCH])
-    return bool(abs(averages.mean() - means.mean()) <= _NEAR * means.std())
+    spread = max(float(means.std()), math.sqrt(variance / length))
+    is_near = abs(averages.mean() - means.mean()) <= _NEAR * spread
+    return bool(is_near and np.median(np.abs(np.diff(averages))) > _MOVED * math.sqrt(variance))
 
 
 def _find_resolution(pool: Floats) -> float:

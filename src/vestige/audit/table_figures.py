@@ -57,6 +57,7 @@ def draw_table(audit: TableAudit, path: str | Path | None = None) -> Figure:
     right.fill_between(places, averages.mean() - errors, averages.mean() + errors, color=FAINT, alpha=0.3, lw=0)
     right.plot(places, averages, color=style.colour, marker=style.marker, ls="none")
     right.axhline(averages.mean(), color=INK, lw=0.8)
+    right.locator_params(axis="x", integer=True)
     right.set(xlabel="batch", ylabel="average of the kept records", title="averages, and one standard error")
     save_figure(figure, path)
     return figure

@@ -185,6 +185,8 @@ class TableAudit:
             p = min(self.adjusted[name] for name in self.kinds)
             text = f"Curated: {'; '.join(_REASONS[name] for name in self.kinds)} (corrected p = {p:.2g})."
             text += f" {_CONFUSED}" if self.kinds == ("averages",) else ""
+        elif not any(snapshot.records for snapshot in self.snapshots):
+            text = "Inconclusive: the snapshots hold no records."
         elif not self.missing and not self.outlived:
             text = (
                 "Not shown: no record is missing, so there is no choice that could say anything."
@@ -193,8 +195,9 @@ class TableAudit:
             )
         elif self.batches < ENOUGH:
             text = (
-                f"Inconclusive: {self.batches} batches are too few for a test that would find most choices; take at "
-                f"least {ENOUGH} snapshots, each a batch after the one before."
+                f"Inconclusive: the snapshots show {self.batches} batches that share no records, too few for a test "
+                f"that would find most choices. Take snapshots of at least {ENOUGH} batches, each at least a batch "
+                "after the one before."
             )
         elif self.verdict == INCONCLUSIVE:
             text = (

@@ -79,8 +79,11 @@ def verify_signed_report(report: str, public_key: str, *, machine: bool) -> None
     REPORT is what vestige audit --report --sign has written; its signature is in REPORT.sig. The exit status is 1 if
     either was changed, or was signed with another key.
     """
+    signature = Path(f"{report}.sig")
+    if Path(report).exists() and not signature.exists():
+        raise SignatureError(f"{report}: has no signature: {signature} does not exist; ask who signed it for that file")
     try:
-        facts = verify_report(Path(report).read_bytes(), Path(f"{report}.sig").read_bytes(), public_key)
+        facts = verify_report(Path(report).read_bytes(), signature.read_bytes(), public_key)
     except SignatureError as problem:
         where = "" if str(problem).startswith(f"{public_key}:") else f"{report}: "
         raise SignatureError(f"{where}{problem}") from None

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ from numpy.typing import NDArray
 
 from vestige.audit import TableSnapshot
 from vestige.errors import ParameterError, SourceError
-from vestige.sources import FileSource
+from vestige.sources import Block, FileSource
 from vestige.sources.dialect import Dialect
 from vestige.store.address import hide_passwords
 from vestige.store.postgres.address import Address, load_psycopg
 from vestige.store.postgres.errors import explain_refusal
+from vestige.times import to_utc
 
+_ZIP = b"PK\x03\x04"
 _MAGIC = b"SQLite format 3\0"
 Moments = NDArray[np.float64] | NDArray[np.datetime64]
 _SCHEMES = ("postgresql://", "postgres://")
@@ -79,6 +82,8 @@ def read_snapshots(sources: Sequence[str], tables: Sequence[str], columns: Table
     """
     found: list[ReadSnapshot] = []
     for source in sources:
+        if source == "-":
+            raise ParameterError("- is standard input, which cannot be hashed and read again; give files")
         if not _is_database(source):
             found.append(_read_file(source, columns))
             continue
@@ -91,13 +96,16 @@ def read_snapshots(sources: Sequence[str], tables: Sequence[str], columns: Table
 
 
 def _is_database(source: str) -> bool:
-    if source.startswith(_SCHEMES):
-        return True
+    return source.startswith(_SCHEMES) or _read_start(source) == _MAGIC
+
+
+def _read_start(path: str) -> bytes:
+    """The first bytes of a file; none if it cannot be read."""
     try:
-        with open(source, "rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+        with open(path, "rb") as file:
+            return file.read(len(_MAGIC))
     except OSError:
-        return False
+        return b""
 
 
 def read_ids(path: str) -> list[str]:
@@ -125,6 +133,8 @@ def read_ids(path: str) -> list[str]:
 def _read_file(path: str, columns: TableColumns) -> ReadSnapshot:
     from vestige.sources.detection import detect_dialect  # noqa: PLC0415  # Arrow takes long to import
 
+    if _read_start(path).startswith(_ZIP):
+        raise SourceError(f"{path}: is a workbook or an archive; save the sheet as CSV, or unpack it")
     dialect = detect_dialect(path)
     usual = Dialect()
     source = FileSource(
@@ -132,7 +142,7 @@ def _read_file(path: str, columns: TableColumns) -> ReadSnapshot:
     )
     ids: list[object] = []
     values, arrived, lost = [], [], 0
-    for block in source.blocks():
+    for block in _explain_numbers(source.blocks()):
         lost += block.skipped
         values.append(block.rows)
         subjects = block.subjects if block.subjects is not None else ()
@@ -151,17 +161,29 @@ def _read_file(path: str, columns: TableColumns) -> ReadSnapshot:
     return ReadSnapshot(TableSnapshot(ids, table, moments, Path(path).name), path, digest, note)
 
 
+def _explain_numbers(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Give a remedy for numbers that this command has, which guesses the decimal point."""
+    try:
+        yield from blocks
+    except SourceError as problem:
+        said, hint, _ = str(problem).partition("; if its numbers have decimal commas")
+        raise SourceError(f"{said}; write numbers without separators of thousands" if hint else said) from None
+
+
 def _parse_moments(name: str, columns: TableColumns, texts: Sequence[str]) -> Moments | None:
-    """Times or numbers of arrival, which can be sorted."""
+    """Numbers of arrival, or times in UTC; a time without a zone is taken as UTC."""
     if columns.arrived is None:
         return None
     try:
-        return np.array(texts, np.float64)
+        numbers = np.array(texts, np.float64)
     except ValueError:
-        pass
+        numbers = np.array([np.nan])
+    if np.isfinite(numbers).all():
+        return numbers
     try:
-        return np.array([text.replace("Z", "") for text in texts], "datetime64[us]")
-    except ValueError:
+        moments = [to_utc(datetime.fromisoformat(text.strip())).replace(tzinfo=None) for text in texts]
+        return np.array(moments, "datetime64[us]")
+    except (ValueError, OverflowError):
         raise SourceError(
             f"{name}: column {columns.arrived} is neither a number nor a time such as 2024-05-31T12:00; name another"
         ) from None

@@ -152,8 +152,8 @@ def _find_power(read: list[ReadSnapshot], found: TableAudit, repetitions: int, s
 def _print(read: list[ReadSnapshot], found: TableAudit, power: TablePlan | None) -> None:
     say(found.explain())
     say(_describe_data(found))
-    for note in dict.fromkeys(f"{each.name}: {each.note}." for each in read if each.note):
-        say(note)
+    for note, names in _group_notes(read).items():
+        say(f"{names[0] if len(names) == 1 else format_count(len(names), 'snapshot')}: {note}.")
     show_table(HEADER, found.rows, words=("result",))
     for line in _describe_spelled(found):
         say(line)
@@ -162,6 +162,15 @@ def _print(read: list[ReadSnapshot], found: TableAudit, power: TablePlan | None)
     say("This audit cannot see:")
     for text in BLIND_SPOTS:
         say(f"- {text}")
+
+
+def _group_notes(read: list[ReadSnapshot]) -> dict[str, list[str]]:
+    """What was assumed to read snapshots, and which."""
+    notes: dict[str, list[str]] = {}
+    for each in read:
+        if each.note:
+            notes.setdefault(each.note, []).append(each.name)
+    return notes
 
 
 def _print_power(power: TablePlan) -> None:
