@@ -148,8 +148,9 @@ def _run(df: DataFrame, definition: Definition, rows: DataFrame, keyring: str | 
             "the keyring of the query, and make it with vestige keyring init"
         )
     check_settings(df.sparkSession)
-    run = claim_run(open_keyring(keyring), definition.digest, definition.shards)
-    processor: Any = ShardProcessor(definition, str(keyring), run)
+    opened = open_keyring(keyring)
+    run = claim_run(opened, definition.digest, definition.shards)
+    processor: Any = ShardProcessor(definition, opened.where, run)  # workers have another current folder
     grouped: Any = rows.groupBy(_SHARD)
     made: DataFrame = grouped.transformWithStateInPandas(processor, ANSWERS, "Update", "ProcessingTime")
     return made
