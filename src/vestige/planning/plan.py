@@ -146,8 +146,8 @@ class Plan:
 
         Example:
             >>> from vestige import Mean
-            >>> plan(Mean(), error=0.1).to_pandas().set_index("name")["retention"]["window"]
-            100.0
+            >>> int(plan(Mean(), error=0.1).to_pandas().set_index("name").loc["window", "retention"])
+            100
         """
         return make_frame({name: getattr(row, name) for name in Row.__slots__} for row in self.rows)
 
